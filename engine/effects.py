@@ -1,0 +1,158 @@
+"""Everything a machine may want done, as data.  Replies quote the effect's `id`; a stale or repeated reply is dropped."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from engine.errors import Alarm
+from engine.records import Ddl, LogBatch, Position, Row
+from engine.schema import Binding
+
+
+class EffectId(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True):
+    """(`epoch` of the owner, `counter` within it): unique for the feed's life."""
+
+    epoch: int
+    counter: int
+
+
+class DeleteRows(msgspec.Struct, gc=False):
+    """Delete the rows with these keys (`Binding.key_of`, no key twice).  A key that is not there is no error.
+
+    Without a key each entry is a whole row and deletes exactly one equal row; entries may repeat.
+    """
+
+    table: Binding
+    keys: list[Row]
+
+
+class UpsertRows(msgspec.Struct, gc=False):
+    """Write whole rows, no key twice; a row that is there by *key* is overwritten, except that no unique column is set.
+
+    `fresh`: the log says that none of these rows exists at the target, so the sink may try a plain insert first.
+    A unique value held by a row of another key is an error (Trouble.ROW): never overwrite or move that row.
+    Without a key: plain inserts.
+    """
+
+    table: Binding
+    rows: list[Row]
+    fresh: bool
+
+
+class UpdateRows(msgspec.Struct, gc=False):
+    """Update by key in list order: row `keys[i]` gets the values `rows[i]`, unique columns and key included if they differ.
+
+    Only used when a batch runs in log order.  A row that is not there is inserted.
+    `keys` are whole rows (before-images) where the table has no key; then exactly one equal row changes.
+    `moves`: some row's unique or key column changes, so rows must be written one after another.
+    """
+
+    table: Binding
+    keys: list[Row]
+    rows: list[Row]
+    moves: bool
+
+
+Step: TypeAlias = DeleteRows | UpsertRows | UpdateRows
+
+
+class ParkedRow(msgspec.Struct, frozen=True, array_like=True):
+    """A change set aside in `tidelock_parked`. `source`, `number`, `ordinal` name it in the log; `change`: msgpack of
+    (shape, before, after), so that it can be retried without the log; `key`: a short text of its key for people."""
+
+    source: str
+    number: int
+    ordinal: int
+    schema: str
+    table: str
+    key: str
+    error: str
+    change: bytes
+
+
+class ApplyBatch(msgspec.Struct, gc=False):
+    """One target transaction: first the receipt (`INSERT … SELECT … FROM tidelock_owner … FOR SHARE`, design 6), then
+    `steps` in order, then `parked` rows into and `unparked` rows (source, number, ordinal) out of `tidelock_parked`.
+
+    `covered`: the receipt's bytes.  A receipt with this id that is already there means: committed before, answer
+    `BatchCommitted`.  `held`: run everything but COMMIT, answer `BatchReady`, wait for `CommitBatch` or `RollbackBatch`.
+    Answers: BatchCommitted, BatchFailed (after a full rollback; the connection is clean or replaced), BatchReady.
+    """
+
+    id: EffectId
+    lane: int
+    steps: list[Step]
+    covered: bytes
+    rows: int
+    parked: tuple[ParkedRow, ...] = ()
+    unparked: tuple[tuple[str, int, int], ...] = ()
+    held: bool = False
+
+
+class CommitBatch(msgspec.Struct, frozen=True, gc=False):
+    """COMMIT the held batch.  Answers: BatchCommitted or BatchFailed."""
+
+    id: EffectId
+
+
+class RollbackBatch(msgspec.Struct, frozen=True, gc=False):
+    """ROLLBACK the held (or still running) batch.  Answer: BatchRolledBack, once the server let go of its locks."""
+
+    id: EffectId
+
+
+class SaveCheckpoint(msgspec.Struct, frozen=True):
+    """In one fenced transaction: write `position`, delete the receipts in `drop`.  All up to `position` is committed.
+
+    Answers: CheckpointSaved or CheckpointFailed.
+    """
+
+    id: EffectId
+    position: Position
+    drop: tuple[EffectId, ...]
+
+
+class ApplyDdl(msgspec.Struct, frozen=True):
+    """All before it is committed, nothing after it runs.  The adapter translates and runs it once the older owner's
+    sessions are gone, then reads the tables again.  Answers: DdlApplied or DdlFailed."""
+
+    id: EffectId
+    ddl: Ddl
+
+
+class Publish(msgspec.Struct, frozen=True):
+    """Capture: append the batch to the log.  Needs nothing durable before it; order is all."""
+
+    batch: LogBatch
+
+
+class RequestResend(msgspec.Struct, frozen=True):
+    """Restart the reader behind `position`; its first batch is marked `resent`."""
+
+    position: Position
+
+
+class Halt(msgspec.Struct, frozen=True):
+    """Stop the feed and keep `alarm` where `tidelock status` finds it.  Nothing after it is applied.
+
+    `ddl`: the statement that stopped it, for `tidelock ddl show|done|skip`.
+    """
+
+    alarm: Alarm
+    ddl: Ddl | None = None
+
+
+class StandDown(msgspec.Struct, frozen=True):
+    """A newer owner has the feed: stop at once, write nothing more."""
+
+
+class CaughtUp(msgspec.Struct, frozen=True):
+    """Everything at or below the goal is committed and checkpointed."""
+
+
+ApplyEffect: TypeAlias = (
+    ApplyBatch | CommitBatch | RollbackBatch | SaveCheckpoint | ApplyDdl | RequestResend | Halt | StandDown | CaughtUp
+)
+CaptureEffect: TypeAlias = Publish | Halt

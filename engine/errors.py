@@ -1,0 +1,69 @@
+"""The error catalogue: what can go wrong outside, and the one policy that says what happens then."""
+
+from __future__ import annotations
+
+import enum
+from typing import assert_never
+
+import msgspec
+
+
+class Trouble(enum.StrEnum):
+    """What a sink reports of a batch that did not commit.
+
+    TRANSIENT: deadlock, serialisation failure, lock timeout, connection lost before COMMIT was sent.
+    IN_DOUBT: COMMIT was sent and its answer was lost.
+    ROW: a constraint, a type or a data error: some row of the batch is the cause.
+    FENCED: a newer owner has taken the feed over.
+    TARGET: permission, missing table, disk full: the target itself must be mended.
+    """
+
+    TRANSIENT = "transient"
+    IN_DOUBT = "in_doubt"
+    ROW = "row"
+    FENCED = "fenced"
+    TARGET = "target"
+
+
+class Policy(enum.StrEnum):
+    RETRY = "retry"
+    SPLIT = "split"
+    HALT = "halt"
+    STAND_DOWN = "stand_down"
+
+
+class Failure(msgspec.Struct, frozen=True, array_like=True):
+    """`message`: the server's words with the table; no value of a secret. `code`: SQLSTATE or errno."""
+
+    trouble: Trouble
+    message: str
+    code: str = ""
+
+
+class Alarm(msgspec.Struct, frozen=True, array_like=True):
+    """Why the feed stopped and what the operator should do. `kind` is a stable word for scripts."""
+
+    kind: str
+    message: str
+    hint: str
+    position: str = ""
+    table: str = ""
+
+    def __str__(self) -> str:
+        where = f" at {self.position}" if self.position else ""
+        return f"{self.message}{where}. {self.hint}"
+
+
+def policy(failure: Failure) -> Policy:
+    """What happens to the batch: an in-doubt batch is retried identically, its receipt's key answers (design 6)."""
+    match failure.trouble:
+        case Trouble.TRANSIENT | Trouble.IN_DOUBT:
+            return Policy.RETRY
+        case Trouble.ROW:
+            return Policy.SPLIT
+        case Trouble.FENCED:
+            return Policy.STAND_DOWN
+        case Trouble.TARGET:
+            return Policy.HALT
+        case _:
+            assert_never(failure.trouble)

@@ -1,0 +1,128 @@
+"""Everything that can happen to a machine, as data."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from engine.effects import EffectId
+from engine.errors import Failure
+from engine.records import LogBatch, Position, SourceChunk, TableName
+from engine.schema import TargetTable
+
+
+class Receipt(msgspec.Struct, frozen=True, array_like=True):
+    """One row of `tidelock_progress`: `covered` as `engine.receipts` encodes it."""
+
+    id: EffectId
+    covered: bytes
+
+
+class ParkedKey(msgspec.Struct, frozen=True, array_like=True):
+    """A row already in `tidelock_parked`; `change` as in `ParkedRow`. `wish`: '' | 'retry' | 'skip' (the operator's)."""
+
+    source: str
+    number: int
+    ordinal: int
+    table: TableName
+    change: bytes
+    wish: str = ""
+
+
+class TakenOver(msgspec.Struct, frozen=True):
+    """The feed is ours: what the takeover read, in a new transaction after its epoch was committed (design 6).
+
+    `ddl_passed`: (source, number) of the statement that the operator declared done or skipped.
+    """
+
+    epoch: int
+    checkpoint: Position
+    receipts: tuple[Receipt, ...] = ()
+    parked: tuple[ParkedKey, ...] = ()
+    tables: dict[TableName, TargetTable] = {}
+    ddl_passed: tuple[str, int] | None = None
+
+
+class LogArrived(msgspec.Struct, frozen=True):
+    """Batches of the log in the order received."""
+
+    batches: list[LogBatch]
+
+
+class BatchReady(msgspec.Struct, frozen=True, gc=False):
+    id: EffectId
+
+
+class BatchCommitted(msgspec.Struct, frozen=True, gc=False):
+    id: EffectId
+
+
+class BatchRolledBack(msgspec.Struct, frozen=True, gc=False):
+    id: EffectId
+
+
+class BatchFailed(msgspec.Struct, frozen=True):
+    id: EffectId
+    failure: Failure
+
+
+class CheckpointSaved(msgspec.Struct, frozen=True, gc=False):
+    id: EffectId
+
+
+class CheckpointFailed(msgspec.Struct, frozen=True):
+    id: EffectId
+    failure: Failure
+
+
+class DdlApplied(msgspec.Struct, frozen=True):
+    """`tables`: all selected tables of the target as they are now."""
+
+    id: EffectId
+    tables: dict[TableName, TargetTable]
+
+
+class DdlFailed(msgspec.Struct, frozen=True):
+    id: EffectId
+    failure: Failure
+
+
+class ParkedWished(msgspec.Struct, frozen=True):
+    """The operator asked (`tidelock rows retry|skip`) for these rows, now read from the target with their `wish`."""
+
+    rows: tuple[ParkedKey, ...]
+
+
+class GoalSet(msgspec.Struct, frozen=True):
+    """`--until-caught-up`: emit CaughtUp once everything at or below `position` is committed."""
+
+    position: Position
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """Time has passed: `step`'s `now` says how much."""
+
+
+class SourceRead(msgspec.Struct, frozen=True):
+    """Capture: chunks from the source's log in order."""
+
+    chunks: list[SourceChunk]
+
+
+ApplyEvent: TypeAlias = (
+    TakenOver
+    | LogArrived
+    | BatchReady
+    | BatchCommitted
+    | BatchRolledBack
+    | BatchFailed
+    | CheckpointSaved
+    | CheckpointFailed
+    | DdlApplied
+    | DdlFailed
+    | ParkedWished
+    | GoalSet
+    | Tick
+)
+CaptureEvent: TypeAlias = SourceRead | Tick
