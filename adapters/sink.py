@@ -1,0 +1,76 @@
+"""What every database target can do for the shell: carry out the apply machine's effects.
+
+A sink decides nothing.  Each method carries one effect out and returns the event that answers it; server errors become
+`Failure`s (`engine.errors.Trouble`), never exceptions.  An exception out of a sink is a bug and stops the feed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from engine.effects import ApplyBatch, ApplyDdl, CommitBatch, Halt, RollbackBatch, SaveCheckpoint
+from engine.events import (
+    BatchCommitted,
+    BatchFailed,
+    BatchReady,
+    BatchRolledBack,
+    CheckpointFailed,
+    CheckpointSaved,
+    DdlApplied,
+    DdlFailed,
+    ParkedKey,
+    TakenOver,
+)
+from engine.records import Position, TableName
+
+
+class Control(msgspec.Struct, frozen=True):
+    """What operators asked for since the last look: `desired_state` ('running' | 'paused'), rows with a wish."""
+
+    desired_state: str
+    wishes: tuple[ParkedKey, ...]
+
+
+class Sink(Protocol):
+    """A target database of one feed and table group.
+
+    Connections: one per lane (opened on first use), one for checkpoints and control.  All sessions run READ COMMITTED
+    with a lock timeout.  `lane` in an effect picks the connection; effects of one lane never overlap.
+    """
+
+    async def take_over(self, tables: Sequence[TableName], start: Position | None) -> TakenOver:
+        """Raise the epoch (waiting for, then killing, older sessions), commit, then read checkpoint, receipts, parked
+        rows and the tables' catalogue in a new transaction.  `start` becomes the checkpoint where none is stored, and
+        is stored at once.  Clears a stored halt.  Raises TargetError for the operator."""
+        ...
+
+    async def apply(self, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed: ...
+
+    async def commit(self, effect: CommitBatch) -> BatchCommitted | BatchFailed: ...
+
+    async def rollback(self, effect: RollbackBatch) -> BatchRolledBack:
+        """May arrive while `apply` of the same batch still runs: interrupt it (its `apply` then answers nothing more)."""
+        ...
+
+    async def save_checkpoint(self, effect: SaveCheckpoint) -> CheckpointSaved | CheckpointFailed: ...
+
+    async def apply_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed: ...
+
+    async def record_halt(self, effect: Halt) -> None:
+        """Keep the alarm (and statement) in `tidelock_owner.halt` as JSON, fenced by the epoch."""
+        ...
+
+    async def control(self) -> Control: ...
+
+    async def close(self) -> None: ...
+
+
+class TargetError(Exception):
+    """The target cannot be used: `args[0]` says what and where, `hint` what to do.  Holds no secret."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
