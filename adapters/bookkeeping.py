@@ -1,0 +1,110 @@
+"""The tables that a feed keeps beside its rows at the target (design 6): who owns it, what is applied, what is parked.
+
+They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all feeds of that target:
+
+| table                | one row per                | holds                                                            |
+|----------------------|----------------------------|------------------------------------------------------------------|
+| `tidelock_owner`     | feed, table group          | the fencing epoch, what the operator wants, why it halted        |
+| `tidelock_progress`  | committed batch (receipt)  | which source rows it covers, where they came from and by what path |
+| `tidelock_checkpoint`| feed, table group          | the source position below which everything is committed         |
+| `tidelock_parked`    | row change that was set aside | the change, its error, what the operator wishes for it        |
+
+`halt` is JSON `{"alarm": Alarm, "ddl": Ddl | null}`; `ddl_passed` is `source:number` of the statement that an operator
+declared done or skipped; `position` is JSON of `engine.records.Position`; `change_data` is `ParkedRow.change`.
+
+MySQL's `text` ends at 64 KiB, and a DDL statement or a GTID set may be longer, hence `longtext` there.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+Dialect: TypeAlias = Literal["postgres", "mysql"]
+
+TABLES = ("tidelock_owner", "tidelock_progress", "tidelock_checkpoint", "tidelock_parked")
+
+_COLUMNS = {
+    "tidelock_owner": """
+  feed varchar(64) NOT NULL,
+  grp int NOT NULL,
+  epoch bigint NOT NULL,
+  desired_state varchar(16) NOT NULL DEFAULT 'running',
+  halt {long_text},
+  ddl_passed varchar(255),
+  PRIMARY KEY (feed, grp)""",
+    "tidelock_progress": """
+  feed varchar(64) NOT NULL,
+  grp int NOT NULL,
+  epoch bigint NOT NULL,
+  batch bigint NOT NULL,
+  covered {blob} NOT NULL,
+  origin varchar(255) NOT NULL,
+  path varchar(1024) NOT NULL,
+  PRIMARY KEY (feed, grp, epoch, batch)""",
+    "tidelock_checkpoint": """
+  feed varchar(64) NOT NULL,
+  grp int NOT NULL,
+  position {long_text} NOT NULL,
+  saved_at {timestamp} NOT NULL DEFAULT {now}{on_update},
+  PRIMARY KEY (feed, grp)""",
+    "tidelock_parked": """
+  feed varchar(64) NOT NULL,
+  grp int NOT NULL,
+  source varchar(80) NOT NULL,
+  number bigint NOT NULL,
+  ordinal bigint NOT NULL,
+  table_schema varchar(255) NOT NULL,
+  table_name varchar(255) NOT NULL,
+  row_key {long_text} NOT NULL,
+  error {long_text} NOT NULL,
+  change_data {blob} NOT NULL,
+  parked_at {timestamp} NOT NULL DEFAULT {now},
+  wish varchar(8) NOT NULL DEFAULT '',
+  PRIMARY KEY (feed, grp, source, number, ordinal)""",
+}
+
+_TYPES: dict[Dialect, dict[str, str]] = {
+    "postgres": {"long_text": "text", "blob": "bytea", "timestamp": "timestamptz", "now": "now()", "on_update": ""},
+    "mysql": {
+        "long_text": "longtext",
+        "blob": "longblob",
+        "timestamp": "timestamp(6)",
+        "now": "current_timestamp(6)",
+        "on_update": " ON UPDATE current_timestamp(6)",
+    },
+}
+
+
+def create_statements(dialect: Dialect, schema: str) -> list[str]:
+    """Statements that make the schema and its tables where they are missing; each may be run again.
+
+    Both servers ask for the CREATE privilege even where there is nothing to create, so a feed's user without it must
+    look with `present_query` first.
+    """
+    quoted = quote(dialect, schema)
+    container, options = ("SCHEMA", "") if dialect == "postgres" else ("DATABASE", _MYSQL_OPTIONS)
+    suffix = "" if dialect == "postgres" else f" ENGINE=InnoDB{_MYSQL_OPTIONS}"
+    tables = [
+        f"CREATE TABLE IF NOT EXISTS {quoted}.{name} ({_COLUMNS[name].format_map(_TYPES[dialect])}\n){suffix}"
+        for name in TABLES
+    ]
+    return [f"CREATE {container} IF NOT EXISTS {quoted}{options}", *tables]
+
+
+_MYSQL_OPTIONS = " DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+
+
+def present_query(schema: str) -> str:
+    """SQL (both dialects) that returns the names in `TABLES` that this user can see in `schema`, one a row."""
+    names = ", ".join(f"'{name}'" for name in TABLES)
+    literal = schema.replace("'", "''")
+    return (
+        "SELECT table_name FROM information_schema.tables "
+        f"WHERE table_schema = '{literal}' AND table_name IN ({names}) ORDER BY table_name"
+    )
+
+
+def quote(dialect: Dialect, name: str) -> str:
+    """`name` as a quoted identifier."""
+    mark = '"' if dialect == "postgres" else "`"
+    return mark + name.replace(mark, mark * 2) + mark
