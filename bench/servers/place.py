@@ -1,0 +1,143 @@
+"""Where servers run: the account, the port, the cache of prepared data folders, and how a program is found."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import random
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+HOST = "127.0.0.1"
+# Below Linux' ephemeral range, so that no outgoing connection takes a port while its server restarts.
+PORTS = range(20_000, 32_000)
+SEARCH = ("/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/bin")
+
+
+class ServerMissing(RuntimeError):
+    """A server program is not on this machine; the text says what installs it."""
+
+
+def program(name: str, package: str) -> str:
+    """Path of `name`, also where an ordinary user's PATH does not look.  Raises ServerMissing."""
+    found = shutil.which(name) or shutil.which(name, path=os.pathsep.join(SEARCH))
+    if found is None:
+        raise ServerMissing(f"{name} is not installed (Debian package {package}): run `make servers`")
+    return found
+
+
+def version(path: str) -> str:
+    """The version number that the program at `path` says it has.  Raises ServerMissing."""
+    said = subprocess.run([path, "--version"], capture_output=True, encoding="utf-8", check=False).stdout
+    found = re.search(r"\d+(\.\d+)+", said)
+    if found is None:
+        raise ServerMissing(f"{path} --version names no version but says: {said.strip()}")
+    return found[0]
+
+
+def account(*names: str) -> str | None:
+    """The user a server runs as: database servers refuse root, so the first of `names` there is; None: ourselves."""
+    if os.geteuid() != 0:
+        return None
+    known = {entry.pw_name for entry in pwd.getpwall()}
+    return next(name for name in (*names, "nobody") if name in known)
+
+
+def give(path: Path, user: str | None) -> None:
+    """Make `user` the owner of everything under `path`; nothing to do where servers run as ourselves."""
+    if user is None:
+        return
+    entry = pwd.getpwnam(user)
+    os.chown(path, entry.pw_uid, entry.pw_gid)
+    for folder, folders, files in os.walk(path):
+        for name in (*folders, *files):
+            os.chown(os.path.join(folder, name), entry.pw_uid, entry.pw_gid, follow_symlinks=False)
+
+
+def run_as(user: str | None) -> dict[str, Any]:
+    """Arguments of `subprocess` that run a program as `user`; none for ourselves."""
+    return {} if user is None else {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": ()}
+
+
+def environment(home: Path) -> dict[str, str]:
+    """What a server sees of our environment: nothing that could change its answers."""
+    return {"PATH": os.pathsep.join(SEARCH) + ":/bin:/sbin", "LC_ALL": "C.UTF-8", "TZ": "UTC", "HOME": str(home)}
+
+
+def run(command: list[str], user: str | None, home: Path) -> str:
+    """Run a server's own tool and return what it printed.  Raises ServerMissing with that text if it fails."""
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        command,
+        cwd=home,
+        env=environment(home),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        **run_as(user),
+    )
+    if done.returncode != 0:
+        raise ServerMissing(f"{command[0]} failed with status {done.returncode}:\n{done.stdout.strip()}")
+    return done.stdout
+
+
+def free_port() -> int:
+    """A loopback port nobody listens on.  Raises ServerMissing if there is none."""
+    for port in random.sample(PORTS, 200):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return port
+    raise ServerMissing(f"no free port between {PORTS.start} and {PORTS.stop} on {HOST}: stop some servers")
+
+
+def cache() -> Path:
+    """Folder for what is costly to make: `.tidelock` of the checkout, where a server's user can reach it."""
+    if named := os.environ.get("TIDELOCK_CACHE"):
+        return Path(named)
+    checkout = Path(__file__).resolve().parents[2]
+    if not (checkout / "pyproject.toml").exists():
+        return Path.home() / ".cache" / "tidelock"
+    if os.geteuid() == 0 and not _open_to_all((checkout, *checkout.parents)):
+        return Path("/var/cache/tidelock")  # a server that gave up root cannot enter a private checkout
+    return checkout / ".tidelock"
+
+
+def _open_to_all(folders: Iterable[Path]) -> bool:
+    return all(folder.stat().st_mode & 0o001 for folder in folders)
+
+
+def template(name: str, user: str | None, build: Callable[[Path], None]) -> Path:
+    """The data folder `name` in the cache, built once: `build` fills an empty folder that `user` owns.
+
+    It is renamed into place when whole, so an interrupted build leaves nothing that looks finished and of two
+    builders at once one wins.
+    """
+    ready = cache() / "templates" / name
+    if ready.exists():
+        return ready
+    ready.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="tidelock-build-") as scratch,
+        tempfile.TemporaryDirectory(prefix=f".{name}-", dir=ready.parent) as beside,
+    ):
+        give(Path(scratch), user)
+        build(Path(scratch) / "data")
+        copy = Path(beside) / "data"
+        shutil.copytree(Path(scratch) / "data", copy, symlinks=True)
+        try:
+            copy.rename(ready)
+        except OSError:
+            if not ready.exists():
+                raise
+    return ready

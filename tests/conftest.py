@@ -1,0 +1,52 @@
+"""Real servers for tests.
+
+`mariadb`, `mysql` and `postgres` are started once a worker, when first asked for, and shared: take a fresh database
+with `mariadb.database("shop")`.  A test that restarts, kills or configures a server makes its own with `make_…`.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from bench.servers import MariaDb, MySql, Postgres
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariaDb]:
+    with MariaDb() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mysql() -> Iterator[MySql]:
+    with MySql() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    with Postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def own_servers() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def make_mariadb(own_servers: ExitStack) -> Callable[..., MariaDb]:
+    """`make_mariadb(extra=["--max-binlog-size=1M"], durable=True)`: a running server of the test's own."""
+    return lambda **options: own_servers.enter_context(MariaDb(**options))
+
+
+@pytest.fixture
+def make_mysql(own_servers: ExitStack) -> Callable[..., MySql]:
+    return lambda **options: own_servers.enter_context(MySql(**options))
+
+
+@pytest.fixture
+def make_postgres(own_servers: ExitStack) -> Callable[..., Postgres]:
+    return lambda **options: own_servers.enter_context(Postgres(**options))
