@@ -43,7 +43,11 @@ class MySqlConnection(Connection):
 
     @property
     def open(self) -> bool:
-        return self._connection.open
+        try:
+            self._connection.ping(reconnect=False)
+        except pymysql.Error:
+            return False
+        return True
 
     def close(self) -> None:
         if self._connection.open:
@@ -60,8 +64,8 @@ class MySqlFamily(Server):
     def socket(self) -> Path:
         return self.folder / "server.sock"
 
-    def _connect(self, database: str | None) -> Connection:
-        return MySqlConnection(self.port, self.user, self.password, database)
+    def connect(self, database: str | None = None, user: str | None = None, password: str = "") -> Connection:
+        return MySqlConnection(self.port, user or self.user, password, database)
 
     def _options(self) -> list[str]:
         """Options that mean the same to both.  The port is unique on the machine, so it serves as server id."""

@@ -105,8 +105,7 @@ def _apt(words: list[str], environment: dict[str, str], folder: Path) -> str:
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         encoding="utf-8",
         check=False,
     )

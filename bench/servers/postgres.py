@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import signal
 import threading
@@ -18,6 +19,7 @@ from bench.servers.process import Connection, Server
 PACKAGE = "postgresql"
 OLDEST = 15
 ANSWER_SECONDS = 300.0
+CLOSE_SECONDS = 5.0
 # The administrator needs no password, everybody else the right one.
 ACCESS = """\
 local all,replication postgres trust
@@ -42,15 +44,21 @@ def program(name: str) -> str:
 class PostgresConnection(Connection):
     """asyncpg in a thread of its own, so that it can be called from a running event loop too."""
 
-    def __init__(self, port: int, user: str, database: str) -> None:
+    def __init__(self, port: int, user: str, password: str, database: str) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="postgres administrator", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="postgres session", daemon=True)
         self._thread.start()
         try:
             # Statements are not cached: tests change the tables under them.
             self._connection: asyncpg.Connection[asyncpg.Record] = self._wait(
                 asyncpg.connect(
-                    host="127.0.0.1", port=port, user=user, database=database, ssl=False, statement_cache_size=0
+                    host="127.0.0.1",
+                    port=port,
+                    user=user,
+                    password=password,
+                    database=database,
+                    ssl=False,
+                    statement_cache_size=0,
                 )
             )
         except BaseException:
@@ -71,7 +79,8 @@ class PostgresConnection(Connection):
         return not self._connection.is_closed()
 
     def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._connection.terminate)
+        with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
+            self._wait(self._connection.close(timeout=CLOSE_SECONDS))
         self._end_thread()
 
     def _end_thread(self) -> None:
@@ -131,8 +140,8 @@ class Postgres(Server):
             *self.extra,
         ]
 
-    def _connect(self, database: str | None) -> Connection:
-        return PostgresConnection(self.port, self.user, database or "postgres")
+    def connect(self, database: str | None = None, user: str | None = None, password: str = "") -> Connection:
+        return PostgresConnection(self.port, user or self.user, password, database or "postgres")
 
     def url(self, database: str = "", user: str | None = None, password: str | None = None) -> str:
         return super().url(database or "postgres", user, password)

@@ -31,7 +31,7 @@ class ServerFailed(RuntimeError):
 
 
 class Connection(ABC):
-    """The administrator's session, blocking."""
+    """A session that blocks; `execute` and `execute_script` as in `Server`."""
 
     @abstractmethod
     def execute(self, sql: str, args: Sequence[Any]) -> list[tuple[Any, ...]]: ...
@@ -41,7 +41,8 @@ class Connection(ABC):
 
     @property
     @abstractmethod
-    def open(self) -> bool: ...
+    def open(self) -> bool:
+        """Whether the server still holds its end."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -94,8 +95,8 @@ class Server(ABC):
         """Program and arguments, `extra` included."""
 
     @abstractmethod
-    def _connect(self, database: str | None) -> Connection:
-        """A session of the administrator.  Raises whatever the driver raises while the server is not ready."""
+    def connect(self, database: str | None = None, user: str | None = None, password: str = "") -> Connection:
+        """A session for the caller to close; without `user`, the administrator's.  Raises what the driver raises."""
 
     @abstractmethod
     def unique_violations(self) -> int:
@@ -208,7 +209,7 @@ class Server(ABC):
         if self._connection is not None and self._connection[0] == database and self._connection[1].open:
             return self._connection[1]
         self._disconnect()
-        connection = self._connect(database)
+        connection = self.connect(database)
         self._connection = (database, connection)
         return connection
 

@@ -1,0 +1,79 @@
+# The way in: `make` lists what there is.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+.PHONY: help setup servers demo check test proof bench lock clean
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Named by content, so that a checkout which only touches the files installs nothing.
+SETUP := $(VENV)/.setup-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
+PYTHONS := $(PYTHON) python3.11 python3 python3.12 python3.13
+WORKERS ?= 2
+TESTS ?= tests
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+
+setup: $(SETUP) ## Python environment in .venv, from the hash-locked requirements
+
+$(SETUP): 
+	@python=
+	for candidate in $(PYTHONS); do
+	  if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$candidate; break; fi
+	done
+	if [ -z "$$python" ]; then
+	  echo 'setup: needs Python 3.11 or newer (Debian: apt-get install python3 python3-venv), or make PYTHON=/path/to/python3.11' >&2
+	  exit 1
+	fi
+	if ! $$python -c 'import ensurepip, venv' 2>/dev/null; then
+	  echo "setup: $$python lacks its venv module (Debian: apt-get install python3-venv)" >&2
+	  exit 1
+	fi
+	if ! $(BIN)/python -c 'import pip' 2>/dev/null; then
+	  echo "setup: $(VENV) with $$($$python --version)"
+	  $$python -m venv --clear $(VENV)
+	fi
+	echo "setup: installing $$(grep -c '^[a-z].*==' requirements.lock) locked packages …"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --no-deps -r requirements.lock
+	echo 'setup: installing tidelock itself'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-build-isolation --editable .
+	rm -f $(VENV)/.setup-*
+	touch $@
+	echo "setup: ready, $(BIN)/tidelock"
+
+servers: setup ## MariaDB, PostgreSQL and MySQL 9 for the tests
+	@$(BIN)/python -m bench.servers.install mariadb postgres mysql
+
+demo: setup ## replicate between two real databases, under load, and look at it
+	@$(BIN)/python -m bench.servers.install mariadb postgres
+	$(BIN)/tidelock demo
+
+check: setup ## ruff, mypy, import-linter
+	@echo 'check: ruff'
+	$(BIN)/ruff check --quiet .
+	echo 'check: mypy'
+	$(BIN)/mypy
+	echo 'check: import-linter'
+	$(BIN)/lint-imports
+
+test: servers check ## all checks and tests; TESTS=tests/engine for a part, WORKERS=0 for one process
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal $(TESTS)
+
+proof: servers ## the long evidence: scale, endurance, exhaustive exploration
+	@$(BIN)/pytest -m proof --timeout 0 --durations 0 $(TESTS)
+
+bench: servers ## measurements against their recorded budgets
+	@$(BIN)/tidelock bench
+
+lock: setup ## resolve requirements.lock anew from pyproject.toml
+	@command -v uv >/dev/null || { echo 'lock: needs uv (python3 -m pip install uv)' >&2; exit 1; }
+	uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --python-version 3.11 --extra dev --extra stream pyproject.toml --output-file requirements.lock
+	if grep -nE '://|^--' requirements.lock; then echo 'lock: holds an address, see above' >&2; exit 1; fi
+
+clean: ## remove the environment, the server cache and all that tools leave
+	rm -rf $(VENV) .tidelock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The world in a box: virtual clock, network and targets, faults, and the checkers that watch."""

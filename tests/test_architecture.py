@@ -1,0 +1,118 @@
+"""The rules of the house that a machine can check."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PURE = ROOT / "engine"
+# What would let the engine see a clock, chance or the world; `hash()` differs in every process.
+FORBIDDEN_MODULES = {
+    *("asyncio", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets", "select", "selectors"),
+    *("signal", "socket", "ssl", "structlog", "subprocess", "tempfile", "threading", "time", "uuid"),
+}
+FORBIDDEN_CALLS = {"hash", "open", "print", "input", "id"}
+# Put together here, so that this file does not hold what it looks for.
+MACHINE_PATHS = re.compile(
+    "|".join(["/" + name + "/" for name in ("work", "root", "home/[a-z]+")] + ["/tmp/" + "[a-z]"])
+)
+REGISTRIES = re.compile(
+    r"(pypi|pythonhosted|deb\.debian|snapshot\.debian|maven|npmjs|docker)\." + r"(org|io|com|net)\b"
+)
+TEXT = {".py", ".md", ".toml", ".lock", ".yaml", ".yml", ".sh", ".txt", ".html", ".js", ".css", ".json", ""}
+
+
+def tracked() -> list[Path]:
+    """Files of the repository: those git knows, new ones included; every file where there is no git."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    ).stdout
+    return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+def engine_modules() -> list[Path]:
+    return sorted(path for path in PURE.rglob("*.py") if path.name != "__init__.py")
+
+
+def run(*command: str) -> None:
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / command[0]), *command[1:]],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(command)}:\n{done.stdout}{done.stderr}"
+
+
+def test_ruff() -> None:
+    run("ruff", "check", "--no-cache", ".")
+
+
+def test_mypy_strict() -> None:
+    run("mypy")
+
+
+def test_imports_point_one_way() -> None:
+    run("lint-imports", "--no-cache")
+
+
+@pytest.mark.parametrize("module", engine_modules(), ids=lambda path: path.stem)
+def test_engine_is_pure(module: Path) -> None:
+    for node in ast.walk(ast.parse(module.read_text())):
+        match node:
+            case ast.Import(names=names):
+                imported = {alias.name.partition(".")[0] for alias in names}
+            case ast.ImportFrom(module=str(name)):
+                imported = {name.partition(".")[0]}
+            case ast.Call(func=ast.Name(id=name)):
+                assert name not in FORBIDDEN_CALLS, f"line {node.lineno}: {name}() in the engine"
+                continue
+            case ast.AsyncFunctionDef() | ast.Await():
+                pytest.fail(f"line {node.lineno}: the engine awaits nothing")
+            case _:
+                continue
+        assert not imported & FORBIDDEN_MODULES, f"line {node.lineno}: {imported & FORBIDDEN_MODULES} in the engine"
+        assert not imported & {"adapters", "simulations", "bench"}, f"line {node.lineno}: the engine imports outwards"
+
+
+def has_state(module: Path) -> bool:
+    """Whether the module decides: some class in it has methods that change what it holds."""
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+            if isinstance(node.value, ast.Name) and node.value.id == "self":
+                return True
+    return False
+
+
+@pytest.mark.parametrize("module", [path for path in engine_modules() if has_state(path)], ids=lambda path: path.stem)
+def test_every_machine_has_its_test_file(module: Path) -> None:
+    paired = ROOT / "tests" / "engine" / f"test_{module.stem}.py"
+    assert paired.is_file(), f"{module.relative_to(ROOT)} keeps state and has no {paired.relative_to(ROOT)}"
+
+
+@pytest.mark.parametrize(
+    ("what", "pattern"), [("a path of one machine", MACHINE_PATHS), ("a registry or mirror", REGISTRIES)]
+)
+def test_no_file_names(what: str, pattern: re.Pattern[str]) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
+        for path in tracked()
+        if path.suffix in TEXT
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert not found, f"{what} in:\n" + "\n".join(found)
+
+
+def test_packages_stay_out_of_tests() -> None:
+    """A `tests/engine` package would shadow `engine`."""
+    assert not list((ROOT / "tests").rglob("__init__.py"))
