@@ -5,9 +5,9 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 | table                | one row per                | holds                                                            |
 |----------------------|----------------------------|------------------------------------------------------------------|
 | `tidelock_owner`     | feed, table group          | the fencing epoch, what the operator wants, why it halted        |
-| `tidelock_progress`  | committed batch (receipt)  | which source rows it covers, where they came from and by what path |
-| `tidelock_checkpoint`| feed, table group          | the source position below which everything is committed         |
-| `tidelock_parked`    | row change that was set aside | the change, its error, what the operator wishes for it        |
+| `tidelock_progress`  | committed batch (receipt)  | which source rows it covers, whence and by what path            |
+| `tidelock_checkpoint`| feed, table group          | the source position below which everything is committed          |
+| `tidelock_parked`    | row change set aside       | the change, its error, what the operator wishes for it           |
 
 `halt` is JSON `{"alarm": Alarm, "ddl": Ddl | null}`; `ddl_passed` is `source:number` of the statement that an operator
 declared done or skipped; `position` is JSON of `engine.records.Position`; `change_data` is `ParkedRow.change`.

@@ -1,0 +1,202 @@
+"""The YAML of a feed: what it means, and what an operator reads when it is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from adapters import config
+from adapters.config import ConfigError, Feed, load
+from engine.records import Position, TableName
+
+Read: TypeAlias = Callable[[str], Feed]
+
+PLAIN = """\
+feed: shop
+source: mysql://repl:secret-a@db1
+target: postgresql://tide:secret-b@db2/shop
+tables:
+  - source: shop.account
+"""
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    def write_and_load(text: str) -> Feed:
+        path = tmp_path / "shop.yaml"
+        path.write_text(text, encoding="utf-8")
+        return load(path)
+
+    return write_and_load
+
+
+def test_defaults(read: Read) -> None:
+    feed = read(PLAIN)
+    assert (feed.lanes, feed.batch_rows, feed.verify, feed.consistency, feed.schema) == (
+        8,
+        1000,
+        "off",
+        "row",
+        "tidelock",
+    )
+    assert (feed.source_url.host, feed.source_url.port, feed.source_url.user) == ("db1", 3306, "repl")
+    assert (feed.target_url.dialect, feed.target_url.port, feed.target_url.database) == ("postgres", 5432, "shop")
+    assert feed.start_place == "now"
+    assert feed.http_address is None
+    assert feed.synchronous_commit is False
+
+
+def test_server_id_is_stable_positive_and_differs_by_feed(read: Read) -> None:
+    first, second = read(PLAIN), read(PLAIN.replace("feed: shop", "feed: shop2"))
+    assert first.server_id == config.derived_server_id("shop") == 1818905762
+    assert 0 < second.server_id < 2**32
+    assert second.server_id != first.server_id
+    assert read(PLAIN + "server_id: 7\n").server_id == 7
+
+
+def test_passwords_are_never_shown(read: Read) -> None:
+    feed = read(PLAIN)
+    for text in (repr(feed), str(feed), str(feed.source_url), f"{feed.target_url!r}"):
+        assert "secret-" not in text
+    assert "***" in repr(feed)
+    assert feed.source_url.password == "secret-a"
+
+
+@pytest.mark.parametrize("secret", ["plain", "p@ss:w/ord?#%41&${env:X}", "ünï"])
+def test_secrets_are_taken_as_they_are(
+    read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    (tmp_path / "pw").write_text(secret + "\n", encoding="utf-8")
+    monkeypatch.setenv("TIDE_PW", secret)
+    text = PLAIN.replace("secret-a", "${file:pw}").replace("secret-b", "${env:TIDE_PW}")
+    feed = read(text)
+    assert (feed.source_url.password, feed.target_url.password) == (secret, secret)
+    assert feed.source_url.host == "db1"
+
+
+def test_a_whole_url_may_be_the_secret(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_URL", "mariadb://u:p%40q@[::1]:3307/x?sslmode=disable")
+    url = read(PLAIN.replace("mysql://repl:secret-a@db1", "${env:SOURCE_URL}")).source_url
+    assert (url.scheme, url.host, url.port, url.password, url.database) == ("mariadb", "::1", 3307, "p@q", "x")
+    assert url.ssl_context() is None
+
+
+def test_yaml_does_not_guess(read: Read) -> None:
+    feed = read(PLAIN.replace("feed: shop", "feed: 123") + "verify: off\nzero_dates: null\nlanes: 3\n")
+    assert (feed.name, feed.verify, feed.zero_dates, feed.lanes) == ("123", "off", "null", 3)
+
+
+@pytest.mark.parametrize(
+    ("start", "place"),
+    [
+        ("earliest", "earliest"),
+        ("bin.000007:4", Position("bin.000007", 4)),
+        ("gtid:0-1-5,1-2-9", Position("", 0, gtids="0-1-5,1-2-9")),
+        (
+            "gtid:3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5",
+            Position("", 0, gtids="3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"),
+        ),
+    ],
+)
+def test_start(read: Read, start: str, place: str | Position) -> None:
+    assert read(PLAIN + f"start: {start}\n").start_place == place
+
+
+WRONG = {
+    "unknown key": (PLAIN + "lane: 4\n", "lane", 6, "did you mean 'lanes'?"),
+    "unknown key of a table": (PLAIN + "    wher: a = 1\n", "tables[0].wher", 6, "did you mean 'where'?"),
+    "unknown key of columns": (PLAIN + "    columns: {exlude: [a]}\n", "tables[0].columns.exlude", 6, "'exclude'"),
+    "key twice": (PLAIN + "feed: other\n", "", 6, "written twice"),
+    "missing key": (PLAIN.replace("feed: shop\n", ""), "feed", 0, "missing"),
+    "missing key of a table": (PLAIN + "  - target: a.b\n", "tables[1].source", 6, "missing"),
+    "no tables": (PLAIN.partition("tables")[0] + "tables: []\n", "tables", 4, "length"),
+    "not a number": (PLAIN + "lanes: many\n", "lanes", 6, "not 'many'"),
+    "too many lanes": (PLAIN + "lanes: 65\n", "lanes", 6, "<= 64"),
+    "no lanes": (PLAIN + "lanes: 0\n", "lanes", 6, ">= 1"),
+    "a word for a choice": (PLAIN + "consistency: transactions\n", "consistency", 6, "did you mean 'transaction'?"),
+    "not a bool": (PLAIN + "synchronous_commit: off\n", "synchronous_commit", 6, "true or false"),
+    "feed name": (PLAIN.replace("feed: shop", "feed: Shop"), "feed", 1, "a-z"),
+    "verify later": (PLAIN + "verify: image\n", "verify", 6, "not supported yet"),
+    "kafka log later": (PLAIN + "log: kafka://h:9092\n", "log", 6, "not supported yet"),
+    "copy later": (PLAIN + "start: copy\n", "start", 6, "not supported yet"),
+    "kafka target later": (PLAIN.replace("postgresql://tide:secret-b@db2/shop", "kafka://h:9092"), "target", 3, "yet"),
+    "postgres source later": (PLAIN.replace("mysql://repl:secret-a@db1", "postgresql://a@h/b"), "source", 2, "yet"),
+    "start": (PLAIN + "start: tomorrow\n", "start", 6, "FILE:OFFSET"),
+    "http": (PLAIN + "http: 8470\n", "http", 6, "HOST:PORT"),
+    "scheme": (PLAIN.replace("mysql://", "oracle://"), "source", 2, "unknown scheme"),
+    "port": (PLAIN.replace("@db1", "@db1:99999"), "source", 2, "65535"),
+    "url option": (PLAIN.replace("@db1", "@db1/?tls=on"), "source", 2, "sslmode"),
+    "no database": (PLAIN.replace("@db2/shop", "@db2"), "target", 3, "names its database"),
+    "table without database": (PLAIN.replace("shop.account", "account"), "tables[0].source", 5, "db.table"),
+    "star only at the target": (PLAIN + "    target: public.*\n", "tables[0].target", 6, "no *"),
+    "same rule twice": (PLAIN + "  - source: shop.account\n", "tables[1].source", 6, "rule already"),
+    "include and exclude": (
+        PLAIN + "    columns: {include: [a], exclude: [b]}\n",
+        "tables[0].columns.exclude",
+        6,
+        "one of",
+    ),
+    "rename to one name": (
+        PLAIN + "    columns: {rename: {a: c, b: c}}\n",
+        "tables[0].columns.rename.b",
+        6,
+        "become c",
+    ),
+    "rename of an excluded column": (
+        PLAIN + "    columns: {exclude: [a], rename: {a: c}}\n",
+        "tables[0].columns.rename.a",
+        6,
+        "not among",
+    ),
+    "secret elsewhere": (PLAIN + "    where: a = '${env:X}'\n", "tables[0].where", 6, "only for source and target"),
+    "secret not there": (PLAIN.replace("secret-a", "${env:TIDE_NOT_SET}"), "source", 2, "TIDE_NOT_SET is not set"),
+    "secret file not there": (PLAIN.replace("secret-a", "${file:nope}"), "source", 2, "nope cannot be read"),
+    "not YAML": (PLAIN + "tables: [\n", "", 7, "line 7"),
+    "not a mapping": ("- a\n", "", 1, "keys and values"),
+    "empty": ("", "feed", 0, "missing"),
+    "a list for a word": (PLAIN + "http: [a]\n", "http", 6, "expected str"),
+    "a table that is a word": (
+        PLAIN.replace("- source: shop.account", "- shop.account"),
+        "tables[0]",
+        5,
+        "keys and values",
+    ),
+    "an alias in itself": (PLAIN + "log: &a [*a]\n", "", 0, "contains itself"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong(read: Read, tmp_path: Path, case: str) -> None:
+    text, key, line, words = WRONG[case]
+    with pytest.raises(ConfigError) as caught:
+        read(text)
+    assert (caught.value.key, caught.value.line) == (key, line)
+    assert words in str(caught.value)
+    assert str(tmp_path / "shop.yaml") in str(caught.value)
+    assert "secret-" not in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        load(tmp_path / "none.yaml")
+
+
+def test_the_first_rule_that_matches_wins(read: Read) -> None:
+    feed = read(PLAIN + "    weight: 5\n  - source: shop.*\n  - source: arch*.log_*\n    target: old*.*_log\n")
+    assert feed.select(TableName("shop", "account")).weight == 5
+    assert feed.select(TableName("shop", "item")).weight == 0
+    assert feed.select(TableName("Shop", "item")) is None
+    assert feed.select(TableName("shopx", "item")) is None
+    assert feed.target_name(TableName("arch2020", "log_a.b")) == TableName("old2020", "a.b_log")
+    assert feed.target_name(TableName("shop", "item")) == TableName("shop", "item")
+    assert feed.target_name(TableName("else", "where")) == TableName("else", "where")
+
+
+def test_many_tables_to_one_and_odd_names(read: Read) -> None:
+    feed = read(PLAIN.replace("shop.account", "'shard_*.a+b (c)'") + "    target: public.all\n")
+    assert feed.target_name(TableName("shard_7", "a+b (c)")) == TableName("public", "all")
+    assert feed.select(TableName("shard_7", "aab (c)")) is None
