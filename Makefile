@@ -70,7 +70,7 @@ bench: servers ## measurements against their recorded budgets
 
 lock: setup ## resolve requirements.lock anew from pyproject.toml
 	@command -v uv >/dev/null || { echo 'lock: needs uv (python3 -m pip install uv)' >&2; exit 1; }
-	uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	  --python-version 3.11 --extra dev --extra stream pyproject.toml --output-file requirements.lock
 	if grep -nE '://|^--' requirements.lock; then echo 'lock: holds an address, see above' >&2; exit 1; fi
 

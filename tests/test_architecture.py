@@ -17,19 +17,17 @@ FORBIDDEN_MODULES = {
 }
 FORBIDDEN_CALLS = {"hash", "open", "print", "input", "id"}
 # Put together here, so that this file does not hold what it looks for.
-MACHINE_PATHS = re.compile(
-    "|".join(["/" + name + "/" for name in ("work", "root", "home/[a-z]+")] + ["/tmp/" + "[a-z]"])
-)
+MACHINE_PATHS = re.compile(r"/(work|root|home/[a-z]+|tmp)" + r"/[a-z.]")
 REGISTRIES = re.compile(
-    r"(pypi|pythonhosted|deb\.debian|snapshot\.debian|maven|npmjs|docker)\." + r"(org|io|com|net)\b"
+    r"(pypi|pythonhosted|deb\.debian|snapshot\.debian|maven|npmjs|docker)" + r"\.(org|io|com|net)\b"
 )
 TEXT = {".py", ".md", ".toml", ".lock", ".yaml", ".yml", ".sh", ".txt", ".html", ".js", ".css", ".json", ""}
 
 
 def tracked() -> list[Path]:
-    """Files of the repository: those git knows, new ones included; every file where there is no git."""
+    """Files of the repository: those git knows and new ones that it does not ignore."""
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        ["git", "-c", f"safe.directory={ROOT}", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT,
         capture_output=True,
         encoding="utf-8",
@@ -87,8 +85,8 @@ def test_engine_is_pure(module: Path) -> None:
 def has_state(module: Path) -> bool:
     """Whether the module decides: some class in it has methods that change what it holds."""
     for node in ast.walk(ast.parse(module.read_text())):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
-            if isinstance(node.value, ast.Name) and node.value.id == "self":
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), ctx=ast.Store() | ast.Del()):
                 return True
     return False
 
