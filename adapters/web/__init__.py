@@ -1,0 +1,32 @@
+"""The feed's one HTTP server: `/metrics`, `/livez`, `/readyz`, `/status`, all told by the latest `Sample`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib import import_module
+
+from adapters.progress import Sample
+
+
+class ListenError(Exception):
+    """The address cannot be listened on; `hint` says what to do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@asynccontextmanager
+async def serve(address: tuple[str, int], latest: Callable[[], Sample]) -> AsyncIterator[int]:
+    """Serve while the block runs; gives the port (`address` may ask for any free one with 0).  Raises ListenError."""
+    # aiohttp takes a quarter of a second to import: beside the loop, and only where `http:` is set.
+    await asyncio.to_thread(import_module, "adapters.web.server")
+    from adapters.web.server import start
+
+    runner, port = await start(address, latest)
+    try:
+        yield port
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,40 @@
+"""A `Sample` in Prometheus' text format.
+
+Written directly: every value is already in the sample, so prometheus-client's registry would only hold a second copy.
+"""
+
+from __future__ import annotations
+
+from adapters.progress import STATES, Sample
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def metrics(sample: Sample) -> str:
+    """Lag is left out while it is unknown: a 0 would look like being caught up."""
+    lines: list[str] = []
+
+    def add(name: str, kind: str, text: str, *values: tuple[str, float]) -> None:
+        lines.append(f"# HELP tidelock_{name} {text}\n# TYPE tidelock_{name} {kind}")
+        lines.extend(f"tidelock_{name}{labels} {value}" for labels, value in values)
+
+    add("rows_total", "counter", "Row changes committed at the target.", ("", sample.rows_total))
+    add("rows_per_second", "gauge", "Row changes committed per second, lately.", ("", sample.rows_per_second))
+    if sample.lag_seconds is not None:
+        add("lag_seconds", "gauge", "How far the target is behind the source.", ("", sample.lag_seconds))
+    add("lock_waits_total", "counter", "Rows that waited for another row's commit.", ("", sample.lock_waits_total))
+    add("locks", "gauge", "Locks held or waited for.", ("", sample.locks_held))
+    add("parked_rows", "gauge", "Row changes set aside for an operator.", ("", sample.parked_rows))
+    lanes = [(f'{{lane="{number}"}}', rows) for number, rows in enumerate(sample.lanes)]
+    add("lane_rows", "gauge", "Rows queued and running in a lane.", *lanes)
+    add("batches_total", "counter", "Transactions committed at the target.", ("", sample.batches_total))
+    add("retries_total", "counter", "Batches tried again.", ("", sample.retries_total))
+    add(
+        "restarts_total",
+        "counter",
+        "Times the source was read anew or the target taken over anew.",
+        ("", sample.restarts),
+    )
+    states = [(f'{{state="{state}"}}', int(state == sample.state)) for state in STATES]
+    add("state", "gauge", "1 for the state that the feed is in.", *states)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,126 @@
+"""The HTTP server of a running feed, asked over a real socket; and the samples as people read them."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import socket
+
+import aiohttp
+import pytest
+
+from adapters.progress import JsonLines, PlainLines, Sample, live_view, one_line, progress_on
+from adapters.web import ListenError, serve
+from adapters.web.metrics import metrics
+
+BUSY = Sample(
+    state="running",
+    rows_total=12_345_678,
+    rows_per_second=45_000.5,
+    lag_seconds=0.25,
+    lanes=(10, 0, 7),
+    lock_waits_total=3,
+    locks_held=40,
+    parked_rows=2,
+    batches_total=99,
+    position="bin.000002:400",
+    retries_total=1,
+)
+
+
+async def ask(port: int, path: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
+        return answer.status, await answer.text()
+
+
+async def test_every_page_tells_the_latest_sample() -> None:
+    latest = Sample(alarm=None)
+    async with serve(("127.0.0.1", 0), lambda: latest) as port:
+        assert await ask(port, "/livez") == (200, "ok\n")
+        assert await ask(port, "/readyz") == (503, "starting\n")
+        latest = BUSY
+        assert await ask(port, "/readyz") == (200, "running\n")
+        assert json.loads((await ask(port, "/status"))[1])["rows_total"] == 12_345_678
+        assert "tidelock_rows_total 12345678" in (await ask(port, "/metrics"))[1]
+        latest = Sample(state="halted", alarm="a gap at bin.000002:400. Look there.")
+        assert await ask(port, "/readyz") == (503, "halted: a gap at bin.000002:400. Look there.\n")
+        assert (await ask(port, "/livez"))[0] == 200
+    with pytest.raises(aiohttp.ClientConnectionError):
+        await ask(port, "/livez")
+
+
+async def test_a_port_in_use_is_said_plainly() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = ("127.0.0.1", taken.getsockname()[1])
+        with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1:{address[1]}") as caught:
+            async with serve(address, lambda: BUSY):
+                pass
+    assert "another" in caught.value.hint
+
+
+def test_metrics_are_prometheus_text() -> None:
+    text = metrics(BUSY)
+    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert values["tidelock_rows_per_second"] == "45000.5"
+    assert values["tidelock_lag_seconds"] == "0.25"
+    assert values['tidelock_lane_rows{lane="2"}'] == "7"
+    assert values['tidelock_state{state="running"}'] == "1"
+    assert values['tidelock_state{state="caught up"}'] == "0"
+    typed = set(re.findall(r"^# TYPE (\S+) (?:counter|gauge)$", text, re.MULTILINE))
+    assert {name.partition("{")[0] for name in values} == typed
+    assert all(name.endswith("_total") for name in re.findall(r"^# TYPE (\S+) counter$", text, re.MULTILINE))
+
+
+def test_metrics_parse_with_prometheus_own_parser() -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    families = {family.name: family for family in text_string_to_metric_families(metrics(BUSY))}
+    assert families["tidelock_rows"].samples[0].value == 12_345_678
+    assert len(families["tidelock_lane_rows"].samples) == 3
+
+
+def test_unknown_lag_is_no_number() -> None:
+    assert "tidelock_lag_seconds" not in metrics(Sample())
+    assert "lag unknown" in one_line(Sample())
+
+
+def test_plain_lines_are_paced_but_lose_no_state_and_not_the_end() -> None:
+    stream = io.StringIO()
+    progress = PlainLines(stream, "shop", seconds=3600)
+    for rows in range(100):
+        progress.update(Sample(state="running", rows_total=rows))
+    progress.update(Sample(state="halted", rows_total=100, alarm="disk full"))
+    progress.update(Sample(state="halted", rows_total=101, alarm="disk full"))
+    progress.message("bye")
+    progress.close()
+    assert stream.getvalue().splitlines() == [
+        "shop: running, 0 rows, 0 rows/s, lag unknown",
+        "shop: halted, 100 rows, 0 rows/s, lag unknown, disk full",
+        "shop: bye",
+        "shop: halted, 101 rows, 0 rows/s, lag unknown, disk full",
+    ]
+
+
+def test_json_lines() -> None:
+    stream = io.StringIO()
+    progress = progress_on(stream, "shop", json=True)
+    assert isinstance(progress, JsonLines)
+    progress.update(BUSY)
+    progress.message("bye")
+    progress.close()
+    sample, message = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert sample["sample"]["lanes"] == [10, 0, 7]
+    assert message == {"message": "bye"}
+
+
+def test_live_view_shows_each_lane_by_its_length() -> None:
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=100)
+    console.print(live_view("shop", BUSY, fullest=10))
+    text = console.file.getvalue()
+    bars = [line.count("━") for line in text.splitlines() if "lane" in line]
+    assert bars == [40, 0, 28]
+    assert "12,345,678 rows" in text
+    assert "2 parked" in text
