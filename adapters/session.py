@@ -1,0 +1,164 @@
+"""One short conversation with a target database: what `tidelock status`, `rows`, `ddl` and the like need, and no more.
+
+SQL is written once for both dialects, with `%s` for each argument; every statement commits by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from adapters.bookkeeping import Dialect
+from adapters.endpoint import Endpoint
+from adapters.sink import TargetError
+
+if TYPE_CHECKING:
+    import asyncpg
+    import pymysql
+
+CONNECT_SECONDS = 10.0
+
+
+class Session(Protocol):
+    dialect: Dialect
+
+    async def fetch(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        """The rows.  Raises TargetError."""
+        ...
+
+    async def execute(self, sql: str, *args: Any) -> int:
+        """How many rows changed.  Raises TargetError."""
+        ...
+
+
+@asynccontextmanager
+async def session(target: Endpoint) -> AsyncIterator[Session]:
+    """Raises TargetError when the target cannot be reached or refuses us."""
+    opened = await (_open_postgres(target) if target.dialect == "postgres" else _open_mysql(target))
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+class PostgresSession:
+    dialect: Dialect = "postgres"
+
+    def __init__(self, connection: asyncpg.Connection, target: Endpoint) -> None:
+        self._connection = connection
+        self._target = target
+
+    async def fetch(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        import asyncpg
+
+        try:
+            return [tuple(row) for row in await self._connection.fetch(_numbered(sql), *args)]
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            raise _refused(self._target, error) from None
+
+    async def execute(self, sql: str, *args: Any) -> int:
+        import asyncpg
+
+        try:
+            answer: str = await self._connection.execute(_numbered(sql), *args)
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            raise _refused(self._target, error) from None
+        count = answer.rpartition(" ")[2]
+        return int(count) if count.isdigit() else 0
+
+    async def close(self) -> None:
+        try:
+            await self._connection.close(timeout=CONNECT_SECONDS)
+        except (OSError, TimeoutError):
+            self._connection.terminate()
+
+
+class MySqlSession:
+    """PyMySQL in a thread: one statement at a time for one operator, with the reader's rules for TLS."""
+
+    dialect: Dialect = "mysql"
+
+    def __init__(self, connection: pymysql.Connection[Any], target: Endpoint) -> None:
+        self._connection = connection
+        self._target = target
+
+    async def fetch(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        return (await asyncio.to_thread(self._run, sql, args))[0]
+
+    async def execute(self, sql: str, *args: Any) -> int:
+        return (await asyncio.to_thread(self._run, sql, args))[1]
+
+    def _run(self, sql: str, args: tuple[Any, ...]) -> tuple[list[tuple[Any, ...]], int]:
+        import pymysql
+
+        try:
+            with self._connection.cursor() as cursor:
+                changed = cursor.execute(sql, args or None)
+                return list(cursor.fetchall()), changed
+        except (pymysql.MySQLError, OSError) as error:
+            raise _refused(self._target, error) from None
+
+    async def close(self) -> None:
+        if self._connection.open:
+            self._connection.close()
+
+
+async def _open_postgres(target: Endpoint) -> PostgresSession:
+    import asyncpg
+
+    try:
+        connection = await asyncpg.connect(
+            host=target.host,
+            port=target.port,
+            user=target.user,
+            password=target.password or None,
+            database=target.database,
+            ssl="prefer" if target.ssl_mode == "prefer" else target.ssl_context() or False,
+            timeout=CONNECT_SECONDS,
+            statement_cache_size=0,  # poolers in transaction mode know no prepared statements
+            server_settings={"application_name": "tidelock operator"},
+        )
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+        raise _unreachable(target, error) from None
+    return PostgresSession(connection, target)
+
+
+async def _open_mysql(target: Endpoint) -> MySqlSession:
+    from adapters.mysql import connection
+    from adapters.mysql.errors import SourceError
+
+    place = connection.Endpoint(
+        host=target.host,
+        port=target.port,
+        user=target.user,
+        password=target.password,
+        database=target.database,
+        sslmode=target.ssl_mode,  # type: ignore[arg-type]  # checked when the URL was read
+        sslrootcert=target.options.get("sslrootcert", ""),
+    )
+    try:
+        return MySqlSession(await asyncio.to_thread(connection.connect, place), target)
+    except SourceError as error:
+        raise TargetError(error.message, "Check the target's URL in the feed, its user and password") from None
+
+
+def _numbered(sql: str) -> str:
+    numbers = itertools.count(1)
+    return re.sub("%s", lambda _: f"${next(numbers)}", sql)
+
+
+def _unreachable(target: Endpoint, error: Exception) -> TargetError:
+    reason = "no answer" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+    return TargetError(
+        f"{target} cannot be reached: {reason}", "Check the target's URL in the feed, its user, password and TLS"
+    )
+
+
+def _refused(target: Endpoint, error: Exception) -> TargetError:
+    code = getattr(error, "sqlstate", None) or (error.args[0] if error.args else "")
+    text = str(error.args[-1] if error.args else error)
+    return TargetError(f"{target} answered: {text} ({code})", "Check the rights of the feed's user at the target")

@@ -1,0 +1,202 @@
+"""What an operator sees and asks, against real targets: PostgreSQL and MariaDB."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from adapters import config, operator
+from adapters.bookkeeping import TABLES, create_statements, present_query
+from adapters.config import Feed
+from adapters.progress import Sample
+from adapters.session import Session, session
+from adapters.sink import TargetError
+from adapters.web import serve
+from bench.servers import MariaDb, Postgres
+from engine.errors import Alarm
+from engine.records import Column, Ddl, Kind, Position, Row, Shape, TableName
+
+SHAPE = Shape(TableName("shop", "account"), (Column("id", Kind.INT), Column("note", Kind.TEXT)), ("id",))
+HALT = operator.Halted(
+    Alarm("ddl", "A statement that cannot be applied", "Apply it by hand", "bin.000001:900"),
+    Ddl("shop", "ALTER TABLE account DROP COLUMN note", "0-101", 77),
+)
+
+
+@pytest.fixture(params=["postgres", "mariadb"])
+def server(request: pytest.FixtureRequest) -> Postgres | MariaDb:
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def feed(server: Postgres | MariaDb, tmp_path: Path) -> Feed:
+    """A feed with bookkeeping of its own: a fresh database, a schema of the test's name."""
+    database = server.database("books")
+    path = tmp_path / "shop.yaml"
+    text = f"feed: shop\nsource: mysql://repl@127.0.0.1:1\ntarget: {server.url(database)}\ntables: [{{source: a.b}}]\n"
+    path.write_text(f"{text}schema: {database}\n", encoding="utf-8")
+    return config.load(path)
+
+
+@pytest.fixture
+async def target(feed: Feed) -> AsyncIterator[Session]:
+    async with session(feed.target_url) as opened:
+        for statement in create_statements(opened.dialect, feed.schema):
+            await opened.execute(statement)
+        yield opened
+
+
+async def own(target: Session, feed: Feed, halt: operator.Halted | None = None) -> None:
+    sql = f"INSERT INTO {feed.schema}.tidelock_owner (feed, grp, epoch, halt) VALUES (%s, 0, 3, %s)"
+    await target.execute(sql, feed.name, msgspec.json.encode(halt).decode() if halt else None)
+
+
+async def park(
+    target: Session, feed: Feed, ordinal: int, before: Row | None, after: Row | None, table: str = "account"
+) -> str:
+    sql = (
+        f"INSERT INTO {feed.schema}.tidelock_parked (feed, grp, source, number, ordinal, table_schema, table_name, "
+        "row_key, error, change_data) VALUES (%s, 0, '0-101', 55, %s, 'shop', %s, 'id=1', 'duplicate email', %s)"
+    )
+    await target.execute(sql, feed.name, ordinal, table, msgspec.msgpack.encode((SHAPE, before, after)))
+    return f"0-101:55:{ordinal}"
+
+
+async def test_bookkeeping_is_made_once_and_may_be_made_again(feed: Feed, target: Session) -> None:
+    for statement in create_statements(target.dialect, feed.schema):
+        await target.execute(statement)
+    assert sorted(TABLES) == [name for (name,) in await target.fetch(present_query(feed.schema))]
+
+
+async def test_bookkeeping_holds_long_values_and_tells_feeds_apart(feed: Feed, target: Session) -> None:
+    sql = f"INSERT INTO {feed.schema}.tidelock_checkpoint (feed, grp, position) VALUES (%s, 0, %s)"
+    await target.execute(sql, feed.name, "x" * 200_000)
+    await target.execute(sql, f"{feed.name}-", "y")
+    assert [len(p) for (p,) in await target.fetch(f"SELECT position FROM {feed.schema}.tidelock_checkpoint")] in (
+        [200_000, 1],
+        [1, 200_000],
+    )
+    with pytest.raises(TargetError, match=r"(?i)duplicate"):
+        await target.execute(sql, feed.name, "again")
+
+
+async def test_status_of_a_feed_that_never_ran(feed: Feed) -> None:
+    seen = await operator.status(feed)
+    assert (seen.epoch, seen.checkpoint, seen.parked, seen.needs_operator) == (0, None, (), False)
+    with pytest.raises(TargetError, match="knows no feed shop"):
+        await operator.set_state(feed, "paused")
+
+
+async def test_status_with_tables_but_no_owner(feed: Feed, target: Session) -> None:
+    assert (await operator.status(feed)).epoch == 0
+    with pytest.raises(TargetError, match="knows no feed shop"):
+        await operator.set_state(feed, "paused")
+
+
+async def test_status_tells_owner_checkpoint_receipts_parked_and_halt(feed: Feed, target: Session) -> None:
+    await own(target, feed, HALT)
+    position = Position("bin.000001", 900, gtids="0-101-76")
+    sql = f"INSERT INTO {feed.schema}.tidelock_checkpoint (feed, grp, position) VALUES (%s, 0, %s)"
+    await target.execute(sql, feed.name, msgspec.json.encode(position).decode())
+    sql = f"INSERT INTO {feed.schema}.tidelock_progress VALUES (%s, 0, 3, %s, %s, '', '')"
+    for batch in (1, 2):
+        await target.execute(sql, feed.name, batch, b"\x00")
+    await target.execute(sql, "other", 1, b"\x00")
+    await park(target, feed, 0, None, (1, "a"))
+    await park(target, feed, 1, None, (1, "a"), table="item")
+
+    seen = await operator.status(feed)
+    assert (seen.epoch, seen.desired_state, seen.receipts) == (3, "running", 2)
+    assert seen.checkpoint == position
+    assert seen.checkpoint_seconds is not None
+    assert 0 <= seen.checkpoint_seconds < 60
+    assert seen.halted == HALT
+    assert [(p.table, p.rows, p.wished_retry) for p in seen.parked] == [("shop.account", 1, 0), ("shop.item", 1, 0)]
+    assert 0 <= seen.parked[0].oldest_seconds < 60
+    assert seen.needs_operator
+    assert seen.live is None
+
+
+async def test_pause_and_resume(feed: Feed, target: Session) -> None:
+    await own(target, feed)
+    for state in ("paused", "paused", "running"):
+        await operator.set_state(feed, state)  # type: ignore[arg-type]
+        assert (await operator.status(feed)).desired_state == state
+
+
+async def test_parked_rows_are_listed_and_shown_with_their_values(feed: Feed, target: Session) -> None:
+    await own(target, feed)
+    first = await park(target, feed, 0, (1, "old"), (1, b"\xff\x00"))
+    second = await park(target, feed, 1, (1, "x"), None, table="item")
+    assert [row.id for row in await operator.parked(feed)] == [first, second]
+    assert [row.id for row in await operator.parked(feed, "shop.item")] == [second]
+    assert [row.id for row in await operator.parked(feed, limit=1)] == [first]
+    detail = await operator.parked_detail(feed, first)
+    assert (detail.before, detail.after) == ({"id": 1, "note": "old"}, {"id": 1, "note": b"\xff\x00"})
+    assert (detail.change.key, detail.change.error) == ("id=1", "duplicate email")
+    assert (await operator.parked_detail(feed, second)).after is None
+    for wrong in ("0-101:55:9", "nonsense", "a:b:c"):
+        with pytest.raises(TargetError, match=wrong):
+            await operator.parked_detail(feed, wrong)
+
+
+async def wishes(feed: Feed) -> dict[str, str]:
+    return {row.id: row.wish for row in await operator.parked(feed)}
+
+
+async def test_a_retry_takes_the_whole_table_a_skip_only_its_row(feed: Feed, target: Session) -> None:
+    await own(target, feed)
+    a, b, c = [await park(target, feed, n, None, (n, "a")) for n in range(3)]
+    other = await park(target, feed, 3, None, (1, "a"), table="item")
+    assert await operator.wish(feed, "skip", [b]) == 1
+    assert await wishes(feed) == {a: "", b: "skip", c: "", other: ""}
+    assert await operator.wish(feed, "retry", [a]) == 2
+    assert await wishes(feed) == {a: "retry", b: "skip", c: "retry", other: ""}
+    assert await operator.wish(feed, "retry", []) == 1
+    assert await operator.wish(feed, "retry", []) == 0
+    assert await operator.wish(feed, "skip", [], "shop.item") == 1
+    assert await wishes(feed) == {a: "retry", b: "skip", c: "retry", other: "skip"}
+    with pytest.raises(TargetError, match="0-101:55:9"):
+        await operator.wish(feed, "skip", [c, "0-101:55:9"])
+    assert (await wishes(feed))[c] == "retry"
+
+
+async def test_ddl_done_passes_exactly_the_statement_that_halted(feed: Feed, target: Session) -> None:
+    await own(target, feed, HALT)
+    assert (await operator.halted(feed)).ddl == HALT.ddl
+    assert await operator.pass_ddl(feed) == HALT.ddl
+    seen = await operator.status(feed)
+    assert (seen.halted, seen.ddl_passed) == (None, "0-101:77")
+    with pytest.raises(TargetError, match="not halted"):
+        await operator.pass_ddl(feed)
+
+
+async def test_a_halt_for_another_reason_is_not_passed(feed: Feed, target: Session) -> None:
+    await own(target, feed, operator.Halted(Alarm("gap", "A gap in the log", "Look at the source")))
+    with pytest.raises(TargetError, match="not by a statement: A gap in the log"):
+        await operator.pass_ddl(feed)
+    assert (await operator.status(feed)).halted is not None
+
+
+async def test_a_live_run_is_asked_too(feed: Feed, target: Session) -> None:
+    await own(target, feed)
+    async with serve(("127.0.0.1", 0), lambda: Sample(state="running", rows_total=5)) as port:
+        live = msgspec.structs.replace(feed, http=f"127.0.0.1:{port}")
+        assert (await operator.status(live)).live == Sample(state="running", rows_total=5)
+    assert (await operator.status(live)).live is None
+
+
+async def test_an_unreachable_target_is_said_plainly_and_without_its_password(
+    server: Postgres | MariaDb, feed: Feed
+) -> None:
+    wrong_port = msgspec.structs.replace(feed.target_url, port=1, password="tell-nobody")
+    wrong_user = msgspec.structs.replace(feed.target_url, user="nobody_here", password="tell-nobody")
+    for url in (wrong_port, wrong_user):
+        with pytest.raises(TargetError) as caught:
+            await operator.status(msgspec.structs.replace(feed, target_url=url))
+        assert "127.0.0.1" in str(caught.value)
+        assert "tell-nobody" not in str(caught.value) + caught.value.hint
+        assert caught.value.hint
