@@ -1,0 +1,1 @@
+"""MySQL and MariaDB: reading their binlog, writing their tables."""

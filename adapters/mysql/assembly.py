@@ -1,0 +1,242 @@
+"""Groups of row changes in, chunks of source transactions out: the reader's state, without any I/O.
+
+- *Boundary*: the end of the last whole group.  A position is it plus the rows taken of the open group, so that
+  reading again from there and dropping so many rows repeats nothing and loses nothing.
+- *Ordinals* count every row image of a group, wanted or not.  A statement inside a group with rows (CREATE TABLE …
+  SELECT) takes one ordinal too, so that it is not repeated either.
+- Whole transactions wait in `_done`, rows of the open one in `_rows`.  What waits is handed out when it reaches
+  `chunk_rows` rows or `CHUNK_BYTES` of the log, the open group only when it alone is so large: memory is bounded
+  however large a transaction is, and a smaller one is never split.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from adapters.mysql.errors import LogGap, UnsuitableLog
+from adapters.mysql.gtid import GtidSet
+from adapters.mysql.row_compiler import INSERT, UPDATE
+from adapters.mysql.tables import Role, Table, Tables
+from engine.records import Ddl, Position, Row, RowChange, SourceChunk, SourceTransaction
+
+CHUNK_BYTES: Final = 4 << 20
+# So many transactions without wanted rows may pass before the position is told anyway.
+_QUIET_TRANSACTIONS: Final = 5_000
+XA_HINT: Final = (
+    "XA transactions that touch replicated tables cannot be replicated: commit in one phase;"
+    " copy the tables anew, or start the feed after that place if they touched none"
+)
+
+
+class Assembly:
+    """`start.rows` ordinals of the first group are dropped.  Chunks come out in `ready`, in log order."""
+
+    def __init__(self, tables: Tables, start: Position, gtids: GtidSet, chunk_rows: int) -> None:
+        self.ready: list[SourceChunk] = []
+        self.server_us = 0
+        self._tables = tables
+        self._gtids = gtids
+        self._chunk_rows = chunk_rows
+        self._file, self._boundary = start.file, start.offset
+        self._told = (start.file, start.offset)
+        self._done: list[SourceTransaction] = []
+        self._done_rows = self._done_bytes = self._quiet = 0
+        self._skip = start.rows
+        self.is_open = False
+        self._source, self._number, self._commit_us = "", 0, 0
+        self._known_by_gtid = self._parted = self._two_phase = False
+        self._ordinal = self._first = self._bytes = 0
+        self._rows: list[RowChange] = []
+        self._marks: list[tuple[int, Row]] = []
+
+    # -- the open group ------------------------------------------------------------------------------------------
+
+    def begin(self, source: str, number: int, commit_us: int, by_gtid: bool) -> None:
+        """Raises LogGap if the group before it has no end."""
+        if self.is_open:
+            raise LogGap("a transaction begins inside another", "Restart the feed from its last position")
+        self.is_open = True
+        self._source, self._number, self._commit_us = source, number, commit_us
+        self._known_by_gtid = by_gtid
+        self._parted = self._two_phase = False
+        self._ordinal = self._bytes = 0
+        self._first = self._skip
+
+    def rows(self, operation: int, table: Table, b: bytes, p: int, end: int) -> None:
+        """The rows of one event, which begin with the column count at `p`."""
+        ordinal = self._ordinal
+        role = table.role
+        if role is Role.UNWANTED or (role is Role.MARKER and operation != INSERT):
+            self._ordinal = table.skip(b, p, end, 2 if operation == UPDATE else 1, ordinal)
+            return
+        prelude = table.two if operation == UPDATE else table.one
+        if b.startswith(prelude, p):
+            p += len(prelude)
+        else:
+            p = table.check_images(b, p, 2 if operation == UPDATE else 1)
+        rows = self._rows
+        kept = len(rows)
+        try:
+            self._ordinal = table.readers[operation](b, p, end, ordinal, rows.append)
+        except UnicodeDecodeError:
+            del rows[kept:]
+            self._ordinal = table.lenient_readers[operation](b, p, end, ordinal, rows.append)
+        if ordinal < self._skip or role is Role.MARKER:
+            self._sift(kept, role)
+        self._bytes += end - p
+        if self._done_rows + len(rows) >= self._chunk_rows or self._done_bytes + self._bytes >= CHUNK_BYTES:
+            self._relieve()
+
+    def _sift(self, kept: int, role: Role) -> None:
+        """Drops rows that an earlier reader handed out, and takes a marker table's rows as marks."""
+        fresh = [row for row in self._rows[kept:] if row.ordinal >= self._skip]
+        del self._rows[kept:]
+        if role is Role.MARKER:
+            self._marks.extend((row.table, row.after) for row in fresh if row.after is not None)
+        else:
+            self._rows.extend(fresh)
+
+    def _relieve(self) -> None:
+        if self._done:
+            self.flush()
+        if len(self._rows) >= self._chunk_rows or self._bytes >= CHUNK_BYTES:
+            self._hand_out_part()
+
+    def _hand_out_part(self) -> None:
+        self._one_phase_only()
+        self.flush()
+        part = self._taken(self._boundary, complete=False)
+        self._parted = True
+        self._emit([part], self._ordinal)
+
+    def _taken(self, end: int, complete: bool) -> SourceTransaction:
+        """What was gathered of the open group, which is then empty."""
+        transaction = SourceTransaction(
+            self._source,
+            self._number,
+            self._file,
+            end,
+            self._rows,
+            self._first,
+            max(0, self._ordinal - self._first),
+            complete,
+            self._commit_us,
+            None,
+            tuple(self._marks),
+        )
+        self._rows, self._marks = [], []
+        self._first = max(self._first, self._ordinal)
+        self._bytes = 0
+        return transaction
+
+    def two_phase(self) -> None:
+        """The open group is an XA transaction, whose end may not decide it."""
+        self._two_phase = True
+
+    def prepare(self, end: int) -> None:
+        """The open group was prepared, a later one decides.  Raises UnsuitableLog if it holds wanted rows."""
+        self._one_phase_only()
+        self.skip_group(end)
+
+    def _one_phase_only(self) -> None:
+        if self._two_phase and (self._rows or self._marks):
+            raise UnsuitableLog("an XA transaction in two phases holds rows of replicated tables", XA_HINT)
+
+    def roll_back(self) -> None:
+        """The log undoes the open group, or part of it.  Raises UnsuitableLog if rows of it are wanted."""
+        if self._rows or self._marks or self._parted:
+            raise UnsuitableLog(
+                "a transaction in the log is rolled back after it changed replicated rows",
+                "It mixed transactional and other engines: keep MyISAM, Aria and MEMORY tables out of transactions, and"
+                " copy the tables anew",
+            )
+
+    def statement(self, schema: str, statement: str, end: int, when_us: int, alone: bool) -> None:
+        """A DDL statement; `alone`: it is the whole group, else rows and a commit follow."""
+        self.flush()
+        if self._rows or self._marks:
+            self._hand_out_part()
+        self.server_us = self._commit_us = self._commit_us or when_us
+        taken = self._ordinal
+        if not alone:
+            self._ordinal += 1
+        if taken >= self._skip:
+            transaction = self._taken(end if alone else self._boundary, complete=alone)
+            transaction.ddl = Ddl(schema, statement, self._source, self._number)
+            self._done.append(transaction)
+        if alone:
+            self._close(end)
+            self.flush()
+        elif self._done:
+            done, self._done = self._done, []
+            self._parted = True
+            self._emit(done, self._ordinal)
+
+    def commit(self, end: int, when_us: int) -> None:
+        """The open group is whole; `end`: offset after it."""
+        self.server_us = self._commit_us = self._commit_us or when_us
+        if self._rows or self._marks or self._parted:
+            self._done_rows += len(self._rows)
+            self._done_bytes += self._bytes
+            self._done.append(self._taken(end, complete=True))
+        self._close(end)
+        if self._done_rows >= self._chunk_rows or self._done_bytes >= CHUNK_BYTES:
+            self.flush()
+
+    def skip_group(self, end: int) -> None:
+        """The open group touches no replicated data."""
+        self._close(end)
+
+    def _close(self, end: int) -> None:
+        """Raises LogGap if the group is shorter than the start position said."""
+        if self._ordinal < self._skip:
+            raise LogGap(
+                f"{self._source}:{self._number} has {self._ordinal} rows, but {self._skip} of it were read before",
+                "This is another log than the one the feed read: copy the tables anew",
+            )
+        self.is_open = False
+        self._skip = 0
+        self._boundary = end
+        if self._known_by_gtid:
+            self._gtids.add(self._source, self._number)
+        self._quiet += 1
+        if self._quiet >= _QUIET_TRANSACTIONS:
+            self.flush()
+
+    # -- positions and chunks ------------------------------------------------------------------------------------
+
+    def between_groups(self, file: str, offset: int) -> None:
+        """Outside a group the boundary follows the log.  The open group, cut off by the end of a file, is undone."""
+        if self.is_open:
+            self._abandon()
+        if file != self._file and self._done:
+            self.flush()  # its last position is in the old file
+        self._file, self._boundary = file, offset
+
+    def _abandon(self) -> None:
+        """A crashed server left an unfinished group behind: its own replicas roll it back too."""
+        if self._parted:
+            raise LogGap(
+                f"the log ends inside {self._source}:{self._number}, part of which was handed out",
+                "The source crashed while it wrote its log: copy the tables anew",
+            )
+        self.is_open = False
+        self._rows, self._marks = [], []
+
+    def flush(self) -> None:
+        """Hands out whole transactions, or at least the position if it moved."""
+        self._quiet = 0
+        if self._done or self._told != (self._file, self._boundary):
+            done, self._done = self._done, []
+            self._emit(done, self._first if self.is_open and self._parted else self._skip)
+
+    def tell(self) -> None:
+        """Hands out whole transactions, or the position and the server's time even if nothing moved."""
+        self._told = ("", 0)
+        self.flush()
+
+    def _emit(self, transactions: list[SourceTransaction], rows: int) -> None:
+        self._done_rows = self._done_bytes = 0
+        self._told = (self._file, self._boundary)
+        last = Position(self._file, self._boundary, rows, str(self._gtids))
+        self.ready.append(SourceChunk(transactions, last, self._tables.announce(), self.server_us))

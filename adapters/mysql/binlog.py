@@ -1,0 +1,193 @@
+"""Reads a MySQL or MariaDB binlog and hands out chunks of decoded source transactions.
+
+The reader is synchronous and meant for a process of its own.  It does not reconnect: after any SourceError the caller
+starts a new one from the `last` position of the last chunk it took; what was in between is read again, nothing is lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NoReturn
+
+import pymysql
+
+from adapters.mysql import connection as server
+from adapters.mysql.assembly import Assembly
+from adapters.mysql.connection import Endpoint
+from adapters.mysql.decoder import Decoder
+from adapters.mysql.errors import SourceError, Unreachable
+from adapters.mysql.events import TRANSACTION_PAYLOAD
+from adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids, NoGtids
+from adapters.mysql.packets import PacketStream, Silence, command, dump
+from adapters.mysql.positions import gtids_at
+from adapters.mysql.tables import Tables
+from engine.records import Kind, Position, SourceChunk, TableName
+
+_DUMP_GTID: Final = 0x1E
+_THROUGH_GTID: Final = 4
+_ANNOTATE_ROWS: Final = 2
+_OK, _ERROR = 0, 0xFF
+_SLACK_SECONDS: Final = 10
+_MISSED_HEARTBEATS: Final = 4
+_PAYLOAD_AT: Final = 5  # of the type, in a packet: status byte, time, type
+
+
+class BinlogReader:
+    """`server_id`: unique among the source's replicas; a second reader with the same id ends the first.
+
+    `column_hints(table)` names columns that are more than the log says (MariaDB's uuid, inet4 and inet6, logged as
+    BINARY); by default the source's catalogue is asked, once for each table that could have some.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        server_id: int,
+        wanted: Callable[[TableName], bool],
+        is_marker: Callable[[TableName], bool],
+        start: Position,
+        chunk_rows: int = 500,
+        heartbeat_seconds: float = 1.0,
+        column_hints: Callable[[TableName], Mapping[str, Kind]] | None = None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._server_id = server_id
+        self._start = start
+        self._chunk_rows = chunk_rows
+        self._heartbeat = heartbeat_seconds
+        self._connection: pymysql.Connection[Any] | None = None
+        self._flavor = server.Flavor("mysql", (0, 0, 0))
+        self._clock_skew = 0.0
+        self._tables = Tables(wanted, is_marker, column_hints or self._catalogue_kinds)
+
+    def chunks(self) -> Iterator[SourceChunk]:
+        """Chunks for ever, in log order.  Raises SourceError."""
+        try:
+            yield from self._chunks()
+        except Silence as error:
+            raise Unreachable(
+                f"{self._endpoint} sent nothing, not even a heartbeat, for {self._silence_seconds:.0f} s",
+                "Start a new reader from the last position; check the network and the source",
+            ) from error
+        except (pymysql.MySQLError, OSError, EOFError) as error:
+            raise server.explained(error, self._endpoint) from error
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Ends the stream; the iterator of `chunks` must not be used any more."""
+        if self._connection is not None:
+            with contextlib.suppress(pymysql.MySQLError, OSError):
+                self._connection._force_close()  # type: ignore[attr-defined]
+            self._connection = None
+
+    @property
+    def _silence_seconds(self) -> float:
+        return _MISSED_HEARTBEATS * self._heartbeat + _SLACK_SECONDS
+
+    def _chunks(self) -> Iterator[SourceChunk]:
+        connection = self._connection = server.connect(self._endpoint)
+        decoder, assembly = self._prepared(connection)
+        ready = assembly.ready
+        for packet in PacketStream(connection, self._silence_seconds).packets():
+            if packet is None:
+                assembly.flush()
+            else:
+                b, p, end = packet
+                if b[p] != _OK:
+                    self._refused(b, p, end)
+                if b[p + _PAYLOAD_AT] == TRANSACTION_PAYLOAD:
+                    for _ in decoder.payload(b, p + 1, end):
+                        yield from ready
+                        ready.clear()
+                else:
+                    decoder.event(b, p + 1, end)
+                    if decoder.heartbeats:
+                        decoder.heartbeats = 0
+                        assembly.server_us = self._server_us()
+                        assembly.tell()
+            if ready:
+                yield from ready
+                ready.clear()
+
+    def _prepared(self, connection: pymysql.Connection[Any]) -> tuple[Decoder, Assembly]:
+        """Sets the session up, asks for the log, and makes the machines that understand it."""
+        self._flavor = server.flavor(connection)
+        checksums = server.variable(connection, "binlog_checksum") != "NONE"
+        gtids, by_gtid = self._gtids(connection)
+        self._session(connection)
+        self._clock_skew = float(server.rows(connection, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]) - time.time()
+        self._request(connection, gtids, by_gtid)
+        assembly = Assembly(self._tables, self._start, gtids, self._chunk_rows)
+        unreached = gtids.domains() if by_gtid and isinstance(gtids, MariaDbGtids) else set()
+        return (
+            Decoder(self._tables, assembly, self._start, checksums=checksums, by_gtid=by_gtid, unreached=unreached),
+            assembly,
+        )
+
+    def _gtids(self, connection: pymysql.Connection[Any]) -> tuple[GtidSet, bool]:
+        """The set before the start, and whether to ask for the log by it."""
+        if self._flavor.is_mariadb:
+            known = bool(self._start.gtids)
+            text = self._start.gtids or server.mariadb_gtids(connection, self._start.file, self._start.offset)
+            return MariaDbGtids(text), known
+        if server.variable(connection, "gtid_mode") != "ON":
+            return NoGtids(), False
+        if self._start.gtids:
+            return MySqlGtids(self._start.gtids), True
+        return gtids_at(self._endpoint, self._start, self._server_id), False
+
+    def _session(self, connection: pymysql.Connection[Any]) -> None:
+        """What a replica tells its source about itself."""
+        period = int(self._heartbeat * 1e9)
+        settings = [
+            "@master_binlog_checksum=@@global.binlog_checksum",
+            f"@master_heartbeat_period={period}",
+            "@mariadb_slave_capability=4",
+        ]
+        if not self._flavor.is_mariadb:
+            settings += [
+                "@source_binlog_checksum=@@global.binlog_checksum",
+                f"@source_heartbeat_period={period}",
+            ]
+        server.rows(connection, f"SET {', '.join(settings)}")
+
+    def _request(self, connection: pymysql.Connection[Any], gtids: GtidSet, by_gtid: bool) -> None:
+        if by_gtid and isinstance(gtids, MySqlGtids):
+            data = gtids.encode()
+            head = struct.pack("<HIIQI", _THROUGH_GTID, self._server_id, 0, 4, len(data))
+            command(connection, _DUMP_GTID, head + data)
+            return
+        file, offset = self._start.file, self._start.offset
+        flags = _ANNOTATE_ROWS if self._flavor.is_mariadb else 0
+        if by_gtid:
+            server.rows(connection, "SET @slave_connect_state=%s, @slave_gtid_strict_mode=0", str(gtids))
+            file, offset = "", 4
+        elif offset > 0xFFFFFFFF:
+            raise SourceError(
+                f"{file}:{offset} is beyond 4 GiB, where the protocol cannot start by offset",
+                f"Start from offset 4 of the file after {file}, or by GTID",
+            )
+        dump(connection, struct.pack("<IHI", offset, flags, self._server_id) + file.encode())
+
+    def _refused(self, b: bytes, p: int, end: int) -> NoReturn:
+        if b[p] == _ERROR:
+            raise server.refusal(b, p, end, self._endpoint)
+        raise Unreachable(f"{self._endpoint} ended the stream", "Start a new reader from the last position")
+
+    def _server_us(self) -> int:
+        """Heartbeats carry no time: the local clock, corrected by what the server's said at the start."""
+        return int((time.time() + self._clock_skew) * 1e6)
+
+    def _catalogue_kinds(self, table: TableName) -> Mapping[str, Kind]:
+        if not self._flavor.is_mariadb:
+            return {}
+        connection = server.connect(self._endpoint)
+        try:
+            return server.column_kinds(connection, table)
+        finally:
+            connection.close()

@@ -1,0 +1,227 @@
+"""Connections to MySQL and MariaDB servers, and what to ask one about its log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+import pymysql
+from pymysql.constants import CR, ER
+
+from adapters.mysql.errors import (
+    AccessDenied,
+    DecodeError,
+    LogGap,
+    PurgedPosition,
+    SourceError,
+    UnknownEvent,
+    Unreachable,
+    UnsuitableLog,
+)
+from engine.records import Kind, Position, TableName
+
+__all__ = [
+    "AccessDenied",
+    "DecodeError",
+    "Endpoint",
+    "Flavor",
+    "LogGap",
+    "PurgedPosition",
+    "SourceError",
+    "UnknownEvent",
+    "Unreachable",
+    "UnsuitableLog",
+    "column_kinds",
+    "connect",
+    "current_position",
+    "earliest_position",
+    "explained",
+    "flavor",
+    "refusal",
+    "rows",
+    "variable",
+]
+
+CONNECT_SECONDS: Final = 10
+SslMode: TypeAlias = Literal["disable", "prefer", "require", "verify-ca", "verify-full"]
+_TYPES: Final[Mapping[str, Kind]] = {"uuid": Kind.UUID, "inet4": Kind.INET4, "inet6": Kind.INET6}
+# The server's own errors, by what the operator can do about them.
+_DENIED: Final = {
+    ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR,
+    ER.HOST_NOT_PRIVILEGED, ER.HOST_IS_BLOCKED, 1698,
+}  # fmt: skip
+_UNREACHABLE: Final = {
+    CR.CR_CONNECTION_ERROR, CR.CR_CONN_HOST_ERROR, CR.CR_UNKNOWN_HOST, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST,
+    CR.CR_SSL_CONNECTION_ERROR, ER.CON_COUNT_ERROR, ER.SERVER_SHUTDOWN,
+}  # fmt: skip
+_LOG_ERROR: Final = 1236  # "Got fatal error … from source when reading data from binary log"
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where a server is and who we are there; `unix_socket` takes the place of host and port where given.
+
+    `sslmode` as in PostgreSQL's URLs; `sslrootcert` names a PEM file of the authority.
+    """
+
+    host: str
+    port: int = 3306
+    user: str = ""
+    password: str = ""
+    database: str = ""
+    sslmode: SslMode = "prefer"
+    sslrootcert: str = ""
+    unix_socket: str = ""
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self})"
+
+    def __str__(self) -> str:
+        return f"{self.user}@{self.unix_socket or f'{self.host}:{self.port}'}"
+
+
+class Flavor(msgspec.Struct, frozen=True):
+    name: Literal["mysql", "mariadb"]
+    version: tuple[int, int, int]
+
+    @property
+    def is_mariadb(self) -> bool:
+        return self.name == "mariadb"
+
+
+def connect(endpoint: Endpoint) -> pymysql.Connection[pymysql.cursors.Cursor]:
+    """A session in utf8mb4, UTC and autocommit.  Raises AccessDenied or Unreachable."""
+    place: dict[str, Any] = {"unix_socket": endpoint.unix_socket} if endpoint.unix_socket else {}
+    try:
+        return pymysql.connect(
+            host=endpoint.host,
+            port=endpoint.port,
+            user=endpoint.user,
+            password=endpoint.password,
+            database=endpoint.database or None,
+            charset="utf8mb4",
+            autocommit=True,
+            init_command="SET time_zone='+00:00'",
+            connect_timeout=CONNECT_SECONDS,
+            **place,
+            **_tls(endpoint),
+        )
+    except (pymysql.MySQLError, OSError, RuntimeError) as error:
+        raise explained(error, endpoint) from error
+
+
+def _tls(endpoint: Endpoint) -> dict[str, Any]:
+    match endpoint.sslmode:
+        case "disable":
+            return {"ssl_disabled": True}
+        case "prefer":
+            return {}
+        case "require":
+            return {"ssl": {"check_hostname": False, "verify_mode": "none"}}
+        case "verify-ca":
+            return {"ssl": {"ca": endpoint.sslrootcert or None, "check_hostname": False, "verify_mode": "required"}}
+        case "verify-full":
+            return {"ssl": {"ca": endpoint.sslrootcert or None, "check_hostname": True, "verify_mode": "required"}}
+
+
+def explained(error: Exception, endpoint: Endpoint) -> SourceError:
+    """A driver's error in the operator's words."""
+    code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    text = str(error.args[1]) if len(error.args) > 1 else str(error)
+    if code in _DENIED:
+        return AccessDenied(
+            f"{endpoint} refused: {text} ({code})",
+            "Check user and password; the account needs GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* and"
+            " SELECT on the tables (MariaDB: also BINLOG MONITOR)",
+        )
+    if code == _LOG_ERROR:
+        return _log_error(text, endpoint)
+    if code in _UNREACHABLE or isinstance(error, OSError):
+        return Unreachable(f"{endpoint} cannot be reached: {text}", "Check that the server runs, host, port and TLS")
+    return SourceError(f"{endpoint} answered: {text} ({code})", "See the server's error log")
+
+
+def _log_error(text: str, endpoint: Endpoint) -> SourceError:
+    lost = ("purged", "not in the", "first log file", "impossible position", "position >", "Could not open log file")
+    if any(sign in text for sign in lost):
+        return PurgedPosition(
+            f"the log of {endpoint} does not hold the position to read from: {text}",
+            "Changes since then cannot be read: copy the tables anew (start: copy), and keep logs longer"
+            " (binlog_expire_logs_seconds)",
+        )
+    return SourceError(f"{endpoint} cannot send its log: {text}", "See the server's error log")
+
+
+def refusal(b: bytes, p: int, end: int, endpoint: Endpoint) -> SourceError:
+    """An error packet at `p`: 0xFF, code, '#' and SQLSTATE, text."""
+    text = b[p + 9 : end].decode(errors="replace")
+    return explained(pymysql.OperationalError(int.from_bytes(b[p + 1 : p + 3], "little"), text), endpoint)
+
+
+def rows(connection: pymysql.Connection[Any], sql: str, *args: object) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, args or None)
+        return list(cursor.fetchall())
+
+
+def flavor(connection: pymysql.Connection[Any]) -> Flavor:
+    text = str(rows(connection, "SELECT VERSION()")[0][0])
+    found = re.search(r"(\d+)\.(\d+)\.(\d+)(?=-MariaDB)|(\d+)\.(\d+)\.(\d+)", text)
+    if found is None:
+        raise SourceError(f"the server's version is {text!r}", "Use MySQL 8.4 or later, or MariaDB 10.11 or later")
+    major, minor, patch = (int(part) for part in found.groups() if part is not None)
+    return Flavor("mariadb" if "mariadb" in text.lower() else "mysql", (major, minor, patch))
+
+
+def variable(connection: pymysql.Connection[Any], name: str) -> str:
+    """A global variable, or the empty string where the server has none of that name."""
+    found = rows(connection, "SHOW GLOBAL VARIABLES LIKE %s", name)
+    return str(found[0][1]) if found else ""
+
+
+def current_position(connection: pymysql.Connection[Any]) -> Position:
+    """The end of the log, with the GTID set at that very place.  Raises UnsuitableLog where there is no log."""
+    kind = flavor(connection)
+    modern = not kind.is_mariadb and kind.version >= (8, 2, 0)
+    found = rows(connection, "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
+    if not found:
+        raise UnsuitableLog("the server writes no binary log", "Start it with log_bin, server_id and binlog_format=ROW")
+    file, offset = str(found[0][0]), int(found[0][1])
+    if kind.is_mariadb:
+        return Position(file, offset, gtids=mariadb_gtids(connection, file, offset))
+    executed = str(found[0][4]).replace("\n", "") if variable(connection, "gtid_mode") == "ON" else ""
+    return Position(file, offset, gtids=executed)
+
+
+def mariadb_gtids(connection: pymysql.Connection[Any], file: str, offset: int) -> str:
+    """The GTID position of a place in the log; raises PurgedPosition where the server does not find the place."""
+    found = rows(connection, "SELECT BINLOG_GTID_POS(%s, %s)", file, offset)[0][0]
+    if found is None:
+        raise PurgedPosition(
+            f"the log has no position {file}:{offset}", "Start the feed from a place the log still has"
+        )
+    return str(found)
+
+
+def earliest_position(connection: pymysql.Connection[Any]) -> Position:
+    """The start of the oldest log file still there."""
+    found = rows(connection, "SHOW BINARY LOGS")
+    if not found:
+        raise UnsuitableLog("the server writes no binary log", "Start it with log_bin, server_id and binlog_format=ROW")
+    file = str(found[0][0])
+    if flavor(connection).is_mariadb:
+        return Position(file, 4, gtids=mariadb_gtids(connection, file, 4))
+    return Position(file, 4, gtids=variable(connection, "gtid_purged").replace("\n", ""))
+
+
+def column_kinds(connection: pymysql.Connection[Any], table: TableName) -> dict[str, Kind]:
+    """The columns that MariaDB logs as BINARY although they are uuid, inet4 or inet6, as the catalogue has them now."""
+    found = rows(
+        connection,
+        "SELECT COLUMN_NAME, LOWER(DATA_TYPE) FROM information_schema.COLUMNS WHERE TABLE_SCHEMA=%s AND TABLE_NAME=%s"
+        " AND LOWER(DATA_TYPE) IN ('uuid', 'inet4', 'inet6')",
+        table.schema,
+        table.table,
+    )
+    return {str(name): _TYPES[kind] for name, kind in found}

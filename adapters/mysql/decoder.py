@@ -1,0 +1,362 @@
+"""Binlog events, one after the other, into an `Assembly`: framing, continuity and the meaning of each event type.
+
+    file ──▶ group: GTID ─▶ (BEGIN) ─▶ TABLE_MAP, rows, … ─▶ XID or COMMIT ──▶ next group
+                     └───▶ one DDL statement ──▶
+
+Each event begins where the one before it in its file ended, and files follow each other by number, else LogGap.  After
+a start by GTID the server leaves out what the set holds already: MySQL tells the new place in a heartbeat, MariaDB just
+goes on there, which is taken only while a domain of the set has not been seen again.  Nothing unknown is passed over,
+except what the log itself calls ignorable.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from struct import Struct
+from struct import error as StructError
+from typing import Final, NoReturn
+
+import zstandard
+
+from adapters.mysql import events
+from adapters.mysql.assembly import XA_HINT, Assembly
+from adapters.mysql.errors import DecodeError, LogGap, SourceError, UnknownEvent, UnsuitableLog
+from adapters.mysql.events import ARTIFICIAL, CHECKSUM_SIZE, HEADER, HEADER_SIZE, IGNORABLE, WITHOUT_EFFECT
+from adapters.mysql.payloads import inflated, transaction_events
+from adapters.mysql.query_events import Statement, classify, emptied_table
+from adapters.mysql.row_compiler import DELETE, INSERT, UPDATE
+from adapters.mysql.table_map import lenenc
+from adapters.mysql.tables import Table, Tables
+from engine.records import Position, TableName
+
+_TABLE_ID: Final = Struct("<IH").unpack_from
+_DUMMY_TABLE_ID: Final = 0xFFFFFF
+_MALFORMED: Final = (ValueError, IndexError, KeyError, OverflowError, StructError, zlib.error, zstandard.ZstdError)
+_ROW_FORMAT: Final = "SET GLOBAL binlog_format=ROW at the source, reconnect its writers, and copy the tables anew"
+
+
+class Decoder:
+    """`checksums`: whether the events before the first FORMAT_DESCRIPTION have them.  `by_gtid`: the stream was asked
+    for by GTID set; `unreached`: the MariaDB domains in that set.  `heartbeats` counts those of an idle source."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        assembly: Assembly,
+        start: Position,
+        *,
+        checksums: bool,
+        by_gtid: bool = False,
+        unreached: set[int] | None = None,
+    ) -> None:
+        self._tables = tables
+        self._assembly = assembly
+        self._file, self._offset = start.file, start.offset
+        self._positioned = False
+        self._tail = CHECKSUM_SIZE if checksums else 0
+        self._by_gtid = by_gtid
+        self._unreached = unreached or set()
+        self._when = self._server = 0
+        self._begun = False
+        self._xa = ""
+        self._harmless_xa: set[str] = set()
+        self.heartbeats = 0
+        self._maps: dict[int, Table] = {}
+        self._handlers = self._handler_table()
+
+    def _handler_table(self) -> dict[int, Callable[[bytes, int, int], None]]:
+        e = events
+        return dict.fromkeys(WITHOUT_EFFECT, self._nothing) | {
+            e.ROTATE: self._rotate,
+            e.FORMAT_DESCRIPTION: self._format,
+            e.HEARTBEAT: self._heartbeat,
+            e.GTID: self._gtid,
+            e.ANONYMOUS_GTID: self._anonymous,
+            e.GTID_TAGGED: self._gtid_tagged,
+            e.MARIADB_GTID: self._mariadb_gtid,
+            e.QUERY: self._query,
+            e.QUERY_COMPRESSED: self._query_compressed,
+            e.XID: self._xid,
+            e.XA_PREPARE: self._xa_prepare,
+            e.TABLE_MAP: self._table_map,
+            e.WRITE_ROWS: lambda b, p, end: self._rows(INSERT, b, p, end, b[p + 8] | b[p + 9] << 8),
+            e.UPDATE_ROWS: lambda b, p, end: self._rows(UPDATE, b, p, end, b[p + 8] | b[p + 9] << 8),
+            e.DELETE_ROWS: lambda b, p, end: self._rows(DELETE, b, p, end, b[p + 8] | b[p + 9] << 8),
+            e.WRITE_ROWS_V1: lambda b, p, end: self._rows(INSERT, b, p, end, 0),
+            e.UPDATE_ROWS_V1: lambda b, p, end: self._rows(UPDATE, b, p, end, 0),
+            e.DELETE_ROWS_V1: lambda b, p, end: self._rows(DELETE, b, p, end, 0),
+            e.WRITE_ROWS_COMPRESSED_V1: lambda b, p, end: self._rows_compressed(INSERT, b, p, end, 0),
+            e.UPDATE_ROWS_COMPRESSED_V1: lambda b, p, end: self._rows_compressed(UPDATE, b, p, end, 0),
+            e.DELETE_ROWS_COMPRESSED_V1: lambda b, p, end: self._rows_compressed(DELETE, b, p, end, 0),
+            e.WRITE_ROWS_COMPRESSED: lambda b, p, end: self._rows_compressed(INSERT, b, p, end, 2),
+            e.UPDATE_ROWS_COMPRESSED: lambda b, p, end: self._rows_compressed(UPDATE, b, p, end, 2),
+            e.DELETE_ROWS_COMPRESSED: lambda b, p, end: self._rows_compressed(DELETE, b, p, end, 2),
+            e.PARTIAL_UPDATE_ROWS: self._partial_json,
+            e.INCIDENT: self._incident,
+            e.BEGIN_LOAD_QUERY: self._load_data,
+            e.EXECUTE_LOAD_QUERY: self._load_data,
+        }
+
+    def event(self, b: bytes, p: int, end: int) -> None:
+        """The event with its header at `p`.  Raises a SourceError that knows its position."""
+        when, kind, self._server, size, log_end, flags = HEADER(b, p)
+        if log_end and not flags & ARTIFICIAL and kind != events.HEARTBEAT:
+            follows = self._offset + size
+            if follows & 0xFFFFFFFF != log_end:
+                follows = self._jump(size, log_end, kind)
+            self._offset = follows
+        if when:
+            self._when = when
+        handler = self._handlers.get(kind)
+        try:
+            if handler is None:
+                self._unknown(kind, flags)
+            else:
+                handler(b, p + HEADER_SIZE, end - self._tail)
+        except SourceError as error:
+            error.position = error.position or self._place(size)
+            raise
+        except _MALFORMED as error:
+            raise self._malformed(kind, size, error) from error
+        if not self._assembly.is_open:
+            self._assembly.between_groups(self._file, self._offset)
+
+    def payload(self, b: bytes, p: int, end: int) -> Iterator[None]:
+        """A TRANSACTION_PAYLOAD event with its header at `p`; stops after each event inside, to let chunks leave."""
+        when, kind, _, size, log_end, _ = HEADER(b, p)
+        follows = self._offset + size
+        self._offset = follows if follows & 0xFFFFFFFF == log_end else self._jump(size, log_end, kind)
+        self._when = when
+        try:
+            for inner, start, inner_end in transaction_events(b, p + HEADER_SIZE, end - self._tail):
+                inner_when, inner_kind, _, _, _, flags = HEADER(inner, start)
+                self._when = inner_when or when
+                handler = self._handlers.get(inner_kind)
+                if handler is None:
+                    self._unknown(inner_kind, flags)
+                else:
+                    handler(inner, start + HEADER_SIZE, inner_end)
+                yield
+        except SourceError as error:
+            error.position = error.position or self._place(size)
+            raise
+        except _MALFORMED as error:
+            raise self._malformed(kind, size, error) from error
+        if not self._assembly.is_open:
+            self._assembly.between_groups(self._file, self._offset)
+
+    def _place(self, size: int) -> str:
+        return f"{self._file}:{max(self._offset - size, 0)}"
+
+    def _malformed(self, kind: int, size: int, error: Exception) -> DecodeError:
+        reason = "bad UTF-8" if isinstance(error, UnicodeDecodeError) else f"{type(error).__name__}: {error}"
+        problem = DecodeError(
+            f"an event of type {kind} cannot be read ({reason})",
+            "The log is damaged, or the reader does not know this form: keep the log file and report it",
+        )
+        problem.position = self._place(size)
+        return problem
+
+    def _unknown(self, kind: int, flags: int) -> None:
+        if not flags & IGNORABLE:
+            raise UnknownEvent(
+                f"an event of type {kind} is not understood",
+                "It may hold changes, so reading stops: see what wrote it, and report the server's version",
+            )
+
+    def _jump(self, size: int, log_end: int, kind: int) -> int:
+        """The offset after an event that does not begin where the last one ended."""
+        start = log_end - size
+        if self._unreached and not self._assembly.is_open and start > self._offset:
+            return log_end
+        raise self._gap(f"an event of type {kind} begins at {self._file}:{start}, not at {self._offset}")
+
+    def _gap(self, what: str) -> LogGap:
+        error = LogGap(
+            what, "Restart the feed from its last position; if it stops here again, the log has lost changes"
+        )
+        error.position = f"{self._file}:{self._offset}"
+        return error
+
+    # -- the file ------------------------------------------------------------------------------------------------
+
+    def _nothing(self, b: bytes, p: int, end: int) -> None:
+        """An event without effect on rows."""
+
+    def _rotate(self, b: bytes, p: int, end: int) -> None:
+        """At the end of a file, and again (artificial) at the start of the next and of the stream."""
+        file, offset = events.rotation(b, p, end)
+        if self._positioned and file != self._file and _number(file) != _number(self._file) + 1:
+            raise self._gap(f"{file} follows {self._file}")
+        if self._positioned and file == self._file and offset not in (4, self._offset):
+            raise self._gap(f"the stream goes on at {file}:{offset}")
+        self._positioned = True
+        self._file, self._offset = file, offset
+        self._maps.clear()
+        self._begun = False
+        self._assembly.between_groups(file, offset)
+
+    def _format(self, b: bytes, p: int, end: int) -> None:
+        self._tail = CHECKSUM_SIZE if events.has_checksums(b, end + self._tail) else 0
+
+    def _heartbeat(self, b: bytes, p: int, end: int) -> None:
+        """The server's place in the log; after a start by GTID, MySQL tells so what it left out."""
+        log_end = HEADER(b, p - HEADER_SIZE)[4]
+        ahead = b[p:end].decode() == self._file and log_end > self._offset & 0xFFFFFFFF
+        if ahead and not (self._by_gtid and not self._assembly.is_open):
+            raise self._gap(f"the source is at {self._file}:{log_end} and sent nothing up to there")
+        if ahead:
+            self._offset = log_end
+        else:
+            self.heartbeats += 1
+
+    def _incident(self, b: bytes, p: int, end: int) -> None:
+        raise LogGap(
+            "the source says that its log lost events (an INCIDENT event)",
+            "Copy the tables anew (start: copy): changes are missing from the log",
+        )
+
+    # -- groups --------------------------------------------------------------------------------------------------
+
+    def _gtid(self, b: bytes, p: int, end: int) -> None:
+        self._begun = False
+        self._assembly.begin(*events.mysql_gtid(b, p), True)
+
+    def _gtid_tagged(self, b: bytes, p: int, end: int) -> None:
+        self._begun = False
+        self._assembly.begin(*events.tagged_gtid(b, p), True)
+
+    def _anonymous(self, b: bytes, p: int, end: int) -> None:
+        self._begun = False
+        size = HEADER(b, p - HEADER_SIZE)[3]
+        self._assembly.begin(self._file, self._offset - size, events.mysql_gtid(b, p).commit_us, False)
+
+    def _mariadb_gtid(self, b: bytes, p: int, end: int) -> None:
+        gtid, flags = events.mariadb_gtid(b, p, self._server)
+        if self._unreached:
+            self._unreached.discard(int(gtid.source.partition("-")[0]))
+        self._begun = not flags & events.MARIADB_STANDALONE
+        self._assembly.begin(gtid.source, gtid.number, 0, True)
+        if flags & events.MARIADB_PREPARED_XA:
+            self._assembly.two_phase()
+
+    def _xid(self, b: bytes, p: int, end: int) -> None:
+        self._end_group()
+
+    def _end_group(self) -> None:
+        self._assembly.commit(self._offset, self._when * 1_000_000)
+
+    def _xa_prepare(self, b: bytes, p: int, end: int) -> None:
+        if b[p]:
+            self._end_group()
+        else:
+            self._assembly.prepare(self._offset)
+            self._harmless_xa.add(self._xa)
+
+    def _xa_decided(self, statement: str) -> None:
+        """A prepare that was seen held no wanted rows; one before the start of the stream may have held some."""
+        xid = _xid_text(statement)
+        if statement.split(None, 2)[1].upper() == "COMMIT" and xid not in self._harmless_xa:
+            raise UnsuitableLog("an XA transaction is committed that was prepared before the stream began", XA_HINT)
+        self._harmless_xa.discard(xid)
+        self._assembly.skip_group(self._offset)
+
+    def _query(self, b: bytes, p: int, end: int) -> None:
+        if b.endswith(b"\0BEGIN", p, end):
+            self._begun = True
+        elif b.endswith(b"\0COMMIT", p, end):
+            self._end_group()
+        else:
+            self._statement(events.query(b, p, end))
+
+    def _query_compressed(self, b: bytes, p: int, end: int) -> None:
+        self._statement(events.query(b, p, end, inflated(b, events.query_text_at(b, p), end)))
+
+    def _statement(self, query: events.Query) -> None:
+        assembly = self._assembly
+        kind = classify(query.statement)
+        if not assembly.is_open:
+            assembly.begin(self._file, self._offset, 0, False)
+        match kind:
+            case Statement.BEGIN:
+                self._begun = True
+            case Statement.COMMIT:
+                self._end_group()
+            case Statement.XA_START:
+                self._begun = True
+                assembly.two_phase()
+            case Statement.XA_END:
+                self._xa = _xid_text(query.statement)
+            case Statement.SAVEPOINT:
+                pass
+            case Statement.ROLLBACK_TO:
+                assembly.roll_back()
+            case Statement.ROLLBACK:
+                assembly.roll_back()
+                self._end_group()
+            case Statement.XA_DECIDED:
+                self._xa_decided(query.statement)
+            case Statement.DDL:
+                assembly.statement(*query, self._offset, self._when * 1_000_000, not self._begun)
+            case Statement.ROWS:
+                self._statement_format(query.statement)
+            case Statement.EMPTIED | Statement.HARMLESS | Statement.EMPTY:
+                if kind is Statement.EMPTIED and self._tables.wanted(TableName(*emptied_table(query.statement))):
+                    self._statement_format(query.statement)
+                if not self._begun:
+                    assembly.skip_group(self._offset)
+
+    def _statement_format(self, statement: str) -> NoReturn:
+        verb = statement.split(None, 1)[0].upper()
+        raise UnsuitableLog(f"the log holds an {verb} as a statement: binlog_format must be ROW", _ROW_FORMAT)
+
+    def _load_data(self, b: bytes, p: int, end: int) -> None:
+        self._statement_format("LOAD DATA")
+
+    # -- rows ----------------------------------------------------------------------------------------------------
+
+    def _table_map(self, b: bytes, p: int, end: int) -> None:
+        low, high = _TABLE_ID(b, p)
+        self._maps[low | high << 32] = self._tables.get(b[p + 8 : end])
+
+    def _table(self, b: bytes, p: int) -> Table | None:
+        """None for the dummy id, which only ends a statement."""
+        low, high = _TABLE_ID(b, p)
+        number = low | high << 32
+        table = self._maps.get(number)
+        if table is None and number != _DUMMY_TABLE_ID:
+            raise self._gap(f"rows of table id {number} without a table map")
+        return table
+
+    def _rows(self, operation: int, b: bytes, p: int, end: int, extra: int) -> None:
+        """`extra`: bytes of the extra data of version 2, its length included."""
+        table = self._table(b, p)
+        if table is not None:
+            self._assembly.rows(operation, table, b, p + 8 + extra, end)
+
+    def _rows_compressed(self, operation: int, b: bytes, p: int, end: int, extra: int) -> None:
+        """MariaDB compresses what follows the column bitmaps."""
+        table = self._table(b, p)
+        if table is None:
+            return
+        start = p + 8 + (b[p + 8] | b[p + 9] << 8 if extra else 0)
+        count, rows = lenenc(b, start)
+        rows += (count + 7) // 8 * (2 if operation == UPDATE else 1)
+        plain = b[start:rows] + inflated(b, rows, end)
+        self._assembly.rows(operation, table, plain, 0, len(plain))
+
+    def _partial_json(self, b: bytes, p: int, end: int) -> None:
+        raise UnsuitableLog(
+            "the log holds parts of JSON documents (PARTIAL_UPDATE_ROWS)",
+            "SET GLOBAL binlog_row_value_options='' at the source, reconnect its writers, and copy the tables anew",
+        )
+
+
+def _xid_text(statement: str) -> str:
+    """`X'78',X'',1` of `XA END X'78',X'',1`, the same in each statement of one XA transaction."""
+    return statement.split(None, 2)[2]
+
+
+def _number(file: str) -> int:
+    return int(file.rpartition(".")[2])

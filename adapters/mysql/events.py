@@ -1,0 +1,177 @@
+"""The bodies of small binlog events, and the event types' numbers.
+
+Every event begins with 19 bytes: time (4), type (1), server id (4), size (4), end position (4), flags (2).  Functions
+here take the buffer, the place after that header, and the end without the checksum.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from adapters.mysql.charsets import charset_of, decoder
+
+HEADER: Final = Struct("<IBIIIH").unpack_from
+HEADER_SIZE: Final = 19
+CHECKSUM_SIZE: Final = 4
+
+QUERY, STOP, ROTATE, INTVAR, RAND, USER_VAR, FORMAT_DESCRIPTION, XID = 2, 3, 4, 5, 13, 14, 15, 16
+BEGIN_LOAD_QUERY, EXECUTE_LOAD_QUERY, TABLE_MAP, INCIDENT, HEARTBEAT, ROWS_QUERY = 17, 18, 19, 26, 27, 29
+WRITE_ROWS_V1, UPDATE_ROWS_V1, DELETE_ROWS_V1, WRITE_ROWS, UPDATE_ROWS, DELETE_ROWS = 23, 24, 25, 30, 31, 32
+GTID, ANONYMOUS_GTID, PREVIOUS_GTIDS, TRANSACTION_CONTEXT, VIEW_CHANGE, XA_PREPARE = 33, 34, 35, 36, 37, 38
+PARTIAL_UPDATE_ROWS, TRANSACTION_PAYLOAD, HEARTBEAT_V2, GTID_TAGGED = 39, 40, 41, 42
+ANNOTATE_ROWS, BINLOG_CHECKPOINT, MARIADB_GTID, GTID_LIST, START_ENCRYPTION, QUERY_COMPRESSED = range(160, 166)
+WRITE_ROWS_COMPRESSED_V1, UPDATE_ROWS_COMPRESSED_V1, DELETE_ROWS_COMPRESSED_V1 = 166, 167, 168
+WRITE_ROWS_COMPRESSED, UPDATE_ROWS_COMPRESSED, DELETE_ROWS_COMPRESSED = 169, 170, 171
+
+ARTIFICIAL: Final = 0x20
+IGNORABLE: Final = 0x80
+
+# They change no rows by themselves and end no transaction.
+WITHOUT_EFFECT: Final = frozenset(
+    (
+        STOP, INTVAR, RAND, USER_VAR, ROWS_QUERY, PREVIOUS_GTIDS, TRANSACTION_CONTEXT, VIEW_CHANGE,
+        ANNOTATE_ROWS, BINLOG_CHECKPOINT, GTID_LIST, START_ENCRYPTION,
+    )
+)  # fmt: skip
+
+MARIADB_STANDALONE: Final = 1
+MARIADB_PREPARED_XA: Final = 64
+
+
+class Gtid(NamedTuple):
+    """`commit_us`: microseconds since the epoch, 0 where the event does not say."""
+
+    source: str
+    number: int
+    commit_us: int = 0
+
+
+class Query(NamedTuple):
+    schema: str
+    statement: str
+
+
+def rotation(b: bytes, p: int, end: int) -> tuple[str, int]:
+    """The next file and the offset to go on at."""
+    return b[p + 8 : end].decode(), int.from_bytes(b[p : p + 8], "little")
+
+
+def has_checksums(b: bytes, end_with_checksum: int) -> bool:
+    """Of a FORMAT_DESCRIPTION event, whose own last bytes are the algorithm and, always, room for a checksum."""
+    return b[end_with_checksum - 5] == 1
+
+
+_sources: dict[bytes, str] = {}
+_MOST_SOURCES: Final = 10_000
+
+
+def _source(uuid: bytes) -> str:
+    source = _sources.get(uuid)
+    if source is None:
+        if len(_sources) > _MOST_SOURCES:
+            _sources.clear()
+        source = _sources[uuid] = str(UUID(bytes=uuid))
+    return source
+
+
+def mysql_gtid(b: bytes, p: int) -> Gtid:
+    """GTID and ANONYMOUS_GTID: flags, UUID, number, two logical clocks, then the commit time in 7 bytes."""
+    commit_us = int.from_bytes(b[p + 42 : p + 49], "little") & (1 << 55) - 1
+    return Gtid(_source(b[p + 1 : p + 17]), int.from_bytes(b[p + 17 : p + 25], "little"), commit_us)
+
+
+def _varlen(b: bytes, p: int) -> tuple[int, int]:
+    """MySQL's variable-length integer: as many further bytes as the first has trailing ones."""
+    first = b[p]
+    extra = 0
+    while first >> extra & 1 and extra < 8:
+        extra += 1
+    value = int.from_bytes(b[p : p + 1 + extra], "little") >> min(extra + 1, 8)
+    return value, p + 1 + extra
+
+
+def tagged_gtid(b: bytes, p: int) -> Gtid:
+    """GTID_TAGGED: version, size, last field that matters, then (field, value) in the order of their numbers."""
+    for _ in range(3):
+        _, p = _varlen(b, p)
+    uuid, tag, number, commit_us = b"", "", 0, 0
+    while True:
+        field, p = _varlen(b, p)
+        match field:
+            case 0 | 4 | 5:  # flags, two logical clocks
+                _, p = _varlen(b, p)
+            case 1:
+                octets = []
+                for _ in range(16):
+                    octet, p = _varlen(b, p)
+                    octets.append(octet)
+                uuid = bytes(octets)
+            case 2:  # signed: the lowest bit is the sign
+                number, p = _varlen(b, p)
+                number >>= 1
+            case 3:
+                length, p = _varlen(b, p)
+                tag, p = b[p : p + length].decode(), p + length
+            case 6:
+                commit_us, p = _varlen(b, p)
+                break
+            case _:
+                raise ValueError(f"field {field} in a tagged GTID before its commit time")
+    source = _source(uuid)
+    return Gtid(f"{source}:{tag}" if tag else source, number, commit_us)
+
+
+_MARIADB_GTID: Final = Struct("<QIB").unpack_from
+_domains: dict[tuple[int, int], str] = {}
+
+
+def mariadb_gtid(b: bytes, p: int, server: int) -> tuple[Gtid, int]:
+    """The GTID and its flags; the server id is in the event's header."""
+    number, domain, flags = _MARIADB_GTID(b, p)
+    source = _domains.get((domain, server))
+    if source is None:
+        if len(_domains) > _MOST_SOURCES:
+            _domains.clear()
+        source = _domains[domain, server] = f"{domain}-{server}"
+    return Gtid(source, number), flags
+
+
+_STATUS_SIZES: Final = {0: 4, 1: 8, 3: 4}
+_CHARSET_STATUS, _CATALOG_STATUS = 4, 6
+
+
+def query(b: bytes, p: int, end: int, plain: bytes | None = None) -> Query:
+    """`plain`: the statement, where the event holds it compressed."""
+    schema_size, status_size = b[p + 8], int.from_bytes(b[p + 11 : p + 13], "little")
+    status = p + 13
+    schema = status + status_size
+    text = b[schema + schema_size + 1 : end] if plain is None else plain
+    return Query(b[schema : schema + schema_size].decode(), _decoded(text, _client_charset(b, status, schema)))
+
+
+def query_text_at(b: bytes, p: int) -> int:
+    return p + 13 + int.from_bytes(b[p + 11 : p + 13], "little") + b[p + 8] + 1
+
+
+def _client_charset(b: bytes, p: int, end: int) -> str:
+    """The charset of the statement, in a status variable that at most four others precede."""
+    while p < end:
+        code = b[p]
+        if code == _CHARSET_STATUS:
+            return charset_of(int.from_bytes(b[p + 1 : p + 3], "little")) or "utf8mb4"
+        if code == _CATALOG_STATUS:
+            p += 2 + b[p + 1]
+        elif code in _STATUS_SIZES:
+            p += 1 + _STATUS_SIZES[code]
+        else:
+            break
+    return "utf8mb4"
+
+
+def _decoded(text: bytes, charset: str) -> str:
+    try:
+        return decoder(charset)(text) if charset != "binary" else text.decode()
+    except UnicodeDecodeError:
+        return text.decode(errors="backslashreplace")

@@ -1,0 +1,137 @@
+"""MySQL's binary JSON as the text that MySQL itself prints for it.
+
+A document is a type byte and a value.  Objects and arrays begin with their count and size (2 bytes each, or 4 in the
+large form), then entries that hold a small value inline or its offset from the start of the container.  Keys keep the
+stored order (by length, then bytes).  What JSON has no type for (dates, decimals, binary strings) is *opaque*: a field
+type, a length, data.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from decimal import Decimal
+from json.encoder import encode_basestring as quoted
+from struct import Struct
+from typing import Final
+
+from adapters.mysql.decimals import decimal_text
+from adapters.mysql.temporal import packed_date, packed_datetime, packed_time
+
+_LITERALS: Final = ("null", "true", "false")
+_INT16: Final = Struct("<h").unpack_from
+_UINT16: Final = Struct("<H").unpack_from
+_INT32: Final = Struct("<i").unpack_from
+_UINT32: Final = Struct("<I").unpack_from
+_INT64: Final = Struct("<q").unpack_from
+_UINT64: Final = Struct("<Q").unpack_from
+_DOUBLE: Final = Struct("<d").unpack_from
+
+_SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = range(5)
+_STRING, _OPAQUE = 12, 15
+_NUMBERS: Final = {5: _INT16, 6: _UINT16, 7: _INT32, 8: _UINT32, 9: _INT64, 10: _UINT64}
+_LAST_INLINE: Final = (6, 8)  # types 4 to 6 are inline in the small form, 4 to 8 in the large one
+
+_DATE, _TIME, _DATETIMES, _DECIMAL = 10, 11, (7, 12), 246
+# MySQL prints a double in plain digits while its decimal point is at most this far from the first digit.
+_PLAIN_DIGITS: Final = 15
+
+
+def json_text(raw: bytes) -> str:
+    """The document's text.  Raises ValueError, IndexError or struct.error for bytes that are no binary JSON.
+
+    An empty value, which an INSERT IGNORE of NULL leaves behind, reads as MySQL reads it: `null`.
+    """
+    return _value(raw, 1, raw[0]) if raw else "null"
+
+
+def _value(raw: bytes, at: int, kind: int) -> str:
+    if kind == _STRING:
+        length, at = _length(raw, at)
+        return quoted(raw[at : at + length].decode())
+    if kind in _NUMBERS:
+        return str(_NUMBERS[kind](raw, at)[0])
+    if kind < _SMALL_ARRAY:
+        return _object(raw, at, kind == _LARGE_OBJECT)
+    if kind < _LITERAL:
+        return _array(raw, at, kind == _LARGE_ARRAY)
+    if kind == _LITERAL:
+        return _LITERALS[raw[at]]
+    if kind == 11:
+        return double_text(_DOUBLE(raw, at)[0])
+    if kind == _OPAQUE:
+        return _opaque(raw, at)
+    raise ValueError(f"binary JSON type {kind}")
+
+
+def _object(raw: bytes, at: int, large: bool) -> str:
+    size = 4 if large else 2
+    count = int.from_bytes(raw[at : at + size], "little")
+    keys = at + 2 * size
+    values = keys + count * (size + 2)
+    members = []
+    for index in range(count):
+        key = keys + index * (size + 2)
+        start = at + int.from_bytes(raw[key : key + size], "little")
+        length = _UINT16(raw, key + size)[0]
+        name = quoted(raw[start : start + length].decode())
+        members.append(f"{name}: {_entry(raw, at, values + index * (size + 1), large)}")
+    return "{" + ", ".join(members) + "}"
+
+
+def _array(raw: bytes, at: int, large: bool) -> str:
+    size = 4 if large else 2
+    count = int.from_bytes(raw[at : at + size], "little")
+    values = at + 2 * size
+    return "[" + ", ".join(_entry(raw, at, values + index * (size + 1), large) for index in range(count)) + "]"
+
+
+def _entry(raw: bytes, container: int, entry: int, large: bool) -> str:
+    kind = raw[entry]
+    if _LITERAL <= kind <= _LAST_INLINE[large]:
+        return _value(raw, entry + 1, kind)
+    offset = (_UINT32 if large else _UINT16)(raw, entry + 1)[0]
+    return _value(raw, container + offset, kind)
+
+
+def _length(raw: bytes, at: int) -> tuple[int, int]:
+    """A length of 7 bits a byte, lowest first; and where it ends."""
+    length = shift = 0
+    while True:
+        byte = raw[at]
+        at += 1
+        length |= (byte & 127) << shift
+        if byte < 128:
+            return length, at
+        shift += 7
+
+
+def _opaque(raw: bytes, at: int) -> str:
+    kind = raw[at]
+    length, at = _length(raw, at + 1)
+    data = raw[at : at + length]
+    if kind == _DECIMAL:
+        return decimal_text(data[2:], data[0], data[1])
+    if kind == _DATE:
+        return f'"{packed_date(_INT64(data)[0])}"'
+    if kind == _TIME:
+        return f'"{packed_time(_INT64(data)[0])}"'
+    if kind in _DATETIMES:
+        return f'"{packed_datetime(_INT64(data)[0])}"'
+    return f'"base64:type{kind}:{base64.b64encode(data).decode()}"'
+
+
+def double_text(number: float) -> str:
+    """The shortest digits that round-trip, in plain or exponent form as MySQL chooses; never an integer's text."""
+    sign = "-" if math.copysign(1, number) < 0 else ""
+    _, ciphers, exponent = Decimal(repr(abs(number))).as_tuple()
+    digits = "".join(map(str, ciphers)).rstrip("0")
+    if not digits:
+        return f"{sign}0.0"
+    point = len(ciphers) + int(exponent)  # the number is 0.digits * 10 ** point
+    if not -_PLAIN_DIGITS < point <= _PLAIN_DIGITS:
+        fraction = f".{digits[1:]}" if len(digits) > 1 else ""
+        return f"{sign}{digits[0]}{fraction}e{point - 1}"
+    if point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    return f"{sign}{digits[:point].ljust(point, '0')}.{digits[point:] or '0'}"

@@ -1,0 +1,80 @@
+"""What kind of statement a QUERY event holds.
+
+The log of a server with binlog_format=ROW holds statements only for transaction control, for DDL and for accounts.  A
+statement that is not certainly harmless counts as DDL: the engine decides what that means.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import Final
+
+
+class Statement(enum.Enum):
+    """HARMLESS: touches no replicated data.  EMPTY: a placeholder comment.  ROWS: changes rows by statement.
+
+    EMPTIED: `DELETE FROM table` of a MEMORY table that the server itself logs after a restart.
+    """
+
+    BEGIN = enum.auto()
+    COMMIT = enum.auto()
+    ROLLBACK = enum.auto()
+    ROLLBACK_TO = enum.auto()
+    SAVEPOINT = enum.auto()
+    XA_START = enum.auto()
+    XA_END = enum.auto()
+    XA_DECIDED = enum.auto()
+    HARMLESS = enum.auto()
+    EMPTY = enum.auto()
+    EMPTIED = enum.auto()
+    ROWS = enum.auto()
+    DDL = enum.auto()
+
+
+_COMMENT: Final = re.compile(r"/\*(?!M?!)(?:(?!\*/).)*\*/|(?:#|--(?=\s))[^\n]*", re.DOTALL)
+_EXECUTABLE: Final = re.compile(r"/\*M?!\d*|\*/")
+_EMPTIED: Final = re.compile(r"DELETE FROM `((?:[^`]|``)+)`\.`((?:[^`]|``)+)`\s*", re.IGNORECASE)
+
+_PATTERNS: Final = tuple(
+    (re.compile(pattern, re.IGNORECASE), kind)
+    for pattern, kind in (
+        (r"BEGIN\b|START\s+TRANSACTION\b", Statement.BEGIN),
+        (r"COMMIT\b", Statement.COMMIT),
+        (r"ROLLBACK\s+(WORK\s+)?TO\b", Statement.ROLLBACK_TO),
+        (r"ROLLBACK\b", Statement.ROLLBACK),
+        (r"(RELEASE\s+)?SAVEPOINT\b", Statement.SAVEPOINT),
+        (r"XA\s+(START|BEGIN)\b", Statement.XA_START),
+        (r"XA\s+END\b", Statement.XA_END),
+        (r"XA\s+(COMMIT|ROLLBACK)\b", Statement.XA_DECIDED),
+        (r"(GRANT|REVOKE|FLUSH|ANALYZE|OPTIMIZE)\b", Statement.HARMLESS),
+        (r"SET\s+(PASSWORD|DEFAULT\s+ROLE)\b", Statement.HARMLESS),
+        (r"(CREATE|ALTER|DROP|RENAME)\s+(OR\s+REPLACE\s+)?(USER|ROLE)\b", Statement.HARMLESS),
+        (r"(CREATE|DROP)\s+(OR\s+REPLACE\s+)?TEMPORARY\b", Statement.HARMLESS),
+        (r"(INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|CALL|DO|SELECT|HANDLER)\b", Statement.ROWS),
+    )
+)
+
+
+def classify(statement: str) -> Statement:
+    text = _EXECUTABLE.sub(" ", _COMMENT.sub(" ", _head(statement))).strip(" \t\r\n;(")
+    if not text:
+        return Statement.EMPTY
+    if _EMPTIED.fullmatch(text):
+        return Statement.EMPTIED
+    return next((kind for pattern, kind in _PATTERNS if pattern.match(text)), Statement.DDL)
+
+
+def _head(statement: str) -> str:
+    """The first words decide; a statement of megabytes is not searched for comments to its end."""
+    return statement if len(statement) < _LONG else statement[:_LONG]
+
+
+_LONG: Final = 4096
+
+
+def emptied_table(statement: str) -> tuple[str, str]:
+    """Schema and table of an EMPTIED statement."""
+    found = _EMPTIED.search(statement)
+    assert found is not None, "only for EMPTIED statements"
+    return found[1].replace("``", "`"), found[2].replace("``", "`")

@@ -1,0 +1,177 @@
+"""The tables of a log stream: which are wanted, their numbers, and the functions that read their rows.
+
+The key is the raw TABLE_MAP payload: an unchanged one costs one dict look-up, and a changed one (DDL) is a new table
+with a new number and newly compiled functions.  Rows of tables that nobody wants are counted, not decoded.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from adapters.mysql import table_map
+from adapters.mysql.codecs import UnknownType, codec
+from adapters.mysql.errors import DecodeError, UnsuitableLog
+from adapters.mysql.row_compiler import RowReaders, Skip, compile_rows, compile_skip
+from adapters.mysql.table_map import TableMap, lenenc
+from engine.records import Kind, Shape, TableName
+
+_MOST_UNWANTED: Final = 10_000
+
+
+class Role(enum.Enum):
+    """MARKER: `tidelock_progress`, whose inserted rows tell that a transaction was replicated (design 6)."""
+
+    WANTED = enum.auto()
+    MARKER = enum.auto()
+    UNWANTED = enum.auto()
+
+
+class Table:
+    """One TABLE_MAP payload.  `one`, `two`: how the rows event of full images begins (column count, bitmaps)."""
+
+    __slots__ = ("_kinds", "_lenient", "_map", "_readers", "_skips", "name", "number", "one", "role", "two")
+
+    def __init__(self, mapped: TableMap, role: Role, number: int, kinds: Mapping[str, Kind]) -> None:
+        self.name = mapped.name
+        self.role = role
+        self.number = number
+        self._map = mapped
+        self._kinds = kinds
+        self._readers: RowReaders | None = None
+        self._lenient: RowReaders | None = None
+        self._skips: dict[bytes, Skip] = {}
+        count = len(mapped.columns)
+        width = (count + 7) // 8
+        header = bytes([count]) if count < 251 else b"\xfc" + count.to_bytes(2, "little")
+        full = ((1 << count) - 1).to_bytes(width, "little")
+        self.one = header + full
+        self.two = header + full + full
+
+    @property
+    def readers(self) -> RowReaders:
+        if self._readers is None:
+            self._readers = self._compile(lenient=False)
+        return self._readers
+
+    @property
+    def lenient_readers(self) -> RowReaders:
+        """For rows with undecodable text, which stays bytes."""
+        if self._lenient is None:
+            self._lenient = self._compile(lenient=True)
+        return self._lenient
+
+    def _compile(self, lenient: bool) -> RowReaders:
+        names = self._map.names or ("",) * len(self._map.columns)
+        try:
+            codecs = [
+                codec(wire, self._kinds.get(name), lenient) for wire, name in zip(self._map.columns, names, strict=True)
+            ]
+        except UnknownType as error:
+            raise self._unknown(error) from error
+        return compile_rows(codecs, self.number)
+
+    def _unknown(self, error: UnknownType) -> DecodeError:
+        return DecodeError(f"{self.name} has a column of {error}", "Report this: the reader does not know that type")
+
+    def shape(self) -> Shape:
+        return self._map.shape(self._kinds)
+
+    def check_images(self, b: bytes, p: int, images: int) -> int:
+        """Where the rows begin, for bitmaps that differ from `one` and `two`: some servers set the unused bits.
+
+        Raises UnsuitableLog if a column of a wanted table is left out, and DecodeError if the counts differ.
+        """
+        count, p = lenenc(b, p)
+        self._check_count(count)
+        width = (count + 7) // 8
+        full = (1 << count) - 1
+        for _ in range(images):
+            if int.from_bytes(b[p : p + width], "little") & full != full:
+                raise UnsuitableLog(
+                    f"the log holds only some columns of rows of {self.name}",
+                    "SET GLOBAL binlog_row_image=FULL at the source, reconnect its writers, and start the feed after"
+                    " that place",
+                )
+            p += width
+        return p
+
+    def _check_count(self, count: int) -> None:
+        if count != len(self._map.columns):
+            raise DecodeError(
+                f"rows of {self.name} have {count} columns, its table map {len(self._map.columns)}",
+                "The log is damaged: copy the tables anew",
+            )
+
+    def skip(self, b: bytes, p: int, end: int, images: int, ordinal: int) -> int:
+        """Counts rows, of partial images too: only the columns present are in them."""
+        count, start = lenenc(b, p)
+        self._check_count(count)
+        width = (count + 7) // 8
+        present = b[start : start + images * width]
+        skip = self._skips.get(present)
+        if skip is None:
+            skip = self._skips[present] = self._compile_skip(present, width)
+        return skip(b, start + len(present), end, ordinal)
+
+    def _compile_skip(self, present: bytes, width: int) -> Skip:
+        images = []
+        try:
+            for start in range(0, len(present), width):
+                bits = int.from_bytes(present[start : start + width], "little")
+                images.append(
+                    [codec(wire, None, True) for index, wire in enumerate(self._map.columns) if bits >> index & 1]
+                )
+        except UnknownType as error:
+            raise self._unknown(error) from error
+        return compile_skip(*images)
+
+
+class Tables:
+    """`kinds(table)`: columns that are more than the log says (MariaDB's uuid, inet4, inet6); may ask the server."""
+
+    def __init__(
+        self,
+        wanted: Callable[[TableName], bool],
+        is_marker: Callable[[TableName], bool],
+        kinds: Callable[[TableName], Mapping[str, Kind]],
+    ) -> None:
+        self._wanted = wanted
+        self._is_marker = is_marker
+        self._kinds = kinds
+        self._tables: dict[bytes, Table] = {}
+        self._numbered: dict[bytes, Table] = {}
+        self._unannounced: dict[int, Shape] = {}
+
+    def get(self, payload: bytes) -> Table:
+        table = self._tables.get(payload)
+        return table if table is not None else self._new(payload)
+
+    def wanted(self, name: TableName) -> bool:
+        return self._wanted(name)
+
+    def announce(self) -> dict[int, Shape]:
+        """The shapes numbered since the last call."""
+        shapes, self._unannounced = self._unannounced, {}
+        return shapes
+
+    def _new(self, payload: bytes) -> Table:
+        role = self._role(table_map.parse_name(payload, 0)[0])
+        mapped = table_map.parse(payload, described=role is not Role.UNWANTED)
+        if role is Role.UNWANTED:
+            if len(self._tables) - len(self._numbered) >= _MOST_UNWANTED:
+                self._tables = dict(self._numbered)
+            table = Table(mapped, role, -1, {})
+        else:
+            kinds = self._kinds(mapped.name) if mapped.fixed_binaries() else {}
+            table = Table(mapped, role, len(self._numbered), kinds)
+            self._unannounced[table.number] = table.shape()
+            self._numbered[payload] = table
+        self._tables[payload] = table
+        return table
+
+    def _role(self, name: TableName) -> Role:
+        if self._is_marker(name):
+            return Role.MARKER
+        return Role.WANTED if self._wanted(name) else Role.UNWANTED
