@@ -1,0 +1,1 @@
+"""Other replicators on the same work, run beside ours."""

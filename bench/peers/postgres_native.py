@@ -1,0 +1,111 @@
+"""The peer to beat: PostgreSQL's own logical replication, one server to another.
+
+A publisher holds the whole backlog; a subscriber on a second server applies it through
+one apply worker, as PostgreSQL does by default, with `synchronous_commit = off`.  The
+slots are made before the load, one for each round, because a slot that was read once has
+nothing left.  A marker row, committed last at the publisher, tells when all of it is
+visible: the apply worker commits in the publisher's order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from bench.servers import Postgres
+from bench.session import connect
+from bench.workload.workload import Counts, Workload
+
+DATABASE = "native"
+MARKER = "catchup_marker"
+POLL_SECONDS = 0.005
+CATCH_UP_SECONDS = 600.0
+ASYNC = "SET synchronous_commit = off"
+
+
+class NeverCaughtUp(RuntimeError):
+    """The subscriber stopped or is far too slow; its log says why."""
+
+
+class PostgresNative:
+    """Context manager: both servers, the backlog loaded; `catch_up()` may be called `rounds` times."""
+
+    def __init__(self, workload: Workload, changes: int, seed: int, rounds: int) -> None:
+        self._workload, self._changes, self._seed = workload, changes, seed
+        self._rounds_left = [f"native_{number}" for number in range(rounds)]
+        self._publisher = Postgres(extra=("--synchronous-commit=off",))
+        # The launcher starts apply workers at most once in this interval (5 s by default), which a second round would
+        # count as its own time.
+        self._subscriber = Postgres(extra=("--synchronous-commit=off", "--wal-retrieve-retry-interval=50ms"))
+        self.counts = Counts()
+
+    def __enter__(self) -> Self:
+        try:
+            self._publisher.start()
+            self._subscriber.start()
+            self._load()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._subscriber.close()
+        self._publisher.close()
+
+    @property
+    def source_url(self) -> str:
+        return self._publisher.url(DATABASE)
+
+    @property
+    def target_url(self) -> str:
+        return self._subscriber.url(DATABASE)
+
+    @property
+    def tables(self) -> Sequence[str]:
+        """By full name, the same on both sides."""
+        return [f"public.{table}" for table in self._workload.tables]
+
+    def catch_up(self) -> float:
+        """Seconds from CREATE SUBSCRIPTION, on empty tables, until every change is visible.  Raises NeverCaughtUp."""
+        slot = self._rounds_left.pop(0)
+        execute = self._subscriber.execute
+        execute(f"TRUNCATE {', '.join([*self._workload.tables, MARKER])}", database=DATABASE)
+        connection = f"host={self._publisher.host} port={self._publisher.port} user=postgres dbname={DATABASE}"
+        begun = time.perf_counter()
+        execute(
+            f"CREATE SUBSCRIPTION {slot} CONNECTION '{connection}' PUBLICATION everything"
+            f" WITH (create_slot = false, slot_name = '{slot}', copy_data = false, enabled = true)",
+            database=DATABASE,
+        )
+        while not execute(f"SELECT 1 FROM {MARKER}", database=DATABASE):
+            if time.perf_counter() - begun > CATCH_UP_SECONDS:
+                raise NeverCaughtUp(f"no marker after {CATCH_UP_SECONDS:.0f} s\n{self._subscriber.log_text()[-2000:]}")
+            time.sleep(POLL_SECONDS)
+        seconds = time.perf_counter() - begun
+        execute(f"DROP SUBSCRIPTION {slot}", database=DATABASE)  # drops the slot at the publisher too
+        return seconds
+
+    def _load(self) -> None:
+        for server in (self._publisher, self._subscriber):
+            server.execute(f"CREATE DATABASE {DATABASE}")
+            for statement in self._workload.ddl("postgres"):
+                server.execute(statement, database=DATABASE)
+            server.execute(f"CREATE TABLE {MARKER} (id bigint PRIMARY KEY)", database=DATABASE)
+        publisher = self._publisher
+        publisher.execute("CREATE PUBLICATION everything FOR ALL TABLES", database=DATABASE)
+        for slot in self._rounds_left:
+            publisher.execute("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", slot, database=DATABASE)
+        session = connect(self.source_url)
+        try:
+            session.send(ASYNC)
+            self.counts = self._workload.run(session, self._changes, self._seed)
+            session.send(f"INSERT INTO {MARKER} VALUES (1)")
+        finally:
+            session.close()
+        publisher.execute("VACUUM ANALYZE", database=DATABASE)
+        publisher.execute("CHECKPOINT", database=DATABASE)
