@@ -1,0 +1,157 @@
+"""One batch's statements through one session: few packets, and what to do where a row is or is not there.
+
+Statements wait in the outbox until an answer is needed or the batch ends, then travel in one packet; COMMIT goes with
+the last.  Two answers change what happens next:
+- a plain insert that finds a duplicate (error 1062) is undone by the server as a whole, and its rows are then
+  overwritten by key; a duplicate of another unique value comes up again there, and fails the batch;
+- an update by key that matches fewer rows than it names: the others are looked up and inserted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import assert_never
+
+import msgspec
+
+from adapters.mysql.failures import DUPLICATE, code_of
+from adapters.mysql.session import Answer, Session, StatementFailed
+from adapters.mysql.statements import TableStatements
+from engine.effects import DeleteRows, Step, UpdateRows, UpsertRows
+from engine.records import Row
+from engine.schema import Binding
+
+COMMIT = b"COMMIT"
+
+
+class BatchError(Exception):
+    """A statement on `table` failed with `error`; nothing after it ran, except where that is in doubt.
+
+    `commit_sent`: COMMIT was in the packet; `commit_answered`: the error is the answer to COMMIT itself.
+    """
+
+    def __init__(self, failed: StatementFailed, packet: Sequence[_Waiting]) -> None:
+        culprit = packet[min(failed.index, len(packet) - 1)]
+        super().__init__(str(failed.error))
+        self.error = failed.error
+        self.table = culprit.table
+        self.commit_sent = packet[-1].sql == COMMIT
+        self.commit_answered = culprit.sql == COMMIT
+
+
+class _Waiting(msgspec.Struct):
+    """`retry`: rows of a plain insert, to be overwritten by key if one of them is there."""
+
+    sql: bytes
+    table: str
+    retry: tuple[TableStatements, Sequence[Row]] | None = None
+
+
+class Batch:
+    """Write steps, then `commit` or leave it open.  Raises BatchError, literals.Unwritable."""
+
+    def __init__(self, session: Session, statements: Callable[[Binding], TableStatements]) -> None:
+        self._session = session
+        self._statements = statements
+        self._waiting: list[_Waiting] = []
+
+    async def write(self, step: Step) -> None:
+        statements = self._statements(step.table)
+        match step:
+            case DeleteRows():
+                self._add(statements, statements.delete(step.keys))
+            case UpsertRows():
+                await self._upsert(statements, step.rows, fresh=step.fresh)
+            case UpdateRows():
+                await self._update(statements, step)
+            case _:
+                assert_never(step)
+
+    def add(self, sql: bytes, table: str) -> None:
+        self._waiting.append(_Waiting(sql, table))
+
+    async def commit(self) -> None:
+        self._waiting.append(_Waiting(COMMIT, ""))
+        await self.flush()
+
+    async def flush(self) -> list[Answer]:
+        """Send what waits.  Returns the answers of its last packet's statements."""
+        answers: list[Answer] = []
+        while self._waiting:
+            packet = self._packet()
+            try:
+                answers = await self._session.run([w.sql for w in packet])
+            except StatementFailed as failed:
+                await self._overwrite_instead(packet, failed)
+        return answers
+
+    def _packet(self) -> list[_Waiting]:
+        """As many waiting statements as fit into one packet, at least one."""
+        size, count = 0, 0
+        for waiting in self._waiting:
+            size += len(waiting.sql) + 1
+            if count and size > self._session.packet_bytes:
+                break
+            count += 1
+        packet, self._waiting = self._waiting[:count], self._waiting[count:]
+        return packet
+
+    async def _overwrite_instead(self, packet: list[_Waiting], failed: StatementFailed) -> None:
+        """Go on behind a plain insert that met a duplicate; raise any other failure."""
+        culprit = packet[min(failed.index, len(packet) - 1)]
+        if code_of(failed.error) != DUPLICATE or culprit.retry is None:
+            raise BatchError(failed, packet) from failed
+        later = packet[failed.index + 1 :] + self._waiting
+        self._waiting = []
+        await self._overwrite(*culprit.retry)
+        self._waiting += later
+
+    async def _upsert(self, statements: TableStatements, rows: Sequence[Row], *, fresh: bool) -> None:
+        if not fresh and statements.table.key:
+            await self._overwrite(statements, rows)
+        else:
+            self._insert(statements, rows, again=bool(statements.table.key))
+
+    def _insert(self, statements: TableStatements, rows: Sequence[Row], *, again: bool) -> None:
+        name = str(statements.table.name)
+        for sql in statements.insert(rows):
+            # Where packets cut the rows, all are overwritten: the same values once more do no harm.
+            self._waiting.append(_Waiting(sql, name, (statements, rows) if again else None))
+
+    async def _overwrite(self, statements: TableStatements, rows: Sequence[Row]) -> None:
+        """Write rows that may be there by key."""
+        if statements.sole_unique:
+            self._add(statements, statements.upsert(rows))
+            return
+        if statements.updates and await self._matched(statements, statements.update(rows)) == len(rows):
+            return
+        there = {index for (index,) in await self._rows(statements, statements.present(rows))}
+        missing = [row for index, row in enumerate(rows) if index not in there]
+        if missing:
+            self._insert(statements, missing, again=False)
+
+    async def _update(self, statements: TableStatements, step: UpdateRows) -> None:
+        if statements.table.key and not step.moves:
+            last = {statements.table.key_of(row): row for row in step.rows}  # a later image of the row is the whole row
+            await self._overwrite(statements, list(last.values()))
+            return
+        for key, row in zip(step.keys, step.rows, strict=True):
+            if await self._matched(statements, [statements.move(key, row)]) == 0:
+                self._insert(statements, [row], again=False)
+
+    async def _matched(self, statements: TableStatements, sqls: Iterable[bytes]) -> int:
+        return sum(a.affected for a in await self._answers(statements, sqls))
+
+    async def _rows(self, statements: TableStatements, sqls: Iterable[bytes]) -> list[tuple[int]]:
+        return [row for a in await self._answers(statements, sqls) for row in a.rows]  # type: ignore[misc]
+
+    async def _answers(self, statements: TableStatements, sqls: Iterable[bytes]) -> list[Answer]:
+        answers = []
+        for sql in sqls:
+            self.add(sql, str(statements.table.name))
+            answers.append((await self.flush())[-1])
+        return answers
+
+    def _add(self, statements: TableStatements, sqls: Iterable[bytes]) -> None:
+        for sql in sqls:
+            self.add(sql, str(statements.table.name))

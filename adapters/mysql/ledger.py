@@ -1,0 +1,115 @@
+"""The bookkeeping rows of one feed and group at a MySQL or MariaDB target, as SQL and as what was read (design 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from adapters.mysql.literals import blob, text
+from adapters.mysql.ownership import Ownership
+from adapters.mysql.session import Session
+from engine.effects import EffectId, Halt, ParkedRow
+from engine.events import ParkedKey, Receipt
+from engine.records import Position, TableName
+
+ERROR_CHARACTERS = 4000
+"""Kept of a parked row's error: a server may quote the whole row."""
+_KEYS_EACH = 1000
+_PARKED = "source,number,ordinal,table_schema,table_name,row_key,error,change_data"
+
+
+class Ledger:
+    """`origin`, `path`: what the receipts say of where the rows came from and by what way."""
+
+    def __init__(self, owner: Ownership, feed: str, group: int, origin: str, path: str) -> None:
+        self._owner = owner
+        self._of = owner.identity
+        self._mine = f"{text(feed)},{group}"
+        self._mark = f"{text(origin)},{text(path)}"
+        self._table = f"{owner.schema}.tidelock_"
+
+    def receipt(self, session: Session, id: EffectId, covered: bytes) -> bytes:
+        """Inserts no row for an older owner; error 1062: the batch was committed before."""
+        values = f"{self._mine},epoch,{id.counter},{blob(covered)},{self._mark}"
+        return (
+            f"INSERT INTO {self._table}progress (feed,grp,epoch,batch,covered,origin,path) "
+            f"SELECT {values} {self._owner.owner_row(session, id.epoch)}"
+        ).encode()
+
+    def park(self, rows: Sequence[ParkedRow]) -> Iterator[bytes]:
+        """A row that is parked already stays.  Not by INSERT IGNORE, which would also cut values that do not fit."""
+        head = f"INSERT INTO {self._table}parked (feed,grp,{_PARKED}) VALUES "
+        for row in rows:
+            values = ",".join(
+                (
+                    self._mine,
+                    text(row.source),
+                    f"{row.number:d},{row.ordinal:d}",
+                    *map(text, (row.schema, row.table, row.key, row.error[:ERROR_CHARACTERS])),
+                    blob(row.change),
+                )
+            )
+            yield f"{head}({values}) ON DUPLICATE KEY UPDATE feed=feed".encode("utf-8", "replace")
+
+    def unpark(self, keys: Sequence[tuple[str, int, int]]) -> Iterator[bytes]:
+        tuples = [f"({text(source)},{number:d},{ordinal:d})" for source, number, ordinal in keys]
+        return self._delete("parked", "source,number,ordinal", tuples)
+
+    def drop(self, receipts: Sequence[EffectId]) -> Iterator[bytes]:
+        """By their exact keys: a range would lock the gaps that other lanes insert into."""
+        return self._delete("progress", "epoch,batch", [f"({id.epoch:d},{id.counter:d})" for id in receipts])
+
+    def _delete(self, table: str, columns: str, tuples: Sequence[str]) -> Iterator[bytes]:
+        keys = "feed,grp," + columns
+        for first in range(0, len(tuples), _KEYS_EACH):
+            listed = ",".join(f"({self._mine},{key[1:]}" for key in tuples[first : first + _KEYS_EACH])
+            yield f"DELETE FROM {self._table}{table} WHERE ({keys}) IN ({listed})".encode()
+
+    def checkpoint(self, position: Position) -> bytes:
+        json = text(msgspec.json.encode(position).decode())
+        return (
+            f"INSERT INTO {self._table}checkpoint (feed,grp,position,saved_at) VALUES ({self._mine},{json},NOW(6)) "
+            f"ON DUPLICATE KEY UPDATE position={json},saved_at=NOW(6)"
+        ).encode()
+
+    def halt(self, effect: Halt) -> bytes:
+        told = msgspec.json.encode({"alarm": effect.alarm, "ddl": effect.ddl}).decode()
+        return (
+            f"UPDATE {self._table}owner SET halt={text(told)} WHERE {self._of} AND epoch={self._owner.epoch}"
+        ).encode()
+
+    def clear_halt(self) -> bytes:
+        return f"UPDATE {self._table}owner SET halt=NULL WHERE {self._of} AND epoch={self._owner.epoch}".encode()
+
+    async def read_checkpoint(self, session: Session) -> Position | None:
+        rows = (await session.ask(f"SELECT position FROM {self._table}checkpoint WHERE {self._of}")).rows
+        return msgspec.json.decode(rows[0][0], type=Position) if rows else None
+
+    async def read_receipts(self, session: Session) -> tuple[Receipt, ...]:
+        rows = await session.ask(
+            f"SELECT epoch,batch,covered FROM {self._table}progress WHERE {self._of} ORDER BY epoch,batch"
+        )
+        return tuple(Receipt(EffectId(epoch, batch), covered) for epoch, batch, covered in rows.rows)
+
+    async def read_parked(self, session: Session, *, wished: bool = False) -> tuple[ParkedKey, ...]:
+        """In log order of each source; only those with a wish if `wished`."""
+        rows = await session.ask(
+            f"SELECT source,number,ordinal,table_schema,table_name,change_data,wish FROM {self._table}parked "
+            f"WHERE {self._of}{' AND wish<>' + text('') if wished else ''} ORDER BY source,number,ordinal"
+        )
+        return tuple(
+            ParkedKey(source, number, ordinal, TableName(schema, table), change, wish)
+            for source, number, ordinal, schema, table, change, wish in rows.rows
+        )
+
+    async def read_desired_state(self, session: Session) -> str:
+        rows = (await session.ask(f"SELECT desired_state FROM {self._table}owner WHERE {self._of}")).rows
+        return str(rows[0][0]) if rows else "running"
+
+    async def read_ddl_passed(self, session: Session) -> tuple[str, int] | None:
+        rows = (await session.ask(f"SELECT ddl_passed FROM {self._table}owner WHERE {self._of}")).rows
+        if not rows or not rows[0][0]:
+            return None
+        source, _, number = rows[0][0].rpartition(":")
+        return source, int(number)

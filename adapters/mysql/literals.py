@@ -1,0 +1,134 @@
+"""Rows as SQL literals: a function generated for each list of columns writes whole rows, much faster than parameters.
+
+Every literal is exact for the sessions of `adapters.mysql.session`: utf8mb4, and `NO_BACKSLASH_ESCAPES`, so that a
+quote is doubled and nothing else in a string has a meaning.  Two forms:
+
+| form     | used in      | numbers                                                                            |
+|----------|--------------|------------------------------------------------------------------------------------|
+| stored   | VALUES, SET  | DECIMAL and floats quoted: the server reads their text straight into the column    |
+| compared | IN, =, `<=>` | bare, or they would be compared as doubles; floats with an exponent, or as DECIMAL |
+
+What no MySQL column can hold (`NaN`, an unknown ENUM label, …) is left to the server's strict mode.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from engine.records import Column, Kind, Row, Value
+
+Render: TypeAlias = Callable[[Sequence[Row]], list[str]]
+"""Rows to one text a row, `(1,'a',NULL)`.  Raises anything for a value that is not of its column's kind."""
+
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?", re.ASCII)
+_QUOTED = "Q + {v}.replace(Q, QQ) + Q"
+_STORED: dict[Kind, str] = {
+    Kind.INT: "int.__repr__({v})",
+    Kind.YEAR: "int.__repr__({v})",
+    Kind.BIT: "int.__repr__({v})",
+    Kind.FLOAT: "Q + float.__repr__({v}) + Q",
+    Kind.DOUBLE: "Q + float.__repr__({v}) + Q",
+    Kind.BINARY: "X + {v}.hex() + Q",
+    Kind.GEOMETRY: "X + {v}.hex() + Q",
+    Kind.VECTOR: "X + {v}.hex() + Q",
+}
+_COMPARED: dict[Kind, str] = _STORED | {
+    Kind.FLOAT: "double({v})",
+    Kind.DOUBLE: "double({v})",
+    Kind.DECIMAL: "decimal({v})",
+}
+
+
+class Unwritable(Exception):
+    """A value that cannot be written as it is; `args[0]` names the column and says why."""
+
+
+def stored(columns: Sequence[Column], positions: Sequence[int]) -> Render:
+    """Literals of the columns at `positions` of whole rows, to be stored."""
+    return _compile(columns, positions, positions, _STORED)
+
+
+def compared(columns: Sequence[Column], positions: Sequence[int]) -> Render:
+    """Literals of keys (`Binding.key_of`: value `i` belongs to column `positions[i]`), to be compared."""
+    return _compile(columns, positions, range(len(positions)), _COMPARED)
+
+
+def keyed(columns: Sequence[Column], key: Sequence[int], positions: Sequence[int]) -> Render:
+    """Of whole rows: the key columns to be compared, then the columns at `positions` to be stored."""
+    parts = [_expression(columns[i], i, _COMPARED) for i in key] + [
+        _expression(columns[i], i, _STORED) for i in positions
+    ]
+    return _function(parts)
+
+
+def one(column: Column, value: Value, *, compare: bool) -> str:
+    """The literal of a single value.  Raises Unwritable."""
+    try:
+        return (compared if compare else stored)([column], [0])([(value,)])[0][1:-1]
+    except (AttributeError, TypeError, ValueError):
+        raise Unwritable(_complaint(column, value)) from None
+
+
+def text(value: str) -> str:
+    """A quoted string."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def blob(value: bytes) -> str:
+    return f"x'{value.hex()}'"
+
+
+def unwritable(columns: Sequence[Column], positions: Sequence[int], rows: Sequence[Row]) -> Unwritable:
+    """Which value made a `Render` fail.  `positions[i]` is the column of value `i` of each row."""
+    for compare in (False, True):
+        for row in rows:
+            for at, value in zip(positions, row, strict=True):
+                try:
+                    one(columns[at], value, compare=compare).encode()
+                except Unwritable as found:
+                    return found
+                except UnicodeEncodeError:
+                    return Unwritable(f"column {columns[at].name}: the text is not valid Unicode (a lone surrogate)")
+    raise AssertionError("every value can be written")
+
+
+def _compile(
+    columns: Sequence[Column], positions: Sequence[int], places: Sequence[int], forms: dict[Kind, str]
+) -> Render:
+    return _function([_expression(columns[i], at, forms) for i, at in zip(positions, places, strict=True)])
+
+
+def _expression(column: Column, at: int, forms: dict[Kind, str]) -> str:
+    value = f"r[{at}]"
+    return f"{{N if {value} is None else {forms.get(column.kind, _QUOTED).format(v=value)}}}"
+
+
+def _function(parts: Sequence[str]) -> Render:
+    source = f'lambda rows: [f"({",".join(parts)})" for r in rows]'
+    names = {"N": "NULL", "Q": "'", "QQ": "''", "X": "x'", "double": _double, "decimal": _decimal}
+    function: Any = eval(source, names)  # the source holds only indexes and the expressions above
+    return function  # type: ignore[no-any-return]
+
+
+def _double(value: float) -> str:
+    if value - value != 0:
+        raise ValueError("not a finite number")
+    digits = float.__repr__(value)
+    return digits if "e" in digits else digits + "e0"
+
+
+def _decimal(value: str) -> str:
+    if not _NUMBER.fullmatch(value):
+        raise ValueError("not a decimal number")
+    return value
+
+
+def _complaint(column: Column, value: Value) -> str:
+    if isinstance(value, bytes) and column.kind is Kind.TEXT:
+        shown = value[:16].hex() + ("…" if len(value) > 16 else "")
+        return f"column {column.name}: its bytes are not valid {column.charset or 'text'} (0x{shown})"
+    if isinstance(value, float):
+        return f"column {column.name}: {value} is not a number that MySQL can hold"
+    return f"column {column.name}: a value of type {type(value).__name__} is no {column.kind.value}"

@@ -1,0 +1,275 @@
+"""One session at a MySQL or MariaDB target: how it is set up, and how statements go through it.
+
+The server's defaults differ by version and by what its operator set, so every setting that exactness rests on is made
+and then read back: READ COMMITTED (no gap locks), UTC, utf8mb4, strict mode without the `NO_ZERO_…` modes (zero dates
+of a MySQL source are data), zeros kept in AUTO_INCREMENT columns, foreign and unique keys checked.
+
+Statements that need no look at the answer in between travel in one packet: aiomysql costs more per round trip than per
+byte.  The server stops at the first that fails, so what an error leaves undone is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import msgspec
+from aiomysql.connection import Connection
+from pymysql import err
+from pymysql.charset import charset_by_name
+from pymysql.connections import MAX_PACKET_LEN
+from pymysql.constants import CLIENT, CR
+
+from adapters.endpoint import Endpoint
+from adapters.mysql.statements import Dialect
+from adapters.sink import TargetError
+
+CONNECT_SECONDS = 10.0
+# A peer that has vanished is noticed after a minute, not after the two hours of TCP's default.
+KEEPALIVE_SECONDS = 30
+UNACKNOWLEDGED_MS = 60_000
+OLDEST = {Dialect.MYSQL: (8, 0, 19), Dialect.MARIADB: (10, 3, 3)}  # VALUES as a table, `AS` in an upsert
+MODES = frozenset(
+    (
+        "STRICT_TRANS_TABLES",
+        "STRICT_ALL_TABLES",
+        "NO_ENGINE_SUBSTITUTION",
+        "NO_AUTO_VALUE_ON_ZERO",
+        "NO_BACKSLASH_ESCAPES",
+    )
+)
+_SETTINGS = {
+    "time_zone": "'+00:00'",
+    "foreign_key_checks": "1",
+    "unique_checks": "1",
+    "sql_safe_updates": "0",
+    "autocommit": "0",
+}
+# Without these a long list of keys is read by a scan of the table.
+_RANGES = {
+    Dialect.MYSQL: {"range_optimizer_max_mem_size": "0"},
+    Dialect.MARIADB: {"in_predicate_conversion_threshold": "0"},
+}
+_LOST = frozenset(
+    (
+        CR.CR_SERVER_GONE_ERROR,
+        CR.CR_SERVER_LOST,
+        CR.CR_CONN_HOST_ERROR,
+        CR.CR_CONNECTION_ERROR,
+        2055,
+        1053,
+        1927,
+        3169,
+        4031,
+    )
+)
+
+
+_ENDS = (b"COMMIT", b"ROLLBACK")
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """`affected`: rows matched by an UPDATE, changed by an INSERT or DELETE; `rows`: of a query."""
+
+    affected: int
+    rows: tuple[tuple[Any, ...], ...]
+
+
+class StatementFailed(Exception):
+    """Statement `index` of those sent failed with `error`; those before it took effect, those after it did not run."""
+
+    def __init__(self, index: int, error: err.MySQLError) -> None:
+        super().__init__(str(error))
+        self.index = index
+        self.error = error
+
+
+class _Connection(Connection):  # type: ignore[misc]
+    """Turns to TLS itself, right after the greeting: aiomysql cannot under uvloop, and would go on in plain text with a
+    server that offers none."""
+
+    endpoint: Endpoint
+
+    async def _get_server_information(self) -> None:
+        await super()._get_server_information()
+        context = self.endpoint.ssl_context()
+        if context is None:
+            return
+        if not self.server_capabilities & CLIENT.SSL:
+            if self.endpoint.ssl_mode == "prefer":
+                return
+            raise TargetError(f"{self.endpoint} offers no TLS", "set up TLS there, or put ?sslmode=prefer on the URL")
+        self.client_flag |= CLIENT.SSL
+        charset = charset_by_name(self.charset).id
+        self.write_packet(struct.pack("<iIB23s", self.client_flag, MAX_PACKET_LEN, charset, b""))
+        await self._writer.start_tls(context, server_hostname=self._host)
+        self._reader._transport = self._writer.transport
+        self._secure = True
+
+
+class Session:
+    """Statements raise StatementFailed; a lost connection also sets `lost`, and the session is of no further use."""
+
+    def __init__(self, connection: Connection, dialect: Dialect, number: int, packet_bytes: int) -> None:
+        """`number`: the server's id of it, for KILL."""
+        self.connection = connection
+        self.dialect = dialect
+        self.number = number
+        self.packet_bytes = packet_bytes
+        self._ended = True
+
+    @property
+    def lost(self) -> bool:
+        return bool(self.connection.closed)
+
+    async def run(self, statements: Sequence[bytes]) -> list[Answer]:
+        """Send `statements` in one packet, which the caller kept below `packet_bytes`; one answer each."""
+        answers: list[Answer] = []
+        self._ended = False
+        try:
+            await self.connection.query(b";".join(statements))
+            answers.append(self._answer())
+            while len(answers) < len(statements):
+                await self.connection.next_result()
+                answers.append(self._answer())
+        except err.MySQLError as error:
+            if is_lost(error):
+                self.drop()
+            raise StatementFailed(len(answers), error) from error
+        except asyncio.CancelledError:
+            self.drop()
+            raise
+        self._ended = statements[-1] in _ENDS
+        return answers
+
+    def _answer(self) -> Answer:
+        result = self.connection._result
+        return Answer(result.affected_rows, result.rows or ())
+
+    async def ask(self, statement: str) -> Answer:
+        (answer,) = await self.run([statement.encode()])
+        return answer
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Rolled back if the block did not end it with COMMIT."""
+        try:
+            yield
+        finally:
+            if not self._ended:
+                await self.rollback()
+
+    async def commit(self) -> None:
+        await self.ask("COMMIT")
+
+    async def rollback(self) -> bool:
+        """Whether the session is clean again; else it is dropped."""
+        if not self.lost:
+            try:
+                await self.ask("ROLLBACK")
+            except StatementFailed:
+                self.drop()
+        return not self.lost
+
+    def drop(self) -> None:
+        """Close the socket without a word; the server ends the session when it notices."""
+        self.connection.close()
+
+    async def close(self) -> None:
+        with contextlib.suppress(err.MySQLError, OSError):
+            await self.connection.ensure_closed()
+
+
+def is_lost(error: err.MySQLError) -> bool:
+    """Whether the connection is gone, so that no answer will come.  Errors without a number are the driver's own."""
+    code = error.args[0] if error.args else None
+    return not isinstance(code, int) or code == 0 or code in _LOST
+
+
+async def open_session(endpoint: Endpoint, lock_seconds: int) -> Session:
+    """Connect and set up.  Raises TargetError for a server that cannot be used, else what aiomysql raises."""
+    connection = _Connection(
+        host=endpoint.host,
+        port=endpoint.port,
+        user=endpoint.user or None,
+        password=endpoint.password,
+        db=endpoint.database or None,
+        charset="utf8mb4",
+        connect_timeout=CONNECT_SECONDS,
+        client_flag=CLIENT.FOUND_ROWS,
+        autocommit=None,
+    )
+    connection.endpoint = endpoint
+    try:
+        await asyncio.wait_for(connection._connect(), CONNECT_SECONDS)
+        _watch_peer(connection)
+        return await _set_up(connection, endpoint, lock_seconds)
+    except TimeoutError:
+        connection.close()
+        raise err.OperationalError(CR.CR_CONN_HOST_ERROR, f"no answer within {CONNECT_SECONDS:.0f} s") from None
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _watch_peer(connection: Connection) -> None:
+    peer = connection._writer.transport.get_extra_info("socket")
+    for option, value in (
+        (socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS),
+        (socket.TCP_KEEPINTVL, KEEPALIVE_SECONDS // 3),
+        (socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS),
+    ):
+        peer.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+async def _set_up(connection: Connection, endpoint: Endpoint, lock_seconds: int) -> Session:
+    dialect = Dialect.MARIADB if "mariadb" in connection.server_version.lower() else Dialect.MYSQL
+    session = Session(connection, dialect, connection.thread_id(), 0)
+    _check_version(await _value(session, "SELECT @@version"), dialect, endpoint)
+    settings = {
+        "sql_mode": f"'{','.join(sorted(MODES))}'",
+        "innodb_lock_wait_timeout": str(lock_seconds),
+        "lock_wait_timeout": str(lock_seconds),
+        **_SETTINGS,
+        **_RANGES[dialect],
+    }
+    await session.run(
+        [
+            b"SET NAMES utf8mb4",
+            b"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+            b"SET SESSION " + ",".join(f"{name}={value}" for name, value in settings.items()).encode(),
+        ]
+    )
+    isolation = "transaction_isolation" if dialect is Dialect.MYSQL else "tx_isolation"
+    ((modes, zone, level, checks, packet, number),) = (
+        await session.ask(
+            f"SELECT @@sql_mode,@@time_zone,@@{isolation},@@foreign_key_checks,@@max_allowed_packet,CONNECTION_ID()"
+        )
+    ).rows
+    if set(modes.split(",")) != MODES or zone != "+00:00" or level != "READ-COMMITTED" or checks != 1:
+        raise TargetError(
+            f"{endpoint} does not keep our session's settings (sql_mode {modes}, time_zone {zone}, isolation {level})",
+            "connect to the server itself: something between changes or shares sessions",
+        )
+    await session.rollback()
+    session.number = number
+    session.packet_bytes = packet - 1024  # the server counts the packet's head too
+    return session
+
+
+def _check_version(version: str, dialect: Dialect, endpoint: Endpoint) -> None:
+    digits = version.split("-")[0].split(".")
+    oldest = OLDEST[dialect]
+    if tuple(int(part) for part in digits if part.isdigit()) < oldest:
+        raise TargetError(
+            f"{endpoint} is {dialect.value} {version}", f"use {dialect.value} {'.'.join(map(str, oldest))} or later"
+        )
+
+
+async def _value(session: Session, query: str) -> Any:
+    ((value,),) = (await session.ask(query)).rows
+    return value

@@ -1,0 +1,363 @@
+"""The MySQL and MariaDB target: carries out the apply machine's effects (`adapters.sink.Sink`).
+
+A batch is one transaction on its lane's session and two round trips: the receipt, which is the fence (no row: a newer
+owner has the feed; a duplicate: this batch was committed before), then the steps together with COMMIT.
+
+After any failure the lane's session is rolled back, or dropped.  A dropped session may live on at the server, so the
+next one on that lane ends it first (`ownership`): an in-doubt batch is retried only when its outcome stands.
+
+MySQL and MariaDB hold zero dates, so `zero_dates` changes nothing here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from pymysql import err
+
+from adapters.ddl import translate
+from adapters.endpoint import parse
+from adapters.mysql.batch import Batch, BatchError
+from adapters.mysql.definition import run_ddl
+from adapters.mysql.failures import DUPLICATE, code_of, commit_failure, failure_of, target_error
+from adapters.mysql.ledger import Ledger
+from adapters.mysql.literals import Unwritable
+from adapters.mysql.ownership import CONTROL, SESSIONS_MAX, Fenced, Ownership
+from adapters.mysql.schema import read_tables
+from adapters.mysql.session import Session, StatementFailed, is_lost
+from adapters.mysql.statements import TableStatements
+from adapters.sink import Control, TargetError
+from engine.effects import ApplyBatch, ApplyDdl, CommitBatch, EffectId, Halt, RollbackBatch, SaveCheckpoint
+from engine.errors import Failure, Trouble
+from engine.events import (
+    BatchCommitted,
+    BatchFailed,
+    BatchReady,
+    BatchRolledBack,
+    CheckpointFailed,
+    CheckpointSaved,
+    DdlApplied,
+    DdlFailed,
+    TakenOver,
+)
+from engine.records import Position, TableName
+from engine.schema import Binding
+
+log = logging.getLogger(__name__)
+
+LOCK_TIMEOUT_SECONDS = 30
+RETRY_SECONDS = 0.5
+FENCED = Failure(Trouble.FENCED, "a newer run of this feed has taken over")
+SERVER_ERRORS = (err.MySQLError, OSError, StatementFailed, TargetError)
+
+
+class _Lane:
+    """One session, opened on first use.  `number`: of its user lock.
+
+    `last`: its last batch; `running`: whose `apply` runs; `held`: that waits for COMMIT; `interrupted`: whose rollback
+    was asked meanwhile.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.session: Session | None = None
+        self.last: EffectId | None = None
+        self.running = False
+        self.held = False
+        self.interrupted = False
+        self.idle = asyncio.Event()
+        self.idle.set()
+
+    def drop(self) -> None:
+        if self.session is not None:
+            self.session.drop()
+        self.session = None
+        self.held = False
+
+
+class MySqlSink:
+    """`url`: `mysql://` or `mariadb://`, see `adapters.endpoint`.  `origin`, `path`: the receipts' words for it.
+
+    `target_name`: source table to target table, for DDL.  Lock waits, also of a takeover for the older owner's open
+    batches, end after `lock_timeout_seconds`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        feed: str,
+        group: int = 0,
+        schema: str = "tidelock",
+        lanes: int = 8,
+        origin: str = "",
+        path: str = "",
+        zero_dates: Literal["park", "null"] = "park",
+        lock_timeout_seconds: int = LOCK_TIMEOUT_SECONDS,
+        target_name: Callable[[TableName], TableName] = lambda name: name,
+    ) -> None:
+        """Raises ValueError for too many lanes, UrlError for a URL that cannot be read."""
+        if not 0 < lanes < SESSIONS_MAX - 1:
+            raise ValueError(f"lanes: {lanes} is not from 1 to {SESSIONS_MAX - 2}")
+        self._endpoint = parse(url, Path())
+        self._owner = Ownership(self._endpoint, feed, group, schema, lock_timeout_seconds)
+        self._ledger = Ledger(self._owner, feed, group, origin, path)
+        self._lanes = [_Lane(CONTROL + 1 + n) for n in range(lanes)]
+        self._ddl_number = CONTROL + 1 + lanes
+        self._target_name = target_name
+        self._control: Session | None = None
+        self._control_free = asyncio.Lock()
+        self._statements: dict[Binding, TableStatements] = {}
+        self._last_control = Control("running", ())
+
+    async def take_over(self, tables: Sequence[TableName], start: Position | None) -> TakenOver:
+        async with self._control_free:
+            self._drop_all()
+            try:
+                control = self._control = await self._owner.take()
+                async with control.transaction():
+                    return await self._read(control, tables, start)
+            except Fenced:
+                raise TargetError(
+                    f"{self._endpoint}: another run took the feed over just now", "run each feed in one place only"
+                ) from None
+            except StatementFailed as failed:
+                raise target_error(failed.error, self._endpoint) from failed
+            except (err.MySQLError, OSError) as error:
+                raise target_error(error, self._endpoint) from error
+
+    async def _read(self, control: Session, tables: Sequence[TableName], start: Position | None) -> TakenOver:
+        await self._owner.fence(control)
+        checkpoint = await self._ledger.read_checkpoint(control)
+        statements = [self._ledger.clear_halt()]
+        if checkpoint is None:
+            if start is None:
+                raise TargetError(
+                    f"{self._endpoint} holds no checkpoint of this feed, and there is no position to start from",
+                    "run `tidelock init`, which fixes where the feed starts",
+                )
+            checkpoint = start
+            statements.append(self._ledger.checkpoint(start))
+        taken = TakenOver(
+            epoch=self._owner.epoch,
+            checkpoint=checkpoint,
+            receipts=await self._ledger.read_receipts(control),
+            parked=await self._ledger.read_parked(control),
+            tables=await read_tables(control.connection, tables),
+            ddl_passed=await self._ledger.read_ddl_passed(control),
+        )
+        await control.run([*statements, b"COMMIT"])
+        return taken
+
+    async def apply(self, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed:
+        """Raises CancelledError where a rollback of the batch came meanwhile: it is answered instead."""
+        lane = self._lanes[effect.lane]
+        assert not lane.running and not lane.held, "effects of one lane never overlap"
+        lane.last = effect.id
+        lane.running = True
+        lane.interrupted = False
+        lane.idle.clear()
+        try:
+            answer = await self._transact(lane, effect)
+        except asyncio.CancelledError:
+            lane.drop()
+            raise
+        finally:
+            lane.running = False
+            lane.idle.set()
+        if lane.interrupted:
+            lane.drop()
+            raise asyncio.CancelledError
+        lane.held = isinstance(answer, BatchReady)
+        return answer
+
+    async def _transact(self, lane: _Lane, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed:
+        try:
+            session = await self._session(lane)
+            receipt = self._ledger.receipt(session, effect.id, effect.covered)
+            if await self._committed_before(session, receipt):
+                await self._clean(lane)
+                return BatchCommitted(effect.id)
+            batch = Batch(session, self._statements_of)
+            for step in effect.steps:
+                await batch.write(step)
+            for sql in (*self._ledger.park(effect.parked), *self._ledger.unpark(effect.unparked)):
+                batch.add(sql, "tidelock_parked")
+            if effect.held:
+                await batch.flush()
+                return BatchReady(effect.id)
+            await batch.commit()
+            return BatchCommitted(effect.id)
+        except (BatchError, Unwritable, Fenced, *SERVER_ERRORS) as error:
+            await self._clean(lane)
+            return BatchFailed(effect.id, _failure(error))
+
+    async def _committed_before(self, session: Session, receipt: bytes) -> bool:
+        """Insert the receipt, the fence of all that follows.  Raises Fenced."""
+        try:
+            (answer,) = await session.run([receipt])
+        except StatementFailed as failed:
+            if code_of(failed.error) == DUPLICATE:
+                return True
+            raise
+        if answer.affected != 1:
+            raise Fenced
+        return False
+
+    async def commit(self, effect: CommitBatch) -> BatchCommitted | BatchFailed:
+        lane = next((lane for lane in self._lanes if lane.held and lane.last == effect.id), None)
+        if lane is None or lane.session is None:
+            return BatchFailed(effect.id, Failure(Trouble.TRANSIENT, "the batch's session is gone"))
+        try:
+            await lane.session.commit()
+        except asyncio.CancelledError:
+            lane.drop()
+            raise
+        except StatementFailed as failed:
+            await self._clean(lane)
+            return BatchFailed(effect.id, commit_failure(failed.error))
+        lane.held = False
+        return BatchCommitted(effect.id)
+
+    async def rollback(self, effect: RollbackBatch) -> BatchRolledBack:
+        """A batch that still runs is ended with its session: KILL QUERY may miss it between two statements.
+
+        Waits for as long as the target cannot be reached: until then nobody knows that the locks are gone.
+        """
+        lane = next((lane for lane in self._lanes if lane.last == effect.id), None)
+        if lane is not None and lane.running:
+            lane.interrupted = True
+            await self._end(lane)
+            await lane.idle.wait()
+            lane.drop()
+        elif lane is not None and lane.held:
+            await self._clean(lane)
+        if lane is not None and lane.session is None:
+            await self._end(lane)
+        return BatchRolledBack(effect.id)
+
+    async def save_checkpoint(self, effect: SaveCheckpoint) -> CheckpointSaved | CheckpointFailed:
+        try:
+            async with self._controlling() as control, control.transaction():
+                await self._owner.fence(control)
+                batch = Batch(control, self._statements_of)
+                for sql in (self._ledger.checkpoint(effect.position), *self._ledger.drop(effect.drop)):
+                    batch.add(sql, "checkpoint")
+                await batch.commit()
+        except (BatchError, Fenced, *SERVER_ERRORS) as error:
+            return CheckpointFailed(effect.id, _failure(error))
+        return CheckpointSaved(effect.id)
+
+    async def apply_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed:
+        """The control session keeps the fence while another runs the statement, whose implicit commit would drop it."""
+        try:
+            statements = translate(effect.ddl, "mysql", self._target_name)
+            async with self._controlling() as control:
+                worker = await self._owner.open(self._ddl_number)
+                try:
+                    for statement in statements:
+                        async with control.transaction():
+                            await self._owner.fence(control)
+                            await run_ddl(statement, control, worker)
+                finally:
+                    await worker.close()
+                async with control.transaction():
+                    found = await read_tables(control.connection, tables)
+        except (BatchError, Fenced, *SERVER_ERRORS) as error:
+            return DdlFailed(effect.id, _failure(error))
+        self._statements.clear()
+        return DdlApplied(effect.id, found)
+
+    async def record_halt(self, effect: Halt) -> None:
+        """A target that cannot be reached keeps no alarm; the caller has it, and it is logged."""
+        try:
+            async with self._controlling() as control, control.transaction():
+                await control.run([self._ledger.halt(effect), b"COMMIT"])
+        except (Fenced, *SERVER_ERRORS) as error:
+            log.warning("the halt of the feed could not be kept at %s: %s", self._endpoint, _failure(error).message)
+
+    async def control(self) -> Control:
+        """While the target cannot be reached: what it said last.  Batches and checkpoints report the trouble."""
+        try:
+            async with self._controlling() as control, control.transaction():
+                state = await self._ledger.read_desired_state(control)
+                wishes = await self._ledger.read_parked(control, wished=True)
+                self._last_control = Control(state, wishes)
+        except (Fenced, *SERVER_ERRORS) as error:
+            log.warning("the operator's wishes could not be read at %s: %s", self._endpoint, _failure(error).message)
+        return self._last_control
+
+    async def close(self) -> None:
+        """Sessions with a batch under way are cut; the server rolls it back."""
+        for lane in self._lanes:
+            if lane.session is not None and not lane.running and not lane.held:
+                await lane.session.close()
+            lane.drop()
+        if self._control is not None:
+            await self._control.close()
+            self._control = None
+
+    @contextlib.asynccontextmanager
+    async def _controlling(self) -> AsyncIterator[Session]:
+        async with self._control_free:
+            if self._control is None or self._control.lost:
+                self._control = await self._owner.open(CONTROL)
+            yield self._control
+
+    async def _session(self, lane: _Lane) -> Session:
+        if lane.session is None or lane.session.lost:
+            lane.session = await self._owner.open(lane.number)
+        return lane.session
+
+    async def _clean(self, lane: _Lane) -> None:
+        lane.held = False
+        if lane.session is not None and not await lane.session.rollback():
+            lane.drop()
+
+    async def _end(self, lane: _Lane) -> None:
+        """See the server end the lane's session, whatever state it is in.  A newer owner has done it already."""
+        while True:
+            try:
+                async with self._controlling() as control:
+                    return await self._owner.end(control, lane.number)
+            except Fenced:
+                return None
+            except SERVER_ERRORS as error:
+                log.warning("session of lane %d at %s: %s", lane.number, self._endpoint, _failure(error).message)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    def _statements_of(self, table: Binding) -> TableStatements:
+        statements = self._statements.get(table)
+        if statements is None:
+            assert self._control is not None, "take_over comes first"
+            statements = TableStatements(table, self._control.dialect, self._control.packet_bytes)
+            self._statements[table] = statements
+        return statements
+
+    def _drop_all(self) -> None:
+        self._statements.clear()
+        for lane in self._lanes:
+            lane.drop()
+        if self._control is not None:
+            self._control.drop()
+            self._control = None
+
+
+def _failure(error: Exception) -> Failure:
+    match error:
+        case Fenced():
+            return FENCED
+        case Unwritable():
+            return Failure(Trouble.ROW, str(error))
+        case BatchError() if error.commit_answered or (error.commit_sent and is_lost(error.error)):
+            return commit_failure(error.error)
+        case BatchError():
+            return failure_of(error.error, error.table)
+        case StatementFailed():
+            return failure_of(error.error)
+        case _:
+            return failure_of(error)
