@@ -71,7 +71,7 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     lanes: Annotated[int, Meta(ge=1, le=64, description="Target connections that apply in parallel.")] = 8
     batch_rows: Annotated[int, Meta(ge=1, le=100_000, description="Rows in one target transaction, at most.")] = 1000
     verify: Annotated[
-        Literal["off", "version", "image"], Meta(description="Compare before-images with the target's rows.")
+        Literal["off", "version", "image"], Meta(description="Compare before-images with the target's rows (only `off` yet).")
     ] = "off"
     log: Annotated[str, Meta(description="`embedded`: the source's own log is the log.")] = "embedded"
     start: Annotated[

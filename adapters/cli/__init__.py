@@ -1,0 +1,64 @@
+"""The `tidelock` command.
+
+Exit codes: 0 ok, 1 unreachable or refused by `check`, 2 bad YAML or usage, 3 differences found, 4 parked rows or a
+halt: an operator is needed.  Each command's body is in a module of its own group, imported when it is chosen.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from adapters.cli.failure import explained, tell
+
+_RUN_FLAGS = ("--until-caught-up", "--json")
+
+
+def main() -> None:
+    """The console entry point."""
+    sys.exit(command(sys.argv[1:]))
+
+
+def command(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    json = "--json" in arguments
+    try:
+        code = _plain_run(arguments) if _is_plain_run(arguments) else _app(arguments)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output is gone: end quietly, also when the interpreter flushes what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        known = explained(error)
+        if known is None:
+            raise
+        message, code = known
+        if message:
+            tell(message, json)
+        return code
+
+
+def _is_plain_run(arguments: Sequence[str]) -> bool:
+    """`run FEED` with nothing but its flags; its help and its mistakes go to the app."""
+    words = [word for word in arguments if word not in _RUN_FLAGS]
+    return len(words) == 2 and words[0] == "run" and not words[1].startswith("-") and arguments[0] == "run"
+
+
+def _plain_run(arguments: Sequence[str]) -> int:
+    """Without typer, which would take a third of the time that a start may take."""
+    from adapters.cli.running import run
+
+    feed = next(word for word in arguments[1:] if word not in _RUN_FLAGS)
+    return run(feed, until_caught_up="--until-caught-up" in arguments, json="--json" in arguments)
+
+
+def _app(arguments: Sequence[str]) -> int:
+    from adapters.cli.app import app
+
+    code = app(args=list(arguments), prog_name="tidelock", standalone_mode=False)
+    return code if isinstance(code, int) else 0

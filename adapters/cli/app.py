@@ -1,0 +1,195 @@
+"""The commands and their options.  Bodies are imported when a command is chosen, so that help is quick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, TypeAlias
+
+import typer
+
+from adapters.cli.failure import not_yet
+from adapters.cli.plugins import EXPECTED, run_plugin
+
+FeedPath: TypeAlias = Annotated[str, typer.Argument(metavar="FEED", help="The feed's YAML file.", show_default=False)]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+RowIds: TypeAlias = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID]...", help="As `rows list` shows them.", show_default=False)
+]
+OfTable: TypeAlias = Annotated[str, typer.Option("--table", metavar="DB.TABLE", help="All parked rows of a table.")]
+Everything: TypeAlias = Annotated[bool, typer.Option("--all", help="All parked rows of the feed.")]
+REST = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Replicate committed row changes between databases, in parallel and exactly.\n\n"
+    "Exit codes: 0 ok, 1 unreachable or refused by check, 2 bad YAML or usage, 3 differences found, "
+    "4 parked rows or a halt: an operator is needed.",
+)
+rows = typer.Typer(no_args_is_help=True, help="Look at parked rows and decide about them.")
+ddl = typer.Typer(no_args_is_help=True, help="Look at the statement that halted a feed and decide about it.")
+
+
+@app.command()
+def init(
+    feed: FeedPath,
+    apply: Annotated[bool, typer.Option("--apply", help="Run the statements instead of printing them.")] = False,
+    json: Json = False,
+) -> int:
+    """Print (or run) what a feed needs: grants, bookkeeping, missing target tables."""
+    from adapters.cli.preparing import init
+
+    return init(feed, apply, json)
+
+
+@app.command()
+def check(feed: FeedPath, json: Json = False) -> int:
+    """Look whether a feed can run, and write nothing."""
+    from adapters.cli.preparing import check
+
+    return check(feed, json)
+
+
+@app.command()
+def run(
+    feed: FeedPath,
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="Stop once everything is applied that the source has now.")
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Replicate, until stopped."""
+    from adapters.cli.running import run
+
+    return run(feed, until_caught_up, json)
+
+
+@app.command()
+def status(feed: FeedPath, json: Json = False) -> int:
+    """Show how far a feed is, what is parked and why it halted (exit code 4 if it needs an operator)."""
+    from adapters.cli.watching import status
+
+    return status(feed, json)
+
+
+@app.command()
+def pause(feed: FeedPath, json: Json = False) -> int:
+    """Ask a feed to stop applying until `resume`."""
+    from adapters.cli.watching import set_state
+
+    return set_state(feed, "paused", json)
+
+
+@app.command()
+def resume(feed: FeedPath, json: Json = False) -> int:
+    """Ask a paused feed to go on."""
+    from adapters.cli.watching import set_state
+
+    return set_state(feed, "running", json)
+
+
+@rows.command("list")
+def list_rows(
+    feed: FeedPath,
+    table: OfTable = "",
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many, at most.")] = 100,
+    json: Json = False,
+) -> int:
+    """List parked rows, oldest first (exit code 4 if there are any)."""
+    from adapters.cli.watching import list_rows
+
+    return list_rows(feed, table, limit, json)
+
+
+@rows.command("show")
+def show_row(
+    feed: FeedPath,
+    row_id: Annotated[str, typer.Argument(metavar="ID", help="As `rows list` shows it.", show_default=False)],
+    json: Json = False,
+) -> int:
+    """Show a parked row, before and after its change."""
+    from adapters.cli.watching import show_row
+
+    return show_row(feed, row_id, json)
+
+
+@rows.command("retry")
+def retry_rows(
+    feed: FeedPath, ids: RowIds = None, table: OfTable = "", everything: Everything = False, json: Json = False
+) -> int:
+    """Apply parked rows again, always all of a table together: an ID stands for its table."""
+    from adapters.cli.watching import wish
+
+    return wish(feed, "retry", ids or [], table, everything, json)
+
+
+@rows.command("skip")
+def skip_rows(
+    feed: FeedPath, ids: RowIds = None, table: OfTable = "", everything: Everything = False, json: Json = False
+) -> int:
+    """Drop parked rows: their changes are never applied."""
+    from adapters.cli.watching import wish
+
+    return wish(feed, "skip", ids or [], table, everything, json)
+
+
+@ddl.command("show")
+def show_ddl(feed: FeedPath, json: Json = False) -> int:
+    """Show the statement that halted the feed."""
+    from adapters.cli.watching import show_ddl
+
+    return show_ddl(feed, json)
+
+
+@ddl.command("done")
+def ddl_done(feed: FeedPath, json: Json = False) -> int:
+    """Go on: you have made the statement's change at the target by hand."""
+    from adapters.cli.watching import pass_ddl
+
+    return pass_ddl(feed, "done", json)
+
+
+@ddl.command("skip")
+def ddl_skip(feed: FeedPath, json: Json = False) -> int:
+    """Go on without the statement's change at the target."""
+    from adapters.cli.watching import pass_ddl
+
+    return pass_ddl(feed, "skipped", json)
+
+
+@app.command()
+def replay(
+    journal: Annotated[str, typer.Argument(metavar="JOURNAL", help="A recorded run.", show_default=False)],
+    json: Json = False,
+) -> int:
+    """Replay a recorded run (`journal:` in the feed) step by step, without any database."""
+    from adapters.cli.running import replay
+
+    return replay(journal, json)
+
+
+def _later(group: typer.Typer, path: str, text: str) -> None:
+    def command(context: typer.Context) -> int:
+        raise not_yet(path)
+
+    group.command(path.rpartition(" ")[2], help=f"{text} (not in this version yet)", context_settings=REST)(command)
+
+
+def _plugin(name: str, text: str) -> None:
+    def command(context: typer.Context) -> int:
+        return run_plugin(name, context.args)
+
+    group: Callable[[Callable[..., int]], Callable[..., int]] = app.command(name, help=text, context_settings=REST)
+    group(command)
+
+
+app.add_typer(rows, name="rows")
+app.add_typer(ddl, name="ddl")
+_later(app, "rewind", "Apply old changes again.")
+_later(app, "copy", "Copy the rows that exist already.")
+_later(app, "verify", "Compare source and target.")
+_later(app, "repair", "Mend differences.")
+_later(rows, "rows take-source", "Put the source's row in place of the parked change.")
+for _name, _text in EXPECTED.items():
+    _plugin(_name, _text)

@@ -1,0 +1,52 @@
+"""How a failure is told: one paragraph on stderr, or `{"error": …}` with `--json`, and an exit code."""
+
+from __future__ import annotations
+
+import sys
+
+OK, REFUSED, USAGE, DIFFERENT, OPERATOR = 0, 1, 2, 3, 4
+
+
+class CommandError(Exception):
+    """A command cannot be carried out; `hint` says what to do."""
+
+    def __init__(self, message: str, hint: str = "", exit_code: int = USAGE) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.exit_code = exit_code
+
+
+def not_yet(what: str) -> CommandError:
+    return CommandError(f"`tidelock {what}` is not in this version yet")
+
+
+def explained(error: Exception) -> tuple[str, int] | None:
+    """(what to print, exit code) of an error meant for the operator; None for a bug, which keeps its traceback.
+
+    Errors are known by what they carry, not by their class, so that no driver is imported to tell of a typing error:
+    ours have a `hint` or an `exit_code`, typer's have `format_message`.
+    """
+    if hasattr(error, "format_message"):
+        return ("" if type(error).__name__ == "NoArgsIsHelpError" else _usage(error)), USAGE
+    hint = getattr(error, "hint", None)
+    code = getattr(error, "exit_code", None)
+    if hint is None and code is None:
+        return None
+    message = str(getattr(error, "message", None) or error).rstrip(". ")
+    return f"{message}. {hint}" if hint else message, code if isinstance(code, int) else REFUSED
+
+
+def _usage(error: Exception) -> str:
+    context = getattr(error, "ctx", None)
+    where = f" See `{context.command_path} --help`." if context else ""
+    message: str = error.format_message()  # type: ignore[attr-defined]  # looked for above
+    return f"{message}{'' if message.endswith(('.', '?')) else '.'}{where}"
+
+
+def tell(message: str, json: bool) -> None:
+    if json:
+        from json import dumps
+
+        print(dumps({"error": message}, ensure_ascii=False), file=sys.stderr)
+    else:
+        print(f"tidelock: {message}", file=sys.stderr)

@@ -1,0 +1,120 @@
+"""`docs/reference/`, from the commands and the configuration's model: `python -m adapters.cli.reference` writes it.
+
+A test compares, so that the pages cannot fall behind.
+"""
+
+from __future__ import annotations
+
+import types
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+import typer.main
+from msgspec import Meta
+
+from adapters.cli.app import app
+from adapters.config import Columns, Feed, TableRule
+from adapters.endpoint import OPTIONS, SSL_MODES, Endpoint
+
+FOLDER = Path(__file__).parents[2] / "docs" / "reference"
+NOTICE = "<!-- Written by `python -m adapters.cli.reference`; change the code, not this page. -->\n"
+SECRETS = f"""
+## Secrets and URLs
+
+In `source` and `target`, `${{file:PATH}}` stands for the contents of a file (relative to the YAML)
+and `${{env:NAME}}` for an environment variable. A secret inside a URL is taken as it is; any other part is
+percent-decoded. Passwords are never shown.
+
+Options of a URL: `{"`, `".join(OPTIONS)}`. `sslmode` is one of `{"`, `".join(SSL_MODES)}`; without it `prefer`:
+encrypted where the server can.
+
+Values are taken as written: `off`, `null` and `1:30` are text, as YAML should have it.
+"""
+
+
+def pages() -> dict[str, str]:
+    """File name: text."""
+    return {"cli.md": cli_page(), "config.md": config_page()}
+
+
+def cli_page() -> str:
+    """Every command with its arguments and options."""
+    parts = [NOTICE, "# The command line\n", str(app.info.help).replace("\n\n", "\n\n") + "\n"]
+    parts += _commands(typer.main.get_command(app), "tidelock")
+    return "\n".join(parts)
+
+
+def _commands(command: Any, path: str) -> list[str]:
+    children = getattr(command, "commands", None)
+    if children is None:
+        return [_command(command, path)]
+    return [part for name, child in children.items() for part in _commands(child, f"{path} {name}")]
+
+
+def _command(command: Any, path: str) -> str:
+    params = [p for p in command.params if p.name != "help"]
+    words = [p.metavar or p.name.upper() for p in params if p.param_type_name == "argument"]
+    lines = [f"## {path}\n", f"`{' '.join([path, *words])}`\n", f"{command.help}\n"]
+    facts = [f"- `{_spelling(p)}`: {p.help}" for p in params if getattr(p, "help", None)]
+    return "\n".join(lines + facts) + ("\n" if facts else "")
+
+
+def _spelling(param: Any) -> str:
+    if param.param_type_name == "argument":
+        return str(param.metavar or param.name.upper())
+    value = "" if param.is_flag else f" {param.metavar or 'VALUE'}"
+    return f"{', '.join(param.opts)}{value}"
+
+
+def config_page() -> str:
+    """Every key of the YAML."""
+    parts = [NOTICE, "# The feed's YAML\n", _keys(Feed), "\n## An entry of `tables`\n", _keys(TableRule)]
+    return "\n".join([*parts, "\n## `columns` of an entry\n", _keys(Columns), SECRETS])
+
+
+def _keys(model: Any) -> str:
+    hints = get_type_hints(model, include_extras=True)
+    rows = ["| key | value | default | |", "|---|---|---|---|"]
+    for field in msgspec.structs.fields(model):
+        kind, metas = _parts(hints[field.name])
+        text = next((m.description for m in metas if m.description), "")
+        rows.append(f"| `{field.encode_name}` | {_kind(kind, metas)} | {_default(field)} | {text} |")
+    return "\n".join(rows)
+
+
+def _parts(hint: Any) -> tuple[Any, list[Meta]]:
+    if get_origin(hint) is not Annotated:
+        return hint, []
+    kind, *metas = get_args(hint)
+    return kind, [m for m in metas if isinstance(m, Meta)]
+
+
+def _kind(kind: Any, metas: list[Meta]) -> str:
+    if get_origin(kind) is Literal:
+        return " or ".join(f"`{word}`" for word in get_args(kind))
+    if get_origin(kind) in (Union, types.UnionType):
+        return " or ".join(_kind(part, metas) for part in get_args(kind))
+    limits = [(m.ge, m.le) for m in metas if m.ge is not None or m.le is not None]
+    if kind is int and limits:
+        return f"{limits[0][0]} to {limits[0][1]}"
+    names = {str: "text", int: "number", bool: "`true` or `false`", Endpoint: "URL", Columns: "keys below"}
+    return names.get(kind) or ("keys and values" if get_origin(kind) is dict else "list")
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    if field.required:
+        return "required"
+    match field.default:
+        case bool() as value:
+            return f"`{str(value).lower()}`"
+        case int() | str() as value if value not in ("", 0):
+            return f"`{value}`"
+        case _:
+            return ""
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, page in pages().items():
+        (FOLDER / name).write_text(page, encoding="utf-8")

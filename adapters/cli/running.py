@@ -1,0 +1,34 @@
+"""`tidelock run` and `tidelock replay`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from json import dumps
+
+from adapters.cli.failure import OK, CommandError
+from adapters.config import load
+
+
+def run(path: str, until_caught_up: bool, json: bool) -> int:
+    feed = load(path)
+    from adapters.progress import progress_on
+    from adapters.run import run as run_feed
+
+    progress = progress_on(sys.stdout, feed.name, json)
+    try:
+        return asyncio.run(run_feed(feed, until_caught_up, progress))
+    finally:
+        progress.close()
+
+
+def replay(path: str, json: bool) -> int:
+    try:
+        open(path, "rb").close()
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror or 'cannot be read'}") from None
+    from adapters.journal import replay as replay_journal
+
+    for line in replay_journal(path):
+        print(dumps(line, ensure_ascii=False) if json else line)
+    return OK

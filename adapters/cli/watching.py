@@ -1,0 +1,143 @@
+"""`tidelock status`, `pause`, `resume`, `rows` and `ddl`: the operator's view and wishes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from adapters import operator
+from adapters.books import ParkedDetail
+from adapters.cli.failure import OK, OPERATOR, CommandError
+from adapters.cli.output import print_facts, print_json, print_table, span
+from adapters.config import load
+from adapters.operator import Status
+from adapters.progress import one_line
+from engine.records import Ddl
+
+CARRIED_OUT = "A running `tidelock run` does it within seconds, otherwise the next one does."
+
+
+def status(path: str, json: bool) -> int:
+    seen = asyncio.run(operator.status(load(path)))
+    if json:
+        print_json(seen)
+    else:
+        print_facts(_facts(seen))
+        if seen.parked:
+            print()
+            rows = [
+                (p.table, f"{p.rows:,}", str(p.wished_retry), str(p.wished_skip), span(p.oldest_seconds))
+                for p in seen.parked
+            ]
+            print_table(("parked", "rows", "to retry", "to skip", "oldest"), rows)
+    return OPERATOR if seen.needs_operator else OK
+
+
+def _facts(seen: Status) -> list[tuple[str, str]]:
+    facts = [("feed", seen.feed), ("source", seen.source), ("target", seen.target)]
+    if not seen.epoch:
+        return [*facts, ("state", "has never run")]
+    facts.append(("state", "halted" if seen.halted else f"wanted {seen.desired_state}"))
+    if seen.live:
+        facts.append(("live", one_line(seen.live)))
+    if seen.checkpoint is not None and seen.checkpoint_seconds is not None:
+        facts.append(("checkpoint", f"{seen.checkpoint}, saved {span(seen.checkpoint_seconds)} ago"))
+        facts += [("gtids", seen.checkpoint.gtids)] if seen.checkpoint.gtids else []
+    facts += [("epoch", str(seen.epoch)), ("receipts", f"{seen.receipts:,}")]
+    if seen.halted:
+        facts.append(("alarm", str(seen.halted.alarm)))
+        facts += [("ddl", seen.halted.ddl.statement)] if seen.halted.ddl else []
+    return facts
+
+
+def set_state(path: str, state: Literal["running", "paused"], json: bool) -> int:
+    feed = load(path)
+    asyncio.run(operator.set_state(feed, state))
+    return _said({"feed": feed.name, "desired_state": state}, f"{feed.name}: {state} is wanted. {CARRIED_OUT}", json)
+
+
+def list_rows(path: str, table: str, limit: int, json: bool) -> int:
+    rows = asyncio.run(operator.parked(load(path), table, limit))
+    if json:
+        print_json(rows)
+    elif rows:
+        cells = [(r.id, r.table, r.key, r.error, r.wish, span(r.parked_seconds)) for r in rows]
+        print_table(("id", "table", "key", "error", "wish", "parked"), cells)
+        if len(rows) == limit:
+            print(f"The first {limit}; `--limit` shows more.")
+    else:
+        print("No rows are parked.")
+    return OPERATOR if rows else OK
+
+
+def show_row(path: str, row_id: str, json: bool) -> int:
+    detail = asyncio.run(operator.parked_detail(load(path), row_id))
+    if json:
+        print_json(detail)
+        return OPERATOR
+    change = detail.change
+    parked = f"{span(change.parked_seconds)} ago{f', to {change.wish}' if change.wish else ''}"
+    print_facts([("id", change.id), ("table", change.table), ("error", change.error), ("parked", parked)])
+    print()
+    print_table(("column", "before", "after"), _images(detail))
+    return OPERATOR
+
+
+def _images(detail: ParkedDetail) -> list[tuple[str, str, str]]:
+    before, after = detail.before or {}, detail.after or {}
+    shown = [(name, _value(before, name), _value(after, name)) for name in before | after]
+    return [(name + (" *" if before and after and old != new else ""), old, new) for name, old, new in shown]
+
+
+def _value(row: dict[str, Any], name: str) -> str:
+    match row.get(name, ""):
+        case None:
+            return "NULL"
+        case bytes() as value:
+            return f"0x{value.hex()}"
+        case value:
+            return str(value)
+
+
+def wish(
+    path: str, what: Literal["retry", "skip"], ids: Sequence[str], table: str, everything: bool, json: bool
+) -> int:
+    if bool(ids) + bool(table) + everything != 1:
+        raise CommandError(f"Say which rows to {what}: their ids, --table db.table, or --all")
+    feed = load(path)
+    count = asyncio.run(operator.wish(feed, what, ids, table))
+    rows = "1 parked row" if count == 1 else f"{count:,} parked rows"
+    text = f"{feed.name}: {rows} to {what}. {CARRIED_OUT}" if count else f"{feed.name}: no more rows to {what}."
+    return _said({"feed": feed.name, "wish": what, "rows": count}, text, json)
+
+
+def show_ddl(path: str, json: bool) -> int:
+    halted = asyncio.run(operator.halted(load(path)))
+    if halted.ddl is None:
+        raise CommandError(f"The feed is halted, but not by a statement: {halted.alarm}", exit_code=OPERATOR)
+    if json:
+        print_json(halted)
+    else:
+        print_facts([("alarm", str(halted.alarm)), ("database", halted.ddl.schema), ("log id", _log_id(halted.ddl))])
+        print(f"\n{halted.ddl.statement}")
+    return OPERATOR
+
+
+def pass_ddl(path: str, word: Literal["done", "skipped"], json: bool) -> int:
+    feed = load(path)
+    ddl = asyncio.run(operator.pass_ddl(feed))
+    text = f"{feed.name}: {_log_id(ddl)} counts as {word}; `tidelock run` goes on behind it."
+    return _said({"feed": feed.name, "passed": _log_id(ddl), "as": word}, text, json)
+
+
+def _log_id(ddl: Ddl) -> str:
+    return f"{ddl.source}:{ddl.number}"
+
+
+def _said(value: Any, text: str, json: bool) -> int:
+    if json:
+        print_json(value)
+    else:
+        print(text)
+    return OK

@@ -1,0 +1,257 @@
+"""The `tidelock` command as a user runs it: a process, its exit code, what it prints and where."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+import pytest
+
+from adapters.bookkeeping import create_statements
+from adapters.cli import reference
+from adapters.session import session
+from bench.servers import MariaDb, Postgres
+from engine.errors import Alarm
+from engine.records import Column, Ddl, Kind, Shape, TableName
+
+ROOT = Path(__file__).parents[2]
+Run: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def tidelock(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "adapters.cli", *map(str, arguments)],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def assert_one_paragraph(done: subprocess.CompletedProcess[str], code: int, words: str) -> None:
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("tidelock: ")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+@pytest.fixture(params=["postgres", "mariadb"])
+def server(request: pytest.FixtureRequest) -> Postgres | MariaDb:
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def feed(server: Postgres | MariaDb, tmp_path: Path) -> Path:
+    database = server.database("cli")
+    path = tmp_path / "shop.yaml"
+    path.write_text(
+        f"feed: shop\nsource: mysql://repl@127.0.0.1:1\ntarget: {server.url(database)}\n"
+        f"tables: [{{source: shop.*}}]\nschema: {database}\n",
+        encoding="utf-8",
+    )
+    return path
+
+
+def fill(path: Path) -> None:
+    """Bookkeeping of a feed that halted at a statement and has two parked rows."""
+    from adapters import config
+
+    feed = config.load(path)
+    shape = Shape(TableName("shop", "account"), (Column("id", Kind.INT), Column("note", Kind.TEXT)), ("id",))
+    halt = {
+        "alarm": Alarm("ddl", "A statement that cannot be applied", "Apply it by hand", "bin.000001:900"),
+        "ddl": Ddl("shop", "ALTER TABLE account DROP COLUMN note", "0-101", 77),
+    }
+
+    async def write() -> None:
+        async with session(feed.target_url) as target:
+            for statement in create_statements(target.dialect, feed.schema):
+                await target.execute(statement)
+            owner = f"INSERT INTO {feed.schema}.tidelock_owner (feed, grp, epoch, halt) VALUES ('shop', 0, 3, %s)"
+            await target.execute(owner, msgspec.json.encode(halt).decode())
+            parked = (
+                f"INSERT INTO {feed.schema}.tidelock_parked (feed, grp, source, number, ordinal, table_schema, "
+                "table_name, row_key, error, change_data) VALUES ('shop', 0, '0-101', 55, %s, 'shop', 'account', "
+                "'id=1', 'duplicate email', %s)"
+            )
+            for ordinal, before in enumerate([None, (1, "naïve [red]text[/red]")]):
+                await target.execute(parked, ordinal, msgspec.msgpack.encode((shape, before, (1, None))))
+
+    asyncio.run(write())
+
+
+def test_an_operator_s_way_through_a_halt(feed: Path) -> None:
+    fill(feed)
+    status = tidelock("status", feed)
+    assert status.returncode == 4
+    for words in (
+        "halted",
+        "A statement that cannot be applied at bin.000001:900. Apply it by hand",
+        "DROP COLUMN note",
+    ):
+        assert words in status.stdout
+    assert json.loads(tidelock("status", feed, "--json").stdout)["parked"][0]["rows"] == 2
+
+    listed = tidelock("rows", "list", feed)
+    assert listed.returncode == 4
+    assert [line.split()[0] for line in listed.stdout.splitlines() if "duplicate email" in line] == [
+        "0-101:55:0",
+        "0-101:55:1",
+    ]
+    assert json.loads(tidelock("rows", "list", feed, "--json", "--limit", "1").stdout)[0]["id"] == "0-101:55:0"
+
+    shown = tidelock("rows", "show", feed, "0-101:55:1")
+    assert shown.returncode == 4
+    assert any(line.split() == ["note", "*", "naïve", "[red]text[/red]", "NULL"] for line in shown.stdout.splitlines())
+    detail = json.loads(tidelock("rows", "show", feed, "0-101:55:1", "--json").stdout)
+    assert (detail["before"]["id"], detail["after"]["note"]) == (1, None)
+
+    skipped = tidelock("rows", "skip", feed, "0-101:55:1", "--json")
+    assert (skipped.returncode, json.loads(skipped.stdout)["rows"]) == (0, 1)
+    retried = tidelock("rows", "retry", feed, "--all")
+    assert (retried.returncode, "1 parked row to retry" in retried.stdout) == (0, True)
+
+    assert "ALTER TABLE account DROP COLUMN note" in tidelock("ddl", "show", feed).stdout
+    done = tidelock("ddl", "done", feed, "--json")
+    assert json.loads(done.stdout) == {"feed": "shop", "passed": "0-101:77", "as": "done"}
+    assert_one_paragraph(tidelock("ddl", "skip", feed), 1, "not halted")
+
+    paused = tidelock("pause", feed)
+    assert (paused.returncode, "paused is wanted" in paused.stdout) == (0, True)
+    assert json.loads(tidelock("status", feed, "--json").stdout)["desired_state"] == "paused"
+    assert json.loads(tidelock("resume", feed, "--json").stdout)["desired_state"] == "running"
+
+
+def test_a_feed_that_never_ran(feed: Path) -> None:
+    status = tidelock("status", feed)
+    assert (status.returncode, "has never run" in status.stdout) == (0, True)
+    assert_one_paragraph(tidelock("pause", feed), 1, "knows no feed shop")
+    assert_one_paragraph(tidelock("rows", "list", feed), 1, "Has it run yet?")
+
+
+def test_an_unreachable_target(tmp_path: Path) -> None:
+    path = tmp_path / "shop.yaml"
+    path.write_text(
+        "feed: shop\nsource: mysql://a@h\ntarget: postgresql://a:${env:PW}@127.0.0.1:1/b\ntables: [{source: a.b}]\n"
+    )
+    for target in ("postgresql", "mysql"):
+        path.write_text(path.read_text().replace("postgresql", target))
+        done = tidelock("status", path, PW="tell-nobody")
+        assert_one_paragraph(done, 1, "127.0.0.1:1")
+        assert "tell-nobody" not in done.stderr
+        done = tidelock("status", path, "--json", PW="tell-nobody")
+        assert "127.0.0.1:1" in json.loads(done.stderr)["error"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["statu"], "Did you mean 'status'? See `tidelock --help`."),
+        (["rows", "lst"], "Did you mean 'list'? See `tidelock rows --help`."),
+        (["status"], "Missing argument 'FEED'"),
+        (["run"], "Missing argument 'FEED'"),
+        (["run", "a.yaml", "--until"], "No such option: --until."),
+        (["run", "a.yaml", "b.yaml"], "b.yaml"),
+        (["rows", "list", "a.yaml", "--limit", "0"], "--limit"),
+        (["rows", "skip", "a.yaml"], "--all"),
+        (["rows", "retry", "a.yaml", "x:1:2", "--all"], "Say which rows"),
+        (["rewind", "a.yaml", "--to", "x"], "`tidelock rewind` is not in this version yet"),
+        (["copy"], "not in this version yet"),
+        (["verify", "--help"], "not in this version yet"),
+        (["repair"], "not in this version yet"),
+        (["rows", "take-source", "x"], "`tidelock rows take-source` is not in this version yet"),
+        (["status", "not-there.yaml"], "not-there.yaml: No such file"),
+        (["run", "not-there.yaml"], "not-there.yaml: No such file"),
+        (["check", "not-there.yaml"], "not-there.yaml: No such file"),
+        (["init", "not-there.yaml"], "not-there.yaml: No such file"),
+        (["replay", "not-there.journal"], "not-there.journal"),
+    ],
+)
+def test_usage_errors_are_one_paragraph_and_exit_2(arguments: list[str], words: str) -> None:
+    assert_one_paragraph(tidelock(*arguments), 2, words)
+
+
+def test_bad_yaml_names_the_line_and_the_nearest_key(tmp_path: Path) -> None:
+    path = tmp_path / "shop.yaml"
+    path.write_text("feed: shop\nsorce: mysql://a@h\n")
+    assert_one_paragraph(tidelock("run", path), 2, f"{path}, line 2: sorce: unknown key; did you mean 'source'?")
+    done = tidelock("run", path, "--json")
+    assert (done.returncode, "sorce" in json.loads(done.stderr)["error"]) == (2, True)
+
+
+def test_help_goes_to_stdout_and_the_bare_command_shows_it() -> None:
+    done = tidelock("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    commands = "init check run status pause resume rewind copy verify repair rows ddl replay demo bench simulate"
+    for name in commands.split():
+        assert f" {name} " in done.stdout
+    assert tidelock("run", "--help").returncode == 0
+    assert "Usage" in tidelock().stdout
+
+
+def test_a_plugin_that_is_not_installed_says_how_to_get_it() -> None:
+    assert_one_paragraph(tidelock("simulate", "--seed", "1"), 2, "`tidelock simulate` is not installed. ")
+
+
+def test_a_plugin_gets_its_arguments_and_gives_its_exit_code(tmp_path: Path) -> None:
+    metadata = tmp_path / "tide_plugin-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tide-plugin\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text("[tidelock.commands]\nsimulate = tide_plugin:command\n")
+    (tmp_path / "tide_plugin.py").write_text(
+        "def command(seed: int, loud: bool = False) -> int:\n    print(seed, loud)\n    return 3\n"
+    )
+    done = tidelock("simulate", "7", "--loud", PYTHONPATH=str(tmp_path))
+    assert (done.stdout, done.returncode) == ("7 True\n", 3)
+    assert_one_paragraph(tidelock("simulate", "seven", PYTHONPATH=str(tmp_path)), 2, "seed")
+
+
+def test_output_cut_off_by_a_pipe_is_no_error() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "adapters.cli", "--help"], cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writer)
+    assert done.stderr == b""
+    assert done.returncode in (1, 141)
+
+
+def imported(*arguments: str) -> set[str]:
+    code = f"import sys; from adapters.cli import command; command({list(arguments)!r}); print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_run_does_not_import_what_it_does_not_need_at_once(tmp_path: Path) -> None:
+    """The way to the YAML's error is the way every run starts with."""
+    path = tmp_path / "shop.yaml"
+    path.write_text("feed: shop\nsource: mysql://a@h\ntarget: mysql://a@h\ntables: [{source: a.b}]\nhttp: x\n")
+    slow = {"typer", "rich", "aiohttp", "structlog", "pydantic", "prometheus_client", "asyncpg", "sqlglot"}
+    assert not slow & imported("run", str(path))
+    assert "typer" in imported("run", "--help")
+
+
+@pytest.mark.parametrize("name", reference.pages())
+def test_the_reference_pages_are_current(name: str) -> None:
+    page = (reference.FOLDER / name).read_text(encoding="utf-8")
+    assert page == reference.pages()[name], "run `python -m adapters.cli.reference`"
+
+
+def test_the_reference_names_every_key_and_command() -> None:
+    pages: dict[str, Any] = reference.pages()
+    for key in ("zero_dates", "synchronous_commit", "weight", "rename"):
+        assert f"| `{key}` |" in pages["config.md"]
+    for command in ("rows retry", "ddl done", "run", "replay"):
+        assert f"## tidelock {command}\n" in pages["cli.md"]
