@@ -37,7 +37,7 @@ class Assembly:
         self._tables = tables
         self._gtids = gtids
         self._chunk_rows = chunk_rows
-        self._file, self._boundary = start.file, start.offset
+        self._file, self.boundary = start.file, start.offset
         self._told = (start.file, start.offset)
         self._done: list[SourceTransaction] = []
         self._done_rows = self._done_bytes = self._quiet = 0
@@ -105,27 +105,31 @@ class Assembly:
     def _hand_out_part(self) -> None:
         self._one_phase_only()
         self.flush()
-        part = self._taken(self._boundary, complete=False)
+        part = self._taken(self.boundary, complete=False)
         self._parted = True
         self._emit([part], self._ordinal)
 
     def _taken(self, end: int, complete: bool) -> SourceTransaction:
         """What was gathered of the open group, which is then empty."""
+        first = self._first
+        if self._ordinal > first:
+            self._first = self._ordinal
         transaction = SourceTransaction(
             self._source,
             self._number,
             self._file,
             end,
             self._rows,
-            self._first,
-            max(0, self._ordinal - self._first),
+            first,
+            self._first - first,
             complete,
             self._commit_us,
             None,
-            tuple(self._marks),
+            tuple(self._marks) if self._marks else (),
         )
-        self._rows, self._marks = [], []
-        self._first = max(self._first, self._ordinal)
+        self._rows = []
+        if self._marks:
+            self._marks = []
         self._bytes = 0
         return transaction
 
@@ -161,7 +165,7 @@ class Assembly:
         if not alone:
             self._ordinal += 1
         if taken >= self._skip:
-            transaction = self._taken(end if alone else self._boundary, complete=alone)
+            transaction = self._taken(end if alone else self.boundary, complete=alone)
             transaction.ddl = Ddl(schema, statement, self._source, self._number)
             self._done.append(transaction)
         if alone:
@@ -196,7 +200,7 @@ class Assembly:
             )
         self.is_open = False
         self._skip = 0
-        self._boundary = end
+        self.boundary = end
         if self._known_by_gtid:
             self._gtids.add(self._source, self._number)
         self._quiet += 1
@@ -211,7 +215,7 @@ class Assembly:
             self._abandon()
         if file != self._file and self._done:
             self.flush()  # its last position is in the old file
-        self._file, self._boundary = file, offset
+        self._file, self.boundary = file, offset
 
     def _abandon(self) -> None:
         """A crashed server left an unfinished group behind: its own replicas roll it back too."""
@@ -226,7 +230,7 @@ class Assembly:
     def flush(self) -> None:
         """Hands out whole transactions, or at least the position if it moved."""
         self._quiet = 0
-        if self._done or self._told != (self._file, self._boundary):
+        if self._done or self._told != (self._file, self.boundary):
             done, self._done = self._done, []
             self._emit(done, self._first if self.is_open and self._parted else self._skip)
 
@@ -237,6 +241,6 @@ class Assembly:
 
     def _emit(self, transactions: list[SourceTransaction], rows: int) -> None:
         self._done_rows = self._done_bytes = 0
-        self._told = (self._file, self._boundary)
-        last = Position(self._file, self._boundary, rows, str(self._gtids))
+        self._told = (self._file, self.boundary)
+        last = Position(self._file, self.boundary, rows, str(self._gtids))
         self.ready.append(SourceChunk(transactions, last, self._tables.announce(), self.server_us))

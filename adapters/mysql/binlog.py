@@ -21,7 +21,7 @@ from adapters.mysql.decoder import Decoder
 from adapters.mysql.errors import SourceError, Unreachable
 from adapters.mysql.events import TRANSACTION_PAYLOAD
 from adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids, NoGtids
-from adapters.mysql.packets import PacketStream, Silence, command, dump
+from adapters.mysql.packets import Packet, PacketStream, Silence, command, dump
 from adapters.mysql.positions import gtids_at
 from adapters.mysql.tables import Tables
 from engine.records import Kind, Position, SourceChunk, TableName
@@ -32,7 +32,7 @@ _ANNOTATE_ROWS: Final = 2
 _OK, _ERROR = 0, 0xFF
 _SLACK_SECONDS: Final = 10
 _MISSED_HEARTBEATS: Final = 4
-_PAYLOAD_AT: Final = 5  # of the type, in a packet: status byte, time, type
+_TYPE_AT: Final = 5  # after the status byte and the time
 
 
 class BinlogReader:
@@ -93,26 +93,36 @@ class BinlogReader:
         connection = self._connection = server.connect(self._endpoint)
         decoder, assembly = self._prepared(connection)
         ready = assembly.ready
-        for packet in PacketStream(connection, self._silence_seconds).packets():
-            if packet is None:
-                assembly.flush()
-            else:
-                b, p, end = packet
-                if b[p] != _OK:
-                    self._refused(b, p, end)
-                if b[p + _PAYLOAD_AT] == TRANSACTION_PAYLOAD:
-                    for _ in decoder.payload(b, p + 1, end):
-                        yield from ready
-                        ready.clear()
+        stream = PacketStream(connection, self._silence_seconds)
+        while True:
+            stream.at = decoder.run(stream.buffer, stream.at)
+            if not ready:
+                packet = stream.packet()
+                if packet is None:
+                    assembly.flush()
+                    yield from ready
+                    ready.clear()
+                    stream.wait()
                 else:
-                    decoder.event(b, p + 1, end)
-                    if decoder.heartbeats:
-                        decoder.heartbeats = 0
-                        assembly.server_us = self._server_us()
-                        assembly.tell()
-            if ready:
-                yield from ready
-                ready.clear()
+                    yield from self._packet(decoder, assembly, packet)
+            yield from ready
+            ready.clear()
+
+    def _packet(self, decoder: Decoder, assembly: Assembly, packet: Packet) -> Iterator[SourceChunk]:
+        """A packet that is not a usual event; yields what a compressed transaction makes ready on the way."""
+        b, p, end = packet
+        if b[p] != _OK:
+            self._refused(b, p, end)
+        if b[p + _TYPE_AT] == TRANSACTION_PAYLOAD:
+            for _ in decoder.payload(b, p + 1, end):
+                yield from assembly.ready
+                assembly.ready.clear()
+        else:
+            decoder.event(b, p + 1, end)
+            if decoder.heartbeats:
+                decoder.heartbeats = 0
+                assembly.server_us = self._server_us()
+                assembly.tell()
 
     def _prepared(self, connection: pymysql.Connection[Any]) -> tuple[Decoder, Assembly]:
         """Sets the session up, asks for the log, and makes the machines that understand it."""

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from struct import Struct
 from struct import error as StructError
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeAlias
 
 import zstandard
 
@@ -23,6 +23,7 @@ from adapters.mysql import events
 from adapters.mysql.assembly import XA_HINT, Assembly
 from adapters.mysql.errors import DecodeError, LogGap, SourceError, UnknownEvent, UnsuitableLog
 from adapters.mysql.events import ARTIFICIAL, CHECKSUM_SIZE, HEADER, HEADER_SIZE, IGNORABLE, WITHOUT_EFFECT
+from adapters.mysql.packets import LONGEST
 from adapters.mysql.payloads import inflated, transaction_events
 from adapters.mysql.query_events import Statement, classify, emptied_table
 from adapters.mysql.row_compiler import DELETE, INSERT, UPDATE
@@ -32,8 +33,20 @@ from engine.records import Position, TableName
 
 _TABLE_ID: Final = Struct("<IH").unpack_from
 _DUMMY_TABLE_ID: Final = 0xFFFFFF
+_PACKET: Final = Struct("<IBIB4xII2x").unpack_from  # length and number, status, then parts of the event's header
+_PACKET_HEADER_SIZE: Final = 4 + 1 + HEADER_SIZE
+# Events that are in a group, so that the boundary moves only where the assembly itself closes one.
+_HOT: Final = frozenset(
+    (
+        events.GTID, events.GTID_TAGGED, events.MARIADB_GTID, events.QUERY, events.ANNOTATE_ROWS, events.ROWS_QUERY,
+        events.TABLE_MAP, events.XID, events.WRITE_ROWS, events.UPDATE_ROWS, events.DELETE_ROWS,
+        events.WRITE_ROWS_V1, events.UPDATE_ROWS_V1, events.DELETE_ROWS_V1,
+    )
+)  # fmt: skip
 _MALFORMED: Final = (ValueError, IndexError, KeyError, OverflowError, StructError, zlib.error, zstandard.ZstdError)
 _ROW_FORMAT: Final = "SET GLOBAL binlog_format=ROW at the source, reconnect its writers, and copy the tables anew"
+
+Handler: TypeAlias = Callable[[bytes, int, int], None]
 
 
 class Decoder:
@@ -57,15 +70,16 @@ class Decoder:
         self._tail = CHECKSUM_SIZE if checksums else 0
         self._by_gtid = by_gtid
         self._unreached = unreached or set()
-        self._when = self._server = 0
+        self._when = 0
         self._begun = False
         self._xa = ""
         self._harmless_xa: set[str] = set()
         self.heartbeats = 0
         self._maps: dict[int, Table] = {}
         self._handlers = self._handler_table()
+        self._hot = {kind: handler for kind, handler in self._handlers.items() if kind in _HOT}
 
-    def _handler_table(self) -> dict[int, Callable[[bytes, int, int], None]]:
+    def _handler_table(self) -> dict[int, Handler]:
         e = events
         return dict.fromkeys(WITHOUT_EFFECT, self._nothing) | {
             e.ROTATE: self._rotate,
@@ -80,27 +94,57 @@ class Decoder:
             e.XID: self._xid,
             e.XA_PREPARE: self._xa_prepare,
             e.TABLE_MAP: self._table_map,
-            e.WRITE_ROWS: lambda b, p, end: self._rows(INSERT, b, p, end, b[p + 8] | b[p + 9] << 8),
-            e.UPDATE_ROWS: lambda b, p, end: self._rows(UPDATE, b, p, end, b[p + 8] | b[p + 9] << 8),
-            e.DELETE_ROWS: lambda b, p, end: self._rows(DELETE, b, p, end, b[p + 8] | b[p + 9] << 8),
-            e.WRITE_ROWS_V1: lambda b, p, end: self._rows(INSERT, b, p, end, 0),
-            e.UPDATE_ROWS_V1: lambda b, p, end: self._rows(UPDATE, b, p, end, 0),
-            e.DELETE_ROWS_V1: lambda b, p, end: self._rows(DELETE, b, p, end, 0),
-            e.WRITE_ROWS_COMPRESSED_V1: lambda b, p, end: self._rows_compressed(INSERT, b, p, end, 0),
-            e.UPDATE_ROWS_COMPRESSED_V1: lambda b, p, end: self._rows_compressed(UPDATE, b, p, end, 0),
-            e.DELETE_ROWS_COMPRESSED_V1: lambda b, p, end: self._rows_compressed(DELETE, b, p, end, 0),
-            e.WRITE_ROWS_COMPRESSED: lambda b, p, end: self._rows_compressed(INSERT, b, p, end, 2),
-            e.UPDATE_ROWS_COMPRESSED: lambda b, p, end: self._rows_compressed(UPDATE, b, p, end, 2),
-            e.DELETE_ROWS_COMPRESSED: lambda b, p, end: self._rows_compressed(DELETE, b, p, end, 2),
+            e.WRITE_ROWS: self._rows_handler(INSERT, 2),
+            e.UPDATE_ROWS: self._rows_handler(UPDATE, 2),
+            e.DELETE_ROWS: self._rows_handler(DELETE, 2),
+            e.WRITE_ROWS_V1: self._rows_handler(INSERT, 1),
+            e.UPDATE_ROWS_V1: self._rows_handler(UPDATE, 1),
+            e.DELETE_ROWS_V1: self._rows_handler(DELETE, 1),
+            e.WRITE_ROWS_COMPRESSED_V1: self._compressed_rows_handler(INSERT, 1),
+            e.UPDATE_ROWS_COMPRESSED_V1: self._compressed_rows_handler(UPDATE, 1),
+            e.DELETE_ROWS_COMPRESSED_V1: self._compressed_rows_handler(DELETE, 1),
+            e.WRITE_ROWS_COMPRESSED: self._compressed_rows_handler(INSERT, 2),
+            e.UPDATE_ROWS_COMPRESSED: self._compressed_rows_handler(UPDATE, 2),
+            e.DELETE_ROWS_COMPRESSED: self._compressed_rows_handler(DELETE, 2),
             e.PARTIAL_UPDATE_ROWS: self._partial_json,
             e.INCIDENT: self._incident,
             e.BEGIN_LOAD_QUERY: self._load_data,
             e.EXECUTE_LOAD_QUERY: self._load_data,
         }
 
+    def run(self, b: bytes, at: int) -> int:
+        """The hot loop: takes packets from `at` on while they are whole events; returns where it stopped.
+
+        That is at a packet which `event` or `payload` must see, or is not all there, or after one that made a chunk
+        ready.  What it leaves to them is rare; what it takes costs no call but the event's own handler.
+        """
+        size = len(b)
+        last = size - _PACKET_HEADER_SIZE
+        ready, handlers, tail = self._assembly.ready, self._hot, self._tail
+        kind = event_size = 0
+        try:
+            while at <= last:
+                length, status, self._when, kind, event_size, log_end = _PACKET(b, at)
+                end = at + 4 + (length & LONGEST)
+                handler = handlers.get(kind)
+                if handler is None or status or end > size or log_end != self._offset + event_size:
+                    return at
+                self._offset = log_end
+                handler(b, at + _PACKET_HEADER_SIZE, end - tail)
+                at = end
+                if ready:
+                    return at
+        except SourceError as error:
+            error.position = error.position or self._place(event_size)
+            raise
+        except _MALFORMED as error:
+            raise self._malformed(kind, event_size, error) from error
+        return at
+
     def event(self, b: bytes, p: int, end: int) -> None:
-        """The event with its header at `p`.  Raises a SourceError that knows its position."""
-        when, kind, self._server, size, log_end, flags = HEADER(b, p)
+        """Any event, with its header at `p`.  Raises a SourceError that knows its position."""
+        when, kind, _, size, log_end, flags = HEADER(b, p)
+        assembly = self._assembly
         if log_end and not flags & ARTIFICIAL and kind != events.HEARTBEAT:
             follows = self._offset + size
             if follows & 0xFFFFFFFF != log_end:
@@ -119,8 +163,8 @@ class Decoder:
             raise
         except _MALFORMED as error:
             raise self._malformed(kind, size, error) from error
-        if not self._assembly.is_open:
-            self._assembly.between_groups(self._file, self._offset)
+        if not assembly.is_open and assembly.boundary != self._offset:
+            assembly.between_groups(self._file, self._offset)
 
     def payload(self, b: bytes, p: int, end: int) -> Iterator[None]:
         """A TRANSACTION_PAYLOAD event with its header at `p`; stops after each event inside, to let chunks leave."""
@@ -230,14 +274,14 @@ class Decoder:
     def _anonymous(self, b: bytes, p: int, end: int) -> None:
         self._begun = False
         size = HEADER(b, p - HEADER_SIZE)[3]
-        self._assembly.begin(self._file, self._offset - size, events.mysql_gtid(b, p).commit_us, False)
+        self._assembly.begin(self._file, self._offset - size, events.mysql_gtid(b, p)[2], False)
 
     def _mariadb_gtid(self, b: bytes, p: int, end: int) -> None:
-        gtid, flags = events.mariadb_gtid(b, p, self._server)
+        source, number, flags = events.mariadb_gtid(b, p)
         if self._unreached:
-            self._unreached.discard(int(gtid.source.partition("-")[0]))
+            self._unreached.discard(int(source.partition("-")[0]))
         self._begun = not flags & events.MARIADB_STANDALONE
-        self._assembly.begin(gtid.source, gtid.number, 0, True)
+        self._assembly.begin(source, number, 0, True)
         if flags & events.MARIADB_PREPARED_XA:
             self._assembly.two_phase()
 
@@ -329,22 +373,33 @@ class Decoder:
             raise self._gap(f"rows of table id {number} without a table map")
         return table
 
-    def _rows(self, operation: int, b: bytes, p: int, end: int, extra: int) -> None:
-        """`extra`: bytes of the extra data of version 2, its length included."""
-        table = self._table(b, p)
-        if table is not None:
-            self._assembly.rows(operation, table, b, p + 8 + extra, end)
+    def _rows_handler(self, operation: int, version: int) -> Handler:
+        """Version 2 has extra data, its length included in front, after the table id and the flags."""
+        rows, maps = self._assembly.rows, self._maps
 
-    def _rows_compressed(self, operation: int, b: bytes, p: int, end: int, extra: int) -> None:
+        def handle(b: bytes, p: int, end: int) -> None:
+            low, high = _TABLE_ID(b, p)
+            table = maps.get(low | high << 32) or self._table(b, p)
+            if table is not None:
+                rows(operation, table, b, p + 8 if version == 1 else p + 8 + (b[p + 8] | b[p + 9] << 8), end)
+
+        return handle
+
+    def _compressed_rows_handler(self, operation: int, version: int) -> Handler:
         """MariaDB compresses what follows the column bitmaps."""
-        table = self._table(b, p)
-        if table is None:
-            return
-        start = p + 8 + (b[p + 8] | b[p + 9] << 8 if extra else 0)
-        count, rows = lenenc(b, start)
-        rows += (count + 7) // 8 * (2 if operation == UPDATE else 1)
-        plain = b[start:rows] + inflated(b, rows, end)
-        self._assembly.rows(operation, table, plain, 0, len(plain))
+        images = 2 if operation == UPDATE else 1
+
+        def handle(b: bytes, p: int, end: int) -> None:
+            table = self._table(b, p)
+            if table is None:
+                return
+            start = p + 8 + (b[p + 8] | b[p + 9] << 8 if version == 2 else 0)
+            count, rows = lenenc(b, start)
+            rows += (count + 7) // 8 * images
+            plain = b[start:rows] + inflated(b, rows, end)
+            self._assembly.rows(operation, table, plain, 0, len(plain))
+
+        return handle
 
     def _partial_json(self, b: bytes, p: int, end: int) -> None:
         raise UnsuitableLog(

@@ -7,7 +7,7 @@ here take the buffer, the place after that header, and the end without the check
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from adapters.mysql.charsets import charset_of, decoder
@@ -40,12 +40,8 @@ MARIADB_STANDALONE: Final = 1
 MARIADB_PREPARED_XA: Final = 64
 
 
-class Gtid(NamedTuple):
-    """`commit_us`: microseconds since the epoch, 0 where the event does not say."""
-
-    source: str
-    number: int
-    commit_us: int = 0
+# Source and number as in `engine.records.Transaction`, and the commit time in microseconds since the epoch.
+Gtid: TypeAlias = tuple[str, int, int]
 
 
 class Query(NamedTuple):
@@ -68,18 +64,21 @@ _MOST_SOURCES: Final = 10_000
 
 
 def _source(uuid: bytes) -> str:
-    source = _sources.get(uuid)
-    if source is None:
-        if len(_sources) > _MOST_SOURCES:
-            _sources.clear()
-        source = _sources[uuid] = str(UUID(bytes=uuid))
+    if len(_sources) > _MOST_SOURCES:
+        _sources.clear()
+    source = _sources[uuid] = str(UUID(bytes=uuid))
     return source
 
 
+# Flags, UUID, number, two logical clocks with their type, and the commit time in the lower 55 bits of what follows.
+_MYSQL_GTID: Final = Struct("<x16sQ17xQ").unpack_from
+_COMMIT_TIME: Final = (1 << 55) - 1
+
+
 def mysql_gtid(b: bytes, p: int) -> Gtid:
-    """GTID and ANONYMOUS_GTID: flags, UUID, number, two logical clocks, then the commit time in 7 bytes."""
-    commit_us = int.from_bytes(b[p + 42 : p + 49], "little") & (1 << 55) - 1
-    return Gtid(_source(b[p + 1 : p + 17]), int.from_bytes(b[p + 17 : p + 25], "little"), commit_us)
+    """GTID and ANONYMOUS_GTID."""
+    uuid, number, commit_us = _MYSQL_GTID(b, p)
+    return _sources.get(uuid) or _source(uuid), number, commit_us & _COMMIT_TIME
 
 
 def _varlen(b: bytes, p: int) -> tuple[int, int]:
@@ -120,22 +119,23 @@ def tagged_gtid(b: bytes, p: int) -> Gtid:
             case _:
                 raise ValueError(f"field {field} in a tagged GTID before its commit time")
     source = _source(uuid)
-    return Gtid(f"{source}:{tag}" if tag else source, number, commit_us)
+    return f"{source}:{tag}" if tag else source, number, commit_us
 
 
-_MARIADB_GTID: Final = Struct("<QIB").unpack_from
+# Its server id is in the header: 14 bytes before the body.
+_MARIADB_GTID: Final = Struct("<I10xQIB").unpack_from
 _domains: dict[tuple[int, int], str] = {}
 
 
-def mariadb_gtid(b: bytes, p: int, server: int) -> tuple[Gtid, int]:
-    """The GTID and its flags; the server id is in the event's header."""
-    number, domain, flags = _MARIADB_GTID(b, p)
+def mariadb_gtid(b: bytes, p: int) -> tuple[str, int, int]:
+    """Source, number, flags."""
+    server, number, domain, flags = _MARIADB_GTID(b, p - 14)
     source = _domains.get((domain, server))
     if source is None:
         if len(_domains) > _MOST_SOURCES:
             _domains.clear()
         source = _domains[domain, server] = f"{domain}-{server}"
-    return Gtid(source, number), flags
+    return source, number, flags
 
 
 _STATUS_SIZES: Final = {0: 4, 1: 8, 3: 4}

@@ -69,13 +69,13 @@ class MySqlGtids:
         intervals = self._intervals.get(source)
         if intervals and intervals[-1][1] == number:  # the usual case
             intervals[-1] = (intervals[-1][0], number + 1)
-            self._texts.pop(source, None)
+            self._texts[source] = ""
         else:
             self._insert(source, number, number + 1)
 
     def _insert(self, source: str, first: int, end: int) -> None:
         intervals = self._intervals.setdefault(source, [])
-        self._texts.pop(source, None)
+        self._texts[source] = ""
         low = bisect.bisect_left(intervals, first, key=lambda interval: interval[1])
         high = low
         while high < len(intervals) and intervals[high][0] <= end:
@@ -86,8 +86,8 @@ class MySqlGtids:
     def __str__(self) -> str:
         uuids: dict[str, list[str]] = {}
         for source in sorted(self._intervals):
-            text = self._texts.get(source)
-            if text is None:
+            text = self._texts[source]
+            if not text:
                 text = self._texts[source] = ":".join(
                     str(first) if end == first + 1 else f"{first}-{end - 1}" for first, end in self._intervals[source]
                 )

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import base64
 import math
+from collections.abc import Callable
 from decimal import Decimal
+from functools import lru_cache
 from json.encoder import encode_basestring as quoted
 from struct import Struct
 from typing import Final
@@ -28,9 +30,11 @@ _UINT64: Final = Struct("<Q").unpack_from
 _DOUBLE: Final = Struct("<d").unpack_from
 
 _SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = range(5)
-_STRING, _OPAQUE = 12, 15
+_DOUBLE_TYPE, _STRING, _OPAQUE = 11, 12, 15
 _NUMBERS: Final = {5: _INT16, 6: _UINT16, 7: _INT32, 8: _UINT32, 9: _INT64, 10: _UINT64}
-_LAST_INLINE: Final = (6, 8)  # types 4 to 6 are inline in the small form, 4 to 8 in the large one
+_SIGNED: Final = {5: 16, 7: 32}  # bits of the signed integers that a container may hold inline
+_KEYS: Final[dict[bytes, str]] = {}  # keys repeat: as `"key": `
+_MOST_KEYS: Final = 20_000
 
 _DATE, _TIME, _DATETIMES, _DECIMAL = 10, 11, (7, 12), 246
 # MySQL prints a double in plain digits while its decimal point is at most this far from the first digit.
@@ -47,8 +51,10 @@ def json_text(raw: bytes) -> str:
 
 def _value(raw: bytes, at: int, kind: int) -> str:
     if kind == _STRING:
-        length, at = _length(raw, at)
+        length, at = (raw[at], at + 1) if raw[at] < 128 else _length(raw, at)
         return quoted(raw[at : at + length].decode())
+    if kind == _DOUBLE_TYPE:
+        return double_text(_DOUBLE(raw, at)[0])
     if kind in _NUMBERS:
         return str(_NUMBERS[kind](raw, at)[0])
     if kind < _SMALL_ARRAY:
@@ -57,41 +63,69 @@ def _value(raw: bytes, at: int, kind: int) -> str:
         return _array(raw, at, kind == _LARGE_ARRAY)
     if kind == _LITERAL:
         return _LITERALS[raw[at]]
-    if kind == 11:
-        return double_text(_DOUBLE(raw, at)[0])
     if kind == _OPAQUE:
         return _opaque(raw, at)
     raise ValueError(f"binary JSON type {kind}")
 
 
 def _object(raw: bytes, at: int, large: bool) -> str:
-    size = 4 if large else 2
-    count = int.from_bytes(raw[at : at + size], "little")
-    keys = at + 2 * size
-    values = keys + count * (size + 2)
+    """The entries are `count` keys (offset, length), then `count` values (type, value or offset)."""
+    count, entries = _count(raw, at, large)
+    fields = _object_layout(count, large)(raw, entries)
+    values = 2 * count
     members = []
-    for index in range(count):
-        key = keys + index * (size + 2)
-        start = at + int.from_bytes(raw[key : key + size], "little")
-        length = _UINT16(raw, key + size)[0]
-        name = quoted(raw[start : start + length].decode())
-        members.append(f"{name}: {_entry(raw, at, values + index * (size + 1), large)}")
-    return "{" + ", ".join(members) + "}"
+    for place in range(0, values, 2):
+        start = at + fields[place]
+        key = raw[start : start + fields[place + 1]]
+        kind, value = fields[values + place], fields[values + place + 1]
+        text = _inline(kind, value) if _is_inline(kind, large) else _value(raw, at + value, kind)
+        members.append((_KEYS.get(key) or _new_key(key)) + text)
+    return f"{{{', '.join(members)}}}"
 
 
 def _array(raw: bytes, at: int, large: bool) -> str:
-    size = 4 if large else 2
-    count = int.from_bytes(raw[at : at + size], "little")
-    values = at + 2 * size
-    return "[" + ", ".join(_entry(raw, at, values + index * (size + 1), large) for index in range(count)) + "]"
+    count, entries = _count(raw, at, large)
+    fields = iter(_array_layout(count, large)(raw, entries))
+    return f"""[{
+        ", ".join(
+            [
+                _inline(kind, value) if _is_inline(kind, large) else _value(raw, at + value, kind)
+                for kind, value in zip(fields, fields, strict=True)
+            ]
+        )
+    }]"""
 
 
-def _entry(raw: bytes, container: int, entry: int, large: bool) -> str:
-    kind = raw[entry]
-    if _LITERAL <= kind <= _LAST_INLINE[large]:
-        return _value(raw, entry + 1, kind)
-    offset = (_UINT32 if large else _UINT16)(raw, entry + 1)[0]
-    return _value(raw, container + offset, kind)
+def _count(raw: bytes, at: int, large: bool) -> tuple[int, int]:
+    return (_UINT32(raw, at)[0], at + 8) if large else (_UINT16(raw, at)[0], at + 4)
+
+
+@lru_cache(512)
+def _object_layout(count: int, large: bool) -> Callable[[bytes, int], tuple[int, ...]]:
+    return Struct("<" + ("IH" if large else "HH") * count + ("BI" if large else "BH") * count).unpack_from
+
+
+@lru_cache(512)
+def _array_layout(count: int, large: bool) -> Callable[[bytes, int], tuple[int, ...]]:
+    return Struct("<" + ("BI" if large else "BH") * count).unpack_from
+
+
+def _new_key(key: bytes) -> str:
+    text = f"{quoted(key.decode())}: "
+    if len(_KEYS) < _MOST_KEYS:
+        _KEYS[key] = text
+    return text
+
+
+def _is_inline(kind: int, large: bool) -> bool:
+    return _LITERAL <= kind <= (8 if large else 6)
+
+
+def _inline(kind: int, value: int) -> str:
+    if kind == _LITERAL:
+        return _LITERALS[value]
+    bits = _SIGNED.get(kind, 0)
+    return str(value - (value >> bits - 1 << bits) if bits else value)
 
 
 def _length(raw: bytes, at: int) -> tuple[int, int]:
@@ -123,6 +157,8 @@ def _opaque(raw: bytes, at: int) -> str:
 
 def double_text(number: float) -> str:
     """The shortest digits that round-trip, in plain or exponent form as MySQL chooses; never an integer's text."""
+    if 1e-4 <= abs(number) < 1e15:
+        return repr(number)
     sign = "-" if math.copysign(1, number) < 0 else ""
     _, ciphers, exponent = Decimal(repr(abs(number))).as_tuple()
     digits = "".join(map(str, ciphers)).rstrip("0")

@@ -1,9 +1,9 @@
 """MySQL packets from a socket, in large blocks.
 
 PyMySQL logs in; after that its packet layer (a read call and an object a packet) would cost as much as all the
-decoding.  `PacketStream` takes the socket over, fills a large buffer and yields each packet as (buffer, start, end): no
-copy for packets that are whole in the buffer.  A packet is 3 bytes of length, a sequence number, the payload; one of
-16 MiB - 1 goes on in the next.
+decoding.  `PacketStream` takes the socket over and fills a large buffer; a packet is (buffer, start, end), without a
+copy if it is whole there.  A packet is 3 bytes of length, a sequence number, the payload; one of 16 MiB - 1 goes on in
+the next.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import select
 import ssl
 import time
-from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 import pymysql
@@ -19,7 +18,7 @@ import pymysql
 Packet: TypeAlias = tuple[bytes, int, int]
 
 _BLOCK: Final = 1 << 18
-_LONGEST: Final = 0xFFFFFF
+LONGEST: Final = 0xFFFFFF
 
 
 _DUMP: Final = 0x12
@@ -41,60 +40,68 @@ class Silence(Exception):
 
 
 class PacketStream:
-    """`silence_seconds`: how long the server may send nothing."""
+    """`buffer` holds what has arrived, of which everything before `at` is taken: its reader may take whole packets of
+    usual length by itself and move `at`.  `silence_seconds`: how long the server may send nothing."""
 
     def __init__(self, connection: pymysql.Connection[Any], silence_seconds: float) -> None:
+        self.buffer, self.at = b"", 0
         self._socket = connection._sock  # type: ignore[attr-defined]
         self._socket.setblocking(False)
         self._silence = silence_seconds
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
 
-    def packets(self) -> Iterator[Packet | None]:
-        """Packets; None whenever all that has arrived was given out.  Raises Silence, OSError, EOFError."""
-        buffer, at = b"", 0
-        while True:
-            size = len(buffer)
-            while at + 4 <= size:
-                length = buffer[at] | buffer[at + 1] << 8 | buffer[at + 2] << 16
-                end = at + 4 + length
-                if end > size or length == _LONGEST:
-                    break
-                yield buffer, at + 4, end
-                at = end
-            if at + 4 <= size and end <= size:  # so its length is the longest
-                whole, buffer, at = self._joined(buffer, at)
-                yield whole, 0, len(whole)
-                continue
-            missing = at + 4 + length - size if at + 4 <= size else 1
+    def packet(self) -> Packet | None:
+        """The next packet, of any length; None if not all of it has arrived.  Raises OSError, EOFError, Silence.
+
+        A packet that has begun and is longer than a block is waited for.
+        """
+        missing = self._missing()
+        if missing > 0:
             block = self._receive()
             if block is None:
-                yield None
-                block = self._wait()
-            buffer, at = self._extended(buffer[at:] + block, missing - len(block)), 0
+                return None
+            self._extend(block, missing)
+            if self._missing() > 0:
+                return None
+        start = self.at + 4
+        length = int.from_bytes(self.buffer[self.at : start - 1], "little")
+        self.at = start + length
+        if length < LONGEST:
+            return self.buffer, start, self.at
+        return self._joined(self.buffer[start : self.at])
 
-    def _joined(self, buffer: bytes, at: int) -> tuple[bytes, bytes, int]:
-        """A payload of several packets, and the buffer and place after it."""
-        parts = []
-        while True:
-            while len(buffer) - at < 4:
-                buffer, at = self._extended(buffer[at:], 1), 0
-            length = int.from_bytes(buffer[at : at + 3], "little")
-            missing = at + 4 + length - len(buffer)
-            if missing > 0:
-                buffer, at = self._extended(buffer[at:], missing), 0
-            parts.append(buffer[at + 4 : at + 4 + length])
-            at += 4 + length
-            if length < _LONGEST:
-                return b"".join(parts), buffer, at
+    def wait(self) -> None:
+        """Returns when more has arrived.  Raises Silence."""
+        self._extend(self._awaited(), self._missing())
 
-    def _extended(self, start: bytes, missing: int) -> bytes:
-        parts = [start]
-        while missing > 0:
-            block = self._receive() or self._wait()
+    def _missing(self) -> int:
+        """Bytes until the next packet is whole; at least its header's."""
+        have = len(self.buffer) - self.at
+        if have < 4:
+            return 4 - have
+        return 4 + int.from_bytes(self.buffer[self.at : self.at + 3], "little") - have
+
+    def _joined(self, first: bytes) -> Packet:
+        """A payload that goes on in further packets, up to one that is shorter than the longest."""
+        parts = [first]
+        while len(parts[-1]) == LONGEST:
+            while (missing := self._missing()) > 0:
+                self._extend(self._awaited(), missing)
+            start = self.at + 4
+            self.at = start + int.from_bytes(self.buffer[self.at : self.at + 3], "little")
+            parts.append(self.buffer[start : self.at])
+        whole = b"".join(parts)
+        return whole, 0, len(whole)
+
+    def _extend(self, block: bytes, missing: int) -> None:
+        parts = [self.buffer[self.at :], block]
+        missing -= len(block)
+        while missing >= _BLOCK:  # no copy of a long packet for each of its blocks
+            block = self._awaited()
             parts.append(block)
             missing -= len(block)
-        return b"".join(parts)
+        self.buffer, self.at = b"".join(parts), 0
 
     def _receive(self) -> bytes | None:
         """What has arrived, or None if nothing has."""
@@ -106,14 +113,11 @@ class PacketStream:
             raise EOFError("the server closed the connection")
         return block
 
-    def _wait(self) -> bytes:
-        """The next bytes, however long they take."""
+    def _awaited(self) -> bytes:
         deadline = time.monotonic() + self._silence
-        while True:
+        while (block := self._receive()) is None:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise Silence
             self._poll.poll(left * 1000)
-            block = self._receive()
-            if block is not None:
-                return block
+        return block

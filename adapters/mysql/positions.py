@@ -29,8 +29,11 @@ def gtids_at(endpoint: Endpoint, place: Position, server_id: int) -> MySqlGtids:
     try:
         server.rows(connection, "SET @source_binlog_checksum=@@global.binlog_checksum")
         dump(connection, struct.pack("<IHI", 4, _NON_BLOCKING, server_id) + place.file.encode())
-        for packet in PacketStream(connection, _SILENCE_SECONDS).packets():
+        stream = PacketStream(connection, _SILENCE_SECONDS)
+        while True:
+            packet = stream.packet()
             if packet is None:
+                stream.wait()
                 continue
             b, p, packet_end = packet
             if b[p] != 0:

@@ -13,7 +13,7 @@ from typing import Final
 from adapters.mysql import table_map
 from adapters.mysql.codecs import UnknownType, codec
 from adapters.mysql.errors import DecodeError, UnsuitableLog
-from adapters.mysql.row_compiler import RowReaders, Skip, compile_rows, compile_skip
+from adapters.mysql.row_compiler import Add, RowReaders, Skip, compile_rows, compile_skip
 from adapters.mysql.table_map import TableMap, lenenc
 from engine.records import Kind, Shape, TableName
 
@@ -31,7 +31,7 @@ class Role(enum.Enum):
 class Table:
     """One TABLE_MAP payload.  `one`, `two`: how the rows event of full images begins (column count, bitmaps)."""
 
-    __slots__ = ("_kinds", "_lenient", "_map", "_readers", "_skips", "name", "number", "one", "role", "two")
+    __slots__ = ("_kinds", "_lenient", "_map", "_skips", "name", "number", "one", "readers", "role", "two")
 
     def __init__(self, mapped: TableMap, role: Role, number: int, kinds: Mapping[str, Kind]) -> None:
         self.name = mapped.name
@@ -39,7 +39,7 @@ class Table:
         self.number = number
         self._map = mapped
         self._kinds = kinds
-        self._readers: RowReaders | None = None
+        self.readers = (_no_rows,) * 3 if role is Role.UNWANTED else self._compile(lenient=False)
         self._lenient: RowReaders | None = None
         self._skips: dict[bytes, Skip] = {}
         count = len(mapped.columns)
@@ -48,12 +48,6 @@ class Table:
         full = ((1 << count) - 1).to_bytes(width, "little")
         self.one = header + full
         self.two = header + full + full
-
-    @property
-    def readers(self) -> RowReaders:
-        if self._readers is None:
-            self._readers = self._compile(lenient=False)
-        return self._readers
 
     @property
     def lenient_readers(self) -> RowReaders:
@@ -126,6 +120,10 @@ class Table:
         except UnknownType as error:
             raise self._unknown(error) from error
         return compile_skip(*images)
+
+
+def _no_rows(b: bytes, p: int, end: int, n: int, add: Add) -> int:
+    raise AssertionError("rows of an unwanted table are counted, not read")
 
 
 class Tables:
