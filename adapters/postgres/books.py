@@ -1,0 +1,173 @@
+"""SQL of the bookkeeping tables (`adapters.bookkeeping`) for one feed and table group.
+
+Every transaction that writes begins with a statement that takes the owner's row FOR SHARE *by its epoch* and goes on
+with a check that this found it (design 6).  A zombie waits there for the takeover's commit, then finds another epoch.
+The check is a statement that fails, because several statements travel together and only errors stop them.
+
+Batches may commit without waiting for the disk (`synchronous_commit=off`).  What is *not* repeated after a crash of
+the server must wait: a lost takeover would give the next owner the same epoch, and a lost checkpoint would have been
+followed by Kafka offsets and replication slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import asyncpg
+
+from adapters.postgres.literals import numbers, text
+from adapters.postgres.statements import identifier
+from adapters.sink import Control
+from engine.effects import ApplyBatch, EffectId, ParkedRow
+from engine.events import ParkedKey, Receipt
+from engine.records import Ddl, TableName
+
+DURABLE = "SET LOCAL synchronous_commit = on"
+_FENCED = "tidelock: not the owner"
+
+
+class Books:
+    """Methods return statements (texts), or the query that their name says."""
+
+    def __init__(self, schema: str, feed: str, group: int, origin: str, path: str) -> None:
+        self.schema = schema
+        place = identifier(schema)
+        self.owner, self.progress, self.checkpoint, self.parked = (
+            f"{place}.tidelock_{name}" for name in ("owner", "progress", "checkpoint", "parked")
+        )
+        self.mine = f"feed = {text(feed)} AND grp = {int(group)}"
+        self._values = f"{text(feed)}, {int(group)}"
+        self._marks = f"{text(origin)}, {text(path)}"
+
+    def receipt(self, batch: ApplyBatch) -> list[str]:
+        """Fence, fencing token and sync marker: the first statements of a batch after BEGIN."""
+        epoch, counter = batch.id.epoch, batch.id.counter
+        insert = (
+            f"INSERT INTO {self.progress} (feed, grp, epoch, batch, covered, origin, path) "
+            f"SELECT feed, grp, epoch, {counter}, '\\x{batch.covered.hex()}', {self._marks} "
+            f"FROM {self.owner} WHERE {self.mine} AND epoch = {epoch} FOR SHARE"
+        )
+        return [
+            insert,
+            self._check(f"{self.progress} WHERE {self.mine} AND epoch = {epoch} AND batch = {counter}"),
+        ]
+
+    def fence(self, epoch: int) -> list[str]:
+        """For transactions without a receipt."""
+        row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
+        return [f"SELECT epoch FROM {row} FOR SHARE", self._check(row)]
+
+    def _check(self, row: str) -> str:
+        """The number is read from a text that is none, so the error carries our own words."""
+        return f"SELECT CASE count(*) WHEN 1 THEN 1 ELSE CAST('{_FENCED}' || count(*) AS int) END FROM {row}"
+
+    def park(self, rows: Iterable[ParkedRow]) -> list[str]:
+        columns = "feed, grp, source, number, ordinal, table_schema, table_name, row_key, error, change_data"
+        insert = f"INSERT INTO {self.parked} ({columns}) VALUES ({self._values}, "
+        return [
+            f"{insert}{text(row.source)}, {row.number}, {row.ordinal}, {text(row.schema)}, {text(row.table)}, "
+            f"{_shown(row.key)}, {_shown(row.error)}, '\\x{row.change.hex()}') ON CONFLICT DO NOTHING"
+            for row in rows
+        ]
+
+    def unpark(self, rows: Iterable[tuple[str, int, int]]) -> list[str]:
+        return [
+            f"DELETE FROM {self.parked} WHERE {self.mine} AND source = {text(source)} AND number = {number} "
+            f"AND ordinal = {ordinal}"
+            for source, number, ordinal in rows
+        ]
+
+    def save_checkpoint(self, epoch: int, position: str, drop: Iterable[EffectId]) -> list[str]:
+        dropped = tuple(drop)
+        epochs, batches = numbers(i.epoch for i in dropped), numbers(i.counter for i in dropped)
+        row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
+        upsert = (
+            f"INSERT INTO {self.checkpoint} (feed, grp, position, saved_at) "
+            f"SELECT feed, grp, {text(position)}, now() FROM {row} FOR SHARE "
+            f"ON CONFLICT (feed, grp) DO UPDATE SET position = excluded.position, saved_at = excluded.saved_at"
+        )
+        delete = (
+            f"DELETE FROM {self.progress} AS p USING unnest({epochs}::bigint[], {batches}::bigint[]) AS d(e, b) "
+            f"WHERE {self.mine} AND p.epoch = d.e AND p.batch = d.b"
+        )
+        return [upsert, self._check(row), DURABLE, delete]
+
+    def make_owner(self) -> str:
+        return f"INSERT INTO {self.owner} (feed, grp, epoch) VALUES ({self._values}, 0) ON CONFLICT DO NOTHING"
+
+    def raise_epoch(self) -> str:
+        return f"UPDATE {self.owner} SET epoch = epoch + 1, halt = NULL WHERE {self.mine} RETURNING epoch"
+
+    def halt(self, epoch: int, halt: str) -> list[str]:
+        row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
+        return [f"UPDATE {self.owner} SET halt = {text(halt)} WHERE {self.mine} AND epoch = {epoch}", self._check(row)]
+
+    def pass_ddl(self, epoch: int, ddl: Ddl, statements: Iterable[str]) -> list[str]:
+        """Run `statements` and note that they ran."""
+        row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
+        passed = text(f"{ddl.source}:{ddl.number}")
+        return [
+            f"UPDATE {self.owner} SET ddl_passed = {passed} WHERE {self.mine} AND epoch = {epoch}",
+            self._check(row),
+            DURABLE,
+            *statements,
+        ]
+
+    def start(self, position: str) -> str:
+        return f"INSERT INTO {self.checkpoint} (feed, grp, position) VALUES ({self._values}, {text(position)})"
+
+    def count_receipts(self, epoch: int, batches: Iterable[int]) -> str:
+        return (
+            f"SELECT count(*) FROM {self.progress} WHERE {self.mine} AND epoch = {epoch} "
+            f"AND batch = ANY ({numbers(batches)}::bigint[])"
+        )
+
+    async def read_checkpoint(self, connection: asyncpg.Connection[asyncpg.Record]) -> str | None:
+        found: str | None = await connection.fetchval(f"SELECT position FROM {self.checkpoint} WHERE {self.mine}")
+        return found
+
+    async def read_receipts(self, connection: asyncpg.Connection[asyncpg.Record]) -> tuple[Receipt, ...]:
+        rows = await connection.fetch(
+            f"SELECT epoch, batch, covered FROM {self.progress} WHERE {self.mine} ORDER BY epoch, batch"
+        )
+        return tuple(Receipt(EffectId(r["epoch"], r["batch"]), r["covered"]) for r in rows)
+
+    async def read_parked(
+        self, connection: asyncpg.Connection[asyncpg.Record], wished: bool = False
+    ) -> tuple[ParkedKey, ...]:
+        rows = await connection.fetch(
+            f"SELECT source, number, ordinal, table_schema, table_name, change_data, wish FROM {self.parked} "
+            f"WHERE {self.mine}{' AND wish <> $$$$' if wished else ''} ORDER BY source, number, ordinal"
+        )
+        return tuple(
+            ParkedKey(
+                r["source"], r["number"], r["ordinal"], TableName(r["table_schema"], r["table_name"]),
+                r["change_data"], r["wish"],
+            )
+            for r in rows
+        )  # fmt: skip
+
+    async def read_control(self, connection: asyncpg.Connection[asyncpg.Record]) -> Control:
+        state = await connection.fetchval(f"SELECT desired_state FROM {self.owner} WHERE {self.mine}")
+        return Control(state or "running", await self.read_parked(connection, wished=True))
+
+    async def read_ddl_passed(self, connection: asyncpg.Connection[asyncpg.Record]) -> tuple[str, int] | None:
+        found = await connection.fetchval(f"SELECT ddl_passed FROM {self.owner} WHERE {self.mine}")
+        source, colon, number = (found or "").rpartition(":")
+        return (source, int(number)) if colon else None
+
+    def is_fenced(self, error: BaseException) -> bool:
+        return isinstance(error, asyncpg.InvalidTextRepresentationError) and f'"{_FENCED}' in str(error)
+
+    def is_receipt(self, error: BaseException) -> bool:
+        """This batch was committed before."""
+        return (
+            isinstance(error, asyncpg.UniqueViolationError)
+            and error.schema_name == self.schema
+            and error.table_name == "tidelock_progress"
+        )
+
+
+def _shown(words: str) -> str:
+    """Words for people, whatever a row held."""
+    return text(words.replace("\0", "␀").encode(errors="replace").decode())

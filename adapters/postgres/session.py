@@ -1,0 +1,162 @@
+"""One connection to a PostgreSQL target: how it is set up, how it is given up so that the server lets go of its locks.
+
+Statements are sent as scripts over the simple protocol: many statements, one round trip, one answer.  Prepared
+statements lost: BEGIN, receipt, rows and COMMIT would each wait for the one before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import asyncpg
+
+from adapters.endpoint import Endpoint
+from adapters.postgres.failures import CONNECTION_ERRORS
+
+CONNECT_SECONDS = 15.0
+RELEASE_SECONDS = 30.0
+POLL_SECONDS = 0.02
+SCRIPT_CHARACTERS = 32 << 20
+NAME_BYTES = 63
+
+
+def application_name(feed: str, group: int) -> str:
+    """`tidelock/<feed>`, and `/<group>` after group 0.  The server cuts names at 63 bytes: a hash keeps those apart."""
+    name = f"tidelock/{feed}" + (f"/{group}" if group else "")
+    if len(name) <= NAME_BYTES:
+        return name
+    digest = hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
+    return f"{name[: NAME_BYTES - 17]}~{digest}"
+
+
+class SessionSettings:
+    """What all sessions of a sink share.  `lock_timeout_seconds` bounds every wait for a lock."""
+
+    def __init__(self, endpoint: Endpoint, name: str, synchronous_commit: bool, lock_timeout_seconds: float) -> None:
+        self.endpoint = endpoint
+        self.name = name
+        self.settings = {
+            "application_name": name,
+            "timezone": "UTC",
+            "datestyle": "ISO, YMD",
+            "intervalstyle": "postgres",
+            "standard_conforming_strings": "on",
+            "default_transaction_isolation": "read committed",
+            "default_transaction_read_only": "off",
+            "default_transaction_deferrable": "off",
+            "synchronous_commit": "on" if synchronous_commit else "off",
+            "lock_timeout": f"{max(1, round(lock_timeout_seconds * 1000))}ms",
+            "statement_timeout": "0",
+            "idle_in_transaction_session_timeout": "0",
+            # Our joins look rows up by key; a plan that reads the whole table suits statistics, not us.
+            "enable_hashjoin": "off",
+            "enable_mergejoin": "off",
+            "jit": "off",
+            # So that the server finds out by itself that we are gone, and lets go of our locks.
+            "tcp_keepalives_idle": "15",
+            "tcp_keepalives_interval": "5",
+            "tcp_keepalives_count": "3",
+        }
+
+    async def connect(self) -> asyncpg.Connection[asyncpg.Record]:
+        """Raises one of `CONNECTION_ERRORS`."""
+        endpoint = self.endpoint
+        return await asyncpg.connect(
+            host=endpoint.host,
+            port=endpoint.port,
+            user=endpoint.user or None,
+            password=endpoint.password or None,
+            database=endpoint.database or None,
+            ssl=self._ssl(),
+            timeout=CONNECT_SECONDS,
+            server_settings=self.settings,
+            statement_cache_size=0,  # none is prepared, and a cached plan would outlive a DDL statement
+        )
+
+    def _ssl(self) -> Any:
+        """`prefer` falls back to plain text in asyncpg only when given by name."""
+        mode = self.endpoint.ssl_mode
+        return mode if mode == "prefer" else self.endpoint.ssl_context() or False
+
+
+class Session:
+    """A connection of one lane.  A dead one is discarded, never used again."""
+
+    def __init__(self, connection: asyncpg.Connection[asyncpg.Record], settings: SessionSettings) -> None:
+        self.connection = connection
+        self._settings = settings
+        self._pid = connection.get_server_pid()
+
+    @classmethod
+    async def open(cls, settings: SessionSettings) -> Session:
+        return cls(await settings.connect(), settings)
+
+    @property
+    def alive(self) -> bool:
+        return not self.connection.is_closed()
+
+    async def run(self, statements: Iterable[str]) -> None:
+        """Send the statements in as few packets as their size allows; stops at the first error."""
+        for script in _scripts(statements):
+            await self.connection.execute(script)
+
+    async def rollback(self) -> None:
+        """Afterwards the server holds no lock of ours, or could not be reached within `RELEASE_SECONDS`.
+
+        ROLLBACK is sent whatever state the driver believes in: after a cancelled statement it does not know yet.
+        """
+        if self.alive:
+            with contextlib.suppress(*CONNECTION_ERRORS):
+                await asyncio.wait_for(self.connection.execute("ROLLBACK"), RELEASE_SECONDS)
+                return
+        await self.discard()
+
+    async def discard(self) -> None:
+        """Give the connection up and wait until its server process is gone: a lost client is noticed late there."""
+        self.connection.terminate()
+        with contextlib.suppress(*CONNECTION_ERRORS):
+            await asyncio.wait_for(self._end_backend(), RELEASE_SECONDS)
+
+    async def _end_backend(self) -> None:
+        connection = await self._settings.connect()
+        try:
+            while await connection.fetchval(_END_ONE, self._pid, self._settings.name):  # noqa: ASYNC110
+                await asyncio.sleep(POLL_SECONDS)
+        finally:
+            connection.terminate()
+
+    async def close(self) -> None:
+        """In order; a transaction in flight is rolled back."""
+        try:
+            await self.connection.close(timeout=CONNECT_SECONDS)
+        except CONNECTION_ERRORS:
+            self.connection.terminate()
+
+
+# The name guards against a process number that another session has taken since.
+_END_ONE = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid = $1 AND application_name = $2"
+
+END_OLDER = (
+    "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1 "
+    "AND datname = current_database() AND usename = current_user AND backend_start < "
+    "(SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())"
+)
+"""Ask all older sessions of a name to end; returns how many are still there."""
+
+
+def _scripts(statements: Iterable[str]) -> Iterator[str]:
+    """Statements joined to packets; a server takes at most 1 GiB."""
+    waiting: list[str] = []
+    size = 0
+    for statement in statements:
+        if size + len(statement) > SCRIPT_CHARACTERS and waiting:
+            yield ";\n".join(waiting)
+            waiting, size = [], 0
+        waiting.append(statement)
+        size += len(statement)
+    if waiting:
+        yield ";\n".join(waiting)

@@ -1,0 +1,332 @@
+"""PostgreSQL as a target: carries out the apply machine's effects (`adapters.sink.Sink`).
+
+A batch is one text: BEGIN, the receipt, its steps, COMMIT; so a batch of one row costs one round trip.  When the
+connection is lost while such a text is on its way the batch is in doubt, and the machine sends it again: then the
+receipt's key answers.
+
+`UpsertRows.fresh` is believed at first: plain inserts are faster.  If a unique key says otherwise the whole
+transaction runs again, upserting.
+
+Commits do not wait for the disk by default.  A crash of the server may then lose batches that were reported as
+committed, which a new takeover would find missing, but a machine that lives on would not.  So every new connection
+first looks for the receipts reported since the last durable checkpoint; if one is gone the answer is FENCED: this
+owner's memory is worth nothing, a new one starts from what the target really holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import asyncpg
+import msgspec
+
+from adapters.ddl import translate
+from adapters.endpoint import Endpoint, parse
+from adapters.postgres.books import Books
+from adapters.postgres.failures import CONNECTION_ERRORS, failure_of
+from adapters.postgres.schema import read_tables
+from adapters.postgres.session import Session, SessionSettings, application_name
+from adapters.postgres.statements import Statements
+from adapters.postgres.takeover import take_over
+from adapters.postgres.values import BadValue, ZeroDates
+from adapters.sink import Control, TargetError
+from engine.effects import ApplyBatch, ApplyDdl, CommitBatch, EffectId, Halt, RollbackBatch, SaveCheckpoint, UpsertRows
+from engine.errors import Failure, Trouble
+from engine.events import (
+    BatchCommitted,
+    BatchFailed,
+    BatchReady,
+    BatchRolledBack,
+    CheckpointFailed,
+    CheckpointSaved,
+    DdlApplied,
+    DdlFailed,
+    TakenOver,
+)
+from engine.records import Position, TableName
+from engine.schema import Binding, TargetTable
+
+log = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
+
+LOCK_TIMEOUT_SECONDS = 10.0
+HALT_ATTEMPTS = 3
+_FENCED = Failure(Trouble.FENCED, "a newer owner has taken the feed over")
+_LOST = Failure(
+    Trouble.FENCED,
+    "the target lost transactions it had reported as committed (a crash or a failover); start the feed again, "
+    "it goes on from what the target holds",
+)
+
+
+class Lane:
+    """`batch`, `task`: what runs or is held on it.  `left_open`: its session may be inside a transaction."""
+
+    def __init__(self) -> None:
+        self.session: Session | None = None
+        self.batch: EffectId | None = None
+        self.task: asyncio.Task[object] | None = None
+        self.ended = asyncio.Event()
+        self.left_open = False
+
+
+class LostCommits(Exception):
+    """Receipts reported as committed are not there."""
+
+
+class PostgresSink:
+    def __init__(
+        self,
+        url: Endpoint | str,
+        feed: str,
+        group: int = 0,
+        schema: str = "tidelock",
+        lanes: int = 8,
+        origin: str = "",
+        path: str = "",
+        zero_dates: ZeroDates = "park",
+        synchronous_commit: bool = False,
+        lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
+        target_name: Callable[[TableName], TableName] = lambda name: name,
+    ) -> None:
+        endpoint = url if isinstance(url, Endpoint) else parse(url, Path())
+        name = application_name(feed, group)
+        self._settings = SessionSettings(endpoint, name, synchronous_commit, lock_timeout_seconds)
+        self._books = Books(schema, feed, group, origin, path)
+        self._zero_dates = zero_dates
+        self._target_name = target_name
+        self._lanes = [Lane() for _ in range(lanes)]
+        self._clerk: Session | None = None
+        self._clerk_lock = asyncio.Lock()
+        self._statements: dict[Binding, Statements] = {}
+        self._epoch = 0
+        self._reported: dict[EffectId, None] = {}
+        self._control = Control("running", ())
+
+    async def take_over(self, tables: Sequence[TableName], start: Position | None) -> TakenOver:
+        await self.close()
+        taken = await take_over(self._settings, self._books, tables, start)
+        self._epoch = taken.epoch
+        self._reported.clear()
+        return taken
+
+    async def apply(self, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed:
+        """Raises CancelledError when `rollback` interrupts it."""
+        lane = self._lanes[effect.lane]
+        assert lane.batch is None, f"lane {effect.lane} is busy with {lane.batch}"
+        lane.batch, lane.task = effect.id, asyncio.current_task()
+        lane.ended.clear()
+        try:
+            answer = await self._apply(lane, effect)
+            if not isinstance(answer, BatchReady):
+                lane.batch = None
+            return answer
+        finally:
+            lane.task = None
+            lane.ended.set()
+
+    async def _apply(self, lane: Lane, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed:
+        failure = await self._attempt(lane, effect, careful=False)
+        fresh = any(isinstance(step, UpsertRows) and step.fresh and step.table.key for step in effect.steps)
+        if failure is not None and fresh and failure.code == asyncpg.UniqueViolationError.sqlstate:
+            failure = await self._attempt(lane, effect, careful=True)
+        if failure is not None:
+            return BatchFailed(effect.id, failure)
+        if effect.held and lane.left_open:
+            return BatchReady(effect.id)
+        self._reported[effect.id] = None
+        return BatchCommitted(effect.id)
+
+    async def _attempt(self, lane: Lane, effect: ApplyBatch, careful: bool) -> Failure | None:
+        """None: committed, now or before (or, if held, ready); else the session is out of the transaction again."""
+        try:
+            statements = list(self._batch(effect, careful))
+            session = await self._ready(lane)
+        except BadValue as error:
+            return Failure(Trouble.ROW, str(error))
+        except LostCommits:
+            return _LOST
+        except CONNECTION_ERRORS as error:
+            return failure_of(error)
+        lane.left_open = True
+        try:
+            await session.run(statements)
+        except CONNECTION_ERRORS as error:
+            await self._leave(lane)
+            if self._books.is_receipt(error):
+                return None
+            if self._books.is_fenced(error):
+                return _FENCED
+            tables = ", ".join(dict.fromkeys(str(step.table.name) for step in effect.steps))
+            return failure_of(error, committing=not effect.held, tables=tables)
+        lane.left_open = effect.held
+        return None
+
+    def _batch(self, effect: ApplyBatch, careful: bool) -> Iterator[str]:
+        yield "BEGIN"
+        yield from self._books.receipt(effect)
+        for step in effect.steps:
+            yield from self._statements_of(step.table).of(step, careful)
+        yield from self._books.park(effect.parked)
+        yield from self._books.unpark(effect.unparked)
+        if not effect.held:
+            yield "COMMIT"
+
+    def _statements_of(self, binding: Binding) -> Statements:
+        found = self._statements.get(binding)
+        if found is None:
+            found = self._statements[binding] = Statements(binding, self._zero_dates)
+        return found
+
+    async def _ready(self, lane: Lane) -> Session:
+        """Raises LostCommits, one of CONNECTION_ERRORS."""
+        if lane.left_open:  # its apply was cancelled from outside
+            await self._leave(lane)
+        if lane.session is None or not lane.session.alive:
+            lane.session = await self._open(lane.session)
+        return lane.session
+
+    async def _open(self, before: Session | None) -> Session:
+        if before is not None:
+            await before.discard()
+        session = await Session.open(self._settings)
+        try:
+            await self._look_for_receipts(session)
+        except BaseException:
+            session.connection.terminate()
+            raise
+        return session
+
+    async def _look_for_receipts(self, session: Session) -> None:
+        wanted = [i.counter for i in self._reported if i.epoch == self._epoch]
+        if wanted:
+            query = self._books.count_receipts(self._epoch, wanted)
+            if await session.connection.fetchval(query) != len(wanted):
+                raise LostCommits
+
+    async def _leave(self, lane: Lane) -> None:
+        """Out of the transaction, by way of a new session if need be."""
+        if lane.session is not None:
+            await lane.session.rollback()
+        lane.left_open = False
+
+    async def commit(self, effect: CommitBatch) -> BatchCommitted | BatchFailed:
+        lane = self._lane_of(effect.id)
+        assert lane is not None and lane.session is not None and lane.task is None, f"{effect.id} is not held"
+        try:
+            await lane.session.run(["COMMIT"])
+        except CONNECTION_ERRORS as error:
+            await self._leave(lane)
+            return BatchFailed(effect.id, failure_of(error, committing=True))
+        else:
+            self._reported[effect.id] = None
+            lane.left_open = False
+            return BatchCommitted(effect.id)
+        finally:
+            lane.batch = None
+
+    async def rollback(self, effect: RollbackBatch) -> BatchRolledBack:
+        lane = self._lane_of(effect.id)
+        if lane is not None:
+            if lane.task is not None:
+                lane.task.cancel()
+                await lane.ended.wait()
+            await self._leave(lane)
+            lane.batch = None
+        return BatchRolledBack(effect.id)
+
+    def _lane_of(self, batch: EffectId) -> Lane | None:
+        return next((lane for lane in self._lanes if lane.batch == batch), None)
+
+    async def save_checkpoint(self, effect: SaveCheckpoint) -> CheckpointSaved | CheckpointFailed:
+        position = msgspec.json.encode(effect.position).decode()
+        statements = self._books.save_checkpoint(effect.id.epoch, position, effect.drop)
+        failure = await self._by_clerk(lambda session: session.run(["BEGIN", *statements, "COMMIT"]))
+        if failure is not None:
+            return CheckpointFailed(effect.id, failure)
+        for dropped in effect.drop:
+            self._reported.pop(dropped, None)
+        return CheckpointSaved(effect.id)
+
+    async def apply_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed:
+        """The statement and the note that it ran (`ddl_passed`) commit together: it runs once, whatever is lost."""
+
+        async def run_once(session: Session) -> dict[TableName, TargetTable]:
+            if await self._books.read_ddl_passed(session.connection) != (effect.ddl.source, effect.ddl.number):
+                statements = self._books.pass_ddl(effect.id.epoch, effect.ddl, translated)
+                await session.run(["BEGIN", *statements, "COMMIT"])
+            return await read_tables(session.connection, tables)
+
+        try:
+            translated = translate(effect.ddl, "postgres", self._target_name)
+        except TargetError as error:
+            return DdlFailed(effect.id, Failure(Trouble.TARGET, f"{error}. {error.hint}"))
+        found = await self._by_clerk(run_once)
+        if isinstance(found, Failure):
+            return DdlFailed(effect.id, found)
+        self._statements.clear()
+        return DdlApplied(effect.id, found)
+
+    async def record_halt(self, effect: Halt) -> None:
+        """A target that cannot be reached keeps no alarm; the caller has it, and it is logged."""
+        words = msgspec.json.encode({"alarm": effect.alarm, "ddl": effect.ddl}).decode()
+        statements = ["BEGIN", *self._books.halt(self._epoch, words), "COMMIT"]
+        failure = None
+        for _ in range(HALT_ATTEMPTS):
+            failure = await self._by_clerk(lambda session: session.run(statements))
+            if failure is None:
+                return
+        assert failure is not None
+        log.warning("the halt of the feed could not be kept at %s: %s", self._settings.endpoint, failure.message)
+
+    async def control(self) -> Control:
+        """While the target cannot be reached: what it said last.  Batches and checkpoints report the trouble."""
+        found = await self._by_clerk(lambda session: self._books.read_control(session.connection))
+        if isinstance(found, Failure):
+            log.warning("the operator's wishes could not be read at %s: %s", self._settings.endpoint, found.message)
+        else:
+            self._control = found
+        return self._control
+
+    async def _by_clerk(self, work: Callable[[Session], Awaitable[Answer]]) -> Answer | Failure:
+        """Do `work` on the session for checkpoints and control; it is out of any transaction afterwards."""
+        async with self._clerk_lock:
+            try:
+                if self._clerk is None or not self._clerk.alive:
+                    self._clerk = await self._open(self._clerk)
+            except LostCommits:
+                return _LOST
+            except CONNECTION_ERRORS as error:
+                return failure_of(error)
+            try:
+                return await work(self._clerk)
+            except CONNECTION_ERRORS as error:
+                await self._clerk.rollback()
+                return _FENCED if self._books.is_fenced(error) else failure_of(error, committing=True)
+            except asyncio.CancelledError:
+                await self._clerk.rollback()
+                raise
+
+    async def close(self) -> None:
+        """Roll back what is open and end all sessions in order."""
+        running = [lane for lane in self._lanes if lane.task is not None]
+        for lane in running:
+            assert lane.task is not None
+            lane.task.cancel()
+        for lane in running:
+            await lane.ended.wait()
+        for lane in self._lanes:
+            if lane.left_open:
+                await self._leave(lane)
+            if lane.session is not None:
+                await lane.session.close()
+            lane.session, lane.batch = None, None
+        async with self._clerk_lock:
+            if self._clerk is not None:
+                await self._clerk.close()
+                self._clerk = None
+        self._statements.clear()

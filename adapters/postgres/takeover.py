@@ -1,0 +1,112 @@
+"""Taking a feed over at a PostgreSQL target: raise the epoch, commit, *then* read what is there (design 6).
+
+The UPDATE of the owner's row waits for every batch of older owners that has passed its fence, and whatever comes later
+is fenced off; so nothing that is read afterwards can still change under us.  An owner whose batch does not end within
+the lock timeout has its sessions ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import asyncpg
+import msgspec
+
+from adapters.postgres.books import DURABLE, Books
+from adapters.postgres.failures import CONNECTION_ERRORS, connection_lost, failure_of
+from adapters.postgres.schema import read_tables
+from adapters.postgres.session import END_OLDER, POLL_SECONDS, RELEASE_SECONDS, SessionSettings
+from adapters.sink import TargetError
+from engine.events import TakenOver
+from engine.records import Position, TableName
+
+ATTEMPTS = 5
+
+
+async def take_over(
+    settings: SessionSettings, books: Books, tables: Sequence[TableName], start: Position | None
+) -> TakenOver:
+    """Raises TargetError."""
+    for attempt in range(ATTEMPTS):
+        try:
+            connection = await settings.connect()
+            try:
+                epoch = await _raise_epoch(connection, books, settings.name)
+                return await _read(connection, books, epoch, tables, start)
+            finally:
+                connection.terminate()
+        except CONNECTION_ERRORS as error:  # an epoch raised twice does no harm
+            if attempt + 1 == ATTEMPTS or not _worth_another(error):
+                raise _target_error(settings, error) from None
+    raise AssertionError("unreachable")
+
+
+def _worth_another(error: BaseException) -> bool:
+    """Locks held by an owner whose sessions were ended just now, or a newcomer that ended ours."""
+    return isinstance(error, asyncpg.LockNotAvailableError | asyncpg.DeadlockDetectedError) or (
+        connection_lost(error) and not isinstance(error, OSError)
+    )
+
+
+async def _raise_epoch(connection: asyncpg.Connection[asyncpg.Record], books: Books, name: str) -> int:
+    try:
+        async with connection.transaction():
+            await connection.execute(DURABLE)
+            await connection.execute(books.make_owner())
+            epoch: int = await connection.fetchval(books.raise_epoch())
+        return epoch
+    except asyncpg.LockNotAvailableError:
+        await _end_older(connection, name)
+        raise
+
+
+async def _end_older(connection: asyncpg.Connection[asyncpg.Record], name: str) -> None:
+    deadline = time.monotonic() + RELEASE_SECONDS
+    while await connection.fetchval(END_OLDER, name) and time.monotonic() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _read(
+    connection: asyncpg.Connection[asyncpg.Record],
+    books: Books,
+    epoch: int,
+    tables: Sequence[TableName],
+    start: Position | None,
+) -> TakenOver:
+    async with connection.transaction():
+        await connection.execute("; ".join([DURABLE, *books.fence(epoch)]))
+        stored = await books.read_checkpoint(connection)
+        if stored is None:
+            if start is None:
+                raise TargetError(
+                    f"the target holds no position of this feed in {books.checkpoint}",
+                    "set `start` in the feed's YAML: now, earliest or a position",
+                )
+            stored = msgspec.json.encode(start).decode()
+            await connection.execute(books.start(stored))
+        return TakenOver(
+            epoch=epoch,
+            checkpoint=msgspec.json.decode(stored, type=Position),
+            receipts=await books.read_receipts(connection),
+            parked=await books.read_parked(connection),
+            tables=await read_tables(connection, tables),
+            ddl_passed=await books.read_ddl_passed(connection),
+        )
+
+
+def _target_error(settings: SessionSettings, error: BaseException) -> TargetError:
+    failure = failure_of(error)
+    hints = {
+        "28P01": "check the user and password of the feed's target",
+        "28000": "check the user of the feed's target and the server's pg_hba.conf",
+        "3D000": "create the database or correct the feed's target",
+        "42P01": "run `tidelock init --apply`, which makes the bookkeeping tables",
+        "3F000": "run `tidelock init --apply`, which makes the bookkeeping tables",
+        "42501": "grant the feed's user what `tidelock init` prints",
+        "55P03": "another session holds this feed's row in tidelock_owner; end it (pg_stat_activity shows it)",
+        "53300": "raise max_connections at the target or lower the feed's `lanes`",
+    }
+    hint = hints.get(failure.code, "check that the target runs and can be reached from here")
+    return TargetError(f"{settings.endpoint}: {failure.message}", hint)
