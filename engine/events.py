@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from engine.effects import EffectId
-from engine.errors import Failure
+from engine.errors import Alarm, Failure
 from engine.records import LogBatch, Position, SourceChunk, TableName
 from engine.schema import TargetTable
 
@@ -100,6 +100,19 @@ class GoalSet(msgspec.Struct, frozen=True):
     position: Position
 
 
+class Paused(msgspec.Struct, frozen=True):
+    """The operator's desired state changed: `paused` plans nothing new, what is in flight finishes."""
+
+    paused: bool
+
+
+class SourceFailed(msgspec.Struct, frozen=True):
+    """The reader ended. `retryable`: connection trouble; else the log cannot be read on (purged, unknown event, gap)."""
+
+    alarm: Alarm
+    retryable: bool
+
+
 class Tick(msgspec.Struct, frozen=True):
     """Time has passed: `step`'s `now` says how much."""
 
@@ -123,6 +136,8 @@ ApplyEvent: TypeAlias = (
     | DdlFailed
     | ParkedWished
     | GoalSet
+    | Paused
+    | SourceFailed
     | Tick
 )
 CaptureEvent: TypeAlias = SourceRead | Tick

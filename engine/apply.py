@@ -1,0 +1,423 @@
+"""The apply machine: one partition's ordered log → batches at the target, in parallel and exact.
+
+order check → fence (receipts) → barrier (DDL) → lock table → lanes → merge → batch → watermark → checkpoint.
+
+The machine composes the leaf machines and decides everything; the shell only carries effects out and events in.  Time
+is `now`, microseconds of a monotonic clock.  See `engine.effects` for what must be durable before what.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Sequence
+from typing import assert_never
+
+import msgspec
+
+from engine import barrier as barriers
+from engine import receipts
+from engine.batches import Batches
+from engine.effects import ApplyDdl, ApplyEffect, CaughtUp, EffectId, Halt, RequestResend, SaveCheckpoint, StandDown
+from engine.errors import Alarm, Failure, Policy, policy
+from engine.events import (
+    ApplyEvent,
+    BatchCommitted,
+    BatchFailed,
+    BatchReady,
+    BatchRolledBack,
+    CheckpointFailed,
+    CheckpointSaved,
+    DdlApplied,
+    DdlFailed,
+    GoalSet,
+    LogArrived,
+    ParkedWished,
+    Paused,
+    SourceFailed,
+    TakenOver,
+    Tick,
+)
+from engine.ordering import Chain, Verdict
+from engine.records import LogBatch, Position, RowChange, Shape, TableName, Transaction
+from engine.schema import Binding, SchemaMismatch, TargetTable
+from engine.segments import Change
+from engine.watermark import Watermark
+
+
+class Options(msgspec.Struct, frozen=True):
+    """`window_rows`: how many rows are planned at once.  `room_rows`: rows taken from the log and not yet committed.
+    `commit_bound_us`: how long the head of the commit order may wait before all later open transactions are rolled back.
+    `locking`: off only in the test that shows what the locks are for."""
+
+    lanes: int = 8
+    batch_rows: int = 1000
+    atomic: bool = False
+    window_rows: int = 2000
+    room_rows: int = 24_000
+    checkpoint_us: int = 500_000
+    idle_checkpoint_us: int = 10_000_000
+    commit_bound_us: int = 1_000_000
+    weights: dict[TableName, int] = {}
+    locking: bool = True
+
+
+class State(enum.Enum):
+    """WAITING for the takeover; FLOWING; HALTED by an alarm; OUSTED by a newer owner."""
+
+    WAITING = "starting"
+    FLOWING = "running"
+    HALTED = "halted"
+    OUSTED = "ousted"
+
+
+class ApplyMachine:
+    batches: Batches
+    watermark: Watermark
+    _barrier: barriers.Barrier
+    _chain: Chain
+    _fence: receipts.Fence
+    _tables: dict[TableName, TargetTable]
+    _ddl_passed: tuple[str, int] | None
+    _epoch: int
+    _counter: int
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.state = State.WAITING
+        self.alarm: Alarm | None = None
+        self.paused = False
+        self._effects: list[ApplyEffect] = []
+        self._now = 0
+        self._inbox: deque[LogBatch] = deque()
+        self._inbox_rows = 0
+        self._shapes: dict[int, Shape] = {}
+        self._bindings: dict[int, Binding] = {}
+        self._goal: Position | None = None
+        self._saving: SaveCheckpoint | None = None
+        self._saved_at = 0
+        self._resent_at: Position | None = None
+        self._halting: Halt | None = None
+
+    # ------------------------------------------------------------------ the interface
+
+    def step(self, now: int, events: Sequence[ApplyEvent]) -> list[ApplyEffect]:
+        """Take events in order; return what to do.  `now`: microseconds, never less than before."""
+        self._now = max(now, self._now)
+        for event in events:
+            self._take(event)
+        if self.state is State.FLOWING:
+            self._advance()
+        effects, self._effects = self._effects, []
+        return effects
+
+    @property
+    def full(self) -> bool:
+        """The log should wait: enough rows are taken and not committed.  Never while the rows at hand are half a transaction."""
+        if self.state is not State.FLOWING:
+            return True
+        return self._inbox_rows + self.batches.rows >= self.options.room_rows and not self._starved
+
+    @property
+    def _starved(self) -> bool:
+        return self.options.atomic and not self.batches.rows and not self._whole()
+
+    def snapshot(self) -> dict[str, int | str | list[int]]:
+        """Figures for people: state, position, lanes, locks."""
+        if self.state is State.WAITING:
+            return {"state": self.state.value}
+        return {
+            "state": self.state.value,
+            "position": str(self.watermark.position),
+            "lanes": [lane.rows for lane in self.batches.lanes],
+            "locks": len(self.batches.locks),
+            "lock_waits": self.batches.dispatcher.waits,
+            "rows": self.batches.committed_rows,
+            "batches": self.batches.committed_batches,
+            "retries": self.batches.retries,
+            "parked": len(self.batches.lot),
+            "inbox": self._inbox_rows,
+            "receipts": self.watermark.receipts,
+        }
+
+    # ------------------------------------------------------------------ events
+
+    def _take(self, event: ApplyEvent) -> None:
+        if self.state in (State.HALTED, State.OUSTED) or (
+            self.state is State.WAITING and not isinstance(event, TakenOver)
+        ):
+            if isinstance(event, GoalSet):
+                self._goal = event.position
+            return
+        match event:
+            case TakenOver():
+                self._take_over(event)
+            case LogArrived():
+                for batch in event.batches:
+                    self._arrive(batch)
+            case BatchCommitted():
+                self.batches.committed(event.id)
+            case BatchReady():
+                self.batches.ready(event.id)
+            case BatchRolledBack():
+                self.batches.rolled_back(event.id)
+            case BatchFailed():
+                if policy(event.failure) in (Policy.RETRY, Policy.SPLIT):
+                    self.batches.failed(event.id, event.failure)
+                else:
+                    self._give_up(event.failure)
+            case CheckpointSaved():
+                self._saved(event)
+            case CheckpointFailed():
+                if self._saving is not None and event.id == self._saving.id:
+                    self._saving = None
+                    if policy(event.failure) is not Policy.RETRY:
+                        self._give_up(event.failure)
+            case DdlApplied():
+                if self._barrier.answers(event.id):
+                    self._tables = dict(event.tables)
+                    self._rebind()
+                    self.watermark.open(self._barrier.lower(), 0)
+            case DdlFailed():
+                if self._barrier.answers(event.id):
+                    self._ddl_failed(event.failure)
+            case ParkedWished():
+                self.batches.wish(event.rows)
+            case GoalSet():
+                self._goal = event.position
+            case Paused():
+                self.paused = event.paused
+            case SourceFailed():
+                if event.retryable:
+                    self._resend()
+                else:
+                    self._halt(Halt(event.alarm))
+            case Tick():
+                pass
+            case _:
+                assert_never(event)
+
+    def _take_over(self, event: TakenOver) -> None:
+        assert self.state is State.WAITING, "taken over twice"
+        self.state = State.FLOWING
+        self._epoch = event.epoch
+        self._counter = 0
+        self._tables = dict(event.tables)
+        self._ddl_passed = event.ddl_passed
+        self._barrier = barriers.Barrier()
+        self._chain = Chain(event.checkpoint)
+        self._fence = receipts.Fence(event.receipts)
+        self.watermark = Watermark(event.checkpoint)
+        self.batches = Batches(self.options, self._tables, self.watermark, self._next_id, self._effects_append)
+        self.batches.adopt(event.parked)
+        for receipt in self._fence.empty:
+            self.watermark.receipt(-1, receipt)
+
+    def _next_id(self) -> EffectId:
+        self._counter += 1
+        return EffectId(self._epoch, self._counter)
+
+    def _effects_append(self, effect: ApplyEffect) -> None:
+        self._effects.append(effect)
+
+    def _arrive(self, batch: LogBatch) -> None:
+        match self._chain.judge(batch):
+            case Verdict.NEXT:
+                self._inbox.append(batch)
+                self._inbox_rows += len(batch.rows)
+            case Verdict.DUPLICATE:
+                pass
+            case Verdict.GAP:
+                if self._resent_at == self._chain.last:
+                    self._halt(
+                        Halt(
+                            Alarm(
+                                "gap",
+                                f"the log has a gap: {self._chain.last} was followed by a record after {batch.prev}",
+                                "A resend did not close it. Check that the source still has its log from that position; "
+                                "else copy the tables anew",
+                                str(self._chain.last),
+                            )
+                        )
+                    )
+                else:
+                    self._resend()
+
+    def _resend(self) -> None:
+        """Ask for everything behind what was taken; what is in flight goes on."""
+        self._resent_at = self._chain.last
+        self._effects.append(RequestResend(self._chain.expect_resend()))
+
+    # ------------------------------------------------------------------ going on
+
+    def _advance(self) -> None:
+        self.batches.tick(self._now)
+        if not self.paused:
+            self._plan()
+        self.batches.send(self._now)
+        if self._barrier.draining and not self.batches.busy:
+            self._drained()
+        self._checkpoint()
+        self._reach_goal()
+
+    def _plan(self) -> None:
+        """Plan windows while there is room; a DDL statement stops planning until all before it is committed."""
+        while self._inbox and self._barrier.ddl is None and not self.batches.wishing:
+            if self.batches.rows >= self.options.room_rows:
+                return
+            ddl = self._inbox[0].ddl
+            if ddl is not None:
+                batch = self._inbox.popleft()
+                if barriers.judge(ddl, self._ddl_passed) is barriers.Passage.PASS:
+                    self.watermark.open(batch.last, 0)
+                else:
+                    self._barrier.raise_for(ddl, batch.last)
+                continue
+            if self.options.atomic and not self._whole():
+                return
+            if not self._plan_window():
+                return
+
+    def _whole(self) -> bool:
+        """Does the inbox begin with batches that end at a commit?"""
+        return any(not b.transactions or b.transactions[-1].complete for b in self._inbox)
+
+    def _plan_window(self) -> bool:
+        """Take batches of the log for one window and hand their changes over; False if the feed had to halt."""
+        changes: list[Change] = []
+        limit = self.options.batch_rows if self.options.atomic else self.options.window_rows
+        end = self._inbox[0].prev
+        whole = True
+        while self._inbox and self._inbox[0].ddl is None:
+            batch = self._inbox[0]
+            if changes and whole and len(changes) + len(batch.rows) > limit:
+                break
+            self._inbox.popleft()
+            self._inbox_rows -= len(batch.rows)
+            try:
+                self._bind(batch)
+                changes += self._changes(batch)
+            except SchemaMismatch as error:
+                self._halt(
+                    Halt(
+                        Alarm(
+                            "schema", str(error), "Mend the target table or the feed, then run again", str(batch.prev)
+                        )
+                    )
+                )
+                return False
+            end = batch.last
+            whole = not self.options.atomic or not batch.transactions or batch.transactions[-1].complete
+        if self._fence:
+            changes, spent = self._fence.admit(changes)
+            for receipt in spent:
+                self.watermark.receipt(self.watermark.upcoming(), receipt)
+        self.batches.plan(changes, end)
+        return True
+
+    def _bind(self, batch: LogBatch) -> None:
+        self._shapes.update(batch.shapes)
+        for number in batch.shapes:
+            self._bindings.pop(number, None)
+
+    def _changes(self, batch: LogBatch) -> list[Change]:
+        rows = batch.rows
+        if not rows:
+            return []
+        bindings = self._bindings
+        for number in {row.table: None for row in rows}:
+            if number not in bindings:
+                bindings[number] = self._binding(number)
+        transactions = batch.transactions
+        if len(transactions) == len(rows):
+            return [Change(bindings[row.table], row, tx) for row, tx in zip(rows, transactions, strict=True)]
+        return [Change(bindings[row.table], row, tx) for tx, part in _parts(transactions, rows) for row in part]
+
+    def _binding(self, number: int) -> Binding:
+        shape = self._shapes[number]
+        table = self._tables.get(shape.name)
+        if table is None:
+            raise SchemaMismatch(f"the target has no table {shape.name}; `tidelock init --apply FEED` makes it")
+        binding = Binding(number, shape, table)
+        self.batches.bind(binding)
+        return binding
+
+    def _rebind(self) -> None:
+        self._bindings.clear()
+        self.batches.retable(self._tables)
+
+    # ------------------------------------------------------------------ barrier, checkpoint, goal, halt
+
+    def _drained(self) -> None:
+        ddl = self._barrier.ddl
+        assert ddl is not None
+        if barriers.judge(ddl, self._ddl_passed) is barriers.Passage.APPLY:
+            id_ = self._next_id()
+            self._barrier.apply(id_)
+            self._effects.append(ApplyDdl(id_, ddl))
+        elif self._halting is None:
+            self._halting = Halt(barriers.alarm(ddl, str(self.watermark.position)), ddl)
+
+    def _ddl_failed(self, failure: Failure) -> None:
+        ddl = self._barrier.ddl
+        assert ddl is not None
+        if policy(failure) is Policy.STAND_DOWN:
+            self._give_up(failure)
+            return
+        halted = barriers.alarm(ddl, str(self.watermark.position))
+        message = f"the target refused a schema change: {failure.message}"
+        self._halt(Halt(msgspec.structs.replace(halted, message=message), ddl))
+
+    def _checkpoint(self) -> None:
+        """Save when there is something to say: soon while rows flow, at once at the end, rarely while idle."""
+        mark = self.watermark
+        if self._saving is None and mark.position != mark.saved:
+            wait = self.options.checkpoint_us if mark.receipts else self.options.idle_checkpoint_us
+            ending = self._halting is not None or (self._goal is not None and mark.position.order >= self._goal.order)
+            if ending or self._now - self._saved_at >= wait:
+                self._saving = SaveCheckpoint(self._next_id(), mark.position, mark.droppable())
+                self._effects.append(self._saving)
+        if self._halting is not None and self._saving is None and mark.position == mark.saved:
+            self._halt(self._halting)
+
+    def _saved(self, event: CheckpointSaved) -> None:
+        saving = self._saving
+        if saving is None or event.id != saving.id:
+            return
+        self._saving = None
+        self._saved_at = self._now
+        self.watermark.saved = saving.position
+        self.watermark.dropped(saving.drop)
+
+    def _reach_goal(self) -> None:
+        if self._goal is not None and self.state is State.FLOWING and self.watermark.saved.order >= self._goal.order:
+            self._goal = None
+            self._effects.append(CaughtUp())
+
+    def _give_up(self, failure: Failure) -> None:
+        if policy(failure) is Policy.STAND_DOWN:
+            self.state = State.OUSTED
+            self._effects.append(StandDown())
+            return
+        self._halt(
+            Halt(
+                Alarm(
+                    "target",
+                    f"the target refused a batch: {failure.message}",
+                    "Mend the target (`tidelock check FEED` says more), then run the feed again; nothing is lost",
+                    str(self.watermark.position),
+                )
+            )
+        )
+
+    def _halt(self, halt: Halt) -> None:
+        self.state = State.HALTED
+        self.alarm = halt.alarm
+        self._effects.append(halt)
+
+
+def _parts(
+    transactions: Sequence[Transaction], rows: Sequence[RowChange]
+) -> list[tuple[Transaction, Sequence[RowChange]]]:
+    ends = [tx.first for tx in transactions[1:]] + [len(rows)]
+    return [(tx, rows[tx.first : end]) for tx, end in zip(transactions, ends, strict=True)]

@@ -1,0 +1,79 @@
+"""The barrier: a statement that changes the schema drains everything before it and runs alone.
+
+FLOWING ─ddl→ DRAINING(ddl) ─nothing in flight→ APPLYING(ddl) ─applied→ FLOWING.  A statement that cannot be applied
+exactly halts the feed at the drained point, so the operator finds the target exactly as before the statement; after
+`tidelock ddl done|skip` the same statement passes.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from engine.effects import EffectId
+from engine.errors import Alarm
+from engine.records import Ddl, DdlKind, Position
+
+
+class Passage(enum.Enum):
+    """What becomes of a statement once everything before it is committed."""
+
+    PASS = "pass"
+    APPLY = "apply"
+    HALT = "halt"
+
+
+_APPLIED = (DdlKind.CREATE_TABLE, DdlKind.ADD_COLUMN, DdlKind.TRUNCATE)
+
+
+def judge(ddl: Ddl, passed: tuple[str, int] | None) -> Passage:
+    """`passed`: (source, number) of the statement that the operator declared done or skipped."""
+    if ddl.kind is DdlKind.UNRELATED or passed == (ddl.source, ddl.number):
+        return Passage.PASS
+    return Passage.APPLY if ddl.kind in _APPLIED else Passage.HALT
+
+
+def alarm(ddl: Ddl, position: str) -> Alarm:
+    return Alarm(
+        kind="ddl",
+        message=f"a statement changes a replicated table in a way that is not applied by itself: {ddl.statement[:500]}",
+        hint=(
+            "Everything before it is applied. Change the target to match, then `tidelock ddl done FEED`; "
+            "or `tidelock ddl skip FEED` if the target needs no change; then run the feed again"
+        ),
+        position=position,
+        table=", ".join(str(t) for t in ddl.tables),
+    )
+
+
+class Barrier:
+    """`ddl`: the statement everything waits for, and where the log stands after it; None while rows flow."""
+
+    __slots__ = ("_applying", "ddl", "end")
+
+    def __init__(self) -> None:
+        self.ddl: Ddl | None = None
+        self.end: Position | None = None
+        self._applying: EffectId | None = None
+
+    def raise_for(self, ddl: Ddl, end: Position) -> None:
+        assert self.ddl is None, "one statement at a time"
+        self.ddl, self.end = ddl, end
+
+    @property
+    def draining(self) -> bool:
+        return self.ddl is not None and self._applying is None
+
+    def apply(self, id_: EffectId) -> None:
+        assert self.draining
+        self._applying = id_
+
+    def answers(self, id_: EffectId) -> bool:
+        """Is this the reply to the statement that runs now?"""
+        return self._applying == id_
+
+    def lower(self) -> Position:
+        """The statement is behind us; returns the position after it."""
+        assert self.end is not None
+        end = self.end
+        self.ddl = self.end = self._applying = None
+        return end

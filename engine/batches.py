@@ -1,0 +1,293 @@
+"""The batches of one apply machine: planned onto lanes, sent, retried, split, parked, committed, in commit order if asked.
+
+Rows mode: each lane sends a batch as soon as the one before is committed.  Atomic mode (`consistency: transaction`):
+one segment is a run of whole source transactions; they run side by side, each held before its COMMIT until all earlier
+ones are committed.  Servers cannot see that wait, so where the head of the order waits longer than a bound, all later
+open transactions are rolled back and sent again after it (counter-example 13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from engine import receipts
+from engine.attempt import Attempt, Phase
+from engine.dispatch import Dispatcher
+from engine.effects import ApplyBatch, ApplyEffect, CommitBatch, EffectId, ParkedRow, RollbackBatch
+from engine.errors import Failure, Policy, policy
+from engine.events import ParkedKey
+from engine.isolation import Isolation
+from engine.keys import Keyspace, compile_keys
+from engine.lanes import Lane
+from engine.locks import LockTable
+from engine.merge import Ranks, in_log_order, merge
+from engine.parking import ParkingLot
+from engine.records import Position, TableName
+from engine.retry import Retries
+from engine.schema import Binding, TargetTable
+from engine.segments import Change
+from engine.watermark import Watermark
+
+if TYPE_CHECKING:
+    from engine.apply import Options
+
+_FIRST_DELAY_US = 20_000
+_LONGEST_DELAY_US = 5_000_000
+
+
+class Batches:
+    def __init__(
+        self,
+        options: Options,
+        tables: dict[TableName, TargetTable],
+        watermark: Watermark,
+        next_id: Callable[[], EffectId],
+        emit: Callable[[ApplyEffect], None],
+    ) -> None:
+        self.lanes = [Lane(n) for n in range(options.lanes)]
+        self.locks = LockTable()
+        self.dispatcher = Dispatcher(self.lanes, self.locks, locking=options.locking)
+        self.lot = ParkingLot()
+        self.committed_rows = 0
+        self.committed_batches = 0
+        self.retries = 0
+        self.rows = 0  # planned and not yet committed
+        self._options = options
+        self._watermark = watermark
+        self._next_id = next_id
+        self._emit = emit
+        self._space = Keyspace()
+        self._attempts: dict[EffectId, Attempt] = {}
+        self._resting: list[Attempt] = []
+        self._order: list[Attempt] = []  # atomic mode: sent and not committed, in commit order
+        self._next_lane = 0
+        self._wishes = Retries()
+        self._now = 0
+        self.retable(tables)
+
+    def retable(self, tables: dict[TableName, TargetTable]) -> None:
+        self._tables = tables
+        self._ranks = Ranks(tables, self._options.weights)
+
+    def bind(self, binding: Binding) -> None:
+        self.dispatcher.bind(binding, compile_keys(binding, self._space, self._tables))
+
+    def adopt(self, parked: Sequence[ParkedKey]) -> None:
+        """Rows that are parked at the target already; those with a wish are carried out first."""
+        self.lot.load(parked, {name: table.key for name, table in self._tables.items()})
+        self.wish([row for row in parked if row.wish])
+
+    @property
+    def busy(self) -> bool:
+        """Is anything planned and not committed?"""
+        return bool(self.rows) or self._wishes.running
+
+    # ------------------------------------------------------------------ plan and send
+
+    def plan(self, changes: list[Change], end: Position) -> None:
+        """One window: its changes go to lanes; it ends at `end`."""
+        window = self._watermark.upcoming()
+        if not changes:
+            self._watermark.open(end, 0)
+            return
+        if self._options.atomic:
+            made = self.dispatcher.plan_whole(window, changes, self._next_lane)
+            self._next_lane = (self._next_lane + 1) % len(self.lanes)
+        else:
+            made = self.dispatcher.plan(window, changes)
+        self._watermark.open(end, made)
+        self.rows += len(changes)
+
+    def send(self, now: int) -> None:
+        """Start a batch on every lane that is free and has something runnable."""
+        self._now = now
+        for lane in self.lanes:
+            if lane.ready:
+                attempt = Attempt(lane.number, lane.cut(1 if self._options.atomic else self._options.batch_rows))
+                attempt.since = now
+                if self._options.atomic:
+                    self._order.append(attempt)
+                    self._order.sort(key=lambda a: a.order)
+                self._send(attempt)
+        self._send_wishes()
+
+    def _send(self, attempt: Attempt) -> None:
+        """Compose the transaction for what the attempt covers now, and send it."""
+        covered = attempt.changes
+        run = covered
+        parked: list[ParkedRow] = []
+        isolation = attempt.isolation
+        if isolation is not None:
+            covered = isolation.piece
+            run = isolation.trial()
+            parked = [self.lot.park(change, error) for change, error in isolation.bad]
+        if len(self.lot):
+            run, blocked = self._split_parked(run)
+            parked += blocked
+        probing = isolation is not None and isolation.probing
+        effect = ApplyBatch(
+            id=self._next_id(),
+            lane=attempt.lane,
+            steps=merge(run, self._ranks) if isolation is None else in_log_order(run),
+            covered=receipts.encode(covered),
+            rows=len(covered),
+            parked=tuple(parked),
+            held=self._options.atomic or probing,
+        )
+        attempt.effect = effect
+        self._dispatch(attempt)
+
+    def _split_parked(self, changes: Iterable[Change]) -> tuple[list[Change], list[ParkedRow]]:
+        """Changes of rows that are parked are parked too, and so on from row to row."""
+        run: list[Change] = []
+        parked: list[ParkedRow] = []
+        for change in changes:
+            if self.lot.holds(change):
+                parked.append(self.lot.park(change, "an earlier change of this row is parked"))
+            else:
+                run.append(change)
+        return run, parked
+
+    def _dispatch(self, attempt: Attempt) -> None:
+        assert attempt.effect is not None
+        self._attempts[attempt.effect.id] = attempt
+        attempt.enter(Phase.RUNNING, self._now)
+        self._emit(attempt.effect)
+
+    # ------------------------------------------------------------------ answers
+
+    def committed(self, id_: EffectId) -> None:
+        if self._wishes.answers(id_):
+            self.lot.release(self._wishes.finish())
+            self._watermark.receipt(self._watermark.window, id_)
+            return
+        attempt = self._attempts.pop(id_, None)
+        if attempt is None or attempt.effect is None:
+            return
+        self._watermark.receipt(attempt.window, id_)
+        self.committed_rows += attempt.effect.rows
+        self.committed_batches += 1
+        attempt.tries = 0
+        if attempt.isolation is not None:
+            attempt.isolation.succeeded()
+            if not attempt.isolation.finished:
+                attempt.phase = Phase.RUNNING
+                self._send(attempt)
+                return
+        self._finish(attempt)
+
+    def _finish(self, attempt: Attempt) -> None:
+        for segment in self.lanes[attempt.lane].finish():
+            self.rows -= len(segment.changes)
+            self.locks.release(segment)
+            self._watermark.done(segment.window)
+        if self._options.atomic:
+            self._order.remove(attempt)
+            self._head()
+
+    def ready(self, id_: EffectId) -> None:
+        """A held batch waits for its COMMIT."""
+        attempt = self._attempts.get(id_)
+        if attempt is None or attempt.phase is not Phase.RUNNING:
+            return
+        attempt.enter(Phase.READY, self._now)
+        if attempt.isolation is not None and attempt.isolation.probing:
+            self._roll_back(attempt)
+        elif self._options.atomic:
+            self._head()
+        else:
+            self._commit(attempt)
+
+    def _head(self) -> None:
+        """Commit the head of the order if it is ready; wake it if it rests."""
+        if not self._order:
+            return
+        head = self._order[0]
+        if head.phase is Phase.READY and not (head.isolation is not None and head.isolation.probing):
+            self._commit(head)
+        elif head.phase is Phase.RESTING:
+            head.retry_at = min(head.retry_at, self._now)
+
+    def _commit(self, attempt: Attempt) -> None:
+        assert attempt.effect is not None
+        attempt.enter(Phase.COMMITTING, self._now)
+        self._emit(CommitBatch(attempt.effect.id))
+
+    def _roll_back(self, attempt: Attempt) -> None:
+        assert attempt.effect is not None
+        attempt.enter(Phase.ROLLING, self._now)
+        self._emit(RollbackBatch(attempt.effect.id))
+
+    def rolled_back(self, id_: EffectId) -> None:
+        attempt = self._attempts.get(id_)
+        if attempt is None or attempt.phase is not Phase.ROLLING:
+            return
+        if attempt.isolation is not None and attempt.isolation.probing:
+            del self._attempts[id_]
+            attempt.isolation.succeeded()
+            self._send(attempt)
+            return
+        self._rest(attempt, self._now if attempt is self._order[0] else self._now + self._options.commit_bound_us)
+
+    def failed(self, id_: EffectId, failure: Failure) -> None:
+        """Rolled back at the target (or in doubt): the identical batch again, or look for the bad row."""
+        if self._wishes.answers(id_):
+            self._wish_failed(failure)
+            return
+        attempt = self._attempts.get(id_)
+        if attempt is None:
+            return
+        if policy(failure) is Policy.RETRY:
+            self.retries += 1
+            attempt.tries += 1
+            delay = min(_FIRST_DELAY_US << min(attempt.tries - 1, 10), _LONGEST_DELAY_US)
+            self._rest(attempt, self._now + delay)
+            return
+        del self._attempts[id_]
+        if attempt.isolation is None:
+            attempt.isolation = Isolation(attempt.changes, atomic=self._options.atomic)
+        attempt.isolation.failed(failure.message)
+        attempt.phase = Phase.RUNNING
+        self._send(attempt)
+
+    def _rest(self, attempt: Attempt, until: int) -> None:
+        attempt.enter(Phase.RESTING, self._now)
+        attempt.retry_at = until
+        self._resting.append(attempt)
+
+    def tick(self, now: int) -> None:
+        """Send what has rested long enough; break a commit order that is stuck."""
+        self._now = now
+        if self._resting:
+            due = [a for a in self._resting if a.retry_at <= now]
+            self._resting = [a for a in self._resting if a.retry_at > now]
+            for attempt in due:
+                self._dispatch(attempt)
+        if self._order:
+            head = self._order[0]
+            if head.phase is Phase.RUNNING and now - head.since > self._options.commit_bound_us:
+                for later in self._order[1:]:
+                    if later.phase in (Phase.RUNNING, Phase.READY):
+                        self._roll_back(later)
+
+    # ------------------------------------------------------------------ parked rows that the operator wants back
+
+    @property
+    def wishing(self) -> bool:
+        """An operator's retry or skip waits for everything before it: plan nothing new."""
+        return bool(self._wishes)
+
+    def wish(self, rows: Sequence[ParkedKey]) -> None:
+        self._wishes.add(rows)
+
+    def _send_wishes(self) -> None:
+        if not self._wishes or self.rows or self._wishes.running:
+            return
+        self._emit(self._wishes.start(self._next_id(), self._tables, self._ranks))
+
+    def _wish_failed(self, failure: Failure) -> None:
+        if policy(failure) is Policy.RETRY:
+            self._wishes.again()
+        else:
+            self._emit(self._wishes.refuse(self._next_id(), failure.message))

@@ -1,0 +1,99 @@
+"""The capture machine: chunks of a source's log → batches of the ordered log.
+
+order (positions are the reader's) → origin (loop filter) → schema → map, filter → batch.  Shapes leave with the
+*target's* names and columns, so that nothing behind the log needs to know the mapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from engine import origin
+from engine.effects import CaptureEffect, Publish
+from engine.events import CaptureEvent, SourceRead
+from engine.mapping import Mapping, TableMapping
+from engine.records import (
+    Ddl,
+    DdlKind,
+    LogBatch,
+    Position,
+    RowChange,
+    Shape,
+    SourceChunk,
+    SourceTransaction,
+    Transaction,
+)
+
+
+class CaptureMachine:
+    """`start`: where the log is taken up; the first batch is marked `resent`, so the apply side takes it as its next."""
+
+    def __init__(self, mapping: Mapping, start: Position, node: str = "") -> None:
+        self._mapping = mapping
+        self._node = node
+        self._last = start
+        self._resent = True
+        self._tables: dict[int, TableMapping] = {}
+        self._plain = True  # no table so far needs its rows changed
+
+    def step(self, now: int, events: Sequence[CaptureEvent]) -> list[CaptureEffect]:
+        effects: list[CaptureEffect] = []
+        for event in events:
+            if isinstance(event, SourceRead):
+                effects += [Publish(batch) for chunk in event.chunks if (batch := self._batch(chunk)) is not None]
+        return effects
+
+    def _batch(self, chunk: SourceChunk) -> LogBatch | None:
+        """The chunk as a batch; None where it says nothing new (idle, or only transactions of tidelock's own)."""
+        shapes = self._announce(chunk.shapes)
+        transactions: list[Transaction] = []
+        rows: list[RowChange] = []
+        ddl: Ddl | None = None
+        for source in chunk.transactions:
+            if source.ddl is not None:
+                ddl = self._related(source.ddl)
+            elif source.rows and origin.admits(source.marks, self._node):
+                self._append(source, transactions, rows)
+        if chunk.last == self._last and not rows and not shapes and ddl is None:
+            return None
+        batch = LogBatch(
+            prev=self._last,
+            last=chunk.last,
+            transactions=tuple(transactions),
+            rows=tuple(rows),
+            shapes=shapes,
+            ddl=ddl,
+            end_us=chunk.transactions[-1].commit_us if chunk.transactions else chunk.server_us,
+            resent=self._resent,
+        )
+        self._resent = False
+        self._last = chunk.last
+        return batch
+
+    def _announce(self, shapes: dict[int, Shape]) -> dict[int, Shape]:
+        out: dict[int, Shape] = {}
+        for number, shape in shapes.items():
+            mapped = self._mapping.table(shape)
+            if mapped is None:
+                continue
+            self._tables[number] = mapped
+            self._plain = self._plain and mapped.plain
+            out[number] = mapped.shape
+        return out
+
+    def _append(self, source: SourceTransaction, transactions: list[Transaction], rows: list[RowChange]) -> None:
+        first = len(rows)
+        if self._plain:
+            rows += source.rows
+        else:
+            rows += [mapped for row in source.rows if (mapped := self._tables[row.table].apply(row)) is not None]
+        if len(rows) > first or not source.complete:
+            transactions.append(Transaction(source.source, source.number, first, source.complete, source.commit_us))
+
+    def _related(self, ddl: Ddl) -> Ddl:
+        """A statement whose tables are all known and none selected says nothing to this feed."""
+        if ddl.kind is not DdlKind.UNRELATED and ddl.tables and not any(self._mapping.selects(t) for t in ddl.tables):
+            return msgspec.structs.replace(ddl, kind=DdlKind.UNRELATED)
+        return ddl

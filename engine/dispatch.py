@@ -1,0 +1,143 @@
+"""Planning a window: which lane each change goes to, what it waits for.
+
+1. Changes that share an exclusive key form a conflict group (`groups`).
+2. A group whose predecessors in flight are all on one lane joins that lane, where nothing has to be waited for; any
+   other group goes to the lane that its first change's table and key hash to.
+3. In log order, changes are appended to their lanes in segments; one that must follow a change in flight on another
+   lane starts a new segment, which waits (`locks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.groups import Groups
+from engine.hashing import key_hash, name_hash
+from engine.keys import Key, Moded, RowKeys
+from engine.lanes import Lane
+from engine.locks import LockTable
+from engine.schema import Binding
+from engine.segments import Change, Segment
+
+
+class Dispatcher:
+    """Plans windows of changes onto `lanes`.  `lock_keys` may be off in one test, to show what the locks are for."""
+
+    def __init__(self, lanes: Sequence[Lane], locks: LockTable, *, locking: bool = True) -> None:
+        self.lanes = lanes
+        self.locks = locks
+        self.waits = 0
+        self._locking = locking
+        self._keys: dict[Binding, RowKeys] = {}
+        self._seeds: dict[Binding, int] = {}
+        self._order = 0
+
+    def bind(self, binding: Binding, keys: RowKeys) -> None:
+        self._keys[binding] = keys
+        self._seeds[binding] = name_hash(str(binding.name))
+
+    def plan(self, window: int, changes: Sequence[Change]) -> int:
+        """Append all `changes` (log order) to lanes.  Returns the number of segments made."""
+        exclusive, moded = self._keys_of(changes)
+        groups = Groups(exclusive if moded is None else _with_moded(exclusive, moded))
+        waits = self._predecessors(groups)
+        lane_of = self._lanes(changes, groups.roots, self._lanes_in_flight(groups.roots, waits, moded))
+        last: list[Segment | None] = [None] * len(self.lanes)
+        made: list[Segment] = []
+        for i, (change, keys, root) in enumerate(zip(changes, exclusive, groups.roots, strict=True)):
+            lane = lane_of[root]
+            segment = last[lane]
+            blockers = waits.get(i)
+            if moded is not None and moded[i]:
+                blockers = (blockers or []) + self.locks.moded_holders(moded[i])
+            if blockers:
+                blockers = [s for s in dict.fromkeys(blockers) if s.lane != lane]
+            if segment is None or blockers:
+                segment = last[lane] = self._segment(lane, window, blockers or ())
+                made.append(segment)
+            segment.changes.append(change)
+            segment.keys += keys
+            if moded is not None and moded[i]:
+                self.locks.issue_moded(segment, moded[i])
+        for segment in made:
+            self.locks.issue(segment)
+        return len(made)
+
+    def plan_whole(self, window: int, changes: Sequence[Change], lane: int) -> int:
+        """Append all `changes` to `lane` as one segment: whole transactions that run and commit together."""
+        exclusive, moded = self._keys_of(changes)
+        keys = [key for own in exclusive for key in own]
+        modes: dict[Key, bool] = {}
+        for own_modes in moded or ():
+            for key, is_exclusive in own_modes:
+                modes[key] = is_exclusive or modes.get(key, False)
+        blockers = [*self.locks.holders(keys).values(), *self.locks.moded_holders(list(modes.items()))]
+        segment = self._segment(lane, window, [s for s in dict.fromkeys(blockers) if s.lane != lane])
+        segment.changes += changes
+        segment.keys += dict.fromkeys(keys)
+        self.locks.issue_moded(segment, list(modes.items()))
+        self.locks.issue(segment)
+        return 1
+
+    def _segment(self, lane: int, window: int, blockers: Sequence[Segment]) -> Segment:
+        segment = Segment(self._order, lane, window)
+        self._order += 1
+        for blocker in blockers:
+            segment.wait_for(blocker)
+        self.waits += len(blockers)
+        self.lanes[lane].append(segment)
+        return segment
+
+    def _keys_of(self, changes: Sequence[Change]) -> tuple[list[list[Key]], list[list[Moded]] | None]:
+        """Exclusive and moded keys by change; None for the moded ones where no table of the window has any."""
+        if not self._locking:
+            return [[] for _ in changes], None
+        of = self._keys
+        exclusive = [of[c.binding].exclusive(c.before, c.after) for c in changes]
+        if all(of[binding].moded is None for binding in dict.fromkeys(c.binding for c in changes)):
+            return exclusive, None
+        return exclusive, [m(c.before, c.after) if (m := of[c.binding].moded) is not None else [] for c in changes]
+
+    def _predecessors(self, groups: Groups) -> dict[int, list[Segment]]:
+        """Change index → segments in flight from earlier windows that it must follow, by exclusive keys."""
+        waits: dict[int, list[Segment]] = {}
+        for key, segment in self.locks.holders(groups.first).items():
+            waits.setdefault(groups.first[key], []).append(segment)
+        return waits
+
+    def _lanes_in_flight(
+        self, roots: Sequence[int], waits: dict[int, list[Segment]], moded: list[list[Moded]] | None
+    ) -> dict[int, set[int]]:
+        """Group root → lanes on which its predecessors are in flight."""
+        lanes: dict[int, set[int]] = {}
+        for i, segments in waits.items():
+            lanes.setdefault(roots[i], set()).update(s.lane for s in segments)
+        if moded is not None:
+            for i, keys in enumerate(moded):
+                if keys and (holders := self.locks.moded_holders(keys)):
+                    lanes.setdefault(roots[i], set()).update(s.lane for s in holders)
+        return lanes
+
+    def _lanes(self, changes: Sequence[Change], roots: Sequence[int], in_flight: dict[int, set[int]]) -> dict[int, int]:
+        """Group root → lane: where its predecessors are, if that is one lane, else where its first change hashes to."""
+        lanes: dict[int, int] = {}
+        count = len(self.lanes)
+        for i, root in enumerate(roots):
+            if i != root:
+                continue
+            before = in_flight.get(root)
+            if before is not None and len(before) == 1:
+                lanes[root] = next(iter(before))
+            else:
+                change = changes[i]
+                row = change.before if change.before is not None else change.after
+                assert row is not None, "a change has an image"
+                lanes[root] = key_hash(self._seeds[change.binding], change.binding.key_of(row)) % count
+        return lanes
+
+
+def _with_moded(exclusive: list[list[Key]], moded: list[list[Moded]]) -> list[list[Key]]:
+    return [
+        [*own, *(key for key, is_exclusive in more if is_exclusive)] if more else own
+        for own, more in zip(exclusive, moded, strict=True)
+    ]

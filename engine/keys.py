@@ -1,0 +1,295 @@
+"""Which locks a row change takes: the heart of being exact under several unique keys (design 5).
+
+A change takes
+- its key, before and after, exclusive: rows hop lanes, so the hash alone does not order them (counter-example 1);
+- every other unique index's before- and after-value, exclusive, unless an update leaves it alone;
+- for every foreign key of its table, the parent key it refers to, shared; and as a parent, each of its keys that some
+  child refers to, exclusive, when it is inserted, deleted or its key changes;
+- where a value's equality cannot be computed (opaque index, no key), the whole table, exclusive; and the table, shared,
+  where some cascade of a parent's change, which the log does not show, may touch any of its rows.
+
+Keys are tuples that begin with a namespace number, so equal values of different columns never collide, and SQL NULL
+takes none.  Namespaces that are only ever held exclusively (`exclusive`) are kept apart from those with readers
+(`moded`): the first need one dict look-up a key, and ordinary tables have no others.
+
+Case-insensitive indexes: printable ASCII folds exactly, so such a value takes its own key exclusive and its index's
+star key shared; any other value takes the star key exclusive (slow, never wrong).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from engine.records import Row, TableName, Value
+from engine.schema import Binding, Equality, TargetTable
+
+Key: TypeAlias = tuple[Value, ...]
+Moded: TypeAlias = tuple[Key, bool]  # (key, exclusive?)
+ExclusiveKeys: TypeAlias = Callable[[Row | None, Row | None], list[Key]]
+ModedKeys: TypeAlias = Callable[[Row | None, Row | None], list[Moded]]
+
+_STAR = "*"
+
+
+class Keyspace:
+    """Numbers for namespaces, the same for every shape of a table: (table, 'key' | index columns | 'table')."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[TableName, str, tuple[str, ...]], int] = {}
+
+    def number(self, table: TableName, what: str, columns: tuple[str, ...] = ()) -> int:
+        return self._numbers.setdefault((table, what, columns), len(self._numbers))
+
+
+class RowKeys:
+    """The compiled key functions of one binding.
+
+    `exclusive(before, after)`: keys of namespaces without readers; `moded(before, after)`: (key, exclusive?) of the others.
+    `moded` is None where the table has none, so that the plain case costs nothing.
+    `serial`: why the whole table is one key; '' where it is not.
+    """
+
+    __slots__ = ("exclusive", "moded", "serial")
+
+    def __init__(self, exclusive: ExclusiveKeys, moded: ModedKeys | None, serial: str) -> None:
+        self.exclusive = exclusive
+        self.moded = moded
+        self.serial = serial
+
+
+def serial_reason(table: TargetTable) -> str:
+    """Why rows of `table` can only be applied one after another ('' where they can go in parallel)."""
+    if not table.key:
+        return "it has no primary key and no unique index over NOT NULL columns"
+    for unique in table.uniques:
+        if unique.opaque:
+            return f"unique index {unique.name}: {unique.opaque}"
+    return ""
+
+
+def compile_keys(binding: Binding, space: Keyspace, tables: dict[TableName, TargetTable]) -> RowKeys:
+    """`tables`: all selected targets; a foreign key to a table outside of them takes no lock, nobody moves its rows."""
+    table = binding.target
+    serial = serial_reason(table)
+    cascades_into = _cascade_targets(table, tables)
+    cascaded = any(table.name in _cascade_targets(t, tables) for t in tables.values())
+    moded: list[ModedKeys] = []
+    if serial:
+        whole = (space.number(table.name, "table"),)
+        moded.append(lambda _b, _a: [(whole, True)])
+        exclusive: ExclusiveKeys = lambda _b, _a: []  # noqa: E731 - a def here would hide that it is a constant
+    else:
+        indexes = _indexes(binding, space)
+        exclusive = _compile_exclusive([i for i in indexes if not i.folded])
+        moded.extend(_moded_keys(i, exclusive=True) for i in indexes if i.folded)
+        if cascaded:
+            shared = (space.number(table.name, "table"),)
+            moded.append(lambda _b, _a: [(shared, False)])
+    for fk in table.foreign_keys:
+        if fk.parent in tables:
+            refers = _reference(binding, fk.columns, tables[fk.parent], fk.parent_columns, space)
+            moded.append(_moded_keys(refers, exclusive=False))
+    for columns in dict.fromkeys(fk.parent_columns for fk in table.references if fk.child in tables):
+        moded.append(_moded_keys(_reference(binding, columns, table, columns, space), exclusive=True))
+    if cascades_into:
+        children = [(space.number(name, "table"),) for name in cascades_into]
+        moded.append(_cascade_keys(binding, children))
+    return RowKeys(exclusive, _join(moded) if moded else None, serial)
+
+
+class _Index:
+    """A unique index lined up with a row: positions, and how each value is normalised."""
+
+    __slots__ = ("equalities", "is_key", "namespace", "positions")
+
+    def __init__(self, namespace: int, positions: tuple[int, ...], equalities: tuple[Equality, ...], is_key: bool):
+        self.namespace = namespace
+        self.positions = positions
+        self.equalities = equalities
+        self.is_key = is_key
+
+    @property
+    def folded(self) -> bool:
+        return any(e in (Equality.FOLDED, Equality.FOLDED_PADDED) for e in self.equalities)
+
+    def values(self, row: Row) -> Key | None:
+        """Normalised values, None where one is NULL; the star where a value cannot be folded exactly."""
+        out: list[Value] = [self.namespace]
+        for position, equality in zip(self.positions, self.equalities, strict=True):
+            value = row[position]
+            if value is None:
+                return None
+            folded = normalise(value, equality)
+            if folded is None:
+                return (self.namespace, _STAR, _STAR)
+            out.append(folded)
+        return tuple(out)
+
+    def star(self) -> Key:
+        return (self.namespace, _STAR, _STAR)
+
+
+def normalise(value: Value, equality: Equality) -> Value:
+    """The value as the index compares it; None where that cannot be said exactly."""
+    match equality:
+        case Equality.EXACT:
+            return value
+        case Equality.PADDED:
+            return value.rstrip(" ") if isinstance(value, str) else value
+        case Equality.FOLDED | Equality.FOLDED_PADDED:
+            if not isinstance(value, str):
+                return value if isinstance(value, int) else None
+            if not (value.isascii() and value.isprintable()):
+                return None
+            return (value.rstrip(" ") if equality is Equality.FOLDED_PADDED else value).lower()
+
+
+def _indexes(binding: Binding, space: Keyspace) -> list[_Index]:
+    """The key first, then every other unique index."""
+    table = binding.target
+    at = {c.name: i for i, c in enumerate(binding.shape.columns)}
+    equality = {c.name: c.equality for c in table.columns}
+    sets = [table.key] + [u.columns for u in table.uniques if set(u.columns) != set(table.key)]
+    return [
+        _Index(
+            space.number(table.name, "unique", columns),
+            tuple(at[c] for c in columns),
+            tuple(equality[c] for c in columns),
+            n == 0,
+        )
+        for n, columns in enumerate(dict.fromkeys(sets))
+    ]
+
+
+def _compile_exclusive(indexes: list[_Index]) -> ExclusiveKeys:
+    """Generate one function for all plain indexes: three dict keys a row are most of what planning costs.
+
+    The generated text for `key id, unique email` reads
+        def keys(b, a):
+            if b is None: out = []; [append each non-NULL key of a]; return out
+            if a is None: the same of b
+            moved = a[0] != b[0]
+            out = [(0, b[0])];  if moved: out.append((0, a[0]))
+            if moved or a[1] != b[1]: append b's and a's
+    """
+    lines = ["def keys(b, a):"]
+
+    def term(index: _Index, row: str) -> tuple[str, str]:
+        parts = []
+        for position, equality in zip(index.positions, index.equalities, strict=True):
+            value = f"{row}[{position}]"
+            parts.append(f"pad({value})" if equality is Equality.PADDED else value)
+        nulls = " and ".join(f"{row}[{p}] is not None" for p in index.positions)
+        return f"({index.namespace}, {', '.join(parts)})", nulls
+
+    def append(index: _Index, row: str, indent: str) -> list[str]:
+        key, not_null = term(index, row)
+        if index.is_key:
+            return [f"{indent}out.append({key})"]
+        return [f"{indent}if {not_null}: out.append({key})"]
+
+    for row, other in (("a", "b"), ("b", "a")):
+        lines += [f"    if {other} is None:", "        out = []"]
+        for index in indexes:
+            lines += append(index, row, "        ")
+        lines.append("        return out")
+    lines.append("    out = []")
+    key = next((i for i in indexes if i.is_key), None)
+    lines.append("    moved = " + (" or ".join(f"a[{p}] != b[{p}]" for p in key.positions) if key else "False"))
+    for index in indexes:
+        if index.is_key:
+            lines += append(index, "b", "    ") + ["    if moved:"] + append(index, "a", "        ")
+        else:
+            changed = " or ".join(["moved"] + [f"a[{p}] != b[{p}]" for p in index.positions])
+            lines += [f"    if {changed}:"] + append(index, "b", "        ") + append(index, "a", "        ")
+    lines.append("    return out")
+    scope: dict[str, object] = {"pad": lambda v: v.rstrip(" ") if isinstance(v, str) else v}
+    exec("\n".join(lines), scope)
+    return scope["keys"]  # type: ignore[return-value]
+
+
+def _changed(positions: Iterable[int], before: Row, after: Row) -> bool:
+    return any(before[p] != after[p] for p in positions)
+
+
+def _moded_keys(index: _Index, *, exclusive: bool) -> ModedKeys:
+    """Keys of one index with readers.  An update that leaves the columns alone takes none, unless it is the key itself."""
+    star = index.star()
+    folded = index.folded
+
+    def keys(before: Row | None, after: Row | None) -> list[Moded]:
+        if (
+            before is not None
+            and after is not None
+            and not index.is_key
+            and not _changed(index.positions, before, after)
+        ):
+            return []
+        out: list[Moded] = []
+        for row in (before, after):
+            values = index.values(row) if row is not None else None
+            if values is None:
+                continue
+            if values == star:
+                out.append((star, True))
+            else:
+                out.append((values, exclusive))
+                if folded:
+                    out.append((star, False))
+        return out
+
+    return keys
+
+
+def _reference(
+    binding: Binding, columns: tuple[str, ...], parent: TargetTable, parent_columns: tuple[str, ...], space: Keyspace
+) -> _Index:
+    """The parent key that `columns` of a row hold, compared as the parent's index compares it."""
+    at = {c.name: i for i, c in enumerate(binding.shape.columns)}
+    equality = {c.name: c.equality for c in parent.columns}
+    return _Index(
+        space.number(parent.name, "reference", parent_columns),
+        tuple(at[c] for c in columns),
+        tuple(equality[c] for c in parent_columns),
+        False,
+    )
+
+
+def _cascade_targets(table: TargetTable, tables: dict[TableName, TargetTable]) -> list[TableName]:
+    """Tables whose rows a delete or key change in `table` may touch at the target without the log saying so."""
+    found: dict[TableName, None] = {}
+    frontier = [table.name]
+    while frontier:
+        parent = tables.get(frontier.pop())
+        for fk in parent.references if parent else ():
+            if fk.cascades and fk.child in tables and fk.child not in found:
+                found[fk.child] = None
+                frontier.append(fk.child)
+    return list(found)
+
+
+def _cascade_keys(binding: Binding, children: list[tuple[int]]) -> ModedKeys:
+    at = {c.name: i for i, c in enumerate(binding.shape.columns)}
+    referenced = {c for fk in binding.target.references if fk.cascades for c in fk.parent_columns}
+    positions = tuple(at[c] for c in sorted(referenced))
+
+    def keys(before: Row | None, after: Row | None) -> list[Moded]:
+        if before is None or (after is not None and not _changed(positions, before, after)):
+            return []
+        return [(child, True) for child in children]
+
+    return keys
+
+
+def _join(parts: list[ModedKeys]) -> ModedKeys:
+    """All moded keys of a change, each key once, exclusive if any part wants it so."""
+
+    def keys(before: Row | None, after: Row | None) -> list[Moded]:
+        merged: dict[Key, bool] = {}
+        for part in parts:
+            for key, exclusive in part(before, after):
+                merged[key] = exclusive or merged.get(key, False)
+        return list(merged.items())
+
+    return keys

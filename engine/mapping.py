@@ -1,0 +1,110 @@
+"""Mapping and filter: which tables and columns a feed takes, what they are called at the target, which rows belong.
+
+An update that leaves the filter is a delete at the target, one that enters it an insert (design 9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from engine.filter import Condition, Test, compile_filter
+from engine.records import Row, RowChange, Shape, TableName
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One entry of the feed's `tables`.  Patterns: `*` stands for any run of characters, in schema or table.
+
+    `include` empty: all columns.  `rename`: source column → target column.
+    """
+
+    source: TableName
+    target: TableName
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    rename: dict[str, str] = {}
+    where: Condition | None = None
+
+
+class TableMapping:
+    """One table's mapping, compiled.  `plain`: rows pass untouched."""
+
+    __slots__ = ("_positions", "_test", "plain", "shape")
+
+    def __init__(self, rule: Rule, source: Shape, target: TableName) -> None:
+        positions = tuple(
+            i
+            for i, c in enumerate(source.columns)
+            if c.name not in rule.exclude and (not rule.include or c.name in rule.include)
+        )
+        names = {c.name: rule.rename.get(c.name, c.name) for c in source.columns}
+        columns = tuple(msgspec.structs.replace(c, name=names[c.name]) for c in (source.columns[i] for i in positions))
+        self.shape = Shape(target, columns, tuple(names[n] for n in source.primary_key))
+        self._positions = None if len(positions) == len(source.columns) else positions
+        self._test: Test | None = compile_filter(rule.where, source.columns) if rule.where is not None else None
+        self.plain = self._positions is None and self._test is None
+
+    def apply(self, change: RowChange) -> RowChange | None:
+        """The change as the target should see it; None where it does not concern the target."""
+        before, after = self._image(change.before), self._image(change.after)
+        if before is None and after is None:
+            return None
+        return RowChange(change.table, before, after, change.ordinal)
+
+    def _image(self, row: Row | None) -> Row | None:
+        if row is None or (self._test is not None and not self._test(row)):
+            return None
+        return row if self._positions is None else tuple(row[i] for i in self._positions)
+
+
+class Mapping:
+    """All rules of a feed; the first that matches a table is its rule.  `own`: tidelock's bookkeeping, never taken."""
+
+    def __init__(self, rules: Sequence[Rule], own: str = "tidelock") -> None:
+        self._rules = tuple(rules)
+        self._own = own
+
+    def rule(self, table: TableName) -> Rule | None:
+        if table.schema == self._own:
+            return None
+        for rule in self._rules:
+            if matches(rule.source.schema, table.schema) and matches(rule.source.table, table.table):
+                return rule
+        return None
+
+    def selects(self, table: TableName) -> bool:
+        return self.rule(table) is not None
+
+    def target(self, table: TableName) -> TableName:
+        """The target's name; a `*` in the target's pattern stands for what the source's name has there."""
+        rule = self.rule(table)
+        if rule is None:
+            return table
+        return TableName(
+            _carry(rule.source.schema, rule.target.schema, table.schema),
+            _carry(rule.source.table, rule.target.table, table.table),
+        )
+
+    def table(self, shape: Shape) -> TableMapping | None:
+        rule = self.rule(shape.name)
+        return TableMapping(rule, shape, self.target(shape.name)) if rule is not None else None
+
+
+def matches(pattern: str, name: str) -> bool:
+    head, star, tail = pattern.partition("*")
+    if not star:
+        return pattern == name
+    if not name.startswith(head):
+        return False
+    rest = name[len(head) :]
+    return any(matches(tail, rest[i:]) for i in range(len(rest) + 1))
+
+
+def _carry(source: str, target: str, name: str) -> str:
+    if "*" not in target:
+        return target
+    if "*" not in source:
+        return target.replace("*", name)
+    head, _, tail = source.partition("*")
+    return target.replace("*", name[len(head) : len(name) - len(tail) or None])

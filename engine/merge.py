@@ -1,0 +1,208 @@
+"""Merging a batch: from row changes in log order to set-based steps with the same end (design 7).
+
+Fold.  Of each row, only its first before-image and its last after-image matter; whether they are there decides:
+
+| first before | last after | what is done |
+|---|---|---|
+| none | none | nothing (inserted and deleted again) |
+| none | row  | insert |
+| row  | none | delete |
+| row  | row  | update |
+
+A primary-key update is a delete of the old key and an insert of the new one.  (Folding by labels instead, as Otter's
+table of nine pairs tempts to, makes two inserts clash: counter-example 8.)
+
+Order.  First all deletes *and all rows whose unique or foreign key changes*, children before parents; then all rows to
+write, parents before children.  That is exact for swaps and chains of unique values.
+
+Log order, unfolded, where delete-first would hurt: a row that a foreign key refers to would have to go for a moment,
+target-only columns would be lost, and self-references or cycles of foreign keys have no order of tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from engine.effects import DeleteRows, Step, UpdateRows, UpsertRows
+from engine.records import Row, TableName, Value
+from engine.schema import Binding, TargetTable
+from engine.segments import Change
+
+
+class Ranks:
+    """Where tables stand in the order of foreign keys: parents before children; `weights` break ties, higher later.
+
+    `looped`: tables in a cycle of foreign keys, self-references included.
+    """
+
+    def __init__(self, tables: dict[TableName, TargetTable], weights: dict[TableName, int]) -> None:
+        parents = {
+            name: {fk.parent for fk in table.foreign_keys if fk.parent in tables} for name, table in tables.items()
+        }
+        self.looped = {name for name in tables if _reaches(name, name, parents)}
+        depth: dict[TableName, int] = {}
+        for name in tables:
+            _depth(name, parents, depth)
+        self._rank = {name: (depth[name], weights.get(name, 0), i) for i, name in enumerate(sorted(tables))}
+
+    def of(self, table: TableName) -> tuple[int, int, int]:
+        return self._rank[table]
+
+
+def _reaches(start: TableName, goal: TableName, parents: dict[TableName, set[TableName]]) -> bool:
+    seen: dict[TableName, None] = {}
+    frontier = sorted(parents[start])
+    while frontier:
+        name = frontier.pop()
+        if name == goal:
+            return True
+        if name not in seen:
+            seen[name] = None
+            frontier += sorted(parents[name])
+    return False
+
+
+def _depth(name: TableName, parents: dict[TableName, set[TableName]], depth: dict[TableName, int]) -> int:
+    if name not in depth:
+        depth[name] = 0  # a cycle ends here; its tables run in log order anyway
+        depth[name] = 1 + max((_depth(p, parents, depth) for p in sorted(parents[name])), default=-1)
+    return depth[name]
+
+
+Fold = dict[Value, list[Row | None]]  # key → [first before-image, last after-image]
+
+
+def fold(changes: Iterable[Change]) -> dict[Binding, Fold]:
+    """First before-image and last after-image by table and key.
+
+    A batch may see one table under two shapes (a column was added in between): those fold apart, so callers end a
+    batch at a change of shape.
+    """
+    tables: dict[Binding, Fold] = {}
+    of: dict[Binding, tuple[Fold, Callable[[Row], Value]]] = {}
+    for change in changes:
+        binding = change.binding
+        known = of.get(binding)
+        if known is None:
+            known = of[binding] = (tables.setdefault(binding, {}), _keyer(binding))
+        rows, key_of = known
+        before, after = change.before, change.after
+        if before is None:
+            assert after is not None, "a change has an image"
+            key = key_of(after)
+        else:
+            key = key_of(before)
+            if after is not None and (moved := key_of(after)) != key:
+                _fold_in(rows, key, before, None)
+                key, before = moved, None
+        entry = rows.get(key)
+        if entry is None:
+            rows[key] = [before, after]
+        else:
+            entry[1] = after
+    return tables
+
+
+def _fold_in(rows: Fold, key: Value, before: Row | None, after: Row | None) -> None:
+    entry = rows.get(key)
+    if entry is None:
+        rows[key] = [before, after]
+    else:
+        entry[1] = after
+
+
+def _keyer(binding: Binding) -> Callable[[Row], Value]:
+    if len(binding.key) == 1:
+        position = binding.key[0]
+        return lambda row: row[position]
+    return binding.key_of
+
+
+def merge(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
+    """The steps of one batch.  `changes`: in the order of their lane."""
+    if any(not b.key or b.name in ranks.looped for b in dict.fromkeys(c.binding for c in changes)):
+        return in_log_order(changes)
+    tables = fold(changes)
+    if len({binding.name for binding in tables}) != len(tables):
+        return in_log_order(changes)
+    deletes: list[tuple[Binding, list[Row]]] = []
+    inserts: dict[Binding, list[Row]] = {}
+    updates: dict[Binding, list[Row]] = {}
+    for binding, rows in tables.items():
+        gone: list[Row] = []
+        fresh: list[Row] = inserts.setdefault(binding, [])
+        kept: list[Row] = updates.setdefault(binding, [])
+        key_of = binding.key_of
+        moves = _mover(binding)
+        for before, after in rows.values():
+            if before is None:
+                if after is not None:
+                    fresh.append(after)
+            elif after is None:
+                gone.append(key_of(before))
+            elif moves(before, after):
+                if binding.target.references or binding.partial:
+                    return in_log_order(changes)
+                gone.append(key_of(before))
+                fresh.append(after)
+            else:
+                kept.append(after)
+        if gone:
+            deletes.append((binding, gone))
+    deletes.sort(key=lambda entry: ranks.of(entry[0].name), reverse=True)
+    steps: list[Step] = [DeleteRows(binding, keys) for binding, keys in deletes]
+    for binding in sorted(tables, key=lambda b: ranks.of(b.name)):
+        if updates[binding]:
+            steps.append(UpsertRows(binding, updates[binding], fresh=False))
+        if inserts[binding]:
+            steps.append(UpsertRows(binding, inserts[binding], fresh=True))
+    return steps
+
+
+def _mover(binding: Binding) -> Callable[[Row, Row], bool]:
+    """Does a unique or foreign key column differ?  (The key itself cannot: it is what rows are folded by.)"""
+    positions = tuple(sorted({*binding.unique_positions, *binding.foreign_positions} - set(binding.key)))
+    if not positions:
+        return lambda before, after: False
+    if len(positions) == 1:
+        p = positions[0]
+        return lambda before, after: bool(before[p] != after[p])
+    return lambda before, after: any(before[p] != after[p] for p in positions)
+
+
+def in_log_order(changes: Sequence[Change]) -> list[Step]:
+    """The changes one after another; neighbours of one table and kind, all of different keys, share a step."""
+    steps: list[Step] = []
+    keys: set[Value] = set()
+    for change in changes:
+        binding, before, after = change.binding, change.before, change.after
+        last = steps[-1] if steps else None
+        if last is None or last.table is not binding:
+            last, keys = None, set()
+        if before is None:
+            assert after is not None, "a change has an image"
+            key = binding.key_of(after)
+            if not (isinstance(last, UpsertRows) and (not binding.key or key not in keys)):
+                last, keys = UpsertRows(binding, [], fresh=True), set()
+                steps.append(last)
+            last.rows.append(after)
+            keys.add(key)
+            continue
+        key = binding.key_of(before)
+        if after is None:
+            if not (isinstance(last, DeleteRows) and (not binding.key or key not in keys)):
+                last, keys = DeleteRows(binding, []), set()
+                steps.append(last)
+            last.keys.append(key)
+            keys.add(key)
+            continue
+        moves = not binding.key or any(
+            before[p] != after[p] for p in (*binding.unique_positions, *binding.foreign_positions)
+        )
+        if not (isinstance(last, UpdateRows) and key not in keys and not moves and not last.moves):
+            last, keys = UpdateRows(binding, [], [], moves), set()
+            steps.append(last)
+        last.keys.append(key)
+        last.rows.append(after)
+        keys.add(key)
+    return steps

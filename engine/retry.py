@@ -1,0 +1,105 @@
+"""Parked rows that the operator wants tried again or forgotten, carried out between two windows of the stream.
+
+All parked rows of a table go in one delete-first batch, with everything before it committed: one row of a swap alone
+never succeeds (counter-example 15).  A batch that fails leaves its rows parked, with the new error and no wish.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from engine import receipts
+from engine.effects import ApplyBatch, EffectId, ParkedRow, Step
+from engine.events import ParkedKey
+from engine.merge import Ranks, merge
+from engine.parking import Place, decode_change
+from engine.records import RowChange, TableName, Transaction
+from engine.schema import Binding, SchemaMismatch, TargetTable
+from engine.segments import Change
+
+
+class Retries:
+    """`running`: a batch of the first group is at the target."""
+
+    def __init__(self) -> None:
+        self._groups: deque[tuple[ParkedKey, ...]] = deque()
+        self._known: dict[Place, None] = {}
+        self._id: EffectId | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._groups)
+
+    @property
+    def running(self) -> bool:
+        return self._id is not None
+
+    def add(self, rows: Sequence[ParkedKey]) -> None:
+        groups: dict[tuple[TableName, str], list[ParkedKey]] = {}
+        for row in rows:
+            place = (row.source, row.number, row.ordinal)
+            if place not in self._known:
+                self._known[place] = None
+                groups.setdefault((row.table, row.wish), []).append(row)
+        for _, group in sorted(groups.items()):
+            self._groups.append(tuple(sorted(group, key=lambda r: (r.source, r.number, r.ordinal))))
+
+    def start(self, id_: EffectId, tables: dict[TableName, TargetTable], ranks: Ranks) -> ApplyBatch:
+        """The batch for the first group; a group that cannot be lined up with its table any more is refused."""
+        group = self._groups[0]
+        self._id = id_
+        try:
+            steps = _steps(group, tables, ranks) if group[0].wish == "retry" else []
+        except SchemaMismatch as error:
+            return self.refuse(id_, str(error))
+        return ApplyBatch(id=id_, lane=0, steps=steps, covered=receipts.NOTHING, rows=0, unparked=tuple(_places(group)))
+
+    def answers(self, id_: EffectId) -> bool:
+        return self._id is not None and self._id == id_
+
+    def again(self) -> None:
+        self._id = None
+
+    def refuse(self, id_: EffectId, error: str) -> ApplyBatch:
+        """Write the new error; the rows stay parked."""
+        self._id = id_
+        group = self._groups[0]
+        self._groups[0] = ()
+        self._forget(group)
+        parked = tuple(
+            ParkedRow(r.source, r.number, r.ordinal, r.table.schema, r.table.table, "", error, r.change) for r in group
+        )
+        return ApplyBatch(id=id_, lane=0, steps=[], covered=receipts.NOTHING, rows=0, parked=parked)
+
+    def finish(self) -> list[Place]:
+        """The running batch is committed: returns the places that are not parked any more."""
+        assert self.running
+        self._id = None
+        group = self._groups.popleft()
+        self._forget(group)
+        return _places(group)
+
+    def _forget(self, group: Sequence[ParkedKey]) -> None:
+        for place in _places(group):
+            self._known.pop(place, None)
+
+
+def _places(group: Sequence[ParkedKey]) -> list[Place]:
+    return [(row.source, row.number, row.ordinal) for row in group]
+
+
+def _steps(group: Sequence[ParkedKey], tables: dict[TableName, TargetTable], ranks: Ranks) -> list[Step]:
+    table = tables.get(group[0].table)
+    if table is None:
+        raise SchemaMismatch(f"the target has no table {group[0].table}")
+    bindings: dict[object, Binding] = {}
+    changes = []
+    for row in group:
+        shape, before, after = decode_change(row.change)
+        binding = bindings.get(shape)
+        if binding is None:
+            binding = bindings[shape] = Binding(-1, shape, table)
+        changes.append(
+            Change(binding, RowChange(-1, before, after, row.ordinal), Transaction(row.source, row.number, 0))
+        )
+    return merge(changes, ranks)

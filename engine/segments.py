@@ -1,0 +1,50 @@
+"""Row changes on their way, and the segments they are planned into.
+
+A *segment* is a run of row changes of one planning window that go to one lane and become runnable together.  Its first
+change may wait for earlier segments of other lanes; none of the others waits for anything, because a change with a wait
+of its own starts a new segment.  So waits always point from a segment to one whose first change is earlier in the log,
+a lane is a queue in log order, and no cycle of waits can exist: the earliest unfinished segment never waits.
+"""
+
+from __future__ import annotations
+
+from engine.keys import Key, Moded
+from engine.records import RowChange, Transaction
+from engine.schema import Binding
+
+
+class Change:
+    """A row change on its way: the row with its table, its transaction and its place in it."""
+
+    __slots__ = ("after", "before", "binding", "number", "ordinal", "source")
+
+    def __init__(self, binding: Binding, change: RowChange, transaction: Transaction) -> None:
+        self.binding = binding
+        self.before = change.before
+        self.after = change.after
+        self.source = transaction.source
+        self.number = transaction.number
+        self.ordinal = change.ordinal
+
+
+class Segment:
+    """`blockers`: how many segments of other lanes it still waits for; `waiters`: those that wait for this one (the
+    design's condition map: released or not, by segment).  `keys`, `moded`: the locks it holds until it commits."""
+
+    __slots__ = ("blockers", "changes", "committed", "keys", "lane", "moded", "order", "waiters", "window")
+
+    def __init__(self, order: int, lane: int, window: int) -> None:
+        self.order = order
+        self.lane = lane
+        self.window = window
+        self.changes: list[Change] = []
+        self.keys: list[Key] = []
+        self.moded: list[Moded] = []
+        self.blockers = 0
+        self.waiters: list[Segment] = []
+        self.committed = False
+
+    def wait_for(self, other: Segment) -> None:
+        assert other.order < self.order and other.lane != self.lane and not other.committed
+        self.blockers += 1
+        other.waiters.append(self)

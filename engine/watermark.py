@@ -1,0 +1,73 @@
+"""Watermark and checkpoint: the contiguous prefix of the log that is committed at the target (design 6).
+
+The log is counted in *windows*, the stretches that are planned at once.  A window is done when all its segments are
+committed; the watermark is the end of the last window before the first one that is not done.  A receipt may go when the
+window of its highest position is at or below the checkpoint that is written in the same transaction: never earlier,
+never by its lowest position (counter-example 4).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from engine.effects import EffectId
+from engine.records import Position
+
+
+class Watermark:
+    """`position`: all at or below it is committed.  `saved`: the checkpoint known to be stored."""
+
+    def __init__(self, position: Position) -> None:
+        self.position = position
+        self.saved = position
+        self.window = -1  # the last window at or below the watermark
+        self._next = 0
+        self._open: deque[tuple[int, Position]] = deque()
+        self._left: dict[int, int] = {}
+        self._receipts: list[tuple[int, EffectId]] = []
+
+    def open(self, end: Position, segments: int) -> int:
+        """A new window that ends at `end` and has this many segments to commit.  Returns its number."""
+        window = self._next
+        self._next += 1
+        self._open.append((window, end))
+        self._left[window] = segments
+        self._advance()
+        return window
+
+    def upcoming(self) -> int:
+        """The number that `open` gives next."""
+        return self._next
+
+    def done(self, window: int) -> None:
+        """One segment of the window is committed."""
+        assert self._left[window] > 0
+        self._left[window] -= 1
+        if self._left[window] == 0:
+            self._advance()
+
+    def receipt(self, window: int, receipt: EffectId) -> None:
+        """A receipt whose highest position is in `window` stands at the target."""
+        self._receipts.append((window, receipt))
+
+    @property
+    def pending(self) -> int:
+        """Windows that are not done."""
+        return len(self._open)
+
+    @property
+    def receipts(self) -> int:
+        return len(self._receipts)
+
+    def droppable(self) -> tuple[EffectId, ...]:
+        return tuple(sorted(receipt for window, receipt in self._receipts if window <= self.window))
+
+    def dropped(self, receipts: tuple[EffectId, ...]) -> None:
+        """The checkpoint transaction that deleted these is committed."""
+        gone = frozenset(receipts)
+        self._receipts = [(w, r) for w, r in self._receipts if r not in gone]
+
+    def _advance(self) -> None:
+        while self._open and self._left[self._open[0][0]] == 0:
+            self.window, self.position = self._open.popleft()
+            del self._left[self.window]
