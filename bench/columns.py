@@ -30,7 +30,7 @@ class Form(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A column in its server's own words: `type` is lower case without length (`bigint`, `timestamp with time zone`)."""
+    """A column in its server's own words: `type` is lower case, without length (`timestamp with time zone`)."""
 
     name: str
     type: str

@@ -62,9 +62,8 @@ class TableDifferences:
         return self.missing + self.extra + self.different
 
     def __str__(self) -> str:
-        line = (
-            f"{self.table}: {self.matched} equal, {self.missing} missing, {self.extra} extra, {self.different} different"
-        )
+        counts = f"{self.matched} equal, {self.missing} missing, {self.extra} extra, {self.different} different"
+        line = f"{self.table}: {counts}"
         return "\n".join([line, *(f"  {e.key}: source {e.source}, target {e.target}" for e in self.examples)])
 
 

@@ -62,10 +62,13 @@ class MySqlSession:
 
     def __init__(self, connection: pymysql.Connection[Any]) -> None:
         if not connection.client_flag & CLIENT.MULTI_STATEMENTS:
-            raise ValueError("open the connection with client_flag=CLIENT.MULTI_STATEMENTS, or through session.connect()")
+            raise ValueError(
+                "open the connection with client_flag=CLIENT.MULTI_STATEMENTS, or through session.connect()"
+            )
         self._connection = connection
         self._connection.decoders = {}
-        self.flavor = Flavor.MARIADB if "mariadb" in connection.get_server_info().lower() else Flavor.MYSQL
+        [(version,)] = self.rows("SELECT version()")
+        self.flavor = Flavor.MARIADB if "mariadb" in version.lower() else Flavor.MYSQL
 
     def send(self, sql: str) -> None:
         with self._connection.cursor() as cursor:

@@ -142,7 +142,7 @@ class Churn(Workload):
         else:
             yield self._set_code(id_, *self._new_code())
         if old:
-            self._freed_code = old  # type: ignore[assignment]
+            self._freed_code = old
 
     def _swap_codes(self) -> Iterator[Change]:
         one, two = self._live.sample(self._rng, 2)

@@ -107,9 +107,7 @@ class Shop(Workload):
             self._idle_customers.remove(customer)
         quantity = 1 + int(self._rng.random() * 4)
         id_ = next(self._ids["orders"])
-        yield self._insert(
-            "orders", id_, f"{customer},{product},{quantity},{quantity * 19}.95,'new',{self.moment()}"
-        )
+        yield self._insert("orders", id_, f"{customer},{product},{quantity},{quantity * 19}.95,'new',{self.moment()}")
         yield self._update("products", product, f"stock=stock-{quantity}")
 
     def _hand_email_on(self) -> Iterator[Change]:

@@ -54,9 +54,7 @@ def _create(table: Table, flavor: Flavor, prefix: str) -> str:
     if table.primary_key:
         parts.append(f"PRIMARY KEY ({', '.join(table.primary_key)})")
     parts += [f"UNIQUE ({', '.join(columns)})" for columns in table.uniques]
-    parts += [
-        f"FOREIGN KEY ({column}) REFERENCES {prefix}{parent} ({key})" for column, parent, key in table.references
-    ]
+    parts += [f"FOREIGN KEY ({column}) REFERENCES {prefix}{parent} ({key})" for column, parent, key in table.references]
     options = "" if flavor is Flavor.POSTGRES else " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
     return f"CREATE TABLE {prefix}{table.name} ({', '.join(parts)}){options}"
 

@@ -1,0 +1,299 @@
+"""`tidelock demo`: a busy shop, replicated live, its replicator killed in the middle, and both sides compared.
+
+Private MariaDB and PostgreSQL servers come up, `tidelock init` and `tidelock run` are
+started as a user would start them, customers order and coupons change hands for half a
+minute, the replicator gets SIGKILL at half time and is started again, and at the end
+every row of both databases is compared.  Exit code 0 only if not one differs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Protocol
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from bench.compare import Differences, compare
+from bench.servers import MariaDb, Postgres, ServerFailed, ServerMissing
+from bench.servers.place import free_port
+from bench.tidelock import Feed, Process, TidelockFailed, metrics
+from bench.workload.shop import Shop
+from bench.workload.workload import Counts
+
+SCHEMA = "shop"
+SEED = 20
+LANES = 8
+KILL_AT = 0.5
+POLL_SECONDS = 0.25
+PLAIN_SECONDS = 5.0
+INIT_SECONDS = 30.0
+CATCH_UP_SECONDS = 60.0
+OK, REFUSED, DIFFERENT = 0, 1, 3
+
+
+class Screen(Protocol):
+    """Where the demo tells what it does."""
+
+    def say(self, text: str) -> None: ...
+
+    def update(self, committed: int, replicated: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class LiveScreen:
+    """Two bars, redrawn in place."""
+
+    def __init__(self, changes: int) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description:<22}"),
+            BarColumn(),
+            TextColumn("{task.completed:>9,.0f} rows"),
+            TimeElapsedColumn(),
+            transient=True,
+        )
+        self._committed = self._progress.add_task("committed in MariaDB", total=changes)
+        self._replicated = self._progress.add_task("applied to PostgreSQL", total=changes)
+        self._progress.start()
+
+    def say(self, text: str) -> None:
+        self._progress.console.print(text)
+
+    def update(self, committed: int, replicated: int) -> None:
+        self._progress.update(self._committed, completed=committed)
+        self._progress.update(self._replicated, completed=replicated)
+
+    def close(self) -> None:
+        self._progress.stop()
+
+
+class PlainScreen:
+    """A line every few seconds, for logs and pipes."""
+
+    def __init__(self) -> None:
+        self._due = 0.0
+
+    def say(self, text: str) -> None:
+        print(text, flush=True)
+
+    def update(self, committed: int, replicated: int) -> None:
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + PLAIN_SECONDS
+            self.say(f"  {committed:,} row changes committed in MariaDB, {replicated:,} applied to PostgreSQL")
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What the table at the end shows; `lock_waits`, `replicated`: over all of the replicator's processes."""
+
+    counts: Counts
+    replicated: int
+    lock_waits: int
+    restarts: int
+    seconds: float
+    unique_violations: int
+    differences: Differences
+
+
+class Replicator:
+    """`tidelock run` processes, one after the other, and the sum of their counters."""
+
+    def __init__(self, feed: Feed, folder: Path) -> None:
+        self._path = str(feed.write(folder))
+        self._address = feed.http
+        self._output = folder / "tidelock.log"
+        self._process: Process | None = None
+        self._earlier = {"tidelock_rows_total": 0.0, "tidelock_lock_waits_total": 0.0}
+        self._now: dict[str, float] = {}
+        self.starts = 0
+
+    def init(self) -> None:
+        """Bookkeeping and target tables.  Raises TidelockFailed."""
+        self._ended_well(["init", "--apply", self._path], INIT_SECONDS)
+
+    def start(self) -> None:
+        self.starts += 1
+        self._process = Process(["run", self._path], self._output)
+
+    def kill(self) -> None:
+        self._end(Process.kill)
+
+    def stop(self) -> None:
+        """In order; does nothing when it does not run."""
+        self._end(Process.stop)
+
+    def finish(self) -> None:
+        """Apply all that is left, and end.  Raises TidelockFailed."""
+        self._ended_well(["run", self._path, "--until-caught-up"], CATCH_UP_SECONDS)
+
+    def check(self) -> None:
+        if self._process:
+            self._process.check()
+
+    def look(self) -> None:
+        """Read the counters of the process that runs."""
+        self._now = metrics(self._address) or self._now
+
+    def total(self, name: str) -> int:
+        return int(self._earlier[name] + self._now.get(name, 0.0))
+
+    def _end(self, how: Callable[[Process], None]) -> None:
+        if self._process is None:
+            return
+        self.look()
+        self._earlier = {name: self.total(name) for name in self._earlier}
+        self._now = {}
+        process, self._process = self._process, None
+        how(process)
+
+    def _ended_well(self, arguments: list[str], seconds: float) -> None:
+        process = Process(arguments, self._output)
+        try:
+            process.wait(seconds)
+        except BaseException:
+            process.kill()
+            raise
+
+
+def _play(
+    source: MariaDb, target: Postgres, replicator: Replicator, changes: int, rate: int, screen: Screen
+) -> Outcome:
+    """The shop works, the replicator dies and comes back, the rest is applied, the sides are compared."""
+    shop, begun = Shop(), time.monotonic()
+    source.execute(f"CREATE DATABASE {SCHEMA}")
+    for statement in shop.ddl("mariadb"):
+        source.execute(statement, database=SCHEMA)
+    replicator.init()
+    replicator.start()
+    screen.say(f"The shop is open: {', '.join(shop.tables)}, about {rate:,} row changes a second, {LANES} lanes.")
+    counts = _work(shop, source, replicator, changes, rate, screen)
+    screen.say("The shop is closed; applying what is left.")
+    replicator.stop()
+    replicator.finish()
+    seconds = time.monotonic() - begun
+    screen.say("Comparing both sides row by row.")
+    differences = compare(source, target, [f"{SCHEMA}.{table}" for table in shop.tables])
+    return Outcome(
+        counts=counts,
+        replicated=replicator.total("tidelock_rows_total"),
+        lock_waits=replicator.total("tidelock_lock_waits_total"),
+        restarts=replicator.starts - 1,
+        seconds=seconds,
+        unique_violations=target.unique_violations(),
+        differences=differences,
+    )
+
+
+def _work(shop: Shop, source: MariaDb, replicator: Replicator, changes: int, rate: int, screen: Screen) -> Counts:
+    """Run the workload in a thread; kill the replicator once on the way.  Raises what either of them raised."""
+    stop, made, result = threading.Event(), [0], []
+    failures: list[BaseException] = []
+
+    def progress(done: int) -> None:
+        made[0] = done
+
+    def shop_work() -> None:
+        try:
+            result.append(shop.run(source.url(SCHEMA), changes, SEED, rate, stop, progress))
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=shop_work, name="shop")
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(POLL_SECONDS)
+            replicator.look()
+            replicator.check()
+            screen.update(made[0], replicator.total("tidelock_rows_total"))
+            if replicator.starts == 1 and made[0] >= changes * KILL_AT:
+                replicator.kill()
+                screen.say("SIGKILL to the replicator, in the middle of its work; starting it again.")
+                replicator.start()
+    finally:
+        stop.set()
+        thread.join()
+    if failures:
+        raise failures[0]
+    return result[0]
+
+
+def _table(outcome: Outcome) -> Table:
+    table = Table(title="tidelock demo: MariaDB → PostgreSQL", show_header=False, title_justify="left")
+    counts, differences = outcome.counts, outcome.differences
+    rows = [
+        ("rows changed", f"{counts.changes:,} in {counts.transactions:,} transactions"),
+        ("", f"{counts.inserts:,} inserts, {counts.updates:,} updates, {counts.deletes:,} deletes"),
+        ("rows/s", f"{counts.changes / outcome.seconds:,.0f} from start to the last row, the kill included"),
+        ("lock waits", f"{outcome.lock_waits:,}"),
+        ("restarts", f"{outcome.restarts} (after SIGKILL)"),
+        ("rows compared", f"{differences.matched + differences.missing + differences.different:,}"),
+        ("differences", f"{differences.total}"),
+        ("unique violations", f"{outcome.unique_violations} in the target's log"),
+    ]
+    for name, value in rows:
+        table.add_row(name, value)
+    return table
+
+
+@contextlib.contextmanager
+def _terminated() -> Iterator[None]:
+    """SIGTERM ends the demo as Ctrl-C does, so that what it started goes too."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def command(
+    seconds: Annotated[int, typer.Option(min=4, help="How long the shop is open.")] = 25,
+    rate: Annotated[int, typer.Option(min=1, help="Row changes a second.")] = 2000,
+) -> int:
+    """Replicate a busy shop between two real databases, kill the replicator on the way, and compare every row."""
+    try:
+        with _terminated():
+            outcome = _demo(seconds * rate, rate)
+    except KeyboardInterrupt:
+        print("demo: stopped; its servers and files are gone", file=sys.stderr)
+        return 130
+    except (ServerMissing, ServerFailed, TidelockFailed) as error:
+        hint = "\n`make demo` installs the servers first." if isinstance(error, ServerMissing) else ""
+        print(f"demo: {error}{hint}", file=sys.stderr)
+        return REFUSED
+    Console().print(_table(outcome))
+    if outcome.differences.total:
+        print(outcome.differences, file=sys.stderr)
+    return DIFFERENT if outcome.differences.total else OK
+
+
+def _demo(changes: int, rate: int) -> Outcome:
+    screen: Screen = LiveScreen(changes) if sys.stdout.isatty() else PlainScreen()
+    with contextlib.ExitStack() as stack:
+        stack.callback(screen.close)
+        screen.say("Starting a private MariaDB and a private PostgreSQL server.")
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-demo-")))
+        source, target = stack.enter_context(MariaDb()), stack.enter_context(Postgres())
+        feed = Feed("demo", source.url(), target.url(), SCHEMA, lanes=LANES, http=f"127.0.0.1:{free_port()}")
+        replicator = Replicator(feed, folder)
+        stack.callback(replicator.kill)
+        return _play(source, target, replicator, changes, rate, screen)
