@@ -39,17 +39,29 @@ class Books:
         self._values = f"{text(feed)}, {int(group)}"
         self._marks = f"{text(origin)}, {text(path)}"
 
-    def receipt(self, batch: ApplyBatch) -> list[str]:
-        """Fence, fencing token and sync marker: the first statements of a batch after BEGIN."""
-        epoch, counter = batch.id.epoch, batch.id.counter
-        insert = (
+    def prepare(self) -> list[str]:
+        """What a session runs once before its first `receipt`: planning these two costs more than running them."""
+        receipt = (
             f"INSERT INTO {self.progress} (feed, grp, epoch, batch, covered, origin, path) "
-            f"SELECT feed, grp, epoch, {counter}, '\\x{batch.covered.hex()}', {self._marks} "
-            f"FROM {self.owner} WHERE {self.mine} AND epoch = {epoch} FOR SHARE"
+            f"SELECT feed, grp, epoch, $2, $3, {self._marks} FROM {self.owner} "
+            f"WHERE {self.mine} AND epoch = $1 FOR SHARE"
         )
+        check = self._check(f"{self.progress} WHERE {self.mine} AND epoch = $1 AND batch = $2")
         return [
-            insert,
-            self._check(f"{self.progress} WHERE {self.mine} AND epoch = {epoch} AND batch = {counter}"),
+            f"PREPARE tidelock_receipt(bigint, bigint, bytea) AS {receipt}",
+            f"PREPARE tidelock_check(bigint, bigint) AS {check}",
+        ]
+
+    def receipt(self, batch: ApplyBatch) -> list[str]:
+        """Fence, fencing token and sync marker: the first statements of a batch after BEGIN.
+
+        A batch that waits for a takeover finds the new epoch, and inserts nothing.  That it has a transaction number
+        proves nothing then (the row was locked before its epoch was compared), so the receipt itself is looked for.
+        """
+        epoch, counter = batch.id.epoch, batch.id.counter
+        return [
+            f"EXECUTE tidelock_receipt({epoch}, {counter}, '\\x{batch.covered.hex()}')",
+            f"EXECUTE tidelock_check({epoch}, {counter})",
         ]
 
     def fence(self, epoch: int) -> list[str]:

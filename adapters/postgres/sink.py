@@ -195,6 +195,7 @@ class PostgresSink:
             await before.discard()
         session = await Session.open(self._settings)
         try:
+            await session.run(self._books.prepare())
             await self._look_for_receipts(session)
         except BaseException:
             session.connection.terminate()
