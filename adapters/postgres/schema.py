@@ -98,10 +98,10 @@ WHERE c.contype = 'f' AND c.conparentid = 0
     AND (c.conrelid IN (SELECT oid FROM wanted) OR c.confrelid IN (SELECT oid FROM wanted))
 ORDER BY 2, 3, 1"""
 
-_COMPARED = frozenset(
-    "int2 int4 int8 numeric bool text varchar bpchar bytea date time timestamp timestamptz interval uuid bit varbit "
-    "inet enum".split()
-)
+_NUMBERS = ("int2", "int4", "int8", "numeric", "bool", "bit", "varbit")
+_TEXTS = ("text", "varchar", "bpchar", "enum", "bytea", "uuid", "inet")
+_TIMES = ("date", "time", "timestamp", "timestamptz", "interval")
+_COMPARED = frozenset((*_NUMBERS, *_TEXTS, *_TIMES))
 
 
 async def read_tables(

@@ -1,0 +1,179 @@
+"""The catalogue of a MySQL or MariaDB server as plain records: one query a subject for all tables together.
+
+MariaDB opens every table that a condition does not rule out by an equality on its schema, so each condition begins
+with one; the system schemas, whose views are slow to open, are never asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from engine.records import TableName
+from engine.schema import ForeignKey
+
+if TYPE_CHECKING:
+    import aiomysql
+
+_SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
+_ON_CHANGE = ("CASCADE", "SET NULL", "SET DEFAULT")
+
+
+class ColumnRow(msgspec.Struct, frozen=True):
+    """`default`: COLUMN_DEFAULT, which MariaDB spells as SQL and MySQL as the bare value."""
+
+    schema: str
+    table: str
+    name: str
+    default: str | None
+    nullable: bool
+    data_type: str
+    column_type: str
+    characters: int
+    precision: int
+    scale: int
+    fraction: int
+    charset: str
+    collation: str
+    extra: str
+    expression: str
+
+    @property
+    def table_name(self) -> TableName:
+        return TableName(self.schema, self.table)
+
+    @property
+    def generated(self) -> bool:
+        return bool(self.expression)
+
+
+class IndexRow(msgspec.Struct, frozen=True):
+    """A unique index.  `columns`: None for an expression.  `prefixes`: characters, 0 for the whole column.
+
+    `expressions`: texts of the expressions, '' for columns.
+    """
+
+    table_name: TableName
+    name: str
+    columns: tuple[str | None, ...]
+    prefixes: tuple[int, ...]
+    expressions: tuple[str, ...]
+
+
+def is_mariadb(connection: aiomysql.Connection) -> bool:
+    return "mariadb" in connection.get_server_info().lower()
+
+
+async def ask(connection: aiomysql.Connection, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+    async with connection.cursor() as cursor:
+        await cursor.execute(sql, args or None)
+        return list(await cursor.fetchall())
+
+
+async def schemas(connection: aiomysql.Connection) -> list[str]:
+    """The databases that we may see, the server's own left out."""
+    return [s for (s,) in await ask(connection, "SHOW DATABASES") if s.lower() not in _SYSTEM]
+
+
+async def columns(connection: aiomysql.Connection, names: Sequence[TableName]) -> list[ColumnRow]:
+    """In order of the tables and their columns."""
+    where, args = _condition(names)
+    rows = await ask(
+        connection,
+        f"""SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_DEFAULT, IS_NULLABLE = 'YES', LOWER(DATA_TYPE),
+        COLUMN_TYPE, COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), COALESCE(NUMERIC_PRECISION, 0), COALESCE(NUMERIC_SCALE, 0),
+        COALESCE(DATETIME_PRECISION, 0), COALESCE(CHARACTER_SET_NAME, ''), COALESCE(COLLATION_NAME, ''), LOWER(EXTRA),
+        COALESCE(GENERATION_EXPRESSION, '')
+        FROM information_schema.COLUMNS WHERE {where} ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION""",
+        *args,
+    )
+    # MariaDB answers COALESCE as DECIMAL.
+    found = (ColumnRow(*(*r[:4], bool(r[4]), *r[5:7], *map(int, r[7:11]), *r[11:])) for r in rows)
+    wanted = set(names)
+    return [c for c in found if c.table_name in wanted]
+
+
+async def unique_indexes(connection: aiomysql.Connection, names: Sequence[TableName]) -> list[IndexRow]:
+    """The primary key first, the others by name."""
+    where, args = _condition(names)
+    expression = "''" if is_mariadb(connection) else "COALESCE(EXPRESSION, '')"
+    rows = await ask(
+        connection,
+        f"""SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, COALESCE(SUB_PART, 0), {expression}
+        FROM information_schema.STATISTICS WHERE NON_UNIQUE = 0 AND ({where})
+        ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME <> 'PRIMARY', INDEX_NAME, SEQ_IN_INDEX""",
+        *args,
+    )
+    wanted = set(names)
+    parts: dict[tuple[TableName, str], list[tuple[str | None, int, str]]] = defaultdict(list)
+    for schema, table, index, *part in rows:
+        if TableName(schema, table) in wanted:
+            column, prefix, text = part
+            parts[TableName(schema, table), index].append((column, int(prefix), text))
+    return [IndexRow(table, index, *zip(*p, strict=True)) for (table, index), p in parts.items()]
+
+
+async def foreign_keys(connection: aiomysql.Connection, names: Sequence[TableName]) -> list[ForeignKey]:
+    """Those of `names` and those that point to them, from every database we may see."""
+    everywhere = sorted(set(await schemas(connection)) | {n.schema for n in names})
+    condition = " OR ".join(["TABLE_SCHEMA = %s"] * len(everywhere))
+    rows = await ask(
+        connection,
+        f"""SELECT TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, REFERENCED_TABLE_SCHEMA,
+        REFERENCED_TABLE_NAME, REFERENCED_COLUMN_NAME FROM information_schema.KEY_COLUMN_USAGE
+        WHERE REFERENCED_TABLE_NAME IS NOT NULL AND ({condition})
+        ORDER BY TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION""",
+        *everywhere,
+    )
+    wanted = set(names)
+    pairs: dict[tuple[TableName, str, TableName], list[tuple[str, str]]] = defaultdict(list)
+    for schema, table, constraint, column, parent_schema, parent_table, parent_column in rows:
+        child, parent = TableName(schema, table), TableName(parent_schema, parent_table)
+        if child in wanted or parent in wanted:
+            pairs[child, constraint, parent].append((column, parent_column))
+    acting = await _acting(connection, {child.schema for child, _, _ in pairs}) if pairs else set()
+    return [
+        ForeignKey(
+            name=name,
+            child=child,
+            columns=tuple(c for c, _ in columns),
+            parent=parent,
+            parent_columns=tuple(p for _, p in columns),
+            cascades=(child, name) in acting,
+        )
+        for (child, name, parent), columns in pairs.items()
+    ]
+
+
+async def _acting(connection: aiomysql.Connection, in_schemas: Iterable[str]) -> set[tuple[TableName, str]]:
+    """Foreign keys that do more than refuse."""
+    names = sorted(in_schemas)
+    condition = " OR ".join(["CONSTRAINT_SCHEMA = %s"] * len(names))
+    rows = await ask(
+        connection,
+        f"""SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, UPDATE_RULE, DELETE_RULE
+        FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE {condition}""",
+        *names,
+    )
+    return {(TableName(s, t), name) for s, t, name, *rules in rows if any(r in _ON_CHANGE for r in rules)}
+
+
+def _condition(names: Sequence[TableName]) -> tuple[str, list[str]]:
+    by_schema: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        by_schema[name.schema].append(name.table)
+    parts, args = [], list[str]()
+    for schema, tables in by_schema.items():
+        parts.append(f"(TABLE_SCHEMA = %s AND TABLE_NAME IN ({', '.join(['%s'] * len(tables))}))")
+        args += [schema, *tables]
+    return " OR ".join(parts) or "FALSE", args
+
+
+def columns_in(expression: str, known: Iterable[str]) -> tuple[str, ...]:
+    """The columns that the text of an expression mentions, quoted as the server does."""
+    mentioned = {m.replace("``", "`") for m in re.findall(r"`((?:[^`]|``)+)`", expression)}
+    return tuple(c for c in known if c in mentioned)
