@@ -1,0 +1,62 @@
+"""Length-prefixed frames between the capture process and the engine's process, over one socket pair.
+
+A frame: 4 bytes little-endian length of the rest, 1 byte of kind, a msgpack body.  Back-pressure is the socket itself:
+when the reader does not read, the writer blocks, and so does the source behind it; nothing is queued without a bound.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Final
+
+import msgspec
+
+from adapters.endpoint import Endpoint
+from engine.mapping import Rule
+from engine.records import Position
+
+BATCH: Final = 0x42
+FAILED: Final = 0x46
+LIMIT_BYTES: Final = 1 << 30
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What the capture process is asked to do.  Holds a password: it travels over the socket pair only."""
+
+    source: Endpoint
+    server_id: int
+    rules: tuple[Rule, ...]
+    own: str
+    node: str
+    start: Position
+    chunk_rows: int = 500
+    heartbeat_seconds: float = 1.0
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """Why the capture process ended: `kind` is the error's class, `message` and `hint` are for the operator."""
+
+    kind: str
+    message: str
+    hint: str
+    retryable: bool
+
+
+def send(channel: socket.socket, kind: int, body: bytes) -> None:
+    channel.sendall((len(body) + 1).to_bytes(4, "little") + bytes((kind,)) + body)
+
+
+def receive(channel: socket.socket) -> bytes:
+    """One frame's body, kind included.  Raises EOFError when the other side is gone."""
+    return _exactly(channel, int.from_bytes(_exactly(channel, 4), "little"))
+
+
+def _exactly(channel: socket.socket, count: int) -> bytes:
+    parts = []
+    while count:
+        part = channel.recv(min(count, 1 << 20))
+        if not part:
+            raise EOFError("the other process is gone")
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)

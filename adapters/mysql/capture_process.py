@@ -1,0 +1,78 @@
+"""The capture process: binlog → chunks → capture machine → batches of the log, in a process of its own.
+
+Decoding and applying would fight for one interpreter lock; in two processes they overlap.  Started as
+`python -m adapters.mysql.capture_process FD`, it waits on the socket FD for its `Order`, so that its start-up overlaps
+the takeover.  It ends when the log fails it, or when the other side closes the socket.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+
+import msgspec
+
+from adapters.frames import BATCH, FAILED, Failed, Order, receive, send
+from adapters.mysql.binlog import BinlogReader
+from adapters.mysql.errors import SourceError, Unreachable
+from adapters.mysql.source import reader_endpoint
+from engine.capture import CaptureMachine
+from engine.effects import Publish
+from engine.events import SourceRead
+from engine.mapping import Mapping
+from engine.records import SourceChunk, TableName
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C goes to the whole group; our parent decides
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    try:
+        capture(msgspec.msgpack.decode(receive(channel), type=Order), channel)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass
+    finally:
+        channel.close()
+
+
+def capture(order: Order, channel: socket.socket) -> None:
+    """Read on until the log fails us; the last frame says why.  Raises OSError, EOFError when the other side is gone."""
+    mapping = Mapping(order.rules, order.own)
+    machine = CaptureMachine(mapping, order.start, order.node)
+    receipts = TableName(order.own, "tidelock_progress")
+    reader = BinlogReader(
+        reader_endpoint(order.source),
+        server_id=order.server_id,
+        wanted=mapping.selects,
+        is_marker=lambda table: table == receipts,
+        start=order.start,
+        chunk_rows=order.chunk_rows,
+        heartbeat_seconds=order.heartbeat_seconds,
+    )
+    encode = msgspec.msgpack.Encoder().encode
+    try:
+        for chunk in reader.chunks():
+            for effect in machine.step(0, [SourceRead([classified(chunk, order.source.scheme)])]):
+                if isinstance(effect, Publish):
+                    send(channel, BATCH, encode(effect.batch))
+    except SourceError as error:
+        where = f" at {error.position}" if error.position else ""
+        failed = Failed(type(error).__name__, f"{error.message}{where}", error.hint, isinstance(error, Unreachable))
+        send(channel, FAILED, encode(failed))
+    finally:
+        reader.close()
+
+
+def classified(chunk: SourceChunk, scheme: str) -> SourceChunk:
+    """The chunk with its DDL statement, if it is one, read."""
+    first = chunk.transactions[0] if chunk.transactions else None
+    if first is None or first.ddl is None:
+        return chunk
+    from adapters.ddl import classify  # sqlglot takes a quarter of a second to import, and DDL is rare
+
+    read = classify(first.ddl, "mariadb" if scheme == "mariadb" else "mysql")
+    return msgspec.structs.replace(chunk, transactions=[msgspec.structs.replace(first, ddl=read)])
+
+
+if __name__ == "__main__":
+    main()

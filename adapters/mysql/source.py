@@ -1,0 +1,80 @@
+"""What a run must know of a MySQL or MariaDB source before it reads its log: that it can, which tables, where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from adapters.endpoint import Endpoint
+from adapters.mysql import connection as server
+from adapters.mysql.errors import SourceError, UnsuitableLog
+from engine.mapping import matches
+from engine.records import Position, TableName
+
+_SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
+_SETTINGS = {
+    "log_bin": ("ON", "set log_bin in the server's configuration and restart it"),
+    "binlog_format": ("ROW", "SET GLOBAL binlog_format=ROW; then reconnect the writers"),
+    "binlog_row_image": ("FULL", "SET GLOBAL binlog_row_image=FULL; then reconnect the writers"),
+    "binlog_row_metadata": ("FULL", "SET GLOBAL binlog_row_metadata=FULL"),
+}
+
+
+class Source(msgspec.Struct, frozen=True):
+    """`tables`: base tables that the patterns match.  `now`, `earliest`: ends of the log as they were when asked."""
+
+    tables: tuple[TableName, ...]
+    now: Position
+    earliest: Position
+
+
+def look(endpoint: Endpoint, patterns: Sequence[TableName], *, earliest: bool) -> Source:
+    """Ask the server, in a handful of round trips.  Raises SourceError."""
+    connection = server.connect(reader_endpoint(endpoint))
+    try:
+        _suitable(connection, endpoint)
+        names = _tables(connection, patterns)
+        for pattern in patterns:
+            if not any(matches(pattern.schema, n.schema) and matches(pattern.table, n.table) for n in names):
+                raise SourceError(
+                    f"no table at {endpoint} matches {pattern}",
+                    f"Correct `tables` in the feed; or, if it is there, the user cannot see it: GRANT SELECT ON "
+                    f"`{pattern.schema}`.* TO '{endpoint.user}'@'…'",
+                )
+        now = server.current_position(connection)
+        return Source(names, now, server.earliest_position(connection) if earliest else now)
+    finally:
+        connection.close()
+
+
+def reader_endpoint(endpoint: Endpoint) -> server.Endpoint:
+    return server.Endpoint(
+        endpoint.host, endpoint.port, endpoint.user, endpoint.password, endpoint.database,
+        endpoint.ssl_mode, endpoint.options.get("sslrootcert", ""),  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _suitable(connection: object, endpoint: Endpoint) -> None:
+    names = ", ".join(f"'{name}'" for name in _SETTINGS)
+    found = {
+        str(k).lower(): str(v).upper()
+        for k, v in server.rows(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")  # type: ignore[arg-type]
+    }
+    for name, (wanted, mend) in _SETTINGS.items():
+        if found.get(name) != wanted:
+            raise UnsuitableLog(
+                f"{endpoint} has {name}={found.get(name, 'unset')}, replication needs {wanted}", f"Run {mend}"
+            )
+
+
+def _tables(connection: object, patterns: Sequence[TableName]) -> tuple[TableName, ...]:
+    schemas = sorted({p.schema for p in patterns if "*" not in p.schema})
+    where = "TABLE_TYPE = 'BASE TABLE'"
+    args: tuple[str, ...] = ()
+    if len(schemas) == len({p.schema for p in patterns}):
+        where += f" AND TABLE_SCHEMA IN ({', '.join(['%s'] * len(schemas))})"
+        args = tuple(schemas)
+    rows = server.rows(connection, f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE {where}", *args)  # type: ignore[arg-type]
+    names = sorted(TableName(str(s), str(t)) for s, t in rows if s not in _SYSTEM)
+    return tuple(n for n in names if any(matches(p.schema, n.schema) and matches(p.table, n.table) for p in patterns))

@@ -1,0 +1,254 @@
+"""`tidelock run`: one feed, embedded: source log → capture machine → apply machine → target, in one process tree.
+
+Start-up overlaps what it can: the capture process imports while the source is asked and the target taken over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from adapters.bookkeeping import create_statements
+from adapters.capture import CaptureProcess
+from adapters.config import Feed
+from adapters.frames import Order
+from adapters.journal import Journal, NoJournal
+from adapters.mysql.source import Source, look
+from adapters.pattern import Pattern
+from adapters.progress import Progress, Sample, State
+from adapters.shell import Shell
+from adapters.sink import Sink, TargetError
+from engine.apply import ApplyMachine, Options
+from engine.events import GoalSet
+from engine.filter import Condition
+from engine.mapping import Mapping, Rule
+from engine.records import Position, TableName
+
+OK, REFUSED, OPERATOR = 0, 1, 4
+SAMPLE_SECONDS = 0.25
+
+
+async def run(feed: Feed, until_caught_up: bool, progress: Progress) -> int:
+    """The exit code of design 9.  Raises SourceError, TargetError: the operator must mend something first."""
+    capture = CaptureProcess()
+    try:
+        return await _run(feed, until_caught_up, progress, capture)
+    except BaseException:
+        await capture.stop()
+        raise
+
+
+async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess) -> int:
+    mapping = Mapping(rules_of(feed), feed.schema)
+    source = await asyncio.to_thread(look, feed.source_url, patterns_of(feed), earliest=feed.start == "earliest")
+    tables = list(dict.fromkeys(mapping.target(name) for name in source.tables if mapping.selects(name)))
+    sink = make_sink(feed, mapping)
+    try:
+        taken = await sink.take_over(tables, start_of(feed, source))
+    except TargetError:
+        await _make_bookkeeping(feed)
+        taken = await sink.take_over(tables, start_of(feed, source))
+    options = options_of(feed, mapping, source)
+    machine = ApplyMachine(options)
+    journal = Journal(Path(feed.journal), options) if feed.journal else NoJournal()
+    shell = Shell(machine, sink, lambda at: order_of(feed, at), lambda: tables, journal, capture)
+    shell.post(taken)
+    if until_caught_up:
+        shell.post(GoalSet(source.now))
+    shell.begin_reading(taken.checkpoint)
+    reporter = asyncio.get_running_loop().create_task(_report(feed, machine, shell, progress))
+    with _signals(shell):
+        try:
+            await shell.run()
+        finally:
+            reporter.cancel()
+            await asyncio.gather(reporter, return_exceptions=True)
+    return _ending(machine, shell, progress)
+
+
+def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:
+    progress.update(sample_of(machine, shell, 0.0))
+    if shell.halt is not None:
+        progress.message(str(shell.halt.alarm))
+        return OPERATOR
+    if shell.stood_down:
+        progress.message("another run of this feed has taken over (or the target lost commits in a crash): stopped")
+        return REFUSED
+    parked = len(machine.batches.lot)
+    if parked and shell.caught_up:
+        progress.message(f"{parked} row changes are parked: tidelock rows list FEED")
+        return OPERATOR
+    return OK
+
+
+async def _make_bookkeeping(feed: Feed) -> None:
+    from adapters.session import session
+
+    async with session(feed.target_url) as target:
+        for statement in create_statements(target.dialect, feed.schema):
+            await target.execute(statement)
+
+
+# ---------------------------------------------------------------------- from the feed's YAML to the parts
+
+
+def patterns_of(feed: Feed) -> list[TableName]:
+    return [_name(rule.source) for rule in feed.tables]
+
+
+def rules_of(feed: Feed) -> tuple[Rule, ...]:
+    return tuple(
+        Rule(
+            source=_name(rule.source),
+            target=_name(rule.target or rule.source),
+            include=rule.columns.include,
+            exclude=rule.columns.exclude,
+            rename=rule.columns.rename,
+            where=_where(rule.where),
+        )
+        for rule in feed.tables
+    )
+
+
+def _where(text: str) -> Condition | None:
+    if not text:
+        return None
+    from adapters.where import parse_where
+
+    return parse_where(text)
+
+
+def _name(pattern: str) -> TableName:
+    read = Pattern.of(pattern)
+    return TableName(read.schema, read.table)
+
+
+def start_of(feed: Feed, source: Source) -> Position:
+    match feed.start_place:
+        case "now":
+            return source.now
+        case "earliest":
+            return source.earliest
+        case position:
+            return position
+
+
+def options_of(feed: Feed, mapping: Mapping, source: Source) -> Options:
+    weights = {
+        mapping.target(name): rule.weight for name in source.tables if (rule := feed.select(name)) and rule.weight
+    }
+    return Options(
+        lanes=feed.lanes, batch_rows=feed.batch_rows, atomic=feed.consistency == "transaction", weights=weights
+    )
+
+
+def order_of(feed: Feed, start: Position) -> Order:
+    target = feed.target_url
+    return Order(
+        source=feed.source_url,
+        server_id=feed.server_id,
+        rules=rules_of(feed),
+        own=feed.schema,
+        node=f"{target.host}:{target.port}",
+        start=start,
+    )
+
+
+def make_sink(feed: Feed, mapping: Mapping) -> Sink:
+    source = f"{feed.source_url.host}:{feed.source_url.port}"
+    if feed.target_url.dialect == "postgres":
+        from adapters.postgres.sink import PostgresSink
+
+        return PostgresSink(
+            feed.target_url,
+            feed.name,
+            schema=feed.schema,
+            lanes=feed.lanes,
+            origin=source,
+            path=source,
+            zero_dates=feed.zero_dates,
+            synchronous_commit=feed.synchronous_commit,
+            target_name=mapping.target,
+        )
+    from adapters.mysql.sink import MySqlSink
+
+    return MySqlSink(
+        feed.target_url,
+        feed.name,
+        schema=feed.schema,
+        lanes=feed.lanes,
+        origin=source,
+        path=source,
+        zero_dates=feed.zero_dates,
+        target_name=mapping.target,
+    )
+
+
+# ---------------------------------------------------------------------- for people
+
+
+async def _report(feed: Feed, machine: ApplyMachine, shell: Shell, progress: Progress) -> None:
+    latest = sample_of(machine, shell, 0.0)
+    async with contextlib.AsyncExitStack() as stack:
+        if feed.http_address is not None:
+            from adapters.web import serve
+
+            await stack.enter_async_context(serve(feed.http_address, lambda: latest))
+        rows, then = 0, time.monotonic()
+        while True:
+            await asyncio.sleep(SAMPLE_SECONDS)
+            now = time.monotonic()
+            latest = sample_of(machine, shell, 0.0)
+            rate = (latest.rows_total - rows) / (now - then)
+            rows, then = latest.rows_total, now
+            latest = sample_of(machine, shell, rate)
+            progress.update(latest)
+
+
+def sample_of(machine: ApplyMachine, shell: Shell, rate: float) -> Sample:
+    if machine.state.value == "starting":
+        return Sample()
+    batches = machine.batches
+    lag = max(0.0, time.time() - shell.committed_us / 1e6) if shell.committed_us else None
+    return Sample(
+        state=_state(machine, shell),
+        rows_total=batches.committed_rows,
+        rows_per_second=rate,
+        lag_seconds=lag,
+        lanes=tuple(lane.rows for lane in batches.lanes),
+        lock_waits_total=batches.dispatcher.waits,
+        locks_held=len(batches.locks),
+        parked_rows=len(batches.lot),
+        batches_total=batches.committed_batches,
+        position=str(machine.watermark.position),
+        alarm=str(shell.halt.alarm) if shell.halt else None,
+        retries_total=batches.retries,
+        restarts=shell.restarts,
+    )
+
+
+def _state(machine: ApplyMachine, shell: Shell) -> State:
+    if shell.halt is not None:
+        return "halted"
+    if shell.caught_up:
+        return "caught up"
+    if machine.paused:
+        return "paused"
+    return "running"
+
+
+@contextlib.contextmanager
+def _signals(shell: Shell) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, shell.stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
