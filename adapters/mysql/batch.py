@@ -5,6 +5,7 @@ the last.  Two answers change what happens next:
 - a plain insert that finds a duplicate (error 1062) is undone by the server as a whole, and its rows are then
   overwritten by key; a duplicate of another unique value comes up again there, and fails the batch;
 - an update by key that matches fewer rows than it names: the others are looked up and inserted.
+MariaDB does not join a key in latin1, say, to texts beyond ASCII (error 1267): such rows are updated one by one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import assert_never
 
 import msgspec
 
-from adapters.mysql.failures import DUPLICATE, code_of
+from adapters.mysql.failures import DUPLICATE, MIXED_COLLATIONS, code_of
 from adapters.mysql.session import Answer, Session, StatementFailed
 from adapters.mysql.statements import TableStatements
 from engine.effects import DeleteRows, Step, UpdateRows, UpsertRows
@@ -35,6 +36,7 @@ class BatchError(Exception):
         super().__init__(str(failed.error))
         self.error = failed.error
         self.table = culprit.table
+        self.sql = culprit.sql
         self.commit_sent = packet[-1].sql == COMMIT
         self.commit_answered = culprit.sql == COMMIT
 
@@ -123,10 +125,17 @@ class Batch:
         if statements.sole_unique:
             self._add(statements, statements.upsert(rows))
             return
-        if statements.updates and await self._matched(statements, statements.update(rows)) == len(rows):
-            return
-        there = {index for (index,) in await self._rows(statements, statements.present(rows))}
-        missing = [row for index, row in enumerate(rows) if index not in there]
+        updates = [*statements.update(rows)] if statements.updates else []
+        queries = [*statements.present(rows)]
+        try:
+            if updates and await self._matched(statements, updates) == len(rows):
+                return
+            there = {index for (index,) in await self._rows(statements, queries)}
+            missing = [row for index, row in enumerate(rows) if index not in there]
+        except BatchError as error:
+            if code_of(error.error) != MIXED_COLLATIONS or error.sql not in (*updates, *queries):
+                raise
+            missing = [row for row in rows if await self._matched(statements, [statements.update_one(row)]) == 0]
         if missing:
             self._insert(statements, missing, again=False)
 

@@ -16,6 +16,7 @@ from adapters.sink import TargetError
 from engine.errors import Failure, Trouble
 
 DUPLICATE = ER.DUP_ENTRY
+MIXED_COLLATIONS = 1267
 LOCK_TIMEOUT = ER.LOCK_WAIT_TIMEOUT
 NO_SUCH_THREAD = ER.NO_SUCH_THREAD
 

@@ -41,6 +41,10 @@ _COMPARED: dict[Kind, str] = _STORED | {
 }
 
 
+# MariaDB cuts an x'…' of n bytes to n modulo 65,536 where it stands in a derived table; UNHEX it does not.
+_JOINED: dict[Kind, str] = _STORED | dict.fromkeys((Kind.BINARY, Kind.GEOMETRY, Kind.VECTOR), "H + {v}.hex() + HH")
+
+
 class Unwritable(Exception):
     """A value that cannot be written as it is; `args[0]` names the column and says why."""
 
@@ -56,9 +60,9 @@ def compared(columns: Sequence[Column], positions: Sequence[int]) -> Render:
 
 
 def keyed(columns: Sequence[Column], key: Sequence[int], positions: Sequence[int]) -> Render:
-    """Of whole rows: the key columns to be compared, then the columns at `positions` to be stored."""
+    """Of whole rows, for a derived table: the key columns to be compared, then those at `positions` to be stored."""
     parts = [_expression(columns[i], i, _COMPARED) for i in key] + [
-        _expression(columns[i], i, _STORED) for i in positions
+        _expression(columns[i], i, _JOINED) for i in positions
     ]
     return _function(parts)
 
@@ -107,7 +111,16 @@ def _expression(column: Column, at: int, forms: dict[Kind, str]) -> str:
 
 def _function(parts: Sequence[str]) -> Render:
     source = f'lambda rows: [f"({",".join(parts)})" for r in rows]'
-    names = {"N": "NULL", "Q": "'", "QQ": "''", "X": "x'", "double": _double, "decimal": _decimal}
+    names = {
+        "N": "NULL",
+        "Q": "'",
+        "QQ": "''",
+        "X": "x'",
+        "H": "UNHEX('",
+        "HH": "')",
+        "double": _double,
+        "decimal": _decimal,
+    }
     function: Any = eval(source, names)  # the source holds only indexes and the expressions above
     return function  # type: ignore[no-any-return]
 

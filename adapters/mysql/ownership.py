@@ -1,8 +1,8 @@
 """Who owns a feed at a MySQL or MariaDB target: the fence, and the end of older owners' sessions (design 6).
 
 Every session of a feed holds the user lock `tidelock:<digest>:<number>` for as long as it lives, 0 for control and one
-a lane.  A user lock needs no privilege, `IS_USED_LOCK` names the session that holds it, and the server lets go of it only
-after the session's transaction is rolled back or committed: so a free lock proves that the older session is gone.
+a lane.  A user lock needs no privilege, `IS_USED_LOCK` names the session that holds it, and the server lets go of it
+only after the session's transaction is rolled back or committed: a free lock proves that the older session is gone.
 A session takes its lock first and looks at the epoch then, so whoever raised the epoch sees every session that passed.
 """
 

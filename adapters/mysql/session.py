@@ -182,6 +182,7 @@ class Session:
     async def close(self) -> None:
         with contextlib.suppress(err.MySQLError, OSError):
             await self.connection.ensure_closed()
+        self.drop()
 
 
 def is_lost(error: err.MySQLError) -> bool:

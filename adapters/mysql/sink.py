@@ -21,7 +21,7 @@ from typing import Literal
 from pymysql import err
 
 from adapters.ddl import translate
-from adapters.endpoint import parse
+from adapters.endpoint import Endpoint, parse
 from adapters.mysql.batch import Batch, BatchError
 from adapters.mysql.definition import run_ddl
 from adapters.mysql.failures import DUPLICATE, code_of, commit_failure, failure_of, target_error
@@ -89,7 +89,7 @@ class MySqlSink:
 
     def __init__(
         self,
-        url: str,
+        url: Endpoint | str,
         feed: str,
         group: int = 0,
         schema: str = "tidelock",
@@ -103,7 +103,7 @@ class MySqlSink:
         """Raises ValueError for too many lanes, UrlError for a URL that cannot be read."""
         if not 0 < lanes < SESSIONS_MAX - 1:
             raise ValueError(f"lanes: {lanes} is not from 1 to {SESSIONS_MAX - 2}")
-        self._endpoint = parse(url, Path())
+        self._endpoint = url if isinstance(url, Endpoint) else parse(url, Path())
         self._owner = Ownership(self._endpoint, feed, group, schema, lock_timeout_seconds)
         self._ledger = Ledger(self._owner, feed, group, origin, path)
         self._lanes = [_Lane(CONTROL + 1 + n) for n in range(lanes)]

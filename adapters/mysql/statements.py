@@ -6,6 +6,8 @@ Why these forms (design 7):
 - An update joins the table to its new rows.  The first leg of the union, `SELECT key FROM table WHERE FALSE`, gives the
   key columns the types and collations of the table's own, so that the join finds rows exactly as the index does and by
   the index; `STRAIGHT_JOIN` makes the new rows drive it.
+- `FORCE INDEX`, because a server scans a small table, and a scan waits for rows that other lanes have locked.  So do
+  both for `DELETE … WHERE key IN (…)`, whatever the hint.
 - Without a key, one equal row is one whose every column is `<=>`, and text also equal as bytes: a `_ci` collation or
   trailing spaces must not take another row.
 """
@@ -48,6 +50,8 @@ class TableStatements:
         fixed = {*table.unique_positions, *table.key}
         self._set = tuple(i for i in self._written if i not in fixed)
         """What an update by key sets: no unique column ever."""
+        index = next((u.name for u in table.target.uniques if u.columns == table.target.key), "")
+        self._by_key = f" FORCE INDEX ({quote('mysql', index)})" if index else ""
         self._name = f"{quote('mysql', table.name.schema)}.{quote('mysql', table.name.table)}"
         self._names = [quote("mysql", c.name) for c in self._columns]
         self._row = "ROW" if dialect is Dialect.MYSQL else ""
@@ -79,49 +83,58 @@ class TableStatements:
 
     def update(self, rows: Sequence[Row]) -> Iterator[bytes]:
         """Set the columns that no unique index holds, by key; the matched rows together say how many were there."""
-        key = self.table.key
-        values = [f"NULL AS {self._names[i]}" for i in self._set]
-        first = ",".join([*(f"{self._names[i]} AS tide_key{n}" for n, i in enumerate(key)), *values])
+        first = ",".join([self._key_leg(), *(f"NULL AS {self._names[i]}" for i in self._set)])
         sets = ",".join(f"tide_old.{self._names[i]}=tide_new.{self._names[i]}" for i in self._set)
         head = f"UPDATE (SELECT {first} FROM {self._name} WHERE FALSE UNION ALL VALUES {self._row}"
-        tail = f") tide_new STRAIGHT_JOIN {self._name} tide_old ON {self._join()} SET {sets}"
+        tail = f") tide_new STRAIGHT_JOIN {self._old()} ON {self._join()} SET {sets}"
         return self._cut(head, "," + self._row, self._rows(self._render_update, rows), tail)
 
     def present(self, rows: Sequence[Row]) -> Iterator[bytes]:
         """Queries for the indexes in `rows` of those that are there by key; they see the latest committed state."""
         keys = [self.table.key_of(row) for row in rows]
         texts = [f"{text[:-1]},{n})" for n, text in enumerate(self._rows(self._render_keys, keys, self.table.key))]
-        first = ",".join(f"{self._names[i]} AS tide_key{n}" for n, i in enumerate(self.table.key))
-        leg = f"SELECT {first},NULL AS n FROM {self._name} WHERE FALSE"
+        leg = f"SELECT {self._key_leg()},NULL AS n FROM {self._name} WHERE FALSE"
         head = f"SELECT tide_new.n FROM ({leg} UNION ALL VALUES {self._row}"
-        tail = f") tide_new STRAIGHT_JOIN {self._name} tide_old ON {self._join()}"
+        tail = f") tide_new STRAIGHT_JOIN {self._old()} ON {self._join()}"
         return self._cut(head, "," + self._row, texts, tail)
 
     def delete(self, keys: Sequence[Row]) -> Iterator[bytes]:
         """Delete by key, or one equal row for each entry where there is none."""
         if not self.table.key:
             return self._fitting(f"DELETE FROM {self._name} WHERE {self._equal(row)} LIMIT 1" for row in keys)
-        names = self._list(self.table.key)
         texts = self._rows(self._render_keys, keys, self.table.key)
-        if len(self.table.key) == 1:
-            texts = [text[1:-1] for text in texts]
-        else:
-            names = f"({names})"
-        return self._cut(f"DELETE FROM {self._name} WHERE {names} IN (", ",", texts, ")")
+        if self._dialect is Dialect.MARIADB and not all(map(str.isascii, texts)):
+            # It does not join a column in latin1, say, to such texts; this form may scan.
+            return self._cut(f"DELETE FROM {self._name} WHERE ({self._list(self.table.key)}) IN (", ",", texts, ")")
+        head = (
+            f"DELETE tide_old FROM (SELECT {self._key_leg()} FROM {self._name} WHERE FALSE UNION ALL VALUES {self._row}"
+        )
+        return self._cut(head, "," + self._row, texts, f") tide_new STRAIGHT_JOIN {self._old()} ON {self._join()}")
 
     def move(self, key: Row, row: Row) -> bytes:
         """Give the row `key` (a whole row without a key) all values of `row`; key columns only where they differ."""
         same = {i for i, value in zip(self.table.key, key, strict=bool(self.table.key)) if row[i] == value}
-        sets = [f"{self._names[i]}={self._one(i, row[i], compare=False)}" for i in self._written if i not in same]
+        return self._update_one(key, row, [i for i in self._written if i not in same])
+
+    def update_one(self, row: Row) -> bytes:
+        """As `update`, for a single row, and also where no join can compare the key (error 1267)."""
+        return self._update_one(self.table.key_of(row), row, self._set)
+
+    def _update_one(self, key: Row, row: Row, positions: Sequence[int]) -> bytes:
+        sets = [f"{self._names[i]}={self._one(i, row[i], compare=False)}" for i in positions]
         if not sets:
             sets = [f"{self._names[i]}={self._names[i]}" for i in self._written[:1]]
         if self.table.key:
             columns = zip(self.table.key, key, strict=True)
             where = " AND ".join(f"{self._names[i]}={self._one(i, value, compare=True)}" for i, value in columns)
+            update = f"UPDATE {self._old()} SET {','.join(sets)} WHERE {where}"
         else:
-            where = f"{self._equal(key)} LIMIT 1"
-        (statement,) = self._fitting([f"UPDATE {self._name} SET {','.join(sets)} WHERE {where}"])
+            update = f"UPDATE {self._name} SET {','.join(sets)} WHERE {self._equal(key)} LIMIT 1"
+        (statement,) = self._fitting([update])
         return statement
+
+    def _old(self) -> str:
+        return f"{self._name} tide_old{self._by_key}"
 
     def _equal(self, row: Row) -> str:
         """Whether a row equals `row` exactly, for tables without a key."""
@@ -148,6 +161,9 @@ class TableStatements:
 
     def _list(self, positions: Sequence[int]) -> str:
         return ",".join(self._names[i] for i in positions)
+
+    def _key_leg(self) -> str:
+        return ",".join(f"{self._names[i]} AS tide_key{n}" for n, i in enumerate(self.table.key))
 
     def _join(self) -> str:
         pairs = enumerate(self.table.key)
