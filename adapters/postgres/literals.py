@@ -25,7 +25,7 @@ def tuples(names: Sequence[str], columns: Sequence[Sequence[str | None]]) -> str
 
 def elements(name: str, values: Sequence[str | None]) -> list[str]:
     """One literal a value; `name` is the column's.  Raises BadValue."""
-    return ["NULL" if v is None else _quoted(f"\0{_checked(name, v)}\0", 1, f"column {name}") for v in values]
+    return ["NULL" if v is None else _quoted(f"\0{checked_text(name, v)}\0", 1, f"column {name}") for v in values]
 
 
 def array(name: str, values: Sequence[str | None]) -> str:
@@ -33,7 +33,7 @@ def array(name: str, values: Sequence[str | None]) -> str:
     try:
         joined, count = "\0" + "\0,\0".join(values) + "\0", len(values)  # type: ignore[arg-type]
     except TypeError:  # a NULL, or bytes where text should be
-        joined = ",".join(["NULL" if v is None else f"\0{_checked(name, v)}\0" for v in values])
+        joined = ",".join(["NULL" if v is None else f"\0{checked_text(name, v)}\0" for v in values])
         count = sum(v is not None for v in values)
     if not values:
         return "'{}'"
@@ -45,17 +45,22 @@ def numbers(values: Iterable[int]) -> str:
 
 
 def _quoted(marked: str, count: int, where: str, quote: str = "'") -> str:
-    if marked.count("\0") != 2 * count:
+    refuse_unsound(marked, 2 * count, where)
+    return marked.replace("'", "''").replace("\0", quote)
+
+
+def refuse_unsound(marked: str, marks: int, where: str) -> None:
+    """Raises BadValue where `marked` holds more NUL characters than our own `marks`, or is no UTF-8."""
+    if marked.count("\0") != marks:
         raise BadValue(f"{where}: text with a NUL character, which PostgreSQL cannot hold")
     if not marked.isascii():
         try:
             marked.encode()
         except UnicodeEncodeError:
             raise BadValue(f"{where}: text with half of a surrogate pair, which is no UTF-8") from None
-    return marked.replace("'", "''").replace("\0", quote)
 
 
-def _checked(name: str, value: str | bytes) -> str:
+def checked_text(name: str, value: str | bytes) -> str:
     if isinstance(value, str):
         return value
     raise BadValue(f"column {name}: bytes that are no text in the column's character set")

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 import asyncpg
 
 from adapters.endpoint import Endpoint
+from adapters.postgres.copy_text import Copy
 from adapters.postgres.failures import CONNECTION_ERRORS
 
 CONNECT_SECONDS = 15.0
@@ -99,10 +100,19 @@ class Session:
     def alive(self) -> bool:
         return not self.connection.is_closed()
 
-    async def run(self, statements: Iterable[str]) -> None:
+    async def run(self, statements: Iterable[str | Copy]) -> None:
         """Send the statements in as few packets as their size allows; stops at the first error."""
-        for script in _scripts(statements):
-            await self.connection.execute(script)
+        for packet in _packets(statements):
+            if isinstance(packet, str):
+                await self.connection.execute(packet)
+            else:
+                await self.connection.copy_to_table(
+                    packet.table.table,
+                    schema_name=packet.table.schema,
+                    columns=packet.columns,
+                    source=_once(packet.data),
+                    format="text",
+                )
 
     async def rollback(self) -> None:
         """Afterwards the server holds no lock of ours, or could not be reached within `RELEASE_SECONDS`.
@@ -148,15 +158,22 @@ END_OLDER = (
 """Ask all older sessions of a name to end; returns how many are still there."""
 
 
-def _scripts(statements: Iterable[str]) -> Iterator[str]:
-    """Statements joined to packets; a server takes at most 1 GiB."""
+def _packets(statements: Iterable[str | Copy]) -> Iterator[str | Copy]:
+    """Neighbouring statements joined to scripts; a server takes at most 1 GiB."""
     waiting: list[str] = []
     size = 0
     for statement in statements:
-        if size + len(statement) > SCRIPT_CHARACTERS and waiting:
+        if waiting and (isinstance(statement, Copy) or size + len(statement) > SCRIPT_CHARACTERS):
             yield ";\n".join(waiting)
             waiting, size = [], 0
-        waiting.append(statement)
-        size += len(statement)
+        if isinstance(statement, Copy):
+            yield statement
+        else:
+            waiting.append(statement)
+            size += len(statement)
     if waiting:
         yield ";\n".join(waiting)
+
+
+async def _once(data: bytes) -> AsyncIterator[bytes]:
+    yield data

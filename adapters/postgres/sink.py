@@ -1,8 +1,8 @@
 """PostgreSQL as a target: carries out the apply machine's effects (`adapters.sink.Sink`).
 
-A batch is one text: BEGIN, the receipt, its steps, COMMIT; so a batch of one row costs one round trip.  When the
-connection is lost while such a text is on its way the batch is in doubt, and the machine sends it again: then the
-receipt's key answers.
+A batch is one text: BEGIN, the receipt, its steps, COMMIT; so a batch of one row costs one round trip (many new rows
+go by COPY, which cuts the text in two).  When the connection is lost meanwhile the batch is in doubt, and the machine
+sends it again: then the receipt's key answers.
 
 `UpsertRows.fresh` is believed at first: plain inserts are faster.  If a unique key says otherwise the whole
 transaction runs again, upserting.
@@ -27,6 +27,7 @@ import msgspec
 from adapters.ddl import translate
 from adapters.endpoint import Endpoint, parse
 from adapters.postgres.books import Books
+from adapters.postgres.copy_text import Copy
 from adapters.postgres.failures import CONNECTION_ERRORS, failure_of
 from adapters.postgres.schema import read_tables
 from adapters.postgres.session import Session, SessionSettings, application_name
@@ -166,7 +167,7 @@ class PostgresSink:
         lane.left_open = effect.held
         return None
 
-    def _batch(self, effect: ApplyBatch, careful: bool) -> Iterator[str]:
+    def _batch(self, effect: ApplyBatch, careful: bool) -> Iterator[str | Copy]:
         yield "BEGIN"
         yield from self._books.receipt(effect)
         for step in effect.steps:
@@ -203,10 +204,12 @@ class PostgresSink:
         return session
 
     async def _look_for_receipts(self, session: Session) -> None:
-        wanted = [i.counter for i in self._reported if i.epoch == self._epoch]
-        if wanted:
-            query = self._books.count_receipts(self._epoch, wanted)
-            if await session.connection.fetchval(query) != len(wanted):
+        """Raises LostCommits.  A checkpoint may delete some meanwhile: `save_checkpoint` forgets those beforehand."""
+        while wanted := [i for i in self._reported if i.epoch == self._epoch]:
+            query = self._books.count_receipts(self._epoch, [i.counter for i in wanted])
+            if await session.connection.fetchval(query) == len(wanted):
+                return
+            if all(i in self._reported for i in wanted):
                 raise LostCommits
 
     async def _leave(self, lane: Lane) -> None:
@@ -246,11 +249,13 @@ class PostgresSink:
     async def save_checkpoint(self, effect: SaveCheckpoint) -> CheckpointSaved | CheckpointFailed:
         position = msgspec.json.encode(effect.position).decode()
         statements = self._books.save_checkpoint(effect.id.epoch, position, effect.drop)
+        dropped = [i for i in effect.drop if i in self._reported]
+        for i in dropped:
+            del self._reported[i]
         failure = await self._by_clerk(lambda session: session.run(["BEGIN", *statements, "COMMIT"]))
         if failure is not None:
+            self._reported.update(dict.fromkeys(dropped))
             return CheckpointFailed(effect.id, failure)
-        for dropped in effect.drop:
-            self._reported.pop(dropped, None)
         return CheckpointSaved(effect.id)
 
     async def apply_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed:

@@ -1,8 +1,9 @@
 """The statements of one table: what a step of a batch is in PostgreSQL's SQL.
 
 Each statement is complete text, so that a whole batch goes in one packet and costs one round trip (`session`).  Up to
-`FEW_ROWS` rows are a VALUES list; more are one array literal a column, read by `unnest`.  Measured here, both
-beat COPY to a temporary table, which needs three round trips and empties every temporary table at every commit:
+`FEW_ROWS` rows are a VALUES list; more are one array literal a column, read by `unnest`; plain inserts from `COPY_ROWS`
+rows on are COPY.  COPY to a temporary table and a merge from there lost: no faster than arrays, it costs two round
+trips more, and every commit empties every temporary table of the session.
 
 - literals take their type from the column they are assigned to or compared with, so no value is cut or rounded by an
   explicit cast; arrays are cast to the base type and then assigned, which checks lengths;
@@ -23,12 +24,14 @@ from typing import assert_never
 
 from adapters.bookkeeping import quote
 from adapters.postgres import literals
+from adapters.postgres.copy_text import Copy, lines
 from adapters.postgres.values import BadValue, ZeroDates, base_type, renderer
 from engine.effects import DeleteRows, Step, UpdateRows, UpsertRows
 from engine.records import Kind, Row, TableName, Value
 from engine.schema import Binding, TargetColumn
 
 FEW_ROWS = 20
+COPY_ROWS = 50
 STATEMENT_ROWS = 5_000
 STATEMENT_CHARACTERS = 32 << 20
 SHORT_VALUE = 1_000
@@ -82,7 +85,7 @@ class Statements:
         action = f"UPDATE SET {assignments}" if assignments else "NOTHING"
         return f" ON CONFLICT ({', '.join(self._key_names)}) DO {action}"
 
-    def of(self, step: Step, careful: bool) -> Iterator[str]:
+    def of(self, step: Step, careful: bool) -> Iterator[str | Copy]:
         """`careful`: do not trust `UpsertRows.fresh`."""
         try:
             match step:
@@ -125,7 +128,7 @@ class Statements:
                 same = " AND ".join(f"t.{self._quoted[i]} = {self._typed(i)}" for i in self.binding.key)
                 yield f"DELETE FROM {self.table} AS t USING {self._unnest(columns, self.binding.key)} WHERE {same}"
 
-    def _upsert(self, rows: list[Row], careful: bool) -> Iterator[str]:
+    def _upsert(self, rows: list[Row], careful: bool) -> Iterator[str | Copy]:
         binding = self.binding
         assert self._key is None or len({*map(self._key, rows)}) == len(rows), f"a key twice in {binding.name}"
         if careful and binding.key and not self._conflict:
@@ -137,11 +140,14 @@ class Statements:
             if len(part) <= FEW_ROWS:
                 values = literals.tuples([self._names[i] for i in self._written], columns)
                 yield f"{self._insert}VALUES {values}{ending}"
+            elif len(part) >= COPY_ROWS and not ending:
+                names = tuple(self._names[i] for i in self._written)
+                yield Copy(binding.name, names, lines(names, columns))
             else:
                 wanted = ", ".join(self._typed(i) for i in self._written)
                 yield f"{self._insert}SELECT {wanted} FROM {self._unnest(columns, self._written)}{ending}"
 
-    def _update(self, step: UpdateRows) -> Iterator[str]:
+    def _update(self, step: UpdateRows) -> Iterator[str | Copy]:
         if step.moves or not self.binding.key:
             for key, row in zip(step.keys, step.rows, strict=True):
                 yield self._update_one(key, row)

@@ -12,7 +12,7 @@ import pytest
 from adapters.bookkeeping import create_statements
 from adapters.postgres.session import application_name
 from adapters.postgres.sink import PostgresSink
-from adapters.postgres.statements import FEW_ROWS
+from adapters.postgres.statements import COPY_ROWS, FEW_ROWS
 from adapters.sink import TargetError
 from bench.servers import Postgres
 from engine.effects import (
@@ -372,7 +372,7 @@ async def test_checkpoint_moves_and_drops_exactly_the_named_receipts(target: Tar
 
 # --- steps ----------------------------------------------------------------------------------------------------------
 
-SIZES = [1, FEW_ROWS, FEW_ROWS + 1, 6_000]
+SIZES = [1, FEW_ROWS, FEW_ROWS + 1, COPY_ROWS, 6_000]
 
 
 @pytest.mark.parametrize("count", SIZES)
@@ -386,6 +386,15 @@ async def test_upsert_writes_and_overwrites_whole_rows(target: Target, count: in
     await committed(sink, target.batch(epoch, UpsertRows(table, changed, fresh)))
     found = target.rows("id, email, balance::text, updated_at::text, payload, flag")
     assert found == changed
+
+
+async def test_copied_text_is_escaped(target: Target) -> None:
+    sink, table, epoch = await opened(target)
+    texts = ["\\", "\\N", "\\.", "\t", "\n", "\r", "", "NULL", "'\"{}", "\\x41", "é\\\té"]
+    rows = [account(i, payload=texts[i % len(texts)]) for i in range(COPY_ROWS)]
+    rows += [account(i + 1_000, payload=text if text != "" else None) for i, text in enumerate(texts)]
+    await committed(sink, target.batch(epoch, UpsertRows(table, rows, True)))
+    assert target.rows("id, payload") == [(row[0], row[4]) for row in rows]
 
 
 @pytest.mark.parametrize("count", SIZES)
@@ -414,7 +423,7 @@ async def test_wide_keys_of_text_and_bytes(target: Target, count: int) -> None:
 
 async def test_text_too_long_is_refused_not_cut(target: Target) -> None:
     sink, table, epoch = await opened(target)
-    for count in (1, FEW_ROWS + 1):
+    for count in (1, FEW_ROWS + 1, COPY_ROWS):
         rows = [account(i, email="e" * 65) if i == 0 else account(i) for i in range(count)]
         failure = await failed(sink, target.batch(epoch, UpsertRows(table, rows, True)))
         assert (failure.trouble, failure.code) == (Trouble.ROW, "22001")
@@ -422,7 +431,7 @@ async def test_text_too_long_is_refused_not_cut(target: Target) -> None:
     assert target.rows() == []
 
 
-@pytest.mark.parametrize("count", [1, FEW_ROWS + 1])
+@pytest.mark.parametrize("count", [1, FEW_ROWS + 1, COPY_ROWS])
 @pytest.mark.parametrize("fresh", [True, False])
 async def test_a_unique_value_of_another_key_is_an_error_and_moves_nothing(
     target: Target, count: int, fresh: bool
@@ -614,18 +623,26 @@ async def _value_table(target: Target, column: Column, type: str, key: str = "")
 async def test_every_type_arrives_and_is_found_again(
     target: Target, column: Column, type: str, value: Any, text: str
 ) -> None:
-    """By each way in: a VALUES list, arrays, a single update; and, in a table without a key, by equality."""
+    """By each way in: a VALUES list, arrays, COPY, a single update; and, in a table without a key, by equality."""
     sink, table, epoch = await _value_table(target, column, type, "PRIMARY KEY")
-    rows = [(i, None if i == 3 else value) for i in range(FEW_ROWS + 1)]
-    await committed(sink, target.batch(epoch, UpsertRows(table, rows, True)))
+    rows = [(i, None if i == 3 else value) for i in range(COPY_ROWS)]
+    await committed(sink, target.batch(epoch, UpsertRows(table, rows[: FEW_ROWS + 1], True)))
+    await committed(sink, target.batch(epoch, DeleteRows(table, [(0,)]), UpsertRows(table, rows[:1], True)))
     await committed(sink, target.batch(epoch, UpsertRows(table, [(100, value), (101, None)], True)))
     await committed(sink, target.batch(epoch, UpdateRows(table, [(100,), (101,)], [(100, None), (101, value)], True)))
     shown = target.rows("id, c::text" if not type.startswith("character(") else "id, rpad(c, 3)", "held")
     assert shown == [*((i, None if i == 3 else text) for i in range(FEW_ROWS + 1)), (100, None), (101, text)]
+    few = [row for row in rows if row[0] <= FEW_ROWS]
+    copied = [(row[0] + 200, row[1]) for row in rows]
+    await committed(sink, target.batch(epoch, UpsertRows(table, copied, True)))
+    assert target.sql("SELECT count(*), count(c), count(DISTINCT c::text) FROM held WHERE id >= 200") == [
+        (COPY_ROWS, COPY_ROWS - 1, 1)
+    ]
+    assert target.sql("SELECT count(DISTINCT coalesce(c::text, '')) FROM held WHERE c IS NOT NULL") == [(1,)]
 
     target.sql("ALTER TABLE held DROP CONSTRAINT held_pkey")
     keyless = bind(await sink.take_over([table.name], START), table.shape.columns, table.name)
-    await committed(sink, target.batch(epoch + 1, DeleteRows(keyless, [*rows, (101, value), (100, None)])))
+    await committed(sink, target.batch(epoch + 1, DeleteRows(keyless, [*few, *copied, (101, value), (100, None)])))
     assert target.rows("id", "held") == []
 
 
@@ -654,7 +671,7 @@ async def test_what_postgres_cannot_hold_is_an_error_of_the_row(
     target: Target, column: Column, type: str, value: Any, word: str
 ) -> None:
     sink, table, epoch = await _value_table(target, column, type, "PRIMARY KEY")
-    for count in (0, FEW_ROWS):
+    for count in (0, FEW_ROWS, COPY_ROWS):
         rows = [(i, None) for i in range(count)]
         failure = await failed(sink, target.batch(epoch, UpsertRows(table, [(99, value), *rows], True)))
         assert failure.trouble is Trouble.ROW
