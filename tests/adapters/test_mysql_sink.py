@@ -8,9 +8,11 @@ import itertools
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from adapters.bookkeeping import create_statements
+from adapters.books import Halted
 from adapters.mysql.ownership import Ownership
 from adapters.mysql.session import MODES, open_session
 from adapters.mysql.sink import MySqlSink
@@ -189,7 +191,7 @@ def _sessions(target: Target) -> list[int]:
 
 async def _eventually(true: Callable[[], object], seconds: float = 10) -> None:
     async with asyncio.timeout(seconds):
-        while not true():
+        while not true():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
 
@@ -915,10 +917,6 @@ async def test_a_halt_is_kept_by_the_owner_only(target: Target) -> None:
     halt = Halt(Alarm("ddl", "it's", "a hint"), Ddl("s", "ALTER TABLE `t'`", "0-1", 5))
     await sink.record_halt(halt)
     ((stored,),) = target.book("owner", "halt")
-    import msgspec
-
-    from adapters.books import Halted
-
     assert msgspec.json.decode(stored, type=Halted) == Halted(halt.alarm, halt.ddl)
     newer = target.sink()
     await target.own(newer)
