@@ -224,4 +224,3 @@ class Shell:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._sink.close()
         self._journal.close()
-

@@ -115,15 +115,18 @@ _MULTI_BYTE: Final[dict[str, tuple[str, str]]] = {
     "gb18030": ("gb18030", "\ue7c7"),
     "gb2312": ("gb2312", ""),
     "gbk": ("gbk", ""),
-    "sjis": ("shift_jis", "＼"),
+    "sjis": ("shift_jis", ""),
     "ucs2": ("utf_16_be", ""),
-    "ujis": ("euc_jp", "＼"),
+    "ujis": ("euc_jp", ""),
     "utf16": ("utf_16_be", ""),
     "utf16le": ("utf_16_le", ""),
     "utf32": ("utf_32_be", ""),
     "utf8mb3": ("utf_8", ""),
     "utf8mb4": ("utf_8", ""),
 }
+
+# The server writes a backslash as the full-width one, the only character that these two read otherwise.
+_JAPANESE: Final = ("sjis", "ujis")
 
 Decode = Callable[[bytes], str]
 
@@ -176,6 +179,8 @@ def decoder(charset: str) -> Decode:
         characters = table
         return lambda raw: codecs.charmap_decode(raw, "strict", characters)[0]
     codec, doubtful = _MULTI_BYTE[charset]
+    if charset in _JAPANESE:
+        return lambda raw: raw.decode(codec).replace("＼", "\\")
     if not doubtful:
         return lambda raw: raw.decode(codec)
     suspects = frozenset(doubtful)

@@ -75,6 +75,8 @@ def _tables(connection: object, patterns: Sequence[TableName]) -> tuple[TableNam
     if len(schemas) == len({p.schema for p in patterns}):
         where += f" AND TABLE_SCHEMA IN ({', '.join(['%s'] * len(schemas))})"
         args = tuple(schemas)
-    rows = server.rows(connection, f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE {where}", *args)  # type: ignore[arg-type]
+    rows = server.rows(
+        connection, f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE {where}", *args
+    )  # type: ignore[arg-type]
     names = sorted(TableName(str(s), str(t)) for s, t in rows if s not in _SYSTEM)
     return tuple(n for n in names if any(matches(p.schema, n.schema) and matches(p.table, n.table) for p in patterns))

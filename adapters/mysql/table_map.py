@@ -28,7 +28,8 @@ _NUMERIC: Final = {
     codecs.TINY, codecs.SHORT, codecs.INT24, codecs.LONG, codecs.LONGLONG,
     codecs.FLOAT, codecs.DOUBLE, NEWDECIMAL, codecs.YEAR,
 }  # fmt: skip
-_CHARACTER: Final = BLOBS | {VARCHAR, VAR_STRING, STRING, codecs.VARCHAR_COMPRESSED}
+# MySQL counts VECTOR in, which is a BLOB inside.
+_CHARACTER: Final = BLOBS | {VARCHAR, VAR_STRING, STRING, codecs.VARCHAR_COMPRESSED, codecs.VECTOR}
 
 # Fields of the optional metadata.
 _SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _NAMES, _SET_LABELS, _ENUM_LABELS = 1, 2, 3, 4, 5, 6
