@@ -110,6 +110,7 @@ class Reading:
                 self._fail(("tables", i, "source"), f"{rule.source} has a rule already; the first one would always win")
             seen.add(rule.source)
             self._check_columns(rule.columns, ("tables", i, "columns"))
+            self._check_where(rule.where, ("tables", i, "where"))
 
     def _check_names(self, rule: TableRule, path: KeyPath) -> None:
         for key, text in (("source", rule.source), ("target", rule.target)):
@@ -132,6 +133,16 @@ class Reading:
             if source in columns.exclude or (columns.include and source not in columns.include):
                 self._fail((*path, "rename", source), f"{source} is not among the replicated columns")
             targets.add(target)
+
+    def _check_where(self, where: str, path: KeyPath) -> None:
+        if not where:
+            return
+        from adapters.where import WhereError, parse_where  # sqlglot is slow to import, and few feeds filter
+
+        try:
+            parse_where(where)
+        except WhereError as error:
+            self._fail(path, str(error).removeprefix("where: "))
 
     def _explain(self, message: str) -> NoReturn:
         """msgspec's words in the operator's terms."""

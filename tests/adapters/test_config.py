@@ -151,6 +151,8 @@ WRONG = {
         6,
         "not among",
     ),
+    "a filter that is no filter": (PLAIN + "    where: a = = 1\n", "tables[0].where", 6, "cannot be read"),
+    "a filter that calls": (PLAIN + "    where: now() > a\n", "tables[0].where", 6, "tables[0].where: "),
     "secret elsewhere": (PLAIN + "    where: a = '${env:X}'\n", "tables[0].where", 6, "only for source and target"),
     "secret not there": (PLAIN.replace("secret-a", "${env:TIDE_NOT_SET}"), "source", 2, "TIDE_NOT_SET is not set"),
     "secret file not there": (PLAIN.replace("secret-a", "${file:nope}"), "source", 2, "nope cannot be read"),
