@@ -7,10 +7,8 @@ sends it again: then the receipt's key answers.
 `UpsertRows.fresh` is believed at first: plain inserts are faster.  If a unique key says otherwise the whole
 transaction runs again, upserting.
 
-Commits do not wait for the disk by default.  A crash of the server may then lose batches that were reported as
-committed, which a new takeover would find missing, but a machine that lives on would not.  So every new connection
-first looks for the receipts reported since the last durable checkpoint; if one is gone the answer is FENCED: this
-owner's memory is worth nothing, a new one starts from what the target really holds.
+Commits do not wait for the disk by default.  If a crash of the server has lost some that were reported (`reported`),
+the answer is FENCED: this owner's memory is worth nothing, a new one starts from what the target really holds.
 """
 
 from __future__ import annotations
@@ -29,6 +27,8 @@ from adapters.endpoint import Endpoint, parse
 from adapters.postgres.books import Books
 from adapters.postgres.copy_text import Copy
 from adapters.postgres.failures import CONNECTION_ERRORS, failure_of
+from adapters.postgres.lane import Lane, SessionSource
+from adapters.postgres.reported import LostCommits, Reported
 from adapters.postgres.schema import read_tables
 from adapters.postgres.session import Session, SessionSettings, application_name
 from adapters.postgres.statements import Statements
@@ -64,21 +64,6 @@ _LOST = Failure(
 )
 
 
-class Lane:
-    """`batch`, `task`: what runs or is held on it.  `left_open`: its session may be inside a transaction."""
-
-    def __init__(self) -> None:
-        self.session: Session | None = None
-        self.batch: EffectId | None = None
-        self.task: asyncio.Task[object] | None = None
-        self.ended = asyncio.Event()
-        self.left_open = False
-
-
-class LostCommits(Exception):
-    """Receipts reported as committed are not there."""
-
-
 class PostgresSink:
     def __init__(
         self,
@@ -98,21 +83,22 @@ class PostgresSink:
         name = application_name(feed, group)
         self._settings = SessionSettings(endpoint, name, synchronous_commit, lock_timeout_seconds)
         self._books = Books(schema, feed, group, origin, path)
+        self._reported = Reported(self._books)
+        self._sessions = SessionSource(self._settings, self._books, self._reported)
+        self._lanes = [Lane(self._sessions) for _ in range(lanes)]
         self._zero_dates = zero_dates
         self._target_name = target_name
-        self._lanes = [Lane() for _ in range(lanes)]
         self._clerk: Session | None = None
         self._clerk_lock = asyncio.Lock()
         self._statements: dict[Binding, Statements] = {}
         self._epoch = 0
-        self._reported: dict[EffectId, None] = {}
         self._control = Control("running", ())
 
     async def take_over(self, tables: Sequence[TableName], start: Position | None) -> TakenOver:
         await self.close()
         taken = await take_over(self._settings, self._books, tables, start)
         self._epoch = taken.epoch
-        self._reported.clear()
+        self._reported.begin(taken.epoch)
         return taken
 
     async def apply(self, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed:
@@ -139,14 +125,14 @@ class PostgresSink:
             return BatchFailed(effect.id, failure)
         if effect.held and lane.left_open:
             return BatchReady(effect.id)
-        self._reported[effect.id] = None
+        self._reported.add(effect.id)
         return BatchCommitted(effect.id)
 
     async def _attempt(self, lane: Lane, effect: ApplyBatch, careful: bool) -> Failure | None:
         """None: committed, now or before (or, if held, ready); else the session is out of the transaction again."""
         try:
             statements = list(self._batch(effect, careful))
-            session = await self._ready(lane)
+            session = await lane.ready()
         except BadValue as error:
             return Failure(Trouble.ROW, str(error))
         except LostCommits:
@@ -157,7 +143,7 @@ class PostgresSink:
         try:
             await session.run(statements)
         except CONNECTION_ERRORS as error:
-            await self._leave(lane)
+            await lane.leave()
             if self._books.is_receipt(error):
                 return None
             if self._books.is_fenced(error):
@@ -183,51 +169,16 @@ class PostgresSink:
             found = self._statements[binding] = Statements(binding, self._zero_dates)
         return found
 
-    async def _ready(self, lane: Lane) -> Session:
-        """Raises LostCommits, one of CONNECTION_ERRORS."""
-        if lane.left_open:  # its apply was cancelled from outside
-            await self._leave(lane)
-        if lane.session is None or not lane.session.alive:
-            lane.session = await self._open(lane.session)
-        return lane.session
-
-    async def _open(self, before: Session | None) -> Session:
-        if before is not None:
-            await before.discard()
-        session = await Session.open(self._settings)
-        try:
-            await session.run(self._books.prepare())
-            await self._look_for_receipts(session)
-        except BaseException:
-            session.connection.terminate()
-            raise
-        return session
-
-    async def _look_for_receipts(self, session: Session) -> None:
-        """Raises LostCommits.  A checkpoint may delete some meanwhile: `save_checkpoint` forgets those beforehand."""
-        while wanted := [i for i in self._reported if i.epoch == self._epoch]:
-            query = self._books.count_receipts(self._epoch, [i.counter for i in wanted])
-            if await session.connection.fetchval(query) == len(wanted):
-                return
-            if all(i in self._reported for i in wanted):
-                raise LostCommits
-
-    async def _leave(self, lane: Lane) -> None:
-        """Out of the transaction, by way of a new session if need be."""
-        if lane.session is not None:
-            await lane.session.rollback()
-        lane.left_open = False
-
     async def commit(self, effect: CommitBatch) -> BatchCommitted | BatchFailed:
         lane = self._lane_of(effect.id)
         assert lane is not None and lane.session is not None and lane.task is None, f"{effect.id} is not held"
         try:
             await lane.session.run(["COMMIT"])
         except CONNECTION_ERRORS as error:
-            await self._leave(lane)
+            await lane.leave()
             return BatchFailed(effect.id, failure_of(error, committing=True))
         else:
-            self._reported[effect.id] = None
+            self._reported.add(effect.id)
             lane.left_open = False
             return BatchCommitted(effect.id)
         finally:
@@ -239,7 +190,7 @@ class PostgresSink:
             if lane.task is not None:
                 lane.task.cancel()
                 await lane.ended.wait()
-            await self._leave(lane)
+            await lane.leave()
             lane.batch = None
         return BatchRolledBack(effect.id)
 
@@ -249,14 +200,14 @@ class PostgresSink:
     async def save_checkpoint(self, effect: SaveCheckpoint) -> CheckpointSaved | CheckpointFailed:
         position = msgspec.json.encode(effect.position).decode()
         statements = self._books.save_checkpoint(effect.id.epoch, position, effect.drop)
-        dropped = [i for i in effect.drop if i in self._reported]
-        for i in dropped:
-            del self._reported[i]
-        failure = await self._by_clerk(lambda session: session.run(["BEGIN", *statements, "COMMIT"]))
-        if failure is not None:
-            self._reported.update(dict.fromkeys(dropped))
-            return CheckpointFailed(effect.id, failure)
-        return CheckpointSaved(effect.id)
+        failure: Failure | None = Failure(Trouble.TRANSIENT, "interrupted")
+        self._reported.drop(position, effect.drop)
+        try:
+            failure = await self._by_clerk(lambda session: session.run(["BEGIN", *statements, "COMMIT"]))
+        finally:
+            if failure is not None:
+                self._reported.undo_drop()
+        return CheckpointSaved(effect.id) if failure is None else CheckpointFailed(effect.id, failure)
 
     async def apply_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed:
         """The statement and the note that it ran (`ddl_passed`) commit together: it runs once, whatever is lost."""
@@ -303,7 +254,7 @@ class PostgresSink:
         async with self._clerk_lock:
             try:
                 if self._clerk is None or not self._clerk.alive:
-                    self._clerk = await self._open(self._clerk)
+                    self._clerk = await self._sessions.replace(self._clerk)
             except LostCommits:
                 return _LOST
             except CONNECTION_ERRORS as error:
@@ -326,11 +277,7 @@ class PostgresSink:
         for lane in running:
             await lane.ended.wait()
         for lane in self._lanes:
-            if lane.left_open:
-                await self._leave(lane)
-            if lane.session is not None:
-                await lane.session.close()
-            lane.session, lane.batch = None, None
+            await lane.close()
         async with self._clerk_lock:
             if self._clerk is not None:
                 await self._clerk.close()

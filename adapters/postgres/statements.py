@@ -203,7 +203,7 @@ class Statements:
         )
 
     def _equal(self, at: int, literal: str) -> str:
-        name, base = self._quoted[at], base_type(self._targets[at].type)
+        name, base = self._quoted[at], base_type(self._targets[at].type).rpartition(".")[2]
         if literal == "NULL":
             return f"{name} IS NULL"
         if base in _AS_JSONB:

@@ -30,7 +30,16 @@ from engine.effects import (
     UpsertRows,
 )
 from engine.errors import Alarm, Trouble
-from engine.events import BatchCommitted, BatchFailed, BatchReady, CheckpointFailed, DdlApplied, DdlFailed, TakenOver
+from engine.events import (
+    BatchCommitted,
+    BatchFailed,
+    BatchReady,
+    CheckpointFailed,
+    CheckpointSaved,
+    DdlApplied,
+    DdlFailed,
+    TakenOver,
+)
 from engine.records import Column, Ddl, DdlKind, Kind, Position, Row, Shape, TableName
 from engine.schema import Binding
 
@@ -125,7 +134,6 @@ class Proxy:
     def __init__(self, port: int) -> None:
         self._server_port = port
         self.cut_answer = False
-        self.held = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "Proxy":
@@ -138,6 +146,10 @@ class Proxy:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def cut(self) -> None:
+        for task in self._tasks:
+            task.cancel()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -322,6 +334,25 @@ async def test_connection_lost_before_commit_is_transient_and_the_lane_is_replac
         await sink.close()
 
 
+async def test_a_lost_session_is_ended_before_its_lane_goes_on(target: Target) -> None:
+    """The server does not notice that the client of a waiting statement is gone: later it would commit after all."""
+    async with Proxy(target.server.port) as proxy:
+        sink, table, epoch = await opened(target, url=proxy.url(target), lock_timeout_seconds=60.0)
+        await committed(sink, target.batch(epoch, UpsertRows(table, [account(1)], True)))
+        other = await asyncpg.connect(target.server.url(target.database), ssl=False)
+        transaction = other.transaction()
+        await transaction.start()
+        await other.execute("UPDATE account SET flag = 2")
+        running = asyncio.create_task(failed(sink, target.batch(epoch, UpsertRows(table, [account(1)], False))))
+        await asyncio.sleep(0.3)
+        proxy.cut()
+        assert (await running).trouble is Trouble.IN_DOUBT
+        assert target.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == [(0,)]
+        await transaction.rollback()
+        await other.close()
+        await sink.close()
+
+
 async def test_commits_lost_in_a_crash_stand_the_owner_down(make_postgres: Callable[..., Postgres]) -> None:
     """Without waiting for the disk a reported commit can vanish; going on would lose its rows for good."""
     target = Target(make_postgres(extra=["--wal-writer-delay=10s", "--autovacuum=off"], durable=True))
@@ -356,6 +387,27 @@ async def test_a_checkpoint_survives_a_crash_and_so_does_all_before_it(make_post
     taken = await sink.take_over([ACCOUNT], START)
     assert (taken.checkpoint, taken.receipts) == (reached, ())
     await sink.close()
+
+
+async def test_a_checkpoint_in_doubt_is_not_taken_for_lost_commits(target: Target) -> None:
+    """Its receipts may be gone because it committed; new sessions must not take that for a crash."""
+    async with Proxy(target.server.port) as proxy:
+        sink, table, epoch = await opened(target, url=proxy.url(target))
+        batches = [target.batch(epoch, UpsertRows(table, [account(i)], True)) for i in range(2)]
+        for batch in batches:
+            await committed(sink, batch)
+        await sink.control()
+        proxy.cut_answer = True
+        save = SaveCheckpoint(EffectId(epoch, 50), Position("binlog.000002", 8), (batches[0].id,))
+        answer = await sink.save_checkpoint(save)
+        assert isinstance(answer, CheckpointFailed)
+        assert answer.failure.trouble is Trouble.IN_DOUBT
+        assert target.sql("SELECT count(*) FROM tidelock.tidelock_progress") == [(1,)]
+        await committed(sink, target.batch(epoch, UpsertRows(table, [account(7)], True), lane=3))
+        assert await sink.save_checkpoint(save) == CheckpointSaved(save.id)
+        target.sql("DELETE FROM tidelock.tidelock_progress WHERE batch = $1", batches[1].id.counter)
+        assert (await failed(sink, target.batch(epoch, lane=2))).trouble is Trouble.FENCED
+        await sink.close()
 
 
 async def test_checkpoint_moves_and_drops_exactly_the_named_receipts(target: Target) -> None:

@@ -1,0 +1,65 @@
+"""One lane's session and what it is busy with."""
+
+from __future__ import annotations
+
+import asyncio
+
+from adapters.postgres.books import Books
+from adapters.postgres.reported import Reported
+from adapters.postgres.session import Session, SessionSettings
+from engine.effects import EffectId
+
+
+class SessionSource:
+    """Opens sessions that can write receipts, and only where no reported commit is missing."""
+
+    def __init__(self, settings: SessionSettings, books: Books, reported: Reported) -> None:
+        self._settings = settings
+        self._books = books
+        self._reported = reported
+
+    async def replace(self, before: Session | None) -> Session:
+        """`before` is given up first, and gone at the server.  Raises LostCommits, one of `CONNECTION_ERRORS`."""
+        if before is not None:
+            await before.discard()
+        session = await Session.open(self._settings)
+        try:
+            await session.run(self._books.prepare())
+            await self._reported.verify(session.connection)
+        except BaseException:
+            session.connection.terminate()
+            raise
+        return session
+
+
+class Lane:
+    """`batch`, `task`: what runs or is held on it.  `left_open`: its session may be inside a transaction."""
+
+    def __init__(self, sessions: SessionSource) -> None:
+        self._sessions = sessions
+        self.session: Session | None = None
+        self.batch: EffectId | None = None
+        self.task: asyncio.Task[object] | None = None
+        self.ended = asyncio.Event()
+        self.left_open = False
+
+    async def ready(self) -> Session:
+        """A session outside any transaction.  Raises as `SessionSource.replace`."""
+        if self.left_open:  # its apply was cancelled from outside
+            await self.leave()
+        if self.session is None or not self.session.alive:
+            self.session = await self._sessions.replace(self.session)
+        return self.session
+
+    async def leave(self) -> None:
+        """Out of the transaction, whatever became of the connection."""
+        if self.session is not None:
+            await self.session.rollback()
+        self.left_open = False
+
+    async def close(self) -> None:
+        if self.left_open:
+            await self.leave()
+        if self.session is not None:
+            await self.session.close()
+        self.session, self.batch = None, None
