@@ -53,8 +53,8 @@ class Options(msgspec.Struct, frozen=True):
     lanes: int = 8
     batch_rows: int = 1000
     atomic: bool = False
-    window_rows: int = 2000
-    room_rows: int = 24_000
+    window_rows: int = 4000
+    room_rows: int = 8000
     checkpoint_us: int = 500_000
     idle_checkpoint_us: int = 10_000_000
     commit_bound_us: int = 1_000_000
@@ -263,7 +263,7 @@ class ApplyMachine:
     def _plan(self) -> None:
         """Plan windows while there is room; a DDL statement stops planning until all before it is committed."""
         while self._inbox and self._barrier.ddl is None and not self.batches.wishing:
-            if self.batches.rows >= self.options.room_rows:
+            if self.batches.rows > self.options.room_rows // 2:
                 return
             ddl = self._inbox[0].ddl
             if ddl is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.groups import Groups
-from engine.hashing import key_hash, name_hash
+from engine.hashing import Home, home_of
 from engine.keys import Key, Moded, RowKeys
 from engine.lanes import Lane
 from engine.locks import LockTable
@@ -29,12 +29,12 @@ class Dispatcher:
         self.waits = 0
         self._locking = locking
         self._keys: dict[Binding, RowKeys] = {}
-        self._seeds: dict[Binding, int] = {}
+        self._homes: dict[Binding, Home] = {}
         self._order = 0
 
     def bind(self, binding: Binding, keys: RowKeys) -> None:
         self._keys[binding] = keys
-        self._seeds[binding] = name_hash(str(binding.name))
+        self._homes[binding] = home_of(binding)
 
     def plan(self, window: int, changes: Sequence[Change]) -> int:
         """Append all `changes` (log order) to lanes.  Returns the number of segments made."""
@@ -107,32 +107,29 @@ class Dispatcher:
 
     def _lanes_in_flight(
         self, roots: Sequence[int], waits: dict[int, list[Segment]], moded: list[list[Moded]] | None
-    ) -> dict[int, set[int]]:
-        """Group root → lanes on which its predecessors are in flight."""
-        lanes: dict[int, set[int]] = {}
+    ) -> dict[int, list[int]]:
+        """Group root → lanes on which its predecessors are in flight, one entry a predecessor."""
+        lanes: dict[int, list[int]] = {}
         for i, segments in waits.items():
-            lanes.setdefault(roots[i], set()).update(s.lane for s in segments)
+            lanes.setdefault(roots[i], []).extend([s.lane for s in segments])
         if moded is not None:
             for i, keys in enumerate(moded):
                 if keys and (holders := self.locks.moded_holders(keys)):
-                    lanes.setdefault(roots[i], set()).update(s.lane for s in holders)
+                    lanes.setdefault(roots[i], []).extend([s.lane for s in holders])
         return lanes
 
-    def _lanes(self, changes: Sequence[Change], roots: Sequence[int], in_flight: dict[int, set[int]]) -> dict[int, int]:
-        """Group root → lane: where its predecessors are, if that is one lane, else where its first change hashes to."""
-        lanes: dict[int, int] = {}
-        count = len(self.lanes)
-        for i, root in enumerate(roots):
-            if i != root:
-                continue
-            before = in_flight.get(root)
-            if before is not None and len(before) == 1:
-                lanes[root] = next(iter(before))
-            else:
-                change = changes[i]
-                row = change.before if change.before is not None else change.after
-                assert row is not None, "a change has an image"
-                lanes[root] = key_hash(self._seeds[change.binding], change.binding.key_of(row)) % count
+    def _lanes(
+        self, changes: Sequence[Change], roots: Sequence[int], in_flight: dict[int, list[int]]
+    ) -> dict[int, int]:
+        """Group root → lane: where most of its predecessors are, else where its first change hashes to."""
+        homes, count = self._homes, len(self.lanes)
+        lanes = {
+            root: homes[change.binding](change.before or change.after) % count
+            for i, (root, change) in enumerate(zip(roots, changes, strict=True))
+            if i == root
+        }
+        for root, before in in_flight.items():
+            lanes[root] = max(before, key=before.count) if len(before) > 1 else before[0]
         return lanes
 
 

@@ -10,6 +10,8 @@ the same to the target's index; a key may be coarser than that, never finer
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
+from operator import itemgetter
 
 import msgspec
 
@@ -92,11 +94,22 @@ class Binding:
 
     `columns[i]`: the target's column for value `i` of a row (None: a generated column, not written).
     `key`: positions of the key columns in a row; empty where the whole row is the key.
+    `key_of(row)`: the values that identify a row at the target (the whole row where there is no key).
     `unique_positions`: positions that belong to any unique index.
     `foreign_positions`: positions that belong to any foreign key of this table.
     """
 
-    __slots__ = ("columns", "foreign_positions", "key", "number", "partial", "shape", "target", "unique_positions")
+    __slots__ = (
+        "columns",
+        "foreign_positions",
+        "key",
+        "key_of",
+        "number",
+        "partial",
+        "shape",
+        "target",
+        "unique_positions",
+    )
 
     def __init__(self, number: int, shape: Shape, target: TargetTable) -> None:
         """Raises SchemaMismatch when a logged column or a key column is missing on the other side."""
@@ -117,6 +130,7 @@ class Binding:
         columns = (by_name[c.name] for c in shape.columns)
         self.columns: tuple[TargetColumn | None, ...] = tuple(None if c.generated else c for c in columns)
         self.key = tuple(at[c] for c in target.key)
+        self.key_of = _keyer(self.key)
         names = {c for u in target.uniques for c in u.columns}
         self.unique_positions = tuple(i for i, c in enumerate(shape.columns) if c.name in names)
         names = {c for f in target.foreign_keys for c in f.columns}
@@ -127,6 +141,11 @@ class Binding:
     def name(self) -> TableName:
         return self.target.name
 
-    def key_of(self, row: Row) -> Row:
-        """The values that identify `row` at the target (the whole row where there is no key)."""
-        return tuple(row[i] for i in self.key) if self.key else row
+
+def _keyer(key: tuple[int, ...]) -> Callable[[Row], Row]:
+    if not key:
+        return lambda row: row
+    if len(key) == 1:
+        (position,) = key
+        return lambda row: (row[position],)
+    return itemgetter(*key)
