@@ -12,8 +12,8 @@ _TEXT = """\
 
 What `tidelock init` makes of a MySQL or MariaDB column at a PostgreSQL target, and which other types `tidelock check`
 accepts, because they lose nothing. A MySQL or MariaDB target gets the source's own type. A value that a type cannot
-hold (a zero date, a NUL in text, 2 in a boolean) parks its row; none is ever changed to fit. Made from the program's own
-mapping: `python -m adapters.types_reference > docs/reference/types.md`.
+hold (a zero date, a NUL in text, 2 in a boolean) parks its row; none is ever changed to fit. Made from the program's
+own mapping: `python -m adapters.types_reference > docs/reference/types.md`.
 
 | source | PostgreSQL | also accepted |
 |---|---|---|

@@ -1,0 +1,100 @@
+"""CREATE TABLE for a target, made from a source table: own text through `adapters.types`, nothing taken over unread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from adapters.bookkeeping import quote
+from adapters.sink import TargetError
+from adapters.source_table import SourceColumn, SourceTable
+from adapters.types import Dialect, mysql_type, postgres_type
+from engine.records import Kind, TableName
+from engine.schema import ForeignKey
+
+NAME_BYTES = 63
+_TEXTS = (Kind.TEXT, Kind.ENUM, Kind.SET)
+
+
+def identifier(dialect: Dialect, name: str) -> str:
+    """Quoted.  Raises TargetError for a name that PostgreSQL would cut."""
+    if dialect == "postgres" and len(name.encode()) > NAME_BYTES:
+        raise TargetError(
+            f"the name {name} has {len(name.encode())} bytes, and PostgreSQL cuts names at {NAME_BYTES}",
+            "give it another name in the feed (tables: target, columns: rename) and make the table by hand",
+        )
+    return quote(dialect, name)
+
+
+def qualified(dialect: Dialect, name: TableName) -> str:
+    return f"{identifier(dialect, name.schema)}.{identifier(dialect, name.table)}"
+
+
+def column_type(column: SourceColumn, dialect: Dialect, json: str = "") -> str:
+    """With character set and collation for MySQL, where the source names them.  `json`: the type of JSON columns."""
+    if json and column.column.kind is Kind.JSON:
+        return json
+    if dialect == "postgres":
+        return postgres_type(column.column)
+    spelled = column.type or mysql_type(column.column)
+    if column.column.kind not in _TEXTS:
+        return spelled
+    charset = f" CHARACTER SET {column.column.charset}" if column.column.charset else ""
+    return spelled + charset + (f" COLLATE {column.collation}" if column.collation else "")
+
+
+def create_table(source: SourceTable, target: TableName, dialect: Dialect, json: str = "") -> list[str]:
+    """One statement, which does nothing where the table exists.  Raises TargetError.
+
+    Left out: defaults and AUTO_INCREMENT (the log holds every value), generated expressions (their values are written
+    as they come), unique indexes whose equality is not the target's (a prefix, an expression): a target that is less
+    strict than the source never refuses a row.  Foreign keys are added by `add_foreign_keys` once all tables are there.
+    """
+    lines = [
+        f"{identifier(dialect, c.name)} {column_type(c, dialect, json)}{_nullability(c, dialect)}"
+        for c in source.columns
+    ]
+    generated = {c.name for c in source.columns if c.generated}
+    for unique in source.uniques:
+        if unique.opaque and (unique.name != "PRIMARY" or "prefix" in unique.opaque or generated & {*unique.columns}):
+            continue
+        columns = ", ".join(identifier(dialect, c) for c in unique.columns)
+        if unique.name == "PRIMARY":
+            lines.append(f"PRIMARY KEY ({columns})")
+        else:  # PostgreSQL's index names are one namespace a schema, so it chooses them
+            named = "" if dialect == "postgres" else f"KEY {identifier(dialect, unique.name)} "
+            lines.append(f"UNIQUE {named}({columns})")
+    engine = "" if dialect == "postgres" else " ENGINE=InnoDB"
+    body = ",\n  ".join(lines)
+    return [f"CREATE TABLE IF NOT EXISTS {qualified(dialect, target)} (\n  {body}\n){engine}"]
+
+
+def _nullability(column: SourceColumn, dialect: Dialect) -> str:
+    if not column.nullable and not column.generated:
+        return " NOT NULL"
+    # Without NULL, older servers make a TIMESTAMP column NOT NULL with an automatic value.
+    return " NULL" if dialect == "mysql" and column.column.kind is Kind.TIMESTAMP else ""
+
+
+def add_foreign_keys(
+    source: SourceTable,
+    tables: Mapping[TableName, SourceTable],
+    target_name: Callable[[TableName], TableName],
+    rules: Mapping[tuple[TableName, str], str],
+    dialect: Dialect,
+) -> list[str]:
+    """Those that refer to one of `tables` and that the target can hold.  `rules`: ON UPDATE and ON DELETE clauses."""
+    return [
+        f"ALTER TABLE {qualified(dialect, target_name(key.child))} ADD FOREIGN KEY "
+        f"({', '.join(identifier(dialect, c) for c in key.columns)}) REFERENCES "
+        f"{qualified(dialect, target_name(key.parent))} "
+        f"({', '.join(identifier(dialect, c) for c in key.parent_columns)}){rules.get((key.child, key.name), '')}"
+        for key in source.foreign_keys
+        if key.parent in tables and (dialect == "mysql" or _holds(key, source, tables[key.parent]))
+    ]
+
+
+def _holds(key: ForeignKey, child: SourceTable, parent: SourceTable) -> bool:
+    """PostgreSQL wants a unique parent key, and compares texts by bytes where the source may fold them."""
+    unique = any(set(u.columns) == set(key.parent_columns) and not u.opaque for u in parent.uniques)
+    folded = any(c.name in key.columns and c.column.kind in _TEXTS for c in child.columns)
+    return unique and not folded

@@ -1,0 +1,237 @@
+"""DDL from the source's log: what a statement is (`classify`), and what it becomes at the target (`translate`).
+
+| statement                                                                    | kind         |
+|------------------------------------------------------------------------------|--------------|
+| CREATE TABLE of plain columns, keys and foreign keys that only refuse        | CREATE_TABLE |
+| ALTER TABLE that only adds columns whose value in old rows is certain        | ADD_COLUMN   |
+| TRUNCATE                                                                     | TRUNCATE     |
+| views, procedures, functions, triggers, events, accounts, CREATE DATABASE,   | UNRELATED    |
+| plain indexes, storage options                                               |              |
+| all else, and whatever is not wholly understood                              | OTHER        |
+
+`tables` of OTHER names every table whose rows may be concerned; empty means that any may be (DROP DATABASE, a statement
+that cannot be read).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from adapters.create_table import column_type, create_table, identifier, qualified
+from adapters.ddl_reading import NewColumn, added, created, table_name
+from adapters.ddl_tokens import NotPlain, Reader, tokens
+from adapters.sink import TargetError
+from adapters.types import Dialect, quoted
+from engine.records import Ddl, DdlKind, Kind, TableName
+
+_ROWLESS = frozenset(
+    ("VIEW", "PROCEDURE", "FUNCTION", "PACKAGE", "TRIGGER", "EVENT", "USER", "ROLE", "SERVER", "INSTANCE", "RESOURCE")
+)
+_OBJECTS = _ROWLESS | frozenset(
+    ("TABLE", "TABLES", "INDEX", "DATABASE", "SCHEMA", "SEQUENCE", "TABLESPACE", "LOGFILE", "SPATIAL")
+)
+_ADMINISTRATION = frozenset(("GRANT", "REVOKE", "SET", "FLUSH", "ANALYZE", "OPTIMIZE", "INSTALL", "UNINSTALL"))
+_STORAGE = frozenset(
+    ("ENGINE", "COMMENT", "AUTO_INCREMENT", "ROW_FORMAT", "KEY_BLOCK_SIZE", "STATS_PERSISTENT", "STATS_AUTO_RECALC")
+) | frozenset(("STATS_SAMPLE_PAGES", "ALGORITHM", "LOCK", "FORCE", "ENCRYPTION", "PAGE_COMPRESSED"))
+# JSON is a type of its own in MySQL and text in MariaDB; these keep the text of both.
+_JSON: dict[Dialect, str] = {"postgres": "json", "mysql": "longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"}
+
+
+def classify(ddl: Ddl, dialect: Literal["mysql", "mariadb"]) -> Ddl:
+    """`ddl` with kind and tables filled in.  Never raises: what is not understood is OTHER.
+
+    `dialect`: the source's; both are read alike, and JSON, which differs, is carried over as text.
+    """
+    kind, tables = _kind(ddl)
+    return msgspec.structs.replace(ddl, kind=kind, tables=tuple(dict.fromkeys(tables)))
+
+
+def _kind(ddl: Ddl) -> tuple[DdlKind, list[TableName]]:
+    reader = Reader(tokens(ddl.statement, lenient=True))
+    verb = reader.peek()
+    if verb in _ADMINISTRATION:
+        return DdlKind.UNRELATED, []
+    try:
+        what = _object(reader)
+        match verb, what:
+            case "CREATE" | "ALTER" | "DROP" | "RENAME", word if word in _ROWLESS:
+                return DdlKind.UNRELATED, []
+            case "CREATE" | "ALTER", "DATABASE" | "SCHEMA":
+                return DdlKind.UNRELATED, []
+            case "TRUNCATE", _:
+                return DdlKind.TRUNCATE, [_truncated(ddl)]
+            case "CREATE", "TABLE":
+                return _try_created(ddl, reader)
+            case "CREATE", "INDEX":
+                return _index_made(ddl, reader)
+            case "DROP", "INDEX":
+                return DdlKind.OTHER, [_after_on(reader, ddl.schema)]
+            case "ALTER", "TABLE":
+                return _try_altered(ddl, reader)
+            case "DROP" | "RENAME", "TABLE" | "TABLES":
+                return DdlKind.OTHER, _listed(reader, ddl.schema)
+            case "CREATE" | "DROP" | "ALTER", "SEQUENCE":
+                return DdlKind.OTHER, _listed(reader, ddl.schema)
+    except NotPlain:
+        return DdlKind.OTHER, []
+    return DdlKind.OTHER, []
+
+
+def _object(reader: Reader) -> str:
+    """What kind of thing a statement is about; the reader is then after that word."""
+    while not reader.ended:
+        word = reader.next().upper
+        if word in _OBJECTS:
+            return word
+        if word == "(":
+            break
+    return ""
+
+
+def _plain(ddl: Ddl, *words: str) -> Reader:
+    """After `words`, which must begin the statement.  Raises NotPlain."""
+    reader = Reader(tokens(ddl.statement))
+    reader.expect(*words)
+    return reader
+
+
+def _truncated(ddl: Ddl) -> TableName:
+    reader = _plain(ddl, "TRUNCATE")
+    reader.take("TABLE")
+    name = table_name(reader, ddl.schema)
+    if reader.take("WAIT"):
+        reader.number()
+    reader.take("NOWAIT")
+    if not reader.ended:
+        raise NotPlain(reader.rest())
+    return name
+
+
+def _try_created(ddl: Ddl, reader: Reader) -> tuple[DdlKind, list[TableName]]:
+    reader.take("IF", "NOT", "EXISTS")
+    name = table_name(reader, ddl.schema)
+    try:
+        created(_plain(ddl, "CREATE", "TABLE"), ddl.schema)
+    except NotPlain:
+        return DdlKind.OTHER, [name]
+    return DdlKind.CREATE_TABLE, [name]
+
+
+def _try_altered(ddl: Ddl, reader: Reader) -> tuple[DdlKind, list[TableName]]:
+    reader.take("IF", "EXISTS")
+    name = table_name(reader, ddl.schema)
+    try:
+        added(_plain(ddl, "ALTER", "TABLE"), ddl.schema)
+    except NotPlain:
+        pass
+    else:
+        return DdlKind.ADD_COLUMN, [name]
+    if _only_storage(ddl):
+        return DdlKind.UNRELATED, [name]
+    return DdlKind.OTHER, [name, *_others(reader, ddl.schema)]
+
+
+def _others(reader: Reader, schema: str) -> list[TableName]:
+    """The tables that a RENAME or EXCHANGE PARTITION of an ALTER TABLE names.  Raises NotPlain."""
+    names: list[TableName] = []
+    while not reader.ended:
+        if reader.take("RENAME"):
+            if reader.peek() not in ("COLUMN", "INDEX", "KEY"):
+                reader.take("TO") or reader.take("AS") or reader.take("=")
+                names.append(table_name(reader, schema))
+        elif reader.take("WITH", "TABLE"):
+            names.append(table_name(reader, schema))
+        else:
+            reader.next()
+    return names
+
+
+def _only_storage(ddl: Ddl) -> bool:
+    """Whether an ALTER TABLE touches plain indexes and storage alone."""
+    try:
+        reader = _plain(ddl, "ALTER", "TABLE")
+        table_name(reader, ddl.schema)
+        while not reader.ended:
+            if reader.take("ADD"):
+                reader.take("FULLTEXT") or reader.take("SPATIAL")
+                if not (reader.take("INDEX") or reader.take("KEY")):
+                    return False
+                while reader.peek() != "(":
+                    reader.name()
+                reader.skip_group()
+            elif reader.peek() not in _STORAGE:
+                return False
+            while not reader.ended and not reader.take(","):
+                if reader.next().upper == "(":
+                    return False
+    except NotPlain:
+        return False
+    return True
+
+
+def _index_made(ddl: Ddl, reader: Reader) -> tuple[DdlKind, list[TableName]]:
+    head = Reader(tokens(ddl.statement, lenient=True))
+    words = [head.next().upper for _ in range(4)]
+    name = _after_on(reader, ddl.schema)
+    return (DdlKind.OTHER if "UNIQUE" in words or "REPLACE" in words else DdlKind.UNRELATED), [name]
+
+
+def _after_on(reader: Reader, schema: str) -> TableName:
+    while not reader.take("ON"):
+        reader.next()
+    return table_name(reader, schema)
+
+
+def _listed(reader: Reader, schema: str) -> list[TableName]:
+    """Names parted by commas or TO.  Raises NotPlain."""
+    reader.take("IF", "NOT", "EXISTS") or reader.take("IF", "EXISTS")
+    names = [table_name(reader, schema)]
+    while reader.take(",") or reader.take("TO"):
+        names.append(table_name(reader, schema))
+    return names
+
+
+def translate(ddl: Ddl, dialect: Dialect, target_name: Callable[[TableName], TableName]) -> list[str]:
+    """Statements that do the same at the target; where they may fail because they ran before, the sink knows.
+
+    Raises TargetError for a statement that cannot be carried over.
+    """
+    try:
+        match ddl.kind:
+            case DdlKind.CREATE_TABLE:
+                source = created(_plain(ddl, "CREATE", "TABLE"), ddl.schema)
+                return create_table(source, target_name(source.name), dialect, _JSON[dialect])
+            case DdlKind.ADD_COLUMN:
+                name, columns = added(_plain(ddl, "ALTER", "TABLE"), ddl.schema)
+                return [_add_columns(target_name(name), columns, dialect)]
+            case DdlKind.TRUNCATE:
+                return [f"DELETE FROM {qualified(dialect, target_name(_truncated(ddl)))}"]
+            case _:
+                raise NotPlain("its kind")
+    except NotPlain as error:
+        raise TargetError(
+            f"this statement cannot be carried over to the target (at {error}): {ddl.statement}",
+            "do by hand at the target what it means there, then `tidelock ddl done`",
+        ) from None
+
+
+def _add_columns(table: TableName, columns: list[NewColumn], dialect: Dialect) -> str:
+    missing = "IF NOT EXISTS " if dialect == "postgres" else ""
+    actions = [
+        f"ADD COLUMN {missing}{identifier(dialect, c.column.name)} {column_type(c.column, dialect, _JSON[dialect])}"
+        f"{'' if c.column.nullable else ' NOT NULL'}{_default(c, dialect)}"
+        for c in columns
+    ]
+    return f"ALTER TABLE {qualified(dialect, table)} {', '.join(actions)}"
+
+
+def _default(new: NewColumn, dialect: Dialect) -> str:
+    if new.fill is None:
+        return " NULL" if dialect == "mysql" and new.column.column.kind is Kind.TIMESTAMP else ""
+    # MySQL takes a default of a TEXT column only as an expression.
+    long_text = dialect == "mysql" and new.column.type.endswith("text")
+    return f" DEFAULT ({quoted(new.fill)})" if long_text else f" DEFAULT {quoted(new.fill)}"
