@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from adapters.endpoint import Endpoint
-from adapters.pattern import Pattern
+from engine.pattern import Pattern
 from engine.records import Position, TableName
 
 FEED_NAME = r"^[a-z0-9_-]{1,64}$"

@@ -11,7 +11,7 @@ import msgspec
 from adapters import document, endpoint
 from adapters.config import Columns, ConfigError, Feed, TableRule, completed, yaml_keys
 from adapters.document import Path as KeyPath
-from adapters.pattern import Pattern, PatternError
+from engine.pattern import Pattern, PatternError
 from adapters.secrets import SecretError, has_reference
 
 _URL_KEYS = ("source", "target")

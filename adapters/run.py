@@ -20,7 +20,6 @@ from adapters.config import Feed
 from adapters.frames import Order
 from adapters.journal import Journal, NoJournal
 from adapters.mysql.source import Source, look
-from adapters.pattern import Pattern
 from adapters.progress import Progress, Sample, State
 from adapters.shell import Shell
 from adapters.sink import Sink, TargetError
@@ -51,7 +50,7 @@ async def run(feed: Feed, until_caught_up: bool, progress: Progress) -> int:
 
 async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess) -> int:
     mapping = Mapping(rules_of(feed), feed.schema)
-    source = await asyncio.to_thread(look, feed.source_url, patterns_of(feed), earliest=feed.start == "earliest")
+    source = await asyncio.to_thread(look, feed.source_url, [rule.source for rule in feed.tables], earliest=feed.start == "earliest")
     tables = list(dict.fromkeys(mapping.target(name) for name in source.tables if mapping.selects(name)))
     sink = make_sink(feed, mapping)
     try:
@@ -103,15 +102,11 @@ async def _make_bookkeeping(feed: Feed) -> None:
 # ---------------------------------------------------------------------- from the feed's YAML to the parts
 
 
-def patterns_of(feed: Feed) -> list[TableName]:
-    return [_name(rule.source) for rule in feed.tables]
-
-
 def rules_of(feed: Feed) -> tuple[Rule, ...]:
     return tuple(
         Rule(
-            source=_name(rule.source),
-            target=_name(rule.target or rule.source),
+            source=rule.source,
+            target=rule.target or rule.source,
             include=rule.columns.include,
             exclude=rule.columns.exclude,
             rename=rule.columns.rename,
@@ -127,11 +122,6 @@ def _where(text: str) -> Condition | None:
     from adapters.where import parse_where
 
     return parse_where(text)
-
-
-def _name(pattern: str) -> TableName:
-    read = Pattern.of(pattern)
-    return TableName(read.schema, read.table)
 
 
 def start_of(feed: Feed, source: Source) -> Position:

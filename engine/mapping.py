@@ -10,17 +10,18 @@ from collections.abc import Sequence
 import msgspec
 
 from engine.filter import Condition, Test, compile_filter
+from engine.pattern import Pattern
 from engine.records import Row, RowChange, Shape, TableName
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One entry of the feed's `tables`.  Patterns: `*` stands for any run of characters, in schema or table.
+    """One entry of the feed's `tables`.
 
-    `include` empty: all columns.  `rename`: source column → target column.
+    `source`, `target`: patterns (`engine.pattern`).  `include` empty: all columns.  `rename`: source → target column.
     """
 
-    source: TableName
-    target: TableName
+    source: str
+    target: str
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     rename: dict[str, str] = {}
@@ -69,7 +70,7 @@ class Mapping:
         if table.schema == self._own:
             return None
         for rule in self._rules:
-            if matches(rule.source.schema, table.schema) and matches(rule.source.table, table.table):
+            if Pattern.of(rule.source).matches(table):
                 return rule
         return None
 
@@ -79,32 +80,8 @@ class Mapping:
     def target(self, table: TableName) -> TableName:
         """The target's name; a `*` in the target's pattern stands for what the source's name has there."""
         rule = self.rule(table)
-        if rule is None:
-            return table
-        return TableName(
-            _carry(rule.source.schema, rule.target.schema, table.schema),
-            _carry(rule.source.table, rule.target.table, table.table),
-        )
+        return Pattern.of(rule.source).carry(table, Pattern.of(rule.target)) if rule is not None else table
 
     def table(self, shape: Shape) -> TableMapping | None:
         rule = self.rule(shape.name)
         return TableMapping(rule, shape, self.target(shape.name)) if rule is not None else None
-
-
-def matches(pattern: str, name: str) -> bool:
-    head, star, tail = pattern.partition("*")
-    if not star:
-        return pattern == name
-    if not name.startswith(head):
-        return False
-    rest = name[len(head) :]
-    return any(matches(tail, rest[i:]) for i in range(len(rest) + 1))
-
-
-def _carry(source: str, target: str, name: str) -> str:
-    if "*" not in target:
-        return target
-    if "*" not in source:
-        return target.replace("*", name)
-    head, _, tail = source.partition("*")
-    return target.replace("*", name[len(head) : len(name) - len(tail) or None])

@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def capture(order: Order, channel: socket.socket) -> None:
-    """Read on until the log fails us; the last frame says why.  Raises OSError, EOFError when the other side is gone."""
+    """Read on until the log fails us; the last frame says why.  Raises OSError when the other side is gone."""
     mapping = Mapping(order.rules, order.own)
     machine = CaptureMachine(mapping, order.start, order.node)
     receipts = TableName(order.own, "tidelock_progress")

@@ -1,15 +1,17 @@
-"""What a run must know of a MySQL or MariaDB source before it reads its log: that it can, which tables, where it stands."""
+"""What a run must know of a MySQL or MariaDB source before it reads its log: that it can, which tables, and where."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
+import pymysql
 
 from adapters.endpoint import Endpoint
 from adapters.mysql import connection as server
 from adapters.mysql.errors import SourceError, UnsuitableLog
-from engine.mapping import matches
+from engine.pattern import Pattern
 from engine.records import Position, TableName
 
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
@@ -29,18 +31,18 @@ class Source(msgspec.Struct, frozen=True):
     earliest: Position
 
 
-def look(endpoint: Endpoint, patterns: Sequence[TableName], *, earliest: bool) -> Source:
+def look(endpoint: Endpoint, patterns: Sequence[str], *, earliest: bool) -> Source:
     """Ask the server, in a handful of round trips.  Raises SourceError."""
     connection = server.connect(reader_endpoint(endpoint))
     try:
         _suitable(connection, endpoint)
         names = _tables(connection, patterns)
         for pattern in patterns:
-            if not any(matches(pattern.schema, n.schema) and matches(pattern.table, n.table) for n in names):
+            if not any(Pattern.of(pattern).matches(name) for name in names):
                 raise SourceError(
                     f"no table at {endpoint} matches {pattern}",
                     f"Correct `tables` in the feed; or, if it is there, the user cannot see it: GRANT SELECT ON "
-                    f"`{pattern.schema}`.* TO '{endpoint.user}'@'…'",
+                    f"`{Pattern.of(pattern).schema}`.* TO '{endpoint.user}'@'…'",
                 )
         now = server.current_position(connection)
         return Source(names, now, server.earliest_position(connection) if earliest else now)
@@ -55,11 +57,11 @@ def reader_endpoint(endpoint: Endpoint) -> server.Endpoint:
     )  # fmt: skip
 
 
-def _suitable(connection: object, endpoint: Endpoint) -> None:
+def _suitable(connection: pymysql.Connection[Any], endpoint: Endpoint) -> None:
     names = ", ".join(f"'{name}'" for name in _SETTINGS)
     found = {
         str(k).lower(): str(v).upper()
-        for k, v in server.rows(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")  # type: ignore[arg-type]
+        for k, v in server.rows(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
     }
     for name, (wanted, mend) in _SETTINGS.items():
         if found.get(name) != wanted:
@@ -68,15 +70,16 @@ def _suitable(connection: object, endpoint: Endpoint) -> None:
             )
 
 
-def _tables(connection: object, patterns: Sequence[TableName]) -> tuple[TableName, ...]:
-    schemas = sorted({p.schema for p in patterns if "*" not in p.schema})
+def _tables(connection: pymysql.Connection[Any], patterns: Sequence[str]) -> tuple[TableName, ...]:
+    read = [Pattern.of(p) for p in patterns]
+    schemas = sorted({p.schema for p in read if "*" not in p.schema})
     where = "TABLE_TYPE = 'BASE TABLE'"
     args: tuple[str, ...] = ()
-    if len(schemas) == len({p.schema for p in patterns}):
+    if len(schemas) == len({p.schema for p in read}):
         where += f" AND TABLE_SCHEMA IN ({', '.join(['%s'] * len(schemas))})"
         args = tuple(schemas)
     rows = server.rows(
         connection, f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE {where}", *args
     )  # type: ignore[arg-type]
     names = sorted(TableName(str(s), str(t)) for s, t in rows if s not in _SYSTEM)
-    return tuple(n for n in names if any(matches(p.schema, n.schema) and matches(p.table, n.table) for p in patterns))
+    return tuple(n for n in names if any(p.matches(n) for p in read))
