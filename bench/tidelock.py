@@ -10,8 +10,11 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from bench.servers.guard import guard
 
@@ -26,9 +29,9 @@ class TidelockFailed(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Feed:
-    """A feed's YAML; all tables of `schema` go to the schema of the same name.
+    """A feed's YAML; all tables of `schema` go to the schema of the same name, unless `tables` says otherwise.
 
-    `start`: `now` or `FILE:OFFSET`.  `http`: `HOST:PORT` of the metrics page, or empty.
+    `start`: `now` or `FILE:OFFSET`.  `http`: `HOST:PORT` of the metrics page, or empty.  `options`: all other keys.
     """
 
     name: str
@@ -38,12 +41,21 @@ class Feed:
     start: str = "now"
     lanes: int = 8
     http: str = ""
+    tables: Sequence[Mapping[str, Any]] = ()
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def yaml(self) -> str:
-        lines = [f"feed: {self.name}", f'source: "{self.source}"', f'target: "{self.target}"', "tables:"]
-        lines += [f'  - source: "{self.schema}.*"', f"lanes: {self.lanes}", f'start: "{self.start}"']
-        lines += [f"http: {self.http}"] if self.http else []
-        return "\n".join(lines) + "\n"
+        feed = {
+            "feed": self.name,
+            "source": self.source,
+            "target": self.target,
+            "tables": [dict(rule) for rule in self.tables] or [{"source": f"{self.schema}.*"}],
+            "lanes": self.lanes,
+            "start": self.start,
+            **({"http": self.http} if self.http else {}),
+            **self.options,
+        }
+        return yaml.safe_dump(feed, sort_keys=False)
 
     def write(self, folder: Path) -> Path:
         path = folder / f"{self.name}.yaml"
@@ -55,7 +67,13 @@ class Feed:
 class Process:
     """A running `tidelock` with its output in a file; ended by its owner, not by itself."""
 
-    def __init__(self, arguments: Sequence[str], output: Path, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        output: Path,
+        command: Sequence[str] = COMMAND,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._arguments = arguments
         self._output = output
         with output.open("ab") as stream:
@@ -64,13 +82,23 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
                 start_new_session=True,  # Ctrl-C goes to the owner, who decides how this one ends
             )
         guard.process(self._process.pid, signal.SIGKILL)
 
     @property
+    def pid(self) -> int:
+        """Of the process itself, which leads the group of its children."""
+        return self._process.pid
+
+    @property
     def running(self) -> bool:
         return self._process.poll() is None
+
+    def signal(self, number: signal.Signals) -> None:
+        """To it and its children."""
+        self._signal(number)
 
     def kill(self) -> None:
         """SIGKILL to it and its children, in the middle of whatever they do."""
@@ -88,13 +116,17 @@ class Process:
 
     def wait(self, seconds: float) -> None:
         """Raises TidelockFailed if it ends badly, or not in time (and then kills it)."""
+        code = self.code(seconds)
+        if code:
+            raise self._failed(f"ended with exit code {code}")
+
+    def code(self, seconds: float) -> int:
+        """Its exit code.  Raises TidelockFailed if it does not end in time (and then kills it)."""
         try:
-            code = self._ended(seconds)
+            return self._ended(seconds)
         except subprocess.TimeoutExpired:
             self.kill()
             raise self._failed(f"was not done after {seconds:.0f} s") from None
-        if code:
-            raise self._failed(f"ended with exit code {code}")
 
     def check(self) -> None:
         """Raises TidelockFailed unless it still runs."""

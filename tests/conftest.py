@@ -6,10 +6,13 @@ with `mariadb.database("shop")`.  A test that restarts, kills or configures a se
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bench.servers import MariaDb, MySql, Postgres
+from bench.rig import Rig
+from bench.servers import MariaDb, MySql, Postgres, Server
 
 
 @pytest.fixture(scope="session")
@@ -50,3 +53,16 @@ def make_mysql(own_servers: ExitStack) -> Callable[..., MySql]:
 @pytest.fixture
 def make_postgres(own_servers: ExitStack) -> Callable[..., Postgres]:
     return lambda **options: own_servers.enter_context(Postgres(**options))
+
+
+@pytest.fixture
+def make_rig(tmp_path: Path) -> Iterator[Callable[..., Rig]]:
+    """`make_rig(mariadb, postgres, "name", lanes=4, consistency="transaction")`: both schemas, and a feed between them."""
+    with ExitStack() as stack:
+
+        def make(source: Server, target: Server, name: str, **options: Any) -> Rig:
+            rig = Rig(source, target, tmp_path, name, **options)
+            stack.callback(rig.close)
+            return rig
+
+        yield make

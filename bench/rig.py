@@ -1,0 +1,282 @@
+"""One feed between two servers, as a test or a proof needs it: a schema on both sides, the feed's file, its runs.
+
+A rig's schema has a name of its own, the same at both ends, so that many rigs share two servers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.compare import Differences, Pair, compare
+from bench.servers import Postgres, Server
+from bench.session import Flavor, connect
+from bench.tidelock import Feed, Process
+from bench.workload.workload import Counts, Workload
+
+RUN_SECONDS = 120.0
+COMMAND_SECONDS = 30.0
+_numbers = itertools.count(1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Said:
+    """How a command ended, and what it wrote to stdout and stderr."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def tidelock(*arguments: str, environment: Mapping[str, str] | None = None) -> Said:
+    """Run a command that ends by itself."""
+    done = subprocess.run(
+        [sys.executable, "-m", "adapters.cli", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=COMMAND_SECONDS,
+        env={**os.environ, **(environment or {})},
+        check=False,
+    )
+    return Said(done.returncode, done.stdout, done.stderr)
+
+
+class Rig:
+    """`tables`: names that `differences` compares, and that `drop` removes with their schema."""
+
+    def __init__(self, source: Server, target: Server, folder: Path, name: str, **options: Any) -> None:
+        self.source, self.target = source, target
+        self.name = self.schema = f"{name}_{next(_numbers)}"
+        self.tables: list[str] = []
+        self.folder = folder
+        self.output = folder / f"{self.name}.log"
+        self.rules: Sequence[Mapping[str, Any]] = ()
+        self.options = options
+        self.source_url, self.target_url = source.url(), target.url()
+        self._violations = target.unique_violations()
+        self._processes: list[Process] = []
+        self._session = connect(source.url())
+        self._target = connect(target.url())
+        self._session.send(f"CREATE DATABASE {self.schema}; USE {self.schema}")
+        self._target.send(f"CREATE {'SCHEMA' if isinstance(target, Postgres) else 'DATABASE'} {self.schema}")
+        self._enter()
+        self.start_at = self.here()
+
+    # ------------------------------------------------------------------ both ends
+
+    def make(self, workload: Workload) -> Workload:
+        """The workload's tables at both ends."""
+        self.at_source(*workload.ddl(self._session.flavor))
+        self.make_target(workload)
+        self.tables = workload.tables
+        return workload
+
+    def make_target(self, workload: Workload) -> None:
+        self.at_target(*workload.target_ddl(self._target.flavor, self.schema))
+
+    def table(self, name: str, source: str, target: str | None = None) -> None:
+        """A table from its column list at each end; `target` None: the same."""
+        self.at_source(f"CREATE TABLE {name} ({source})")
+        self.at_target(f"CREATE TABLE {self.schema}.{name} ({source if target is None else target})")
+        self.tables.append(name)
+
+    def at_source(self, *statements: str) -> None:
+        """Run in the schema, each statement in its own transaction."""
+        for statement in statements:
+            self._session.send(statement)
+
+    def at_target(self, *statements: str) -> None:
+        for statement in statements:
+            self._target.send(statement)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """From the target; every value is text (PostgreSQL: cast it)."""
+        return self._target.rows(sql)
+
+    def here(self) -> str:
+        """The source's position, as `start` takes it."""
+        statement = "SHOW MASTER STATUS" if self._session.flavor is Flavor.MARIADB else "SHOW BINARY LOG STATUS"
+        file, offset, *_ = self._session.rows(statement)[0]
+        return f"{file}:{offset}"
+
+    def reconnect(self) -> None:
+        """After a server was restarted."""
+        self._session, self._target = connect(self.source.url()), connect(self.target.url())
+        self._enter()
+
+    def _enter(self) -> None:
+        self._session.send(f"USE {self.schema}")
+        self._target.send(
+            f"SET search_path = {self.schema}" if self._target.flavor is Flavor.POSTGRES else f"USE {self.schema}"
+        )
+
+    def load(self, workload: Workload, changes: int, seed: int = 1, rate: float | None = None) -> Counts:
+        return workload.run(self._session, changes, seed, rate)
+
+    def work(self, workload: Workload, changes: int, seed: int = 1, rate: float | None = None) -> Work:
+        """Start the workload in a thread, on a session of its own."""
+        return Work(workload, self.source.url(self.schema), changes, seed, rate)
+
+    # ------------------------------------------------------------------ the feed
+
+    @property
+    def feed(self) -> Path:
+        """The feed's file, written as it now is."""
+        options = {"start": self.start_at, **self.options}
+        feed = Feed(
+            self.name,
+            self.source_url,
+            self.target_url,
+            self.schema,
+            start=options.pop("start"),
+            lanes=options.pop("lanes", 8),
+            tables=self.rules,
+            options=options,
+        )
+        return feed.write(self.folder)
+
+    def run(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Process:
+        """Start `tidelock run`; it is killed with the rig, if not before."""
+        process = Process(["run", str(self.feed), *arguments], self.output, environment=environment)
+        self._processes.append(process)
+        return process
+
+    def catch_up(self, seconds: float = RUN_SECONDS) -> float:
+        """Run until caught up, and return how long that took.  Raises TidelockFailed."""
+        begun = time.perf_counter()
+        self.run("--until-caught-up").wait(seconds)
+        return time.perf_counter() - begun
+
+    def catch_up_code(self, environment: Mapping[str, str] | None = None) -> int:
+        return self.run("--until-caught-up", environment=environment).code(RUN_SECONDS)
+
+    def command(self, *words: str) -> Said:
+        """`tidelock WORDS FEED`, or with FEED in the place of `@`."""
+        path = str(self.feed)
+        return tidelock(*(path if word == "@" else word for word in (words if "@" in words else (*words, "@"))))
+
+    def said(self) -> str:
+        """What the runs wrote."""
+        return self.output.read_text(errors="replace") if self.output.exists() else ""
+
+    # ------------------------------------------------------------------ the verdict
+
+    def differences(self) -> Differences:
+        pairs: list[str | Pair] = [f"{self.schema}.{table}" for table in self.tables]
+        return compare(self.source, self.target, pairs)
+
+    def unique_violations(self) -> int:
+        """At the target since the rig was made (or `drop_target`)."""
+        return self.target.unique_violations() - self._violations
+
+    def parked(self) -> int:
+        return self._count("tidelock_parked")
+
+    def receipts(self) -> int:
+        return self._count("tidelock_progress")
+
+    def _count(self, table: str) -> int:
+        cast = "count(*)::text" if self._target.flavor is Flavor.POSTGRES else "count(*)"
+        return int(self._target.rows(f"SELECT {cast} FROM tidelock.{table} WHERE feed='{self.name}'")[0][0])
+
+    def assert_exact(self) -> None:
+        differences = self.differences()
+        assert differences.total == 0, f"{differences}\n{self.said()[-2000:]}"
+        assert self.unique_violations() == 0, "the target's log holds unique violations"
+        assert self.parked() == 0, "rows are parked"
+
+    # ------------------------------------------------------------------ the end
+
+    def drop_target(self) -> None:
+        """Forget the feed at the target: its tables and bookkeeping, so that it can run again from its start."""
+        cascade = " CASCADE" if self._target.flavor is Flavor.POSTGRES else ""
+        self._target.send(f"DROP SCHEMA IF EXISTS {self.schema}{cascade}")
+        for table in ("owner", "progress", "checkpoint", "parked"):
+            self._target.send(f"DELETE FROM tidelock.tidelock_{table} WHERE feed='{self.name}'")
+        self._violations = self.target.unique_violations()
+
+    def close(self) -> None:
+        for process in self._processes:
+            if process.running:
+                process.kill()
+        self._session.close()
+        self._target.close()
+
+
+class Work:
+    """A workload that runs while other things happen."""
+
+    def __init__(self, workload: Workload, url: str, changes: int, seed: int, rate: float | None) -> None:
+        self.made = 0
+        self._result: list[Counts] = []
+        self._failure: list[BaseException] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(workload, url, changes, seed, rate), daemon=True)
+        self._thread.start()
+
+    def _run(self, workload: Workload, url: str, changes: int, seed: int, rate: float | None) -> None:
+        try:
+            self._result.append(workload.run(url, changes, seed, rate, self._stop, self._note))
+        except BaseException as error:
+            self._failure.append(error)
+
+    def _note(self, made: int) -> None:
+        self.made = made
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def stop(self) -> Counts:
+        """End it after its current packet."""
+        self._stop.set()
+        return self.join()
+
+    def join(self) -> Counts:
+        """Raises what the workload raised."""
+        self._thread.join()
+        if self._failure:
+            raise self._failure[0]
+        return self._result[0]
+
+
+def until(true: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    """Raises AssertionError if `true` stays false."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s"
+        time.sleep(0.05)
+
+
+def kill_at_random(rig: Rig, kills: int, rng: random.Random, longest_seconds: float, work: Work) -> int:
+    """Start the replicator and SIGKILL it at random moments while `work` goes on; how often it died.
+
+    Every other time only the process itself is killed, and its children must notice.
+    """
+    done = 0
+    while done < kills and work.running:
+        process = rig.run()
+        time.sleep(rng.uniform(0.0, longest_seconds))
+        process.check()
+        if done % 2:
+            os.kill(process.pid, 9)
+            process.code(5.0)
+        else:
+            process.kill()
+        done += 1
+    return done

@@ -1,0 +1,95 @@
+"""Exactness end to end: every workload, between every pair of servers, on one lane and many, in both modes.
+
+The target's log is asked for unique violations: an order that only happens to work in the end would leave some there.
+"""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from bench.rig import Rig
+from bench.servers import MariaDb, Server
+from bench.workload.churn import Churn
+from bench.workload.family import Family
+from bench.workload.keyless import Keyless
+from bench.workload.mix import Mix
+from bench.workload.shop import Shop
+from bench.workload.workload import Workload
+
+CHANGES = 4000
+WITHOUT_LOCKS = {"TIDELOCK_TEST_WITHOUT_LOCKS": "1"}
+
+TO_POSTGRES = ("mariadb", "postgres")
+COVERING = [
+    # Every workload meets every pair, every pair each number of lanes and each mode.
+    (Mix, *TO_POSTGRES, 8, "row"),
+    (Churn, *TO_POSTGRES, 8, "row"),
+    (Churn, *TO_POSTGRES, 4, "transaction"),
+    (Churn, *TO_POSTGRES, 1, "row"),
+    (Family, *TO_POSTGRES, 8, "transaction"),
+    (Shop, *TO_POSTGRES, 4, "row"),
+    (Keyless, *TO_POSTGRES, 8, "row"),
+    (Mix, "mysql", "postgres", 4, "transaction"),
+    (Churn, "mysql", "postgres", 8, "row"),
+    (Family, "mysql", "postgres", 8, "row"),
+    (Shop, "mysql", "postgres", 1, "transaction"),
+    (Keyless, "mysql", "postgres", 4, "transaction"),
+    (Mix, "mariadb", "mysql", 8, "row"),
+    (Churn, "mariadb", "mysql", 8, "row"),
+    (Churn, "mariadb", "mysql", 8, "transaction"),
+    (Family, "mariadb", "mysql", 4, "row"),
+    (Shop, "mariadb", "mysql", 8, "row"),
+    (Keyless, "mariadb", "mysql", 1, "row"),
+    (Churn, "mariadb", "other_mariadb", 8, "row"),
+    (Churn, "mariadb", "other_mariadb", 4, "transaction"),
+    (Family, "mariadb", "other_mariadb", 8, "transaction"),
+    (Shop, "mariadb", "other_mariadb", 8, "row"),
+    (Keyless, "mariadb", "other_mariadb", 8, "row"),
+    (Churn, "mysql", "other_mysql", 8, "row"),
+    (Family, "mysql", "other_mysql", 8, "row"),
+    (Shop, "mysql", "other_mysql", 4, "transaction"),
+]
+
+
+@pytest.fixture(scope="session")
+def other_mariadb() -> Iterator[Server]:
+    with MariaDb() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def other_mysql() -> Iterator[Server]:
+    from bench.servers import MySql
+
+    with MySql() as server:
+        yield server
+
+
+def name(case: tuple[type[Workload], str, str, int, str]) -> str:
+    kind, source, target, lanes, consistency = case
+    return f"{kind.name}-{source}-{target}-{lanes}-{consistency}"
+
+
+@pytest.mark.parametrize("case", COVERING, ids=name)
+def test_no_row_differs(
+    case: tuple[type[Workload], str, str, int, str],
+    make_rig: Callable[..., Rig],
+    request: pytest.FixtureRequest,
+) -> None:
+    kind, source, target, lanes, consistency = case
+    rig = make_rig(
+        request.getfixturevalue(source), request.getfixturevalue(target), kind.name, lanes=lanes, consistency=consistency
+    )
+    workload = rig.make(kind())
+    rig.load(workload, CHANGES)
+    rig.catch_up()
+    rig.assert_exact()
+
+
+def test_without_locks_churn_fails(make_rig: Callable[..., Rig], mariadb: Server, postgres: Server) -> None:
+    """What the others prove is worth as much as this: the work does collide where nothing orders it."""
+    rig = make_rig(mariadb, postgres, "unlocked", lanes=8, batch_rows=100)
+    rig.load(rig.make(Churn()), CHANGES)
+    code = rig.catch_up_code(WITHOUT_LOCKS)
+    assert code in (0, 4), rig.said()
+    assert rig.unique_violations() + rig.parked() + rig.differences().total > 0
