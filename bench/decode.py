@@ -124,15 +124,26 @@ def decoded(packets: bytes, span: Span, gtids: GtidSet) -> Iterator[SourceChunk]
     yield from assembly.ready
 
 
-def read(endpoint: Endpoint, span: Span) -> Iterator[SourceChunk]:
+def read(
+    endpoint: Endpoint,
+    start: Position,
+    end: Position,
+    *,
+    wanted: Callable[[TableName], bool],
+    is_marker: Callable[[TableName], bool] = lambda table: False,
+    chunk_rows: int = 500,
+) -> Iterator[SourceChunk]:
+    """What a reader hands out up to `end`, a place in the log of the server itself."""
     reader = BinlogReader(
-        endpoint, server_id=SERVER_ID, wanted=_of_bench, is_marker=lambda table: False, start=span.start
+        endpoint, server_id=SERVER_ID, wanted=wanted, is_marker=is_marker, start=start, chunk_rows=chunk_rows
     )
-    for chunk in reader.chunks():
-        yield chunk
-        if chunk.last.order >= span.end.order:
-            break
-    reader.close()
+    try:
+        for chunk in reader.chunks():
+            yield chunk
+            if chunk.last.order >= end.order:
+                return
+    finally:
+        reader.close()
 
 
 def _of_bench(table: TableName) -> bool:
@@ -148,7 +159,7 @@ def measure(endpoint: Endpoint, rows: int) -> Iterator[tuple[str, str, float]]:
         packets = captured(endpoint, span)
         for name, work in (
             ("decoder", lambda: decoded(packets, span, gtids(span.start.gtids))),  # noqa: B023
-            ("reader", lambda: read(endpoint, span)),  # noqa: B023
+            ("reader", lambda: read(endpoint, span.start, span.end, wanted=_of_bench)),  # noqa: B023
         ):
             runs = [cpu_seconds(work) for _ in range(3)]
             assert all(count == span.rows for _, count in runs), f"{runs} rows of {span.rows}"

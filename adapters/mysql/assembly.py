@@ -29,10 +29,17 @@ XA_HINT: Final = (
 
 
 class Assembly:
-    """`start.rows` ordinals of the first group are dropped.  Chunks come out in `ready`, in log order."""
+    """`start.rows` ordinals of the first group are dropped.  Chunks come out in `ready`, in log order.
 
-    def __init__(self, tables: Tables, start: Position, gtids: GtidSet, chunk_rows: int) -> None:
+    `settled`: the place in the log is known to be that of the GTID set.  After a start by GTID the stream begins with
+    the head of a file, so until the first group or heartbeat no position is told: it would seem to go back.
+    """
+
+    def __init__(
+        self, tables: Tables, start: Position, gtids: GtidSet, chunk_rows: int, *, settled: bool = True
+    ) -> None:
         self.ready: list[SourceChunk] = []
+        self.settled = settled
         self.server_us = 0
         self._tables = tables
         self._gtids = gtids
@@ -55,7 +62,7 @@ class Assembly:
         """Raises LogGap if the group before it has no end."""
         if self.is_open:
             raise LogGap("a transaction begins inside another", "Restart the feed from its last position")
-        self.is_open = True
+        self.is_open = self.settled = True
         self._source, self._number, self._commit_us = source, number, commit_us
         self._known_by_gtid = by_gtid
         self._parted = self._two_phase = False
@@ -177,9 +184,12 @@ class Assembly:
             self._emit(done, self._ordinal)
 
     def commit(self, end: int, when_us: int) -> None:
-        """The open group is whole; `end`: offset after it."""
+        """The open group is whole; `end`: offset after it.
+
+        It is handed out if it holds wanted rows, or if a part of it was, be it by an earlier reader.
+        """
         self.server_us = self._commit_us = self._commit_us or when_us
-        if self._rows or self._marks or self._parted:
+        if self._rows or self._marks or self._parted or self._first:
             self._done_rows += len(self._rows)
             self._done_bytes += self._bytes
             self._done.append(self._taken(end, complete=True))
@@ -230,7 +240,7 @@ class Assembly:
     def flush(self) -> None:
         """Hands out whole transactions, or at least the position if it moved."""
         self._quiet = 0
-        if self._done or self._told != (self._file, self.boundary):
+        if self._done or (self.settled and self._told != (self._file, self.boundary)):
             done, self._done = self._done, []
             self._emit(done, self._first if self.is_open and self._parted else self._skip)
 

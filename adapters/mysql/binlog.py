@@ -132,7 +132,7 @@ class BinlogReader:
         self._session(connection)
         self._clock_skew = float(server.rows(connection, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]) - time.time()
         self._request(connection, gtids, by_gtid)
-        assembly = Assembly(self._tables, self._start, gtids, self._chunk_rows)
+        assembly = Assembly(self._tables, self._start, gtids, self._chunk_rows, settled=not by_gtid)
         unreached = gtids.domains() if by_gtid and isinstance(gtids, MariaDbGtids) else set()
         return (
             Decoder(self._tables, assembly, self._start, checksums=checksums, by_gtid=by_gtid, unreached=unreached),

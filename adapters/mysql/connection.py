@@ -137,7 +137,7 @@ def explained(error: Exception, endpoint: Endpoint) -> SourceError:
         )
     if code == _LOG_ERROR:
         return _log_error(text, endpoint)
-    if code in _UNREACHABLE or isinstance(error, OSError):
+    if code in _UNREACHABLE or isinstance(error, OSError | EOFError):
         return Unreachable(f"{endpoint} cannot be reached: {text}", "Check that the server runs, host, port and TLS")
     return SourceError(f"{endpoint} answered: {text} ({code})", "See the server's error log")
 

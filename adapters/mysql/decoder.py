@@ -125,9 +125,16 @@ class Decoder:
         try:
             while at <= last:
                 length, status, self._when, kind, event_size, log_end = _PACKET(b, at)
-                end = at + 4 + (length & LONGEST)
+                length &= LONGEST
+                end = at + 4 + length
                 handler = handlers.get(kind)
-                if handler is None or status or end > size or log_end != self._offset + event_size:
+                if (
+                    handler is None
+                    or status
+                    or length == LONGEST
+                    or end > size
+                    or log_end != self._offset + event_size
+                ):
                     return at
                 self._offset = log_end
                 handler(b, at + _PACKET_HEADER_SIZE, end - tail)
@@ -213,6 +220,7 @@ class Decoder:
         """The offset after an event that does not begin where the last one ended."""
         start = log_end - size
         if self._unreached and not self._assembly.is_open and start > self._offset:
+            self._assembly.between_groups(self._file, start)
             return log_end
         raise self._gap(f"an event of type {kind} begins at {self._file}:{start}, not at {self._offset}")
 
@@ -243,6 +251,7 @@ class Decoder:
 
     def _format(self, b: bytes, p: int, end: int) -> None:
         self._tail = CHECKSUM_SIZE if events.has_checksums(b, end + self._tail) else 0
+        self._tables.by_mariadb = events.is_by_mariadb(b, p)
 
     def _heartbeat(self, b: bytes, p: int, end: int) -> None:
         """The server's place in the log; after a start by GTID, MySQL tells so what it left out."""
@@ -254,6 +263,7 @@ class Decoder:
             self._offset = log_end
         else:
             self.heartbeats += 1
+        self._assembly.settled = True
 
     def _incident(self, b: bytes, p: int, end: int) -> None:
         raise LogGap(

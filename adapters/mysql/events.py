@@ -59,6 +59,11 @@ def has_checksums(b: bytes, end_with_checksum: int) -> bool:
     return b[end_with_checksum - 5] == 1
 
 
+def is_by_mariadb(b: bytes, p: int) -> bool:
+    """Of a FORMAT_DESCRIPTION event, which names the version of the server that wrote the file."""
+    return b"MariaDB" in b[p + 2 : p + 52]
+
+
 _sources: dict[bytes, str] = {}
 _MOST_SOURCES: Final = 10_000
 

@@ -28,8 +28,10 @@ _NUMERIC: Final = {
     codecs.TINY, codecs.SHORT, codecs.INT24, codecs.LONG, codecs.LONGLONG,
     codecs.FLOAT, codecs.DOUBLE, NEWDECIMAL, codecs.YEAR,
 }  # fmt: skip
-# MySQL counts VECTOR in, which is a BLOB inside.
-_CHARACTER: Final = BLOBS | {VARCHAR, VAR_STRING, STRING, codecs.VARCHAR_COMPRESSED, codecs.VECTOR}
+# The columns that the metadata gives a collation: each server counts in a type that is a BLOB inside.
+_TEXTUAL: Final = BLOBS | {VARCHAR, VAR_STRING, STRING}
+_MYSQL_CHARACTER: Final = _TEXTUAL | {codecs.VECTOR}
+_MARIADB_CHARACTER: Final = _TEXTUAL | {codecs.VARCHAR_COMPRESSED, codecs.GEOMETRY}
 
 # Fields of the optional metadata.
 _SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _NAMES, _SET_LABELS, _ENUM_LABELS = 1, 2, 3, 4, 5, 6
@@ -82,11 +84,12 @@ def parse_name(raw: bytes, at: int) -> tuple[TableName, int]:
     return TableName(schema, table), at
 
 
-def parse(raw: bytes, described: bool) -> TableMap:
-    """`described`: with the optional metadata.  Raises DecodeError for a payload that is not well-formed."""
+def parse(raw: bytes, *, described: bool, by_mariadb: bool) -> TableMap:
+    """`described`: with the optional metadata; `by_mariadb`: it wrote the log.  Raises DecodeError for bytes that
+    are none."""
     name, at = parse_name(raw, 0)
     try:
-        return _parse(raw, at, name, described)
+        return _parse(raw, at, name, described, by_mariadb)
     except (IndexError, KeyError, ValueError, StopIteration) as error:
         raise DecodeError(f"the table map of {name} cannot be read ({error!r})", _REPORT) from error
 
@@ -99,7 +102,7 @@ def _string(raw: bytes, at: int) -> tuple[str, int]:
     return raw[at + 1 : at + 1 + length].decode(), at + length + 2
 
 
-def _parse(raw: bytes, at: int, name: TableName, described: bool) -> TableMap:
+def _parse(raw: bytes, at: int, name: TableName, described: bool, by_mariadb: bool) -> TableMap:
     count, at = lenenc(raw, at)
     types = raw[at : at + count]
     size, at = lenenc(raw, at + count)
@@ -108,7 +111,8 @@ def _parse(raw: bytes, at: int, name: TableName, described: bool) -> TableMap:
         return TableMap(name, tuple(columns))
     fields = _fields(raw, at + size + (count + 7) // 8)
     signs = _signs(columns, fields.get(_SIGNEDNESS, b""))
-    charsets = _charsets(columns, _CHARACTER, fields, _DEFAULT_CHARSET, _COLUMN_CHARSET)
+    character = _MARIADB_CHARACTER if by_mariadb else _MYSQL_CHARACTER
+    charsets = _charsets(columns, character, fields, _DEFAULT_CHARSET, _COLUMN_CHARSET)
     charsets |= _charsets(columns, {ENUM, SET}, fields, _LABEL_DEFAULT_CHARSET, _LABEL_CHARSET)
     enums, sets = _labels(fields.get(_ENUM_LABELS, b"")), _labels(fields.get(_SET_LABELS, b""))
     enum_columns = [index for index, column in enumerate(columns) if column.type == ENUM]

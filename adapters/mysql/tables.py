@@ -127,7 +127,10 @@ def _no_rows(b: bytes, p: int, end: int, n: int, add: Add) -> int:
 
 
 class Tables:
-    """`kinds(table)`: columns that are more than the log says (MariaDB's uuid, inet4, inet6); may ask the server."""
+    """`kinds(table)`: columns that are more than the log says (MariaDB's uuid, inet4, inet6); may ask the server.
+
+    `by_mariadb`: which server wrote the log file, as its first event says.
+    """
 
     def __init__(
         self,
@@ -135,6 +138,7 @@ class Tables:
         is_marker: Callable[[TableName], bool],
         kinds: Callable[[TableName], Mapping[str, Kind]],
     ) -> None:
+        self.by_mariadb = False
         self._wanted = wanted
         self._is_marker = is_marker
         self._kinds = kinds
@@ -156,7 +160,7 @@ class Tables:
 
     def _new(self, payload: bytes) -> Table:
         role = self._role(table_map.parse_name(payload, 0)[0])
-        mapped = table_map.parse(payload, described=role is not Role.UNWANTED)
+        mapped = table_map.parse(payload, described=role is not Role.UNWANTED, by_mariadb=self.by_mariadb)
         if role is Role.UNWANTED:
             if len(self._tables) - len(self._numbered) >= _MOST_UNWANTED:
                 self._tables = dict(self._numbered)
