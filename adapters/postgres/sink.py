@@ -58,9 +58,8 @@ LOCK_TIMEOUT_SECONDS = 10.0
 HALT_ATTEMPTS = 3
 _FENCED = Failure(Trouble.FENCED, "a newer owner has taken the feed over")
 _LOST = Failure(
-    Trouble.FENCED,
-    "the target lost transactions it had reported as committed (a crash or a failover); start the feed again, "
-    "it goes on from what the target holds",
+    Trouble.REWOUND,
+    "the target lost transactions it had reported as committed (a crash or a failover)",
 )
 
 

@@ -163,7 +163,7 @@ class Proxy:
                     self.cut_answer = False
                     break
                 writer.write(answer)
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             pass
         finally:
             forward.cancel()
@@ -227,7 +227,7 @@ async def test_a_zombie_is_fenced_off_in_everything_it_writes(target: Target) ->
     saved = await zombie.save_checkpoint(SaveCheckpoint(EffectId(epoch, 90), Position("binlog.000002", 8), ()))
     assert isinstance(saved, CheckpointFailed)
     assert saved.failure.trouble is Trouble.FENCED
-    ddl = Ddl("shop", "ALTER TABLE account ADD COLUMN more int", "s", 1, DdlKind.OTHER)
+    ddl = Ddl("public", "ALTER TABLE account ADD COLUMN more int", "s", 1, DdlKind.ADD_COLUMN, (ACCOUNT,))
     applied = await zombie.apply_ddl(ApplyDdl(EffectId(epoch, 91), ddl), [ACCOUNT])
     assert isinstance(applied, DdlFailed)
     assert applied.failure.trouble is Trouble.FENCED
