@@ -30,6 +30,7 @@ from engine.mapping import Mapping, Rule
 from engine.records import Position, TableName
 
 OK, REFUSED, OPERATOR = 0, 1, 4
+AGAIN = -1  # take the feed over anew
 SAMPLE_SECONDS = 0.25
 NO_LOCKS = "TIDELOCK_TEST_WITHOUT_LOCKS"  # set by one test only: the churn workload must fail without them
 
@@ -40,12 +41,15 @@ async def run(feed: Feed, until_caught_up: bool, progress: Progress) -> int:
     # again and again (measured: a fifth of the CPU).
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
-    capture = CaptureProcess()
-    try:
-        return await _run(feed, until_caught_up, progress, capture)
-    except BaseException:
-        await capture.stop()
-        raise
+    while True:
+        capture = CaptureProcess()
+        try:
+            code = await _run(feed, until_caught_up, progress, capture)
+        except BaseException:
+            await capture.stop()
+            raise
+        if code != AGAIN:
+            return code
 
 
 async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess) -> int:
@@ -81,9 +85,9 @@ def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:
     if shell.halt is not None:
         progress.message(str(shell.halt.alarm))
         return OPERATOR
-    if shell.stood_down:
-        progress.message("another run of this feed has taken over (or the target lost commits in a crash): stopped")
-        return REFUSED
+    if shell.stood_down is not None:
+        progress.message(shell.stood_down.reason)
+        return AGAIN if shell.stood_down.again else REFUSED
     parked = len(machine.batches.lot)
     if parked and shell.caught_up:
         progress.message(f"{parked} row changes are parked: tidelock rows list FEED")
@@ -214,7 +218,7 @@ def sample_of(machine: ApplyMachine, shell: Shell, rate: float) -> Sample:
     if machine.state.value == "starting":
         return Sample()
     batches = machine.batches
-    lag = max(0.0, time.time() - shell.committed_us / 1e6) if shell.committed_us else None
+    lag = max(0.0, time.time() - machine.watermark.end_us / 1e6) if machine.watermark.end_us else None
     return Sample(
         state=_state(machine, shell),
         rows_total=batches.committed_rows,

@@ -57,10 +57,9 @@ class Shell:
     ) -> None:
         self.machine = machine
         self.caught_up = False
-        self.stood_down = False
+        self.stood_down: StandDown | None = None
         self.halt: Halt | None = None
         self.restarts = 0
-        self.committed_us = 0  # source time of the newest row taken
         self.ended = asyncio.Event()
         self._sink = sink
         self._order = order
@@ -132,7 +131,7 @@ class Shell:
                 self.halt = effect
                 self._start(self._record_halt(effect))
             case StandDown():
-                self.stood_down = True
+                self.stood_down = effect
                 self.ended.set()
             case CaughtUp():
                 self.caught_up = True
@@ -193,7 +192,6 @@ class Shell:
                 self.post(SourceFailed(alarm, batch.retryable))
                 return
             self._restart_delay = 0.0
-            self.committed_us = batch.end_us or self.committed_us
             self.post(LogArrived([batch]))
 
     async def _stop_capture(self) -> None:
@@ -207,15 +205,14 @@ class Shell:
         """What the operator asked for at the target: pause, resume, rows retry and skip."""
         paused = False
         while True:
+            if self.machine.state is State.FLOWING and not self._stopping:
+                control = await self._sink.control()
+                if (control.desired_state == "paused") != paused:
+                    paused = not paused
+                    self.post(Paused(paused))
+                if control.wishes:
+                    self.post(ParkedWished(control.wishes))
             await asyncio.sleep(CONTROL_SECONDS)
-            if self.machine.state is not State.FLOWING or self._stopping:
-                continue
-            control = await self._sink.control()
-            if (control.desired_state == "paused") != paused:
-                paused = not paused
-                self.post(Paused(paused))
-            if control.wishes:
-                self.post(ParkedWished(control.wishes))
 
     async def _close(self) -> None:
         await self._stop_capture()

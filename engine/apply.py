@@ -19,7 +19,7 @@ from engine import barrier as barriers
 from engine import receipts
 from engine.batches import Batches
 from engine.effects import ApplyDdl, ApplyEffect, CaughtUp, EffectId, Halt, RequestResend, SaveCheckpoint, StandDown
-from engine.errors import Alarm, Failure, Policy, policy
+from engine.errors import Alarm, Failure, Policy, Trouble, policy
 from engine.events import (
     ApplyEvent,
     BatchCommitted,
@@ -287,6 +287,7 @@ class ApplyMachine:
         changes: list[Change] = []
         limit = self.options.batch_rows if self.options.atomic else self.options.window_rows
         end = self._inbox[0].prev
+        end_us = 0
         whole = True
         while self._inbox and self._inbox[0].ddl is None:
             batch = self._inbox[0]
@@ -307,12 +308,13 @@ class ApplyMachine:
                 )
                 return False
             end = batch.last
+            end_us = batch.end_us or end_us
             whole = not self.options.atomic or not batch.transactions or batch.transactions[-1].complete
         if self._fence:
             changes, spent = self._fence.admit(changes)
             for receipt in spent:
                 self.watermark.receipt(self.watermark.upcoming(), receipt)
-        self.batches.plan(changes, end)
+        self.batches.plan(changes, end, end_us)
         return True
 
     def _bind(self, batch: LogBatch) -> None:
@@ -397,7 +399,7 @@ class ApplyMachine:
     def _give_up(self, failure: Failure) -> None:
         if policy(failure) is Policy.STAND_DOWN:
             self.state = State.OUSTED
-            self._effects.append(StandDown())
+            self._effects.append(StandDown(failure.message, failure.trouble is Trouble.REWOUND))
             return
         self._halt(
             Halt(

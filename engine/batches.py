@@ -85,18 +85,18 @@ class Batches:
 
     # ------------------------------------------------------------------ plan and send
 
-    def plan(self, changes: list[Change], end: Position) -> None:
-        """One window: its changes go to lanes; it ends at `end`."""
+    def plan(self, changes: list[Change], end: Position, end_us: int) -> None:
+        """One window: its changes go to lanes; it ends at `end`, at source time `end_us`."""
         window = self._watermark.upcoming()
         if not changes:
-            self._watermark.open(end, 0)
+            self._watermark.open(end, 0, end_us)
             return
         if self._options.atomic:
             made = self.dispatcher.plan_whole(window, changes, self._next_lane)
             self._next_lane = (self._next_lane + 1) % len(self.lanes)
         else:
             made = self.dispatcher.plan(window, changes)
-        self._watermark.open(end, made)
+        self._watermark.open(end, made, end_us)
         self.rows += len(changes)
 
     def send(self, now: int) -> None:

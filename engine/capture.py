@@ -46,7 +46,7 @@ class CaptureMachine:
         return effects
 
     def _batch(self, chunk: SourceChunk) -> LogBatch | None:
-        """The chunk as a batch; None where it says nothing new (idle, or only transactions of tidelock's own)."""
+        """The chunk as a batch; None where it says nothing new.  An idle source's heartbeat tells its time."""
         shapes = self._announce(chunk.shapes)
         transactions: list[Transaction] = []
         rows: list[RowChange] = []
@@ -56,7 +56,7 @@ class CaptureMachine:
                 ddl = self._related(source.ddl)
             elif source.rows and origin.admits(source.marks, self._node):
                 self._append(source, transactions, rows)
-        if chunk.last == self._last and not rows and not shapes and ddl is None:
+        if chunk.last == self._last and not rows and not shapes and ddl is None and not chunk.server_us:
             return None
         batch = LogBatch(
             prev=self._last,

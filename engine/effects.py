@@ -145,7 +145,11 @@ class Halt(msgspec.Struct, frozen=True):
 
 
 class StandDown(msgspec.Struct, frozen=True):
-    """A newer owner has the feed: stop at once, write nothing more."""
+    """This owner is over: stop at once, write nothing more.  `again`: take the feed over anew and go on; else a newer
+    owner has it."""
+
+    reason: str
+    again: bool
 
 
 class CaughtUp(msgspec.Struct, frozen=True):

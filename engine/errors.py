@@ -15,6 +15,8 @@ class Trouble(enum.StrEnum):
     IN_DOUBT: COMMIT was sent and its answer was lost.
     ROW: a constraint, a type or a data error: some row of the batch is the cause.
     FENCED: a newer owner has taken the feed over.
+    REWOUND: the target no longer holds commits that it had reported (a crash with asynchronous commit, a failover);
+    what this owner remembers is worth nothing, but the target's own checkpoint and receipts are still exact.
     TARGET: permission, missing table, disk full: the target itself must be mended.
     """
 
@@ -22,6 +24,7 @@ class Trouble(enum.StrEnum):
     IN_DOUBT = "in_doubt"
     ROW = "row"
     FENCED = "fenced"
+    REWOUND = "rewound"
     TARGET = "target"
 
 
@@ -61,7 +64,7 @@ def policy(failure: Failure) -> Policy:
             return Policy.RETRY
         case Trouble.ROW:
             return Policy.SPLIT
-        case Trouble.FENCED:
+        case Trouble.FENCED | Trouble.REWOUND:
             return Policy.STAND_DOWN
         case Trouble.TARGET:
             return Policy.HALT

@@ -15,22 +15,26 @@ from engine.records import Position
 
 
 class Watermark:
-    """`position`: all at or below it is committed.  `saved`: the checkpoint known to be stored."""
+    """`position`: all at or below it is committed.  `saved`: the checkpoint known to be stored.
+
+    `end_us`: source time of `position`, microseconds since the epoch (0: unknown).
+    """
 
     def __init__(self, position: Position) -> None:
         self.position = position
         self.saved = position
         self.window = -1  # the last window at or below the watermark
         self._next = 0
-        self._open: deque[tuple[int, Position]] = deque()
+        self.end_us = 0
+        self._open: deque[tuple[int, Position, int]] = deque()
         self._left: dict[int, int] = {}
         self._receipts: list[tuple[int, EffectId]] = []
 
-    def open(self, end: Position, segments: int) -> int:
-        """A new window that ends at `end` and has this many segments to commit.  Returns its number."""
+    def open(self, end: Position, segments: int, end_us: int = 0) -> int:
+        """A new window that ends at `end`, at source time `end_us`, with this many segments to commit; its number."""
         window = self._next
         self._next += 1
-        self._open.append((window, end))
+        self._open.append((window, end, end_us))
         self._left[window] = segments
         self._advance()
         return window
@@ -69,5 +73,6 @@ class Watermark:
 
     def _advance(self) -> None:
         while self._open and self._left[self._open[0][0]] == 0:
-            self.window, self.position = self._open.popleft()
+            self.window, self.position, end_us = self._open.popleft()
+            self.end_us = end_us or self.end_us
             del self._left[self.window]
