@@ -1,7 +1,7 @@
 """What the MySQL sink costs: rows a second and client CPU a row, by batch size.
 
-Run: `python -m bench.sink_mysql [mariadb|mysql] …`.  One lane, relaxed durability, no TLS, rows of about 300 bytes, with
-and without a second unique key.  Wall times of shared cores differ by a third between runs; CPU figures are steadier.
+Run: `python -m bench.sink_mysql [mariadb|mysql] …`.  One lane, relaxed durability, no TLS, rows of 300 bytes, with and
+without a second unique key.  Wall times of shared cores differ by a third between runs; CPU is steadier.
 """
 
 from __future__ import annotations

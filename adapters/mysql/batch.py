@@ -125,19 +125,28 @@ class Batch:
         if statements.sole_unique:
             self._add(statements, statements.upsert(rows))
             return
-        updates = [*statements.update(rows)] if statements.updates else []
-        queries = [*statements.present(rows)]
-        try:
-            if updates and await self._matched(statements, updates) == len(rows):
-                return
-            there = {index for (index,) in await self._rows(statements, queries)}
-            missing = [row for index, row in enumerate(rows) if index not in there]
-        except BatchError as error:
-            if code_of(error.error) != MIXED_COLLATIONS or error.sql not in (*updates, *queries):
-                raise
-            missing = [row for row in rows if await self._matched(statements, [statements.update_one(row)]) == 0]
+        missing = await (self._update_joined if len(rows) > 1 else self._update_singly)(statements, rows)
         if missing:
             self._insert(statements, missing, again=False)
+
+    async def _update_joined(self, statements: TableStatements, rows: Sequence[Row]) -> list[Row]:
+        """Update by key; returns the rows that are not there."""
+        sent: list[bytes] = []
+        try:
+            if statements.updates:
+                sent += statements.update(rows)
+                if await self._matched(statements, sent) == len(rows):
+                    return []
+            sent = [*statements.present(rows)]
+            there = {index for (index,) in await self._rows(statements, sent)}
+        except BatchError as error:
+            if code_of(error.error) != MIXED_COLLATIONS or error.sql not in sent:
+                raise
+            return await self._update_singly(statements, rows)
+        return [row for index, row in enumerate(rows) if index not in there]
+
+    async def _update_singly(self, statements: TableStatements, rows: Sequence[Row]) -> list[Row]:
+        return [row for row in rows if await self._matched(statements, [statements.update_one(row)]) == 0]
 
     async def _update(self, statements: TableStatements, step: UpdateRows) -> None:
         if statements.table.key and not step.moves:

@@ -17,7 +17,7 @@ TABLE_EXISTS = 1050
 COLUMN_EXISTS = 1060
 _NAME = r"`(?:[^`]|``)+`"
 _TABLE = re.compile(rf"\s*ALTER\s+TABLE\s+({_NAME})\s*\.\s*({_NAME})", re.IGNORECASE)
-_WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint)\(\d+\)")
+_WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint|year)\(\d+\)")
 
 
 async def run_ddl(statement: str, fenced: Session, worker: Session) -> None:

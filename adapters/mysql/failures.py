@@ -108,4 +108,6 @@ def code_of(error: Exception) -> int:
 def _words(error: Exception) -> str:
     if isinstance(error.__cause__, ssl.SSLError):
         return f"TLS: {error.__cause__}"
+    if isinstance(error, TargetError):
+        return f"{error}; {error.hint}"
     return str(error.args[1]) if isinstance(error, err.MySQLError) and len(error.args) > 1 else str(error)

@@ -29,6 +29,7 @@ from adapters.mysql.statements import Dialect
 from adapters.sink import TargetError
 
 CONNECT_SECONDS = 10.0
+CLOSE_SECONDS = 2.0
 # A peer that has vanished is noticed after a minute, not after the two hours of TCP's default.
 KEEPALIVE_SECONDS = 30
 UNACKNOWLEDGED_MS = 60_000
@@ -177,11 +178,17 @@ class Session:
 
     def drop(self) -> None:
         """Close the socket without a word; the server ends the session when it notices."""
+        if self.connection._writer is not None:
+            self.connection._writer.transport.abort()
         self.connection.close()
 
     async def close(self) -> None:
-        with contextlib.suppress(err.MySQLError, OSError):
-            await self.connection.ensure_closed()
+        """Take leave of the server, which ends the session, and return once the socket is closed."""
+        writer = self.connection._writer
+        if writer is not None:
+            with contextlib.suppress(err.MySQLError, OSError):
+                await self.connection.ensure_closed()
+                await asyncio.wait_for(writer.wait_closed(), CLOSE_SECONDS)
         self.drop()
 
 

@@ -106,10 +106,10 @@ class TableStatements:
         if self._dialect is Dialect.MARIADB and not all(map(str.isascii, texts)):
             # It does not join a column in latin1, say, to such texts; this form may scan.
             return self._cut(f"DELETE FROM {self._name} WHERE ({self._list(self.table.key)}) IN (", ",", texts, ")")
-        head = (
-            f"DELETE tide_old FROM (SELECT {self._key_leg()} FROM {self._name} WHERE FALSE UNION ALL VALUES {self._row}"
-        )
-        return self._cut(head, "," + self._row, texts, f") tide_new STRAIGHT_JOIN {self._old()} ON {self._join()}")
+        name = self._name  # an alias after DELETE belongs to the session's database, and ours has none
+        head = f"DELETE {name} FROM (SELECT {self._key_leg()} FROM {name} WHERE FALSE UNION ALL VALUES {self._row}"
+        tail = f") tide_new STRAIGHT_JOIN {name}{self._by_key} ON {self._join(name)}"
+        return self._cut(head, "," + self._row, texts, tail)
 
     def move(self, key: Row, row: Row) -> bytes:
         """Give the row `key` (a whole row without a key) all values of `row`; key columns only where they differ."""
@@ -165,9 +165,9 @@ class TableStatements:
     def _key_leg(self) -> str:
         return ",".join(f"{self._names[i]} AS tide_key{n}" for n, i in enumerate(self.table.key))
 
-    def _join(self) -> str:
+    def _join(self, old: str = "tide_old") -> str:
         pairs = enumerate(self.table.key)
-        return " AND ".join(f"tide_old.{self._names[i]}=tide_new.tide_key{n}" for n, i in pairs)
+        return " AND ".join(f"{old}.{self._names[i]}=tide_new.tide_key{n}" for n, i in pairs)
 
     def _rows(self, render: Render, rows: Sequence[Row], positions: Sequence[int] = ()) -> list[str]:
         try:

@@ -343,6 +343,7 @@ class Proxy:
         self.reach = True
         self.server: asyncio.Server | None = None
         self.tasks: set[asyncio.Task[None]] = set()
+        self.writers: list[asyncio.StreamWriter] = []
 
     async def __aenter__(self) -> Proxy:
         self.server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
@@ -353,6 +354,10 @@ class Proxy:
         self.server.close()
         for task in self.tasks:
             task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        for writer in self.writers:
+            writer.transport.abort()
+        await asyncio.sleep(0)
 
     def url(self, database: str) -> str:
         assert self.server is not None
@@ -360,6 +365,7 @@ class Proxy:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         upstream, server = await asyncio.open_connection("127.0.0.1", self.port)
+        self.writers += [writer, server]
         lost = asyncio.Event()
 
         async def forward() -> None:
@@ -942,13 +948,14 @@ async def test_held_batches_commit_in_the_order_asked(target: Target) -> None:
 
 async def test_a_rollback_interrupts_a_batch_that_waits(target: Target) -> None:
     """Counter-example 13: an earlier transaction waits for a later open one."""
-    sink, table = await _any_table(target)
+    target.table(SOLE_UNIQUE)
+    sink, table = await target.opened(*ID_U_X, lock_timeout_seconds=60)
     later = target.batch(sink, UpsertRows(table, [(1, "a", 1)], True), lane=1, held=True)
     await sink.apply(later)
     earlier = target.batch(sink, UpsertRows(table, [(1, "b", 2)], False), lane=0, held=True)
     waiting = asyncio.create_task(sink.apply(earlier))
     await asyncio.sleep(0.3)
-    assert await sink.rollback(RollbackBatch(earlier.id)) == BatchRolledBack(earlier.id)
+    assert await asyncio.wait_for(sink.rollback(RollbackBatch(earlier.id)), 10) == BatchRolledBack(earlier.id)
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert await sink.rollback(RollbackBatch(later.id)) == BatchRolledBack(later.id)
