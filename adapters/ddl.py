@@ -165,11 +165,21 @@ def _only_storage(ddl: Ddl) -> bool:
                 reader.skip_group()
             elif reader.peek() not in _STORAGE:
                 return False
-            while not reader.ended and not reader.take(","):
-                if reader.next().upper == "(":
-                    return False
+            if not _past_comma(reader):
+                return False
     except NotPlain:
         return False
+    return True
+
+
+def _past_comma(reader: Reader) -> bool:
+    """To the next action; False where this one holds a group."""
+    while not reader.ended:
+        match reader.next().upper:
+            case ",":
+                break
+            case "(":
+                return False
     return True
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from adapters.config import Columns
 from engine.records import Column, Shape, TableName
 from engine.schema import ForeignKey, UniqueKey
 
@@ -38,3 +39,25 @@ class SourceTable(msgspec.Struct, frozen=True):
     @property
     def shape(self) -> Shape:
         return Shape(self.name, tuple(c.column for c in self.columns), self.primary_key)
+
+
+def projected(table: SourceTable, columns: Columns) -> SourceTable:
+    """What of a table is replicated, under the target's column names; keys that lose a column are left out."""
+    kept = {
+        c.name: columns.rename.get(c.name, c.name)
+        for c in table.columns
+        if c.name not in columns.exclude and (not columns.include or c.name in columns.include)
+    }
+
+    def renamed(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(kept[n] for n in names)
+
+    replace = msgspec.structs.replace
+    return SourceTable(
+        name=table.name,
+        columns=tuple(replace(c, column=replace(c.column, name=kept[c.name])) for c in table.columns if c.name in kept),
+        uniques=tuple(replace(u, columns=renamed(u.columns)) for u in table.uniques if kept.keys() >= set(u.columns)),
+        foreign_keys=tuple(
+            replace(k, columns=renamed(k.columns)) for k in table.foreign_keys if kept.keys() >= set(k.columns)
+        ),
+    )

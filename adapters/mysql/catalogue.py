@@ -6,10 +6,11 @@ with one; the system schemas, whose views are slow to open, are never asked for.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -18,9 +19,11 @@ from engine.schema import ForeignKey
 
 if TYPE_CHECKING:
     import aiomysql
+    import pymysql
 
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
-_ON_CHANGE = ("CASCADE", "SET NULL", "SET DEFAULT")
+_UNSEEN = ("CASCADE", "CASCADE")  # a foreign key whose rules are not shown to us
+ON_CHANGE = ("CASCADE", "SET NULL", "SET DEFAULT")
 
 
 class ColumnRow(msgspec.Struct, frozen=True):
@@ -64,26 +67,57 @@ class IndexRow(msgspec.Struct, frozen=True):
     expressions: tuple[str, ...]
 
 
-def is_mariadb(connection: aiomysql.Connection) -> bool:
-    return "mariadb" in connection.get_server_info().lower()
+class Server(Protocol):
+    """A connection that can be asked, whichever driver it is of."""
+
+    @property
+    def is_mariadb(self) -> bool: ...
+
+    async def ask(self, sql: str, *args: Any) -> list[tuple[Any, ...]]: ...
 
 
-async def ask(connection: aiomysql.Connection, sql: str, *args: Any) -> list[tuple[Any, ...]]:
-    async with connection.cursor() as cursor:
-        await cursor.execute(sql, args or None)
-        return list(await cursor.fetchall())
+class AsyncServer:
+    """By aiomysql."""
+
+    def __init__(self, connection: aiomysql.Connection) -> None:
+        self._connection = connection
+        self.is_mariadb = "mariadb" in connection.get_server_info().lower()
+
+    async def ask(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        async with self._connection.cursor() as cursor:
+            await cursor.execute(sql, args or None)
+            return list(await cursor.fetchall())
 
 
-async def schemas(connection: aiomysql.Connection) -> list[str]:
+class BlockingServer:
+    """By PyMySQL, in a thread."""
+
+    def __init__(self, connection: pymysql.Connection[Any]) -> None:
+        self._connection = connection
+        self.is_mariadb = "mariadb" in str(connection.get_server_info()).lower()  # type: ignore[no-untyped-call]
+
+    async def ask(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        return await asyncio.to_thread(self._ask, sql, args)
+
+    def _ask(self, sql: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql, args or None)
+            return list(cursor.fetchall())
+
+    def close(self) -> None:
+        if self._connection.open:
+            self._connection.close()
+
+
+async def schemas(server: Server) -> list[str]:
     """The databases that we may see, the server's own left out."""
-    return [s for (s,) in await ask(connection, "SHOW DATABASES") if s.lower() not in _SYSTEM]
+    return [s for (s,) in await server.ask("SHOW DATABASES") if s.lower() not in _SYSTEM]
 
 
-async def columns(connection: aiomysql.Connection, names: Sequence[TableName]) -> list[ColumnRow]:
+async def columns(server: Server, names: Sequence[TableName]) -> list[ColumnRow]:
     """In order of the tables and their columns."""
-    where, args = _condition(names)
-    rows = await ask(
-        connection,
+    where, args = condition(names)
+    rows = await server.ask(
         f"""SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_DEFAULT, IS_NULLABLE = 'YES', LOWER(DATA_TYPE),
         COLUMN_TYPE, COALESCE(CHARACTER_MAXIMUM_LENGTH, 0), COALESCE(NUMERIC_PRECISION, 0), COALESCE(NUMERIC_SCALE, 0),
         COALESCE(DATETIME_PRECISION, 0), COALESCE(CHARACTER_SET_NAME, ''), COALESCE(COLLATION_NAME, ''), LOWER(EXTRA),
@@ -97,12 +131,11 @@ async def columns(connection: aiomysql.Connection, names: Sequence[TableName]) -
     return [c for c in found if c.table_name in wanted]
 
 
-async def unique_indexes(connection: aiomysql.Connection, names: Sequence[TableName]) -> list[IndexRow]:
+async def unique_indexes(server: Server, names: Sequence[TableName]) -> list[IndexRow]:
     """The primary key first, the others by name."""
-    where, args = _condition(names)
-    expression = "''" if is_mariadb(connection) else "COALESCE(EXPRESSION, '')"
-    rows = await ask(
-        connection,
+    where, args = condition(names)
+    expression = "''" if server.is_mariadb else "COALESCE(EXPRESSION, '')"
+    rows = await server.ask(
         f"""SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, COALESCE(SUB_PART, 0), {expression}
         FROM information_schema.STATISTICS WHERE NON_UNIQUE = 0 AND ({where})
         ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME <> 'PRIMARY', INDEX_NAME, SEQ_IN_INDEX""",
@@ -117,15 +150,14 @@ async def unique_indexes(connection: aiomysql.Connection, names: Sequence[TableN
     return [IndexRow(table, index, *zip(*p, strict=True)) for (table, index), p in parts.items()]
 
 
-async def foreign_keys(connection: aiomysql.Connection, names: Sequence[TableName]) -> list[ForeignKey]:
+async def foreign_keys(server: Server, names: Sequence[TableName]) -> list[ForeignKey]:
     """Those of `names` and those that point to them, from every database we may see."""
-    everywhere = sorted(set(await schemas(connection)) | {n.schema for n in names})
-    condition = " OR ".join(["TABLE_SCHEMA = %s"] * len(everywhere))
-    rows = await ask(
-        connection,
+    everywhere = sorted(set(await schemas(server)) | {n.schema for n in names})
+    where = " OR ".join(["TABLE_SCHEMA = %s"] * len(everywhere))
+    rows = await server.ask(
         f"""SELECT TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, REFERENCED_TABLE_SCHEMA,
         REFERENCED_TABLE_NAME, REFERENCED_COLUMN_NAME FROM information_schema.KEY_COLUMN_USAGE
-        WHERE REFERENCED_TABLE_NAME IS NOT NULL AND ({condition})
+        WHERE REFERENCED_TABLE_NAME IS NOT NULL AND ({where})
         ORDER BY TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION""",
         *everywhere,
     )
@@ -135,7 +167,7 @@ async def foreign_keys(connection: aiomysql.Connection, names: Sequence[TableNam
         child, parent = TableName(schema, table), TableName(parent_schema, parent_table)
         if child in wanted or parent in wanted:
             pairs[child, constraint, parent].append((column, parent_column))
-    acting = await _acting(connection, {child.schema for child, _, _ in pairs}) if pairs else set()
+    acting = await rules(server, {child.schema for child, _, _ in pairs}) if pairs else {}
     return [
         ForeignKey(
             name=name,
@@ -143,26 +175,31 @@ async def foreign_keys(connection: aiomysql.Connection, names: Sequence[TableNam
             columns=tuple(c for c, _ in columns),
             parent=parent,
             parent_columns=tuple(p for _, p in columns),
-            cascades=(child, name) in acting,
+            cascades=bool(clause(*acting.get((child, name), _UNSEEN))),
         )
         for (child, name, parent), columns in pairs.items()
     ]
 
 
-async def _acting(connection: aiomysql.Connection, in_schemas: Iterable[str]) -> set[tuple[TableName, str]]:
-    """Foreign keys that do more than refuse."""
+async def rules(server: Server, in_schemas: Iterable[str]) -> dict[tuple[TableName, str], tuple[str, str]]:
+    """ON UPDATE and ON DELETE of each foreign key of those databases, by (child, name)."""
     names = sorted(in_schemas)
-    condition = " OR ".join(["CONSTRAINT_SCHEMA = %s"] * len(names))
-    rows = await ask(
-        connection,
+    where = " OR ".join(["CONSTRAINT_SCHEMA = %s"] * len(names)) or "FALSE"
+    rows = await server.ask(
         f"""SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, UPDATE_RULE, DELETE_RULE
-        FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE {condition}""",
+        FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE {where}""",
         *names,
     )
-    return {(TableName(s, t), name) for s, t, name, *rules in rows if any(r in _ON_CHANGE for r in rules)}
+    return {(TableName(s, t), name): (update, delete) for s, t, name, update, delete in rows}
 
 
-def _condition(names: Sequence[TableName]) -> tuple[str, list[str]]:
+def clause(update: str, delete: str) -> str:
+    """` ON UPDATE CASCADE ON DELETE SET NULL`; what only refuses is left out."""
+    parts = (("UPDATE", update), ("DELETE", delete))
+    return "".join(f" ON {event} {rule}" for event, rule in parts if rule in ON_CHANGE)
+
+
+def condition(names: Sequence[TableName]) -> tuple[str, list[str]]:
     by_schema: dict[str, list[str]] = defaultdict(list)
     for name in names:
         by_schema[name.schema].append(name.table)

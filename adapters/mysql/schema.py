@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from adapters.catalogue import Index, assemble
 from adapters.mysql import catalogue
-from adapters.mysql.catalogue import ColumnRow, IndexRow
+from adapters.mysql.catalogue import AsyncServer, ColumnRow, IndexRow, Server
 from adapters.mysql.collation import equality
 from adapters.source_table import SourceColumn, SourceTable
 from engine.records import Column, Kind, TableName
@@ -46,32 +46,34 @@ _LABEL = re.compile(r"'((?:[^']|'')*)'")
 
 async def read_tables(connection: aiomysql.Connection, names: Sequence[TableName]) -> dict[TableName, TargetTable]:
     """The tables of `names` that are there.  Raises what aiomysql raises."""
-    columns = _by_table(await catalogue.columns(connection, names))
-    indexes = await catalogue.unique_indexes(connection, list(columns))
-    foreign_keys = await catalogue.foreign_keys(connection, list(columns)) if columns else []
+    return await tables_of(AsyncServer(connection), names)
+
+
+async def tables_of(server: Server, names: Sequence[TableName]) -> dict[TableName, TargetTable]:
+    """The same by any driver."""
+    columns = _by_table(await catalogue.columns(server, names))
+    indexes = await catalogue.unique_indexes(server, list(columns))
+    foreign_keys = await catalogue.foreign_keys(server, list(columns)) if columns else []
     targets = {name: [_target_column(c) for c in rows] for name, rows in columns.items()}
     return assemble(names, targets, [_index(i, columns[i.table_name]) for i in indexes], foreign_keys)
 
 
-async def read_shapes(
-    connection: aiomysql.Connection, wanted: Callable[[TableName], bool]
-) -> dict[TableName, SourceTable]:
-    """The source tables that `wanted` chooses, in order of their names, without views.  Raises what aiomysql raises."""
-    seen = await catalogue.ask(
-        connection,
+async def read_shapes(server: Server, wanted: Callable[[TableName], bool]) -> dict[TableName, SourceTable]:
+    """The source tables that `wanted` chooses, in order of their names, without views."""
+    seen = await server.ask(
         "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
         " WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')",
     )
-    visible = set(await catalogue.schemas(connection))
+    visible = set(await catalogue.schemas(server))
     names = sorted(n for n in (TableName(*row) for row in seen) if n.schema in visible and wanted(n))
     if not names:
         return {}
-    columns = _by_table(await catalogue.columns(connection, names))
+    columns = _by_table(await catalogue.columns(server, names))
     uniques: dict[TableName, list[UniqueKey]] = defaultdict(list)
-    for index in await catalogue.unique_indexes(connection, names):
+    for index in await catalogue.unique_indexes(server, names):
         uniques[index.table_name].append(_index(index, columns[index.table_name]).unique)
     children: dict[TableName, list[ForeignKey]] = defaultdict(list)
-    for key in await catalogue.foreign_keys(connection, names):
+    for key in await catalogue.foreign_keys(server, names):
         children[key.child].append(key)
     return {
         name: SourceTable(

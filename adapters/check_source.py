@@ -1,0 +1,168 @@
+"""Is the source fit to be read: its log, the account's rights, the place to begin at.  Nothing is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from adapters.config import Feed
+from adapters.create_table import qualified
+from adapters.finding import Finding, error, warning
+from adapters.mysql.catalogue import BlockingServer
+from adapters.mysql.grants import Grants
+from adapters.pattern import Pattern
+from adapters.source_table import SourceTable
+from engine.records import Position, TableName
+
+EXPIRE_SECONDS = 86_400
+_NEEDED = {
+    "log_bin": ("ON", "Set log_bin=ON in its configuration file and restart it"),
+    "binlog_format": ("ROW", "SET GLOBAL binlog_format=ROW; then let its writers connect anew"),
+    "binlog_row_image": ("FULL", "SET GLOBAL binlog_row_image=FULL; then let its writers connect anew"),
+    "binlog_row_metadata": ("FULL", "SET GLOBAL binlog_row_metadata=FULL;"),
+    "binlog_row_value_options": ("", "SET GLOBAL binlog_row_value_options=''; then let its writers connect anew"),
+}
+_OTHERS = (
+    "server_id",
+    "binlog_expire_logs_seconds",
+    "expire_logs_days",
+    "gtid_mode",
+    "gtid_purged",
+    "innodb_native_foreign_keys",
+)
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """The source's variables by name, lower case; absent where the server has none of that name."""
+
+    values: dict[str, str]
+
+    def get(self, name: str) -> str | None:
+        return self.values.get(name)
+
+    @property
+    def logs_cascades(self) -> bool:
+        """MySQL 9.6 and later run cascades in the SQL layer, so that they are in the log; unless told otherwise."""
+        return self.values.get("innodb_native_foreign_keys", "ON").upper() == "OFF"
+
+
+async def read_settings(server: BlockingServer) -> Setting:
+    names = ", ".join(f"'{name}'" for name in (*_NEEDED, *_OTHERS))
+    rows = await server.ask(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
+    return Setting({str(name).lower(): str(value) for name, value in rows})
+
+
+def check_settings(feed: Feed, settings: Setting) -> list[Finding]:
+    place = feed.source_url
+    findings = []
+    for name, (wanted, mend) in _NEEDED.items():
+        value = settings.get(name)
+        if value is not None and value.upper() != wanted:
+            findings.append(
+                error(
+                    f"source-{name.replace('_', '-')}", f"{place} has {name}={value!r}; the log needs {wanted!r}", mend
+                )
+            )
+    number = int(settings.get("server_id") or 0)
+    if number == 0:
+        findings.append(error("source-server-id", f"{place} has server_id=0", "SET GLOBAL server_id=1;"))
+    elif number == feed.server_id:
+        findings.append(
+            error(
+                "source-server-id",
+                f"{place} has server_id={number}, which is the feed's too",
+                "Give the feed another: `server_id:` in its YAML",
+            )
+        )
+    return findings + _check_expiry(place, settings)
+
+
+def _check_expiry(place: Any, settings: Setting) -> list[Finding]:
+    days = float(settings.get("expire_logs_days") or 0)
+    seconds = int(settings.get("binlog_expire_logs_seconds") or days * 86_400)
+    if not 0 < seconds < EXPIRE_SECONDS:
+        return []
+    return [
+        warning(
+            "source-log-expiry",
+            f"{place} deletes its log after {seconds} s; a feed that stands still longer than that loses changes",
+            f"SET GLOBAL binlog_expire_logs_seconds={7 * 86_400};",
+        )
+    ]
+
+
+def check_grants(feed: Feed, grants: Grants, mariadb: bool, tables: list[TableName]) -> list[Finding]:
+    findings = []
+    monitor = "BINLOG MONITOR" if mariadb else "REPLICATION CLIENT"
+    for right in ("REPLICATION SLAVE", monitor):
+        if not grants.everywhere(right):
+            findings.append(
+                error(
+                    "source-grant",
+                    f"{grants.account} lacks {right} at {feed.source_url}",
+                    f"GRANT {right} ON *.* TO {grants.account};",
+                )
+            )
+    unread = [t for t in tables if not grants.on_table("SELECT", t)]
+    for table in unread[:20]:
+        findings.append(
+            error(
+                "source-grant",
+                f"{grants.account} may not read {table} at {feed.source_url}",
+                f"GRANT SELECT ON {qualified('mysql', table)} TO {grants.account};",
+            )
+        )
+    return findings
+
+
+def check_patterns(feed: Feed, tables: dict[TableName, SourceTable], grants: Grants) -> list[Finding]:
+    findings = []
+    for rule in feed.tables:
+        if any(feed.select(name) is rule for name in tables):
+            continue
+        pattern = Pattern.of(rule.source)
+        schema = "*" if "*" in pattern.schema else f"`{pattern.schema}`"
+        hidden = any(rule.matches(name) for name in tables)
+        findings.append(
+            error(
+                "table-unmatched",
+                f"no table at {feed.source_url} matches {rule.source}"
+                + (" that an earlier rule does not take" if hidden else ""),
+                "Correct `tables` in the feed; if the table is there, the account cannot see it: "
+                f"GRANT SELECT ON {schema}.* TO {grants.account};",
+            )
+        )
+    return findings
+
+
+async def check_place(feed: Feed, server: BlockingServer, stored: Position | None) -> list[Finding]:
+    """Is the place to read from still in the log?  `stored`: the target's checkpoint, which goes before `start`."""
+    start = feed.start_place
+    place = stored or (start if isinstance(start, Position) else None)
+    if place is None:
+        return []
+    problem = await _gone(server, place)
+    if not problem:
+        return []
+    mend = (
+        f"The changes since then cannot be read any more: copy the tables anew, then DELETE FROM {feed.schema}."
+        f"tidelock_checkpoint WHERE feed='{feed.name}' at the target and start with `start: now`"
+        if stored
+        else "Set `start:` to a place that is still there: SHOW BINARY LOGS; lists them; or `earliest`"
+    )
+    return [error("source-position", f"the log of {feed.source_url} does not hold {place}: {problem}", mend)]
+
+
+async def _gone(server: BlockingServer, place: Position) -> str:
+    if place.gtids and not server.is_mariadb:
+        ((covered, purged),) = await server.ask(
+            "SELECT GTID_SUBSET(@@global.gtid_purged, %s), @@global.gtid_purged", place.gtids
+        )
+        return "" if covered else f"transactions of {purged} are purged".replace("\n", "")
+    if not place.file:
+        return ""
+    logs = {str(row[0]): int(row[1]) for row in await server.ask("SHOW BINARY LOGS")}
+    if place.file not in logs:
+        return f"its files are {min(logs)} to {max(logs)}"
+    return "" if place.offset <= logs[place.file] else f"{place.file} ends at {logs[place.file]}"

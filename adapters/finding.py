@@ -1,0 +1,52 @@
+"""What `check` finds."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Level: TypeAlias = Literal["error", "warning", "note"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """`kind` is a stable word for scripts; `message` says what and where; `hint` holds the statement that mends it."""
+
+    level: Level
+    kind: str
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.level}: {self.message}." + (f" {self.hint}" if self.hint else "")
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Errors first, then warnings, then notes, each in the order found."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        return tuple(f for f in self.findings if f.level == "error")
+
+    @property
+    def ok(self) -> bool:
+        return not self.errors
+
+
+def report(findings: list[Finding]) -> Report:
+    order = ("error", "warning", "note")
+    return Report(tuple(sorted(dict.fromkeys(findings), key=lambda f: order.index(f.level))))
+
+
+def error(kind: str, message: str, hint: str) -> Finding:
+    return Finding("error", kind, message, hint)
+
+
+def warning(kind: str, message: str, hint: str) -> Finding:
+    return Finding("warning", kind, message, hint)
+
+
+def note(kind: str, message: str, hint: str = "") -> Finding:
+    return Finding("note", kind, message, hint)
