@@ -106,13 +106,14 @@ class PostgresSink:
         assert lane.batch is None, f"lane {effect.lane} is busy with {lane.batch}"
         lane.batch, lane.task = effect.id, asyncio.current_task()
         lane.ended.clear()
+        answer = None
         try:
             answer = await self._apply(lane, effect)
-            if not isinstance(answer, BatchReady):
-                lane.batch = None
             return answer
         finally:
             lane.task = None
+            if not isinstance(answer, BatchReady):
+                lane.batch = None
             lane.ended.set()
 
     async def _apply(self, lane: Lane, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed:

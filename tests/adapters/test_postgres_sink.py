@@ -920,8 +920,8 @@ async def test_an_apply_cancelled_from_outside_leaves_a_usable_lane(target: Targ
     await asyncio.gather(running, return_exceptions=True)
     await transaction.rollback()
     await other.close()
-    await sink.close()
     await committed(sink, target.batch(epoch, UpsertRows(table, [account(2)], True)))
+    assert target.rows() == [(1, "user1"), (2, "user2")]
 
 
 async def test_parked_rows_come_and_go_with_the_batch(target: Target) -> None:
