@@ -13,6 +13,7 @@ What no MySQL column can hold (`NaN`, an unknown ENUM label, …) is left to the
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -70,7 +71,7 @@ def keyed(columns: Sequence[Column], key: Sequence[int], positions: Sequence[int
 def one(column: Column, value: Value, *, compare: bool) -> str:
     """The literal of a single value.  Raises Unwritable."""
     try:
-        return (compared if compare else stored)([column], [0])([(value,)])[0][1:-1]
+        return _alone(column, compare)([(value,)])[0][1:-1]
     except (AttributeError, TypeError, ValueError):
         raise Unwritable(_complaint(column, value)) from None
 
@@ -96,6 +97,11 @@ def unwritable(columns: Sequence[Column], positions: Sequence[int], rows: Sequen
                 except UnicodeEncodeError:
                     return Unwritable(f"column {columns[at].name}: the text is not valid Unicode (a lone surrogate)")
     raise AssertionError("every value can be written")
+
+
+@functools.lru_cache(maxsize=10_000)
+def _alone(column: Column, compare: bool) -> Render:
+    return (compared if compare else stored)([column], [0])
 
 
 def _compile(
