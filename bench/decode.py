@@ -89,7 +89,7 @@ def captured(endpoint: Endpoint, span: Span) -> bytes:
             stream.wait()
             continue
         b, p, end = packet
-        if b[p]:
+        if b[p] or int.from_bytes(b[p + 14 : p + 18], "little") > span.end.offset:
             break
         packets.append(b[p - 4 : end])
     connection.close()
@@ -169,11 +169,14 @@ def measure(endpoint: Endpoint, rows: int) -> Iterator[tuple[str, str, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("servers", nargs="*", default=["mariadb", "mysql"], choices=["mariadb", "mysql"])
+    parser.add_argument("servers", nargs="*", help="mariadb, mysql (both)")
     parser.add_argument("--rows", type=int, default=200_000)
     options = parser.parse_args()
-    for name in options.servers:
-        with MariaDb() if name == "mariadb" else MySql() as source:
+    known: dict[str, type[MariaDb | MySql]] = {"mariadb": MariaDb, "mysql": MySql}
+    for name in options.servers or known:
+        if name not in known:
+            parser.error(f"{name} is none of {', '.join(known)}")
+        with known[name]() as source:
             endpoint = Endpoint(source.host, source.port, source.user, source.password)
             for load_name, timed, cost in measure(endpoint, options.rows):
                 print(f"{name:8s} {load_name:7s} {timed:8s} {cost:6.2f} µs a row", flush=True)

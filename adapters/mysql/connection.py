@@ -58,6 +58,11 @@ _UNREACHABLE: Final = {
 }  # fmt: skip
 _LOG_ERROR: Final = 1236  # "Got fatal error … from source when reading data from binary log"
 
+_LOST_HINT: Final = (
+    "Changes since then cannot be read: copy the tables anew (start: copy), and keep logs longer"
+    " (binlog_expire_logs_seconds)"
+)
+
 
 class Endpoint(msgspec.Struct, frozen=True):
     """Where a server is and who we are there; `unix_socket` takes the place of host and port where given.
@@ -147,8 +152,7 @@ def _log_error(text: str, endpoint: Endpoint) -> SourceError:
     if any(sign in text for sign in lost):
         return PurgedPosition(
             f"the log of {endpoint} does not hold the position to read from: {text}",
-            "Changes since then cannot be read: copy the tables anew (start: copy), and keep logs longer"
-            " (binlog_expire_logs_seconds)",
+            _LOST_HINT,
         )
     return SourceError(f"{endpoint} cannot send its log: {text}", "See the server's error log")
 
@@ -198,9 +202,7 @@ def mariadb_gtids(connection: pymysql.Connection[Any], file: str, offset: int) -
     """The GTID position of a place in the log; raises PurgedPosition where the server does not find the place."""
     found = rows(connection, "SELECT BINLOG_GTID_POS(%s, %s)", file, offset)[0][0]
     if found is None:
-        raise PurgedPosition(
-            f"the log has no position {file}:{offset}", "Start the feed from a place the log still has"
-        )
+        raise PurgedPosition(f"the log has no position {file}:{offset}", _LOST_HINT)
     return str(found)
 
 

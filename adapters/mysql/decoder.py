@@ -128,13 +128,7 @@ class Decoder:
                 length &= LONGEST
                 end = at + 4 + length
                 handler = handlers.get(kind)
-                if (
-                    handler is None
-                    or status
-                    or length == LONGEST
-                    or end > size
-                    or log_end != self._offset + event_size
-                ):
+                if handler is None or status or length == LONGEST or end > size or log_end != self._offset + event_size:
                     return at
                 self._offset = log_end
                 handler(b, at + _PACKET_HEADER_SIZE, end - tail)

@@ -57,8 +57,14 @@ def _second_of_day(second: int) -> str:
 
 
 def _old_datetime(packed: int) -> str:
-    """DATETIME before 5.6: the decimal number YYYYMMDDhhmmss."""
+    """DATETIME before 5.6: the decimal number YYYYMMDDhhmmss.
+
+    Raises ValueError for other numbers: MariaDB's own older DATETIME(6) has the same type and size in the log.
+    """
     day, clock = divmod(packed, 1_000_000)
+    fits = day <= 9999_12_31 and day // 100 % 100 <= 12 and day % 100 <= 31 and clock // 10000 < 24
+    if not fits or clock // 100 % 100 >= 60 or clock % 100 >= 60:
+        raise ValueError("a DATETIME in a form that the log does not describe: ALTER TABLE … FORCE rewrites it")
     return f"{day // 10000:04d}-{day // 100 % 100:02d}-{day % 100:02d} {_decimal_clock(clock)}"
 
 

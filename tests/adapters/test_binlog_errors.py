@@ -163,6 +163,22 @@ def test_one_phase_xa_is_a_transaction(source: Source) -> None:
     assert rows == [(1, "", 1)]
 
 
+def test_temporal_types_of_before_5_6(make_mariadb: Callable[..., MariaDb]) -> None:
+    """Without fractions they are read; with fractions the log does not describe them."""
+    source = Source(make_mariadb(extra=["--mysql56-temporal-format=OFF"]))
+    source.run("CREATE TABLE old (id INT PRIMARY KEY, d DATETIME, s TIMESTAMP NULL, c TIME)")
+    start = source.here()
+    source.run("INSERT INTO old VALUES (1, '2020-01-02 03:04:05', '2020-01-02 03:04:05', '-112:34:56')")
+    rows = [row.after for chunk in source.read(start) for t in chunk.transactions for row in t.rows]
+    assert rows == [(1, "2020-01-02 03:04:05", "2020-01-02 03:04:05", "-112:34:56")]
+    for column in ("DATETIME(6)", "DATETIME(3)", "TIMESTAMP(2)", "TIME(6)"):
+        source.run(f"CREATE OR REPLACE TABLE fractions (id INT PRIMARY KEY, d {column})")
+        start = source.here()
+        source.run("INSERT INTO fractions VALUES (1, '2020-01-02 03:04:05.25')")
+        with pytest.raises(server.DecodeError, match="event of type 23 cannot be read"):
+            source.read(start)
+
+
 class Log:
     """A span of a real log as packets, to be damaged."""
 
