@@ -11,8 +11,8 @@ from adapters.create_table import qualified
 from adapters.finding import Finding, error, warning
 from adapters.mysql.catalogue import BlockingServer
 from adapters.mysql.grants import Grants
-from adapters.pattern import Pattern
 from adapters.source_table import SourceTable
+from engine.pattern import Pattern
 from engine.records import Position, TableName
 
 EXPIRE_SECONDS = 86_400
@@ -33,7 +33,7 @@ _OTHERS = (
 )
 
 
-class Setting(msgspec.Struct, frozen=True):
+class Settings(msgspec.Struct, frozen=True):
     """The source's variables by name, lower case; absent where the server has none of that name."""
 
     values: dict[str, str]
@@ -47,13 +47,13 @@ class Setting(msgspec.Struct, frozen=True):
         return self.values.get("innodb_native_foreign_keys", "ON").upper() == "OFF"
 
 
-async def read_settings(server: BlockingServer) -> Setting:
+async def read_settings(server: BlockingServer) -> Settings:
     names = ", ".join(f"'{name}'" for name in (*_NEEDED, *_OTHERS))
     rows = await server.ask(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
-    return Setting({str(name).lower(): str(value) for name, value in rows})
+    return Settings({str(name).lower(): str(value) for name, value in rows})
 
 
-def check_settings(feed: Feed, settings: Setting) -> list[Finding]:
+def check_settings(feed: Feed, settings: Settings) -> list[Finding]:
     place = feed.source_url
     findings = []
     for name, (wanted, mend) in _NEEDED.items():
@@ -78,7 +78,7 @@ def check_settings(feed: Feed, settings: Setting) -> list[Finding]:
     return findings + _check_expiry(place, settings)
 
 
-def _check_expiry(place: Any, settings: Setting) -> list[Finding]:
+def _check_expiry(place: Any, settings: Settings) -> list[Finding]:
     days = float(settings.get("expire_logs_days") or 0)
     seconds = int(settings.get("binlog_expire_logs_seconds") or days * 86_400)
     if not 0 < seconds < EXPIRE_SECONDS:
@@ -93,27 +93,23 @@ def _check_expiry(place: Any, settings: Setting) -> list[Finding]:
 
 
 def check_grants(feed: Feed, grants: Grants, mariadb: bool, tables: list[TableName]) -> list[Finding]:
-    findings = []
-    monitor = "BINLOG MONITOR" if mariadb else "REPLICATION CLIENT"
-    for right in ("REPLICATION SLAVE", monitor):
-        if not grants.everywhere(right):
-            findings.append(
-                error(
-                    "source-grant",
-                    f"{grants.account} lacks {right} at {feed.source_url}",
-                    f"GRANT {right} ON *.* TO {grants.account};",
-                )
-            )
-    unread = [t for t in tables if not grants.on_table("SELECT", t)]
-    for table in unread[:20]:
-        findings.append(
-            error(
-                "source-grant",
-                f"{grants.account} may not read {table} at {feed.source_url}",
-                f"GRANT SELECT ON {qualified('mysql', table)} TO {grants.account};",
-            )
+    place, account = feed.source_url, grants.account
+    server_rights = ("REPLICATION SLAVE", "BINLOG MONITOR" if mariadb else "REPLICATION CLIENT")
+    lacking = [
+        error("source-grant", f"{account} lacks {right} at {place}", f"GRANT {right} ON *.* TO {account};")
+        for right in server_rights
+        if not grants.everywhere(right)
+    ]
+    unreadable = [
+        error(
+            "source-grant",
+            f"{account} may not read {table} at {place}",
+            f"GRANT SELECT ON {qualified('mysql', table)} TO {account};",
         )
-    return findings
+        for table in tables
+        if not grants.on_table("SELECT", table)
+    ]
+    return lacking + unreadable
 
 
 def check_patterns(feed: Feed, tables: dict[TableName, SourceTable], grants: Grants) -> list[Finding]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from adapters.compatibility import compatible
-from adapters.create_table import column_type, identifier, qualified
+from adapters.create_table import acting, column_type, foreign_key, identifier, qualified
 from adapters.finding import Finding, error, note, warning
 from adapters.source_table import SourceColumn, SourceTable
 from adapters.types import Dialect
@@ -152,7 +152,8 @@ def _required(pair: Pair) -> list[Finding]:
         findings.append(
             error(
                 "column-required",
-                f"{pair.target.name}.{column.name} is NOT NULL without a default, and {pair.source.name} does not fill it",
+                f"{pair.target.name}.{column.name} is NOT NULL without a default, and {pair.source.name} does "
+                "not fill it",
                 _nullable(pair, column),
             )
         )
@@ -161,7 +162,8 @@ def _required(pair: Pair) -> list[Finding]:
         findings.append(
             error(
                 "key-missing",
-                f"the key of {pair.target.name} has the column {', '.join(missing)}, which {pair.source.name} does not fill",
+                f"the key of {pair.target.name} has the column {', '.join(missing)}, which "
+                f"{pair.source.name} does not fill",
                 "Replicate that column, or give the target a key of replicated columns",
             )
         )
@@ -235,30 +237,29 @@ def _drop_unique(pair: Pair, unique: UniqueKey) -> str:
 
 
 def _foreign_keys(pair: Pair, target_of: Mapping[TableName, TableName]) -> list[Finding]:
-    findings = []
-    for key in pair.target.foreign_keys:
-        if not any(_same_key(own, key, target_of) for own in pair.source.foreign_keys):
-            findings.append(
-                error(
-                    "foreign-key-extra",
-                    f"{pair.target.name} has the foreign key {key.name} to {key.parent}, {pair.source.name} has no such "
-                    "key, so it may hold rows that the target refuses",
-                    f"ALTER TABLE {pair.place} DROP {_foreign_word(pair.dialect)} {pair.quoted(key.name)};",
-                )
-            )
+    extra = [
+        error(
+            "foreign-key-extra",
+            f"{pair.target.name} has the foreign key {key.name} to {key.parent}, {pair.source.name} has no such key, "
+            "so it may hold rows that the target refuses",
+            f"ALTER TABLE {pair.place} DROP {_foreign_word(pair.dialect)} {pair.quoted(key.name)};",
+        )
+        for key in pair.target.foreign_keys
+        if not any(_same_key(own, key, target_of) for own in pair.source.foreign_keys)
+    ]
     chosen = set(target_of.values())
-    for key in pair.target.references:
-        if key.child not in chosen:
-            findings.append(
-                warning(
-                    "foreign-key-outside",
-                    f"{key.child}, which is not replicated, refers to {pair.target.name} by {key.name}: "
-                    + ("deletes and key changes change its rows" if key.cascades else "it may refuse deletes"),
-                    f"Replicate it too, or ALTER TABLE {qualified(pair.dialect, key.child)} DROP "
-                    f"{_foreign_word(pair.dialect)} {pair.quoted(key.name)};",
-                )
-            )
-    return findings
+    outside = [
+        warning(
+            "foreign-key-outside",
+            f"{key.child}, which is not replicated, refers to {pair.target.name} by {key.name}: "
+            + ("deletes and key changes change its rows" if key.cascades else "it may refuse deletes"),
+            f"Replicate it too, or ALTER TABLE {qualified(pair.dialect, key.child)} DROP "
+            f"{_foreign_word(pair.dialect)} {pair.quoted(key.name)};",
+        )
+        for key in pair.target.references
+        if key.child not in chosen
+    ]
+    return extra + outside
 
 
 def _foreign_word(dialect: Dialect) -> str:
@@ -280,29 +281,21 @@ def _cascades(pair: Pair, target_of: Mapping[TableName, TableName]) -> list[Find
     for key in pair.source.foreign_keys:
         if not key.cascades or key.parent not in target_of:
             continue
-        wanted = _acting(pair.rules.get(key.name, ("", "")))
+        wanted = acting(pair.rules.get(key.name, ("", "")))
         found = [k for k in pair.target.foreign_keys if _same_key(key, k, target_of)]
-        if any(_acting(pair.details.rules.get(k.name, ("", ""))) == wanted for k in found):
+        if any(acting(pair.details.rules.get(k.name, ("", ""))) == wanted for k in found):
             continue
         drops = "".join(f"DROP {_foreign_word(pair.dialect)} {pair.quoted(k.name)}, " for k in found)
+        added = foreign_key(pair.dialect, key, target_of[key.parent], wanted)
         findings.append(
             error(
                 "cascade-missing",
-                f"the source changes rows of {pair.source.name} by the foreign key {key.name} (cascade) without logging "
-                f"it, so {pair.target.name} needs the same foreign key",
-                f"ALTER TABLE {pair.place} {drops}ADD FOREIGN KEY ({', '.join(map(pair.quoted, key.columns))}) REFERENCES "
-                f"{qualified(pair.dialect, target_of[key.parent])} ({', '.join(map(pair.quoted, key.parent_columns))})"
-                + "".join(f" ON {event} {rule}" for event, rule in wanted)
-                + ";",
+                f"the source changes rows of {pair.source.name} by the foreign key {key.name} (cascade) without "
+                f"logging it, so {pair.target.name} needs the same foreign key",
+                f"ALTER TABLE {pair.place} {drops}ADD {added};",
             )
         )
     return findings
-
-
-def _acting(rules: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    """RESTRICT and NO ACTION both only refuse."""
-    events = zip(("UPDATE", "DELETE"), rules, strict=True)
-    return tuple((event, rule) for event, rule in events if rule in ("CASCADE", "SET NULL", "SET DEFAULT"))
 
 
 def _checks(pair: Pair) -> list[Finding]:
@@ -314,8 +307,8 @@ def _checks(pair: Pair) -> list[Finding]:
         findings.append(
             error(
                 "check-extra",
-                f"{pair.target.name} has the check constraint {name} ({clause}), {pair.source.name} has none of that text, "
-                "so it may hold rows that the target refuses",
+                f"{pair.target.name} has the check constraint {name} ({clause}), {pair.source.name} has none of that "
+                "text, so it may hold rows that the target refuses",
                 f"ALTER TABLE {pair.place} DROP CONSTRAINT {pair.quoted(name)};",
             )
         )
@@ -337,8 +330,8 @@ def _triggers(pair: Pair) -> list[Finding]:
     return [
         warning(
             "trigger",
-            f"the trigger {name} of {pair.target.name} fires for replicated rows too, and what the source's triggers do "
-            "is in the log already",
+            f"the trigger {name} of {pair.target.name} fires for replicated rows too, and what the source's triggers "
+            "do is in the log already",
             drop,
         )
         for name, drop in zip(pair.details.triggers, drops, strict=True)

@@ -75,21 +75,34 @@ def _nullability(column: SourceColumn, dialect: Dialect) -> str:
     return " NULL" if dialect == "mysql" and column.column.kind is Kind.TIMESTAMP else ""
 
 
+def acting(rules: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    """(event, rule) of ON UPDATE and ON DELETE where they do more than refuse."""
+    events = zip(("UPDATE", "DELETE"), rules, strict=True)
+    return tuple((event, rule) for event, rule in events if rule in ("CASCADE", "SET NULL", "SET DEFAULT"))
+
+
+def foreign_key(dialect: Dialect, key: ForeignKey, parent: TableName, rules: tuple[tuple[str, str], ...]) -> str:
+    """What follows ADD in ALTER TABLE; without a name, which is unique in a whole MySQL database."""
+    own, theirs = (", ".join(identifier(dialect, c) for c in names) for names in (key.columns, key.parent_columns))
+    events = "".join(f" ON {event} {rule}" for event, rule in rules)
+    return f"FOREIGN KEY ({own}) REFERENCES {qualified(dialect, parent)} ({theirs}){events}"
+
+
 def add_foreign_keys(
     source: SourceTable,
     tables: Mapping[TableName, SourceTable],
     target_name: Callable[[TableName], TableName],
-    rules: Mapping[tuple[TableName, str], str],
+    rules: Mapping[tuple[TableName, str], tuple[str, str]],
     dialect: Dialect,
 ) -> list[str]:
-    """Those that refer to one of `tables` and that the target can hold.  `rules`: ON UPDATE and ON DELETE clauses."""
+    """Those that refer to one of `tables` and that the target can hold.  `rules`: ON UPDATE and ON DELETE of each."""
+    place = qualified(dialect, target_name(source.name))
+    keys = [k for k in source.foreign_keys if k.parent in tables]
     return [
-        f"ALTER TABLE {qualified(dialect, target_name(key.child))} ADD FOREIGN KEY "
-        f"({', '.join(identifier(dialect, c) for c in key.columns)}) REFERENCES "
-        f"{qualified(dialect, target_name(key.parent))} "
-        f"({', '.join(identifier(dialect, c) for c in key.parent_columns)}){rules.get((key.child, key.name), '')}"
-        for key in source.foreign_keys
-        if key.parent in tables and (dialect == "mysql" or _holds(key, source, tables[key.parent]))
+        f"ALTER TABLE {place} ADD "
+        + foreign_key(dialect, k, target_name(k.parent), acting(rules.get((k.child, k.name), ("", ""))))
+        for k in keys
+        if dialect == "mysql" or _holds(k, source, tables[k.parent])
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from adapters.config import Columns
@@ -41,7 +43,9 @@ class SourceTable(msgspec.Struct, frozen=True):
         return Shape(self.name, tuple(c.column for c in self.columns), self.primary_key)
 
 
-def projected(table: SourceTable, columns: Columns) -> SourceTable:
+def projected(
+    table: SourceTable, columns: Columns, parent_renames: Callable[[TableName], dict[str, str]]
+) -> SourceTable:
     """What of a table is replicated, under the target's column names; keys that lose a column are left out."""
     kept = {
         c.name: columns.rename.get(c.name, c.name)
@@ -58,6 +62,12 @@ def projected(table: SourceTable, columns: Columns) -> SourceTable:
         columns=tuple(replace(c, column=replace(c.column, name=kept[c.name])) for c in table.columns if c.name in kept),
         uniques=tuple(replace(u, columns=renamed(u.columns)) for u in table.uniques if kept.keys() >= set(u.columns)),
         foreign_keys=tuple(
-            replace(k, columns=renamed(k.columns)) for k in table.foreign_keys if kept.keys() >= set(k.columns)
+            replace(
+                k,
+                columns=renamed(k.columns),
+                parent_columns=tuple(parent_renames(k.parent).get(c, c) for c in k.parent_columns),
+            )
+            for k in table.foreign_keys
+            if kept.keys() >= set(k.columns)
         ),
     )

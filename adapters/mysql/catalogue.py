@@ -214,3 +214,45 @@ def columns_in(expression: str, known: Iterable[str]) -> tuple[str, ...]:
     """The columns that the text of an expression mentions, quoted as the server does."""
     mentioned = {m.replace("``", "`") for m in re.findall(r"`((?:[^`]|``)+)`", expression)}
     return tuple(c for c in known if c in mentioned)
+
+
+async def checks(server: Server, names: Sequence[TableName]) -> dict[TableName, list[tuple[str, str]]]:
+    """(name, clause) of the check constraints that are enforced."""
+    place = "c.TABLE_NAME" if server.is_mariadb else "t.TABLE_NAME"
+    enforced = "" if server.is_mariadb else "AND t.ENFORCED = 'YES'"
+    match = "AND t.TABLE_NAME = c.TABLE_NAME" if server.is_mariadb else ""
+    schemas_there = sorted({n.schema for n in names})
+    where = " OR ".join(["t.TABLE_SCHEMA = %s"] * len(schemas_there)) or "FALSE"
+    rows = await server.ask(
+        f"""SELECT t.TABLE_SCHEMA, {place}, c.CONSTRAINT_NAME, c.CHECK_CLAUSE
+        FROM information_schema.TABLE_CONSTRAINTS t JOIN information_schema.CHECK_CONSTRAINTS c
+        ON c.CONSTRAINT_SCHEMA = t.CONSTRAINT_SCHEMA AND c.CONSTRAINT_NAME = t.CONSTRAINT_NAME {match}
+        WHERE t.CONSTRAINT_TYPE = 'CHECK' {enforced} AND ({where}) ORDER BY 1, 2, 3""",
+        *schemas_there,
+    )
+    found: dict[TableName, list[tuple[str, str]]] = defaultdict(list)
+    for schema, table, name, text in rows:
+        found[TableName(schema, table)].append((name, text))
+    return found
+
+
+async def triggers(server: Server, names: Sequence[TableName]) -> dict[TableName, list[str]]:
+    schemas_there = sorted({n.schema for n in names})
+    where = " OR ".join(["EVENT_OBJECT_SCHEMA = %s"] * len(schemas_there)) or "FALSE"
+    rows = await server.ask(
+        f"""SELECT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE, TRIGGER_NAME FROM information_schema.TRIGGERS
+        WHERE {where} ORDER BY 1, 2, 3""",
+        *schemas_there,
+    )
+    found: dict[TableName, list[str]] = defaultdict(list)
+    for schema, table, name in rows:
+        found[TableName(schema, table)].append(name)
+    return found
+
+
+async def engines(server: Server, names: Sequence[TableName]) -> dict[TableName, str]:
+    where, args = condition(names)
+    rows = await server.ask(
+        f"SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE FROM information_schema.TABLES WHERE {where}", *args
+    )
+    return {TableName(schema, table): str(engine) for schema, table, engine in rows}

@@ -1,0 +1,91 @@
+"""`tidelock init`: the statements that a feed needs before its first run, only those that are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from adapters.bookkeeping import create_statements
+from adapters.check import SourceView, not_yet, replicated, source_opened, view_of
+from adapters.check_source import check_grants, check_patterns
+from adapters.config import Feed
+from adapters.create_table import add_foreign_keys, create_table, identifier
+from adapters.finding import Finding
+from adapters.inspection import Refused, Target, opened
+from engine.records import TableName
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """`administrator`: the feed's own user cannot run it (a grant to itself), so `--apply` leaves it out."""
+
+    side: Literal["source", "target"]
+    sql: str
+    why: str
+    administrator: bool = False
+
+
+async def init_plan(feed: Feed) -> list[Statement]:
+    """In the order to run them.  Raises Refused where a side cannot be used, and TargetError, SourceError."""
+    for finding in not_yet(feed):
+        raise Refused(finding)
+    async with source_opened(feed.source_url) as server:
+        view = await view_of(feed, server)
+    for finding in check_patterns(feed, view.tables, view.grants):
+        raise Refused(finding)
+    async with opened(feed.target_url) as target:
+        return [
+            *_grants("source", check_grants(feed, view.grants, view.mariadb, list(view.tables))),
+            *_grants("target", await target.bookkeeping(feed.schema)),
+            *_grants("target", await _table_grants(feed, view, target)),
+            *await _bookkeeping(feed, target),
+            *await _tables(feed, view, target),
+        ]
+
+
+async def apply_plan(feed: Feed, plan: Sequence[Statement]) -> None:
+    """Run what the feed's own user can run at the target.  Raises Refused and what the driver raises."""
+    async with opened(feed.target_url) as target:
+        for statement in plan:
+            if statement.side == "target" and not statement.administrator:
+                await target.execute(statement.sql)
+
+
+def _grants(side: Literal["source", "target"], findings: list[Finding]) -> list[Statement]:
+    return [Statement(side, f.hint.rstrip(";"), f.message, administrator=True) for f in findings]
+
+
+async def _table_grants(feed: Feed, view: SourceView, target: Target) -> list[Finding]:
+    details = await target.details([feed.target_name(name) for name in view.tables])
+    return [f for d in details.values() for f in d.findings if f.kind == "target-grant"]
+
+
+async def _bookkeeping(feed: Feed, target: Target) -> list[Statement]:
+    if await target.has_bookkeeping(feed.schema):
+        return []
+    statements = create_statements(target.dialect, feed.schema)
+    return [Statement("target", sql, "tidelock's own tables") for sql in statements]
+
+
+async def _tables(feed: Feed, view: SourceView, target: Target) -> list[Statement]:
+    """Missing schemas, then missing tables, then the foreign keys of those."""
+    target_of = {name: feed.target_name(name) for name in view.tables}
+    there = await target.tables(list(target_of.values()))
+    sources = {name: replicated(feed, table) for name, table in view.tables.items()}
+    missing: dict[TableName, TableName] = {}
+    for name, wanted in target_of.items():
+        if wanted not in there and wanted not in missing.values():
+            missing[name] = wanted
+    schemas = sorted({wanted.schema for wanted in missing.values()} - await target.schemas())
+    create = f"CREATE {'SCHEMA' if target.dialect == 'postgres' else 'DATABASE'} IF NOT EXISTS"
+    made = [Statement("target", f"{create} {identifier(target.dialect, s)}", f"tables in {s}") for s in schemas]
+    for name, wanted in missing.items():
+        made += [
+            Statement("target", sql, f"table {wanted} for {name}")
+            for sql in create_table(sources[name], wanted, target.dialect)
+        ]
+    for name in missing:
+        keys = add_foreign_keys(sources[name], sources, target_of.__getitem__, view.rules, target.dialect)
+        made += [Statement("target", sql, f"foreign key of {name}") for sql in keys]
+    return made

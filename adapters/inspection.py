@@ -1,0 +1,71 @@
+"""How `check` and `init` look at a target, whichever database it is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from adapters.check_tables import Details
+from adapters.endpoint import Endpoint
+from adapters.finding import Finding
+from adapters.types import Dialect
+from engine.records import Position, TableName
+from engine.schema import TargetTable
+
+ROW_RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE")
+
+
+class Refused(Exception):
+    """The database cannot be used at all; `finding` says why."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(str(finding))
+        self.finding = finding
+
+
+class Target(Protocol):
+    """One open connection that only reads, but for `execute`."""
+
+    dialect: Dialect
+    account: str
+
+    async def tables(self, names: Sequence[TableName]) -> dict[TableName, TargetTable]: ...
+
+    async def details(self, names: Sequence[TableName]) -> dict[TableName, Details]: ...
+
+    async def bookkeeping(self, schema: str) -> list[Finding]:
+        """What keeps the feed's user from making or using tidelock's own tables."""
+        ...
+
+    async def has_bookkeeping(self, schema: str) -> bool:
+        """Whether all of tidelock's own tables are there."""
+        ...
+
+    async def schemas(self) -> set[str]: ...
+
+    async def checkpoint(self, schema: str, feed: str) -> Position | None:
+        """Where the feed goes on from, of the lowest group; None before the first run."""
+        ...
+
+    async def execute(self, statement: str) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+@asynccontextmanager
+async def opened(endpoint: Endpoint) -> AsyncIterator[Target]:
+    """Raises Refused."""
+    target: Target
+    if endpoint.dialect == "postgres":
+        from adapters.postgres.inspection import PostgresTarget
+
+        target = await PostgresTarget.open(endpoint)
+    else:
+        from adapters.mysql.inspection import MySqlTarget
+
+        target = await MySqlTarget.open(endpoint)
+    try:
+        yield target
+    finally:
+        await target.close()

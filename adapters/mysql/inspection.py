@@ -1,0 +1,138 @@
+"""A MySQL or MariaDB target as `check` and `init` look at it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+
+import msgspec
+import pymysql
+
+from adapters.bookkeeping import TABLES, present_query, quote
+from adapters.check_tables import Details
+from adapters.create_table import qualified
+from adapters.endpoint import Endpoint
+from adapters.finding import Finding, error
+from adapters.inspection import ROW_RIGHTS, Refused
+from adapters.mysql import catalogue
+from adapters.mysql.catalogue import BlockingServer
+from adapters.mysql.connection import connect
+from adapters.mysql.errors import AccessDenied, SourceError, Unreachable
+from adapters.mysql.grants import Grants, read_grants
+from adapters.mysql.schema import tables_of
+from adapters.mysql.source import reader_endpoint
+from adapters.types import Dialect
+from engine.records import Position, TableName
+from engine.schema import TargetTable
+
+UNKNOWN_DATABASE = 1049
+
+
+class MySqlTarget:
+    dialect: Dialect = "mysql"
+
+    def __init__(self, server: BlockingServer, grants: Grants, endpoint: Endpoint) -> None:
+        self._server = server
+        self._grants = grants
+        self._endpoint = endpoint
+        self.account = grants.account
+
+    @classmethod
+    async def open(cls, endpoint: Endpoint) -> MySqlTarget:
+        """Raises Refused."""
+        try:
+            server = BlockingServer(await asyncio.to_thread(connect, reader_endpoint(endpoint)))
+            return cls(server, await read_grants(server), endpoint)
+        except SourceError as problem:
+            raise Refused(_unusable(endpoint, problem)) from None
+
+    async def tables(self, names: Sequence[TableName]) -> dict[TableName, TargetTable]:
+        return await tables_of(self._server, names)
+
+    async def details(self, names: Sequence[TableName]) -> dict[TableName, Details]:
+        collations: dict[TableName, dict[str, str]] = defaultdict(dict)
+        for column in await catalogue.columns(self._server, names):
+            collations[column.table_name][column.name] = column.collation
+        there = list(collations)
+        if not there:
+            return {}
+        checks = await catalogue.checks(self._server, there)
+        triggers = await catalogue.triggers(self._server, there)
+        rules = await catalogue.rules(self._server, {n.schema for n in there})
+        engines = await catalogue.engines(self._server, there)
+        return {
+            name: Details(
+                checks=tuple(checks[name]),
+                triggers=tuple(triggers[name]),
+                rules={key: rule for (table, key), rule in rules.items() if table == name},
+                collations={column: collation for column, collation in collations[name].items() if collation},
+                findings=tuple(self._findings(name, engines.get(name, ""))),
+            )
+            for name in there
+        }
+
+    def _findings(self, name: TableName, engine: str) -> list[Finding]:
+        findings = []
+        rights = [r for r in ROW_RIGHTS if not self._grants.on_table(r, name)]
+        if rights:
+            findings.append(self._lacks(", ".join(rights), qualified("mysql", name)))
+        if engine.lower() != "innodb":
+            findings.append(
+                error(
+                    "target-engine",
+                    f"{name} is a {engine} table, whose changes cannot be rolled back",
+                    f"ALTER TABLE {qualified('mysql', name)} ENGINE=InnoDB;",
+                )
+            )
+        return findings
+
+    def _lacks(self, rights: str, place: str) -> Finding:
+        return error(
+            "target-grant",
+            f"{self.account} lacks {rights} on {place} at {self._endpoint}",
+            f"GRANT {rights} ON {place} TO {self.account};",
+        )
+
+    async def bookkeeping(self, schema: str) -> list[Finding]:
+        present = {row[0] for row in await self._server.ask(present_query(schema))}
+        needed = ROW_RIGHTS if len(present) == len(TABLES) else (*ROW_RIGHTS, "CREATE")
+        rights = [r for r in needed if not all(self._grants.on_table(r, TableName(schema, t)) for t in TABLES)]
+        return [self._lacks(", ".join(rights), f"{quote('mysql', schema)}.*")] if rights else []
+
+    async def has_bookkeeping(self, schema: str) -> bool:
+        return len(await self._server.ask(present_query(schema))) == len(TABLES)
+
+    async def schemas(self) -> set[str]:
+        return {str(row[0]) for row in await self._server.ask("SHOW DATABASES")}
+
+    async def checkpoint(self, schema: str, feed: str) -> Position | None:
+        present = {row[0] for row in await self._server.ask(present_query(schema))}
+        table = TableName(schema, "tidelock_checkpoint")
+        if table.table not in present or not self._grants.on_table("SELECT", table):
+            return None
+        rows = await self._server.ask(
+            f"SELECT position FROM {qualified('mysql', table)} WHERE feed = %s ORDER BY grp", feed
+        )
+        return msgspec.json.decode(rows[0][0], type=Position) if rows else None
+
+    async def execute(self, statement: str) -> None:
+        await self._server.ask(statement)
+
+    async def close(self) -> None:
+        self._server.close()
+
+
+def _unusable(endpoint: Endpoint, problem: SourceError) -> Finding:
+    cause = problem.__cause__
+    if isinstance(cause, pymysql.MySQLError) and cause.args[0] == UNKNOWN_DATABASE:
+        database = quote("mysql", endpoint.database)
+        return error("target-database", f"{endpoint} has no such database", f"CREATE DATABASE {database};")
+    if isinstance(problem, AccessDenied):
+        return error(
+            "target-denied",
+            problem.message,
+            f"Correct user and password in the feed's `target`, or ALTER USER '{endpoint.user}'@'%' IDENTIFIED BY '…';",
+        )
+    kind = "target-unreachable" if isinstance(problem, Unreachable) else "target-unusable"
+    return error(kind, problem.message, problem.hint)
