@@ -5,11 +5,13 @@ A rig's schema has a name of its own, the same at both ends, so that many rigs s
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -17,6 +19,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import asyncpg
+import pymysql
 
 from bench.compare import Differences, Pair, compare
 from bench.servers import Postgres, Server
@@ -116,6 +121,7 @@ class Rig:
 
     def reconnect(self) -> None:
         """After a server was restarted."""
+        self.disconnect()
         self._session, self._target = connect(self.source.url()), connect(self.target.url())
         self._enter()
 
@@ -190,9 +196,12 @@ class Rig:
     def receipts(self) -> int:
         return self._count("tidelock_progress")
 
+    def epoch(self) -> int:
+        """How many runs have taken the feed over."""
+        return int(self.rows(f"SELECT CONCAT(epoch, '') FROM tidelock.tidelock_owner WHERE feed='{self.name}'")[0][0])
+
     def _count(self, table: str) -> int:
-        cast = "count(*)::text" if self._target.flavor is Flavor.POSTGRES else "count(*)"
-        return int(self._target.rows(f"SELECT {cast} FROM tidelock.{table} WHERE feed='{self.name}'")[0][0])
+        return int(self.rows(f"SELECT CONCAT(count(*), '') FROM tidelock.{table} WHERE feed='{self.name}'")[0][0])
 
     def assert_exact(self) -> None:
         differences = self.differences()
@@ -214,8 +223,13 @@ class Rig:
         for process in self._processes:
             if process.running:
                 process.kill()
-        self._session.close()
-        self._target.close()
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Close the rig's own sessions, also where the server is gone."""
+        for session in (self._session, self._target):
+            with contextlib.suppress(OSError, pymysql.Error, asyncpg.InterfaceError, asyncpg.PostgresError):
+                session.close()
 
 
 class Work:
@@ -263,20 +277,23 @@ def until(true: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
         time.sleep(0.05)
 
 
-def kill_at_random(rig: Rig, kills: int, rng: random.Random, longest_seconds: float, work: Work) -> int:
-    """Start the replicator and SIGKILL it at random moments while `work` goes on; how often it died.
+def kill_at_random(rig: Rig, kills: int, rng: random.Random, longest_seconds: float, work: Work) -> None:
+    """Start the replicator and SIGKILL it at a random moment, `kills` times, while `work` goes on.
 
-    Every other time only the process itself is killed, and its children must notice.
+    The moment is counted from the takeover, one time in five from the start.  Every other time only the process itself
+    is killed, and its children must notice.  The feed must have run before.
     """
-    done = 0
-    while done < kills and work.running:
+    for number in range(kills):
+        epoch = rig.epoch()
         process = rig.run()
+        while number % 5 != 4 and rig.epoch() == epoch:
+            process.check()
+            time.sleep(0.01)
         time.sleep(rng.uniform(0.0, longest_seconds))
         process.check()
-        if done % 2:
-            os.kill(process.pid, 9)
+        if number % 2:
+            os.kill(process.pid, signal.SIGKILL)
             process.code(5.0)
         else:
             process.kill()
-        done += 1
-    return done
+    assert work.running, "the work ended before the last kill"

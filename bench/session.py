@@ -116,8 +116,11 @@ class PostgresSession:
             run(transaction.rollback())
 
     def close(self) -> None:
-        self._loop.run_until_complete(self._connection.close())
-        self._loop.close()
+        try:
+            self._loop.run_until_complete(self._connection.close())
+        finally:
+            self._connection.terminate()
+            self._loop.close()
 
 
 async def _cursor(connection: asyncpg.Connection, sql: str) -> Any:

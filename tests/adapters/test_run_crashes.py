@@ -1,0 +1,179 @@
+"""Crashes and restarts on either side, under load: nothing lost, nothing twice, nothing out of order.
+
+The recorder's history at the target shows what every committed transaction did: an end state that is right by luck
+would still hold a row version applied twice, or an older one after a newer one.
+"""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from bench import recorder
+from bench.recorder import Recorder
+from bench.rig import Rig, Work, kill_at_random, until
+from bench.servers import MariaDb, Postgres, Server
+from bench.tidelock import Process
+from bench.workload.churn import Churn
+from bench.workload.mix import Mix
+from bench.workload.workload import Workload
+
+WORK = [(Churn, "row"), (Mix, "row"), (Churn, "transaction")]
+
+
+def killed(rig: Rig, workload: Workload, kills: int, rate: float, seed: int) -> None:
+    """Work, kill at random moments, catch up, and look at both ends and at the history."""
+    rig.make(workload)
+    with Recorder(rig.target.url(), [f"{rig.schema}.{table}" for table in rig.tables]) as history:
+        rig.catch_up()
+        work = rig.work(workload, 1_000_000, seed, rate)
+        kill_at_random(rig, kills, random.Random(seed), 1.2, work)
+        counts = work.stop()
+        rig.catch_up()
+        rig.assert_exact()
+        violations = recorder.check(history.events(), workload.deleted)
+    assert rig.epoch() > kills * 4 // 5, "too many runs died before they took over"
+    assert counts.changes > kills * 100
+    assert violations == [], "\n".join(map(str, violations[:10]))
+
+
+@pytest.mark.parametrize(("kind", "consistency"), WORK, ids=lambda value: getattr(value, "name", value))
+def test_sigkill_at_random_moments(
+    kind: type[Workload], consistency: str, make_rig: Callable[..., Rig], mariadb: Server, postgres: Server
+) -> None:
+    rig = make_rig(mariadb, postgres, "killed", lanes=4, consistency=consistency, batch_rows=200)
+    killed(rig, kind(), kills=5, rate=1500, seed=3)
+
+
+def test_sigkill_at_random_moments_with_a_mysql_target(
+    make_rig: Callable[..., Rig], mariadb: Server, mysql: Server
+) -> None:
+    rig = make_rig(mariadb, mysql, "killed", lanes=4, batch_rows=200)
+    killed(rig, Churn(), kills=5, rate=1500, seed=4)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("target", ["postgres", "mysql"])
+@pytest.mark.parametrize(("kind", "consistency"), [*WORK, (Mix, "transaction")], ids=lambda v: getattr(v, "name", v))
+def test_sigkill_at_twenty_random_moments(
+    kind: type[Workload],
+    consistency: str,
+    target: str,
+    make_rig: Callable[..., Rig],
+    mariadb: Server,
+    request: pytest.FixtureRequest,
+) -> None:
+    rig = make_rig(mariadb, request.getfixturevalue(target), "killed", lanes=8, consistency=consistency)
+    killed(rig, kind(), kills=20, rate=4000, seed=5)
+
+
+@pytest.mark.parametrize("how", ["restart", "kill"])
+def test_the_target_goes_away_and_comes_back(
+    how: str, make_rig: Callable[..., Rig], mariadb: Server, make_postgres: Callable[..., Postgres]
+) -> None:
+    """Killed with `fsync` off and `synchronous_commit` off it may lose its last commits: they are applied again."""
+    target = make_postgres()
+    rig, work, process = live(make_rig(mariadb, target, "target", lanes=4, batch_rows=100))
+    target.restart() if how == "restart" else (target.kill(), target.start())
+    rig.reconnect()
+    goes_on(rig, work, process)
+
+
+def test_a_mysql_target_goes_away_and_comes_back(
+    make_rig: Callable[..., Rig], mariadb: Server, make_mariadb: Callable[..., MariaDb]
+) -> None:
+    target = make_mariadb()
+    rig, work, process = live(make_rig(mariadb, target, "target", lanes=4, batch_rows=100))
+    target.kill()
+    target.start()
+    rig.reconnect()
+    goes_on(rig, work, process)
+
+
+def live(rig: Rig) -> tuple[Rig, Work, Process]:
+    """Churn at a steady rate, and a run that has begun to apply it."""
+    workload = rig.make(Churn())
+    work = rig.work(workload, 1_000_000, 6, 800)
+    process = rig.run()
+    until(lambda: applied(rig) > 100, "rows at the target")
+    return rig, work, process
+
+
+def applied(rig: Rig) -> int:
+    return int(rig.rows(f"SELECT CONCAT(count(*), '') FROM {rig.schema}.{rig.tables[0]}")[0][0])
+
+
+def goes_on(rig: Rig, work: Work, process: Process) -> None:
+    """The same process applies what comes after; then nothing differs."""
+    time.sleep(2.0)
+    work.stop()
+    until(lambda: rig.differences().total == 0 or not process.running, "equal ends", 60.0)
+    if process.running:
+        process.stop()
+    rig.catch_up()
+    differences = rig.differences()
+    assert differences.total == 0, f"{differences}\n{rig.said()[-2000:]}"
+    assert rig.parked() == 0
+
+
+def test_the_source_restarts_and_its_log_rotates(
+    make_rig: Callable[..., Rig], make_mariadb: Callable[..., MariaDb], postgres: Server
+) -> None:
+    source = make_mariadb(extra=["--max-binlog-size=65536"], durable=True)
+    rig = make_rig(source, postgres, "source", lanes=4)
+    workload = rig.make(Churn())
+    rig.load(workload, 2000)
+    process = rig.run()
+    until(lambda: rig.differences().total == 0, "equal ends")
+    source.restart()
+    rig.reconnect()
+    rig.load(workload, 2000, seed=2)
+    source.kill()
+    source.start()
+    rig.reconnect()
+    rig.load(workload, 2000, seed=3)
+    until(lambda: rig.differences().total == 0, "equal ends", 60.0)
+    process.check()
+    process.stop()
+    assert len(source.execute("SHOW BINARY LOGS")) > 5
+    rig.catch_up()
+    rig.assert_exact()
+
+
+@pytest.mark.parametrize("kind", ["mariadb", "mysql"])
+def test_start_from_a_gtid_set(
+    kind: str, make_rig: Callable[..., Rig], postgres: Server, request: pytest.FixtureRequest
+) -> None:
+    source: Server = request.getfixturevalue(kind)
+    rig = make_rig(source, postgres, "gtid", lanes=4)
+    workload = rig.make(Churn())
+    variable = "@@gtid_binlog_pos" if kind == "mariadb" else "@@gtid_executed"
+    gtids = source.execute(f"SELECT {variable}")[0][0].replace("\n", "")
+    rig.options["start"] = f"gtid:{gtids}"
+    rig.load(workload, 2000)
+    rig.catch_up()
+    rig.assert_exact()
+    rig.load(workload, 2000, seed=2)
+    rig.catch_up()
+    rig.assert_exact()
+
+
+def test_a_stopped_run_that_wakes_after_another_took_over_writes_nothing(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server
+) -> None:
+    rig, work, zombie = live(make_rig(mariadb, postgres, "zombie", lanes=4, batch_rows=100))
+    os.killpg(zombie.pid, signal.SIGSTOP)
+    heir = rig.run()
+    before = applied(rig)
+    until(lambda: applied(rig) != before, "rows from the new owner", 60.0)
+    os.killpg(zombie.pid, signal.SIGCONT)
+    assert zombie.code(30.0) == 1
+    assert "has taken the feed over" in rig.said()
+    heir.check()
+    work.stop()
+    heir.stop()
+    rig.catch_up()
+    rig.assert_exact()
