@@ -280,7 +280,12 @@ class ApplyMachine:
 
     def _whole(self) -> bool:
         """Does the inbox begin with batches that end at a commit?"""
-        return any(not b.transactions or b.transactions[-1].complete for b in self._inbox)
+        open_ = False
+        for batch in self._inbox:
+            open_ = _left_open(batch, open_)
+            if not open_:
+                return True
+        return False
 
     def _plan_window(self) -> bool:
         """Take batches of the log for one window and hand their changes over; False if the feed had to halt."""
@@ -288,10 +293,10 @@ class ApplyMachine:
         limit = self.options.batch_rows if self.options.atomic else self.options.window_rows
         end = self._inbox[0].prev
         end_us = 0
-        whole = True
+        open_ = False  # atomic mode: the window would end inside a transaction
         while self._inbox and self._inbox[0].ddl is None:
             batch = self._inbox[0]
-            if changes and whole and len(changes) + len(batch.rows) > limit:
+            if changes and not open_ and len(changes) + len(batch.rows) > limit:
                 break
             self._inbox.popleft()
             self._inbox_rows -= len(batch.rows)
@@ -309,7 +314,7 @@ class ApplyMachine:
                 return False
             end = batch.last
             end_us = batch.end_us or end_us
-            whole = not self.options.atomic or not batch.transactions or batch.transactions[-1].complete
+            open_ = self.options.atomic and _left_open(batch, open_)
         if self._fence:
             changes, spent = self._fence.admit(changes)
             for receipt in spent:
@@ -331,7 +336,7 @@ class ApplyMachine:
             if number not in bindings:
                 bindings[number] = self._binding(number)
         transactions = batch.transactions
-        if len(transactions) == len(rows):
+        if [tx.first for tx in transactions] == list(range(len(rows))):
             return [Change(bindings[row.table], row, tx) for row, tx in zip(rows, transactions, strict=True)]
         return [Change(bindings[row.table], row, tx) for tx, part in _parts(transactions, rows) for row in part]
 
@@ -416,6 +421,11 @@ class ApplyMachine:
         self.state = State.HALTED
         self.alarm = halt.alarm
         self._effects.append(halt)
+
+
+def _left_open(batch: LogBatch, before: bool) -> bool:
+    """Is a transaction open after the batch?  `before`: was one before it."""
+    return not batch.transactions[-1].complete if batch.transactions else before
 
 
 def _parts(

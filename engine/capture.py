@@ -36,6 +36,7 @@ class CaptureMachine:
         self._last = start
         self._resent = True
         self._tables: dict[int, TableMapping] = {}
+        self._open = False  # the last transaction goes on in the next chunk
         self._plain = True  # no table so far needs its rows changed
 
     def step(self, now: int, events: Sequence[CaptureEvent]) -> list[CaptureEffect]:
@@ -54,7 +55,7 @@ class CaptureMachine:
         for source in chunk.transactions:
             if source.ddl is not None:
                 ddl = self._related(source.ddl)
-            elif source.rows and origin.admits(source.marks, self._node):
+            elif origin.admits(source.marks, self._node):
                 self._append(source, transactions, rows)
         if chunk.last == self._last and not rows and not shapes and ddl is None and not chunk.server_us:
             return None
@@ -84,12 +85,14 @@ class CaptureMachine:
         return out
 
     def _append(self, source: SourceTransaction, transactions: list[Transaction], rows: list[RowChange]) -> None:
+        """A part without rows still tells where its transaction ends."""
         first = len(rows)
         if self._plain:
             rows += source.rows
         else:
             rows += [mapped for row in source.rows if (mapped := self._tables[row.table].apply(row)) is not None]
-        if len(rows) > first or not source.complete:
+        if len(rows) > first or not source.complete or self._open:
+            self._open = not source.complete
             transactions.append(Transaction(source.source, source.number, first, source.complete, source.commit_us))
 
     def _related(self, ddl: Ddl) -> Ddl:
