@@ -8,7 +8,7 @@ sends it again: then the receipt's key answers.
 transaction runs again, upserting.
 
 Commits do not wait for the disk by default.  If a crash of the server has lost some that were reported (`reported`),
-the answer is FENCED: this owner's memory is worth nothing, a new one starts from what the target really holds.
+the answer is REWOUND: this owner's memory is worth nothing, a new one starts from what the target really holds.
 """
 
 from __future__ import annotations
