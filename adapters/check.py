@@ -6,10 +6,12 @@ Nothing is ever written.  Both sides are asked at the same time; a target table 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, TypeVar
 
 import msgspec
+import pymysql
 
 from adapters.check_source import (
     Settings,
@@ -19,7 +21,7 @@ from adapters.check_source import (
     check_settings,
     read_settings,
 )
-from adapters.check_tables import Pair, check_pair
+from adapters.check_tables import Details, Pair, check_pair
 from adapters.config import Feed
 from adapters.endpoint import Endpoint
 from adapters.finding import Finding, Report, error, report
@@ -35,7 +37,9 @@ from adapters.mysql.source import reader_endpoint
 from adapters.sink import TargetError
 from adapters.source_table import SourceTable, projected
 from engine.records import Position, TableName
-from engine.schema import Equality
+from engine.schema import Equality, TargetTable
+
+Side = TypeVar("Side")
 
 
 class SourceView(msgspec.Struct, frozen=True):
@@ -55,35 +59,76 @@ async def check(feed: Feed) -> Report:
     if findings:
         return report(findings)
     async with AsyncExitStack() as stack:
-        sides = await asyncio.gather(
-            stack.enter_async_context(source_opened(feed.source_url)),
-            stack.enter_async_context(opened(feed.target_url)),
-            return_exceptions=True,
+        source, target = await asyncio.gather(
+            _entered(stack, source_opened(feed.source_url)), _entered(stack, opened(feed.target_url))
         )
-        source, target = sides
-        for side in sides:
-            if isinstance(side, Refused):
-                findings.append(side.finding)
-            elif isinstance(side, BaseException):
-                raise side
-        view: SourceView | None = None
-        if isinstance(source, BlockingServer):
-            try:
-                view = await view_of(feed, source)
-            except SourceError as problem:
-                return report([*findings, error("source-unusable", problem.message, problem.hint)])
-            stored = None if isinstance(target, BaseException) else await target.checkpoint(feed.schema, feed.name)
-            findings += await check_source(feed, source, view, stored)
-        if not isinstance(target, BaseException):
-            findings += await target.bookkeeping(feed.schema)
-            if view is not None:
-                findings += await check_target(feed, view, target)
+        try:
+            if isinstance(source, Finding) or isinstance(target, Finding):
+                findings = await _one_side(feed, source, target)
+            else:
+                findings = await _both_sides(feed, source, target)
+        except SourceError as problem:
+            findings = [error("server-refused", problem.message, problem.hint)]
     return report(findings)
 
 
-async def preflight(feed: Feed) -> Report:
-    """For the start of a run: the same questions on connections of its own, so that it may run beside the takeover."""
-    return await check(feed)
+async def _entered(stack: AsyncExitStack, side: AbstractAsyncContextManager[Side]) -> Side | Finding:
+    try:
+        return await stack.enter_async_context(side)
+    except Refused as refused:
+        return refused.finding
+
+
+async def _one_side(feed: Feed, source: BlockingServer | Finding, target: Target | Finding) -> list[Finding]:
+    """What can be said when the other side, or both, cannot be used."""
+    findings = [side for side in (source, target) if isinstance(side, Finding)]
+    if not isinstance(source, Finding):
+        findings += await check_source(feed, source, await view_of(feed, source), None)
+    if not isinstance(target, Finding):
+        findings += await target.bookkeeping(feed.schema)
+    return findings
+
+
+async def _both_sides(feed: Feed, source: BlockingServer, target: Target) -> list[Finding]:
+    view, own = await asyncio.gather(view_of(feed, source), _own_tables(feed, target))
+    of_source, of_target = await asyncio.gather(
+        check_source(feed, source, view, own.checkpoint), check_target(feed, view, target)
+    )
+    return of_source + own.findings + of_target
+
+
+class _OwnTables(msgspec.Struct, frozen=True):
+    findings: list[Finding]
+    checkpoint: Position | None
+
+
+async def _own_tables(feed: Feed, target: Target) -> _OwnTables:
+    return _OwnTables(await target.bookkeeping(feed.schema), await target.checkpoint(feed.schema, feed.name))
+
+
+async def preflight(feed: Feed, source: pymysql.Connection[Any], tables: Mapping[TableName, TargetTable]) -> Report:
+    """For the start of a run, in some six round trips to the source: would the target take every row?
+
+    `tables`: what the takeover read of the target.  Settings, grants and all that only the target's catalogue tells
+    (check constraints, triggers, rights) are left to `check`: a run meets those soon enough, as errors.
+    """
+    shapes = await _selected(feed, BlockingServer(source, reader_endpoint(feed.source_url)))
+    target_of = {name: feed.target_name(name) for name in shapes}
+    findings: list[Finding] = []
+    for name, shape in shapes.items():
+        target = tables.get(target_of[name])
+        if target is None:
+            findings.append(_missing(feed, name))
+            continue
+        fired = {frozenset(key.columns) for key in target.foreign_keys if key.cascades}
+        wholly = all(frozenset(key.columns) in fired for key in shape.foreign_keys if key.cascades)
+        source_table = replicated(feed, shape)
+        rules = {key.name: ("CASCADE", "CASCADE") for key in shape.foreign_keys if key.cascades}
+        pair = Pair(
+            source_table, target, Details(), feed.target_url.dialect, equalities(source_table), (), rules, wholly
+        )
+        findings += _judged(pair, target_of)
+    return report(findings)
 
 
 def not_yet(feed: Feed) -> list[Finding]:
@@ -118,7 +163,8 @@ def not_yet(feed: Feed) -> list[Finding]:
 async def source_opened(endpoint: Endpoint) -> AsyncIterator[BlockingServer]:
     """Raises Refused."""
     try:
-        server = BlockingServer(await asyncio.to_thread(connect, reader_endpoint(endpoint)))
+        place = reader_endpoint(endpoint)
+        server = BlockingServer(await asyncio.to_thread(connect, place), place)
     except AccessDenied as problem:
         raise Refused(
             error(
@@ -140,8 +186,7 @@ async def view_of(feed: Feed, server: BlockingServer) -> SourceView:
     """Raises SourceError."""
     settings = await read_settings(server)
     grants = await read_grants(server)
-    own = feed.schema
-    tables = await read_shapes(server, lambda n: n.schema != own and feed.select(n) is not None)
+    tables = await _selected(feed, server)
     names = list(tables)
     acting = any(key.cascades for table in tables.values() for key in table.foreign_keys)
     return SourceView(
@@ -152,6 +197,10 @@ async def view_of(feed: Feed, server: BlockingServer) -> SourceView:
         rules=await catalogue.rules(server, {n.schema for n in names}) if acting else {},
         checks=await catalogue.checks(server, names) if names else {},
     )
+
+
+async def _selected(feed: Feed, server: BlockingServer) -> dict[TableName, SourceTable]:
+    return await read_shapes(server, lambda n: n.schema != feed.schema and feed.select(n) is not None)
 
 
 async def check_source(feed: Feed, server: BlockingServer, view: SourceView, stored: Position | None) -> list[Finding]:
@@ -176,29 +225,36 @@ async def check_target(feed: Feed, view: SourceView, target: Target) -> list[Fin
     for name, source in view.tables.items():
         there = tables.get(target_of[name])
         if there is None:
-            findings.append(
-                error(
-                    "table-missing",
-                    f"{feed.target_url} has no table {target_of[name]} for {name}",
-                    "`tidelock init` prints its CREATE TABLE, `tidelock init --apply` runs it",
-                )
-            )
+            findings.append(_missing(feed, name))
             continue
+        of_feed = replicated(feed, source)
         pair = Pair(
-            source=replicated(feed, source),
+            source=of_feed,
             target=there,
             details=details[there.name],
             dialect=target.dialect,
-            equalities=equalities(feed, source),
+            equalities=equalities(of_feed),
             checks=tuple(clause for _, clause in view.checks.get(name, ())),
             rules={key: rule for (table, key), rule in view.rules.items() if table == name},
             logged=view.settings.logs_cascades,
         )
-        try:
-            findings += check_pair(pair, target_of)
-        except TargetError as problem:
-            findings.append(error("name-too-long", f"{there.name}: {problem}", problem.hint))
+        findings += _judged(pair, target_of)
     return findings
+
+
+def _missing(feed: Feed, name: TableName) -> Finding:
+    return error(
+        "table-missing",
+        f"{feed.target_url} has no table {feed.target_name(name)} for {name}",
+        "`tidelock init` prints its CREATE TABLE, `tidelock init --apply` runs it",
+    )
+
+
+def _judged(pair: Pair, target_of: dict[TableName, TableName]) -> list[Finding]:
+    try:
+        return check_pair(pair, target_of)
+    except TargetError as problem:
+        return [error("name-too-long", f"{pair.target.name}: {problem}", problem.hint)]
 
 
 def replicated(feed: Feed, source: SourceTable) -> SourceTable:
@@ -213,10 +269,6 @@ def replicated(feed: Feed, source: SourceTable) -> SourceTable:
     return projected(source, rule.columns, renames)
 
 
-def equalities(feed: Feed, source: SourceTable) -> dict[str, Equality]:
-    """How the source compares its text columns, by the target's names."""
-    return {
-        c.name: equality(c.collation, c.type.startswith("char("))[0]
-        for c in replicated(feed, source).columns
-        if c.collation
-    }
+def equalities(source: SourceTable) -> dict[str, Equality]:
+    """How the source compares its text columns."""
+    return {c.name: equality(c.collation, c.type.startswith("char("))[0] for c in source.columns if c.collation}

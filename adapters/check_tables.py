@@ -200,11 +200,12 @@ def _uniques(pair: Pair) -> list[Finding]:
 def _covers(source: UniqueKey, target: UniqueKey) -> bool:
     """Whether values that the source's key keeps apart are kept apart by the target's too.
 
-    A key over fewer columns, or over a prefix, is the stricter one.
+    A key over fewer columns, or over a prefix of one, is the stricter.  What an expression or a generated column makes
+    of its columns is not known: only a key over the same ones, of the same sort, counts.
     """
-    by_column = not source.opaque or "prefix" in source.opaque or source.opaque.startswith("column ")
-    same = "expression" in target.opaque and "expression" not in source.opaque
-    return by_column and not same and set(source.columns) <= set(target.columns)
+    if any(sort in key.opaque for key in (source, target) for sort in ("expression", "generated")):
+        return source.opaque == target.opaque and set(source.columns) == set(target.columns)
+    return set(source.columns) <= set(target.columns)
 
 
 def _coarser(pair: Pair, unique: UniqueKey) -> str:
@@ -342,10 +343,12 @@ def _parallel(pair: Pair) -> list[Finding]:
     reason = serial_reason(pair.target)
     if not reason:
         return []
-    free = (
-        f"A primary key would free it: ALTER TABLE {pair.place} ADD PRIMARY KEY (…);"
-        if not pair.target.key
-        else "Without that key it would be parallel: "
-        + " ".join(_drop_unique(pair, u) for u in pair.target.uniques if u.opaque)
-    )
+    if not pair.target.key:
+        free = f"A primary key would free it: ALTER TABLE {pair.place} ADD PRIMARY KEY (…);"
+    elif any(u.opaque and u.columns == pair.target.key for u in pair.target.uniques):
+        free = "A key over columns that are compared exactly (numbers, `_bin` text) would free it"
+    else:
+        free = "Without that key it would be parallel: " + " ".join(
+            _drop_unique(pair, u) for u in pair.target.uniques if u.opaque
+        )
     return [note("table-serial", f"rows of {pair.target.name} are applied one after another: {reason}", free)]

@@ -55,17 +55,37 @@ class Target(Protocol):
 
 @asynccontextmanager
 async def opened(endpoint: Endpoint) -> AsyncIterator[Target]:
-    """Raises Refused."""
-    target: Target
-    if endpoint.dialect == "postgres":
-        from adapters.postgres.inspection import PostgresTarget
-
-        target = await PostgresTarget.open(endpoint)
-    else:
-        from adapters.mysql.inspection import MySqlTarget
-
-        target = await MySqlTarget.open(endpoint)
-    try:
+    """Raises Refused, also for what goes wrong while it is open."""
+    opening = _postgres(endpoint) if endpoint.dialect == "postgres" else _mysql(endpoint)
+    async with opening as target:
         yield target
-    finally:
-        await target.close()
+
+
+@asynccontextmanager
+async def _postgres(endpoint: Endpoint) -> AsyncIterator[Target]:
+    from adapters.postgres.failures import CONNECTION_ERRORS
+    from adapters.postgres.inspection import PostgresTarget, unusable
+
+    try:
+        target = await PostgresTarget.open(endpoint)
+        try:
+            yield target
+        finally:
+            await target.close()
+    except CONNECTION_ERRORS as problem:
+        raise Refused(unusable(endpoint, problem)) from None
+
+
+@asynccontextmanager
+async def _mysql(endpoint: Endpoint) -> AsyncIterator[Target]:
+    from adapters.mysql.errors import SourceError
+    from adapters.mysql.inspection import MySqlTarget, unusable
+
+    try:
+        target = await MySqlTarget.open(endpoint)
+        try:
+            yield target
+        finally:
+            await target.close()
+    except SourceError as problem:
+        raise Refused(unusable(endpoint, problem)) from None

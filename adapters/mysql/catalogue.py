@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import aiomysql
     import pymysql
 
+    from adapters.mysql.connection import Endpoint
+
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
 _UNSEEN = ("CASCADE", "CASCADE")  # a foreign key whose rules are not shown to us
 ON_CHANGE = ("CASCADE", "SET NULL", "SET DEFAULT")
@@ -90,19 +92,27 @@ class AsyncServer:
 
 
 class BlockingServer:
-    """By PyMySQL, in a thread."""
+    """By PyMySQL, in a thread.  `ask` raises SourceError, at a target too."""
 
-    def __init__(self, connection: pymysql.Connection[Any]) -> None:
+    def __init__(self, connection: pymysql.Connection[Any], place: Endpoint) -> None:
         self._connection = connection
+        self._place = place
         self.is_mariadb = "mariadb" in str(connection.get_server_info()).lower()  # type: ignore[no-untyped-call]
 
     async def ask(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
         return await asyncio.to_thread(self._ask, sql, args)
 
     def _ask(self, sql: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        with self._connection.cursor() as cursor:
-            cursor.execute(sql, args or None)
-            return list(cursor.fetchall())
+        import pymysql
+
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(sql, args or None)
+                return list(cursor.fetchall())
+        except (pymysql.MySQLError, OSError) as error:
+            from adapters.mysql.connection import explained
+
+            raise explained(error, self._place) from error
 
     def close(self) -> None:
         if self._connection.open:

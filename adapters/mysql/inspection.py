@@ -14,7 +14,7 @@ from adapters.check_tables import Details
 from adapters.create_table import qualified
 from adapters.endpoint import Endpoint
 from adapters.finding import Finding, error
-from adapters.inspection import ROW_RIGHTS, Refused
+from adapters.inspection import ROW_RIGHTS
 from adapters.mysql import catalogue
 from adapters.mysql.catalogue import BlockingServer
 from adapters.mysql.connection import connect
@@ -40,12 +40,10 @@ class MySqlTarget:
 
     @classmethod
     async def open(cls, endpoint: Endpoint) -> MySqlTarget:
-        """Raises Refused."""
-        try:
-            server = BlockingServer(await asyncio.to_thread(connect, reader_endpoint(endpoint)))
-            return cls(server, await read_grants(server), endpoint)
-        except SourceError as problem:
-            raise Refused(_unusable(endpoint, problem)) from None
+        """Raises SourceError, as everything here does."""
+        place = reader_endpoint(endpoint)
+        server = BlockingServer(await asyncio.to_thread(connect, place), place)
+        return cls(server, await read_grants(server), endpoint)
 
     async def tables(self, names: Sequence[TableName]) -> dict[TableName, TargetTable]:
         return await tables_of(self._server, names)
@@ -123,7 +121,7 @@ class MySqlTarget:
         self._server.close()
 
 
-def _unusable(endpoint: Endpoint, problem: SourceError) -> Finding:
+def unusable(endpoint: Endpoint, problem: SourceError) -> Finding:
     cause = problem.__cause__
     if isinstance(cause, pymysql.MySQLError) and cause.args[0] == UNKNOWN_DATABASE:
         database = quote("mysql", endpoint.database)

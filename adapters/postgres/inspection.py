@@ -13,8 +13,7 @@ from adapters.check_tables import Details
 from adapters.create_table import qualified
 from adapters.endpoint import Endpoint
 from adapters.finding import Finding, error
-from adapters.inspection import ROW_RIGHTS, Refused
-from adapters.postgres.failures import CONNECTION_ERRORS
+from adapters.inspection import ROW_RIGHTS
 from adapters.postgres.schema import read_tables
 from adapters.postgres.session import SessionSettings
 from adapters.types import Dialect
@@ -44,6 +43,10 @@ FROM unnest($1::text[], $2::text[]) AS w(schema, name)
 JOIN pg_namespace n ON n.nspname = w.schema
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name AND c.relkind IN ('r', 'p')
 """
+_MISSING_RIGHTS = """
+SELECT place, string_agg(r, ', ' ORDER BY n)
+FROM unnest($2::text[]) AS place, unnest($1::text[]) WITH ORDINALITY AS u(r, n)
+WHERE NOT has_table_privilege(place, r) GROUP BY place ORDER BY place"""
 _RULES = {"c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT", "r": "RESTRICT", "a": "NO ACTION"}
 
 
@@ -57,11 +60,8 @@ class PostgresTarget:
 
     @classmethod
     async def open(cls, endpoint: Endpoint) -> PostgresTarget:
-        """Raises Refused."""
-        try:
-            return cls(await SessionSettings(endpoint, "tidelock check", True, 10).connect(), endpoint)
-        except CONNECTION_ERRORS as problem:
-            raise Refused(_unusable(endpoint, problem)) from None
+        """Raises CONNECTION_ERRORS, as everything here does."""
+        return cls(await SessionSettings(endpoint, "tidelock check", True, 10).connect(), endpoint)
 
     async def tables(self, names: Sequence[TableName]) -> dict[TableName, TargetTable]:
         return await read_tables(self._connection, names)
@@ -127,19 +127,14 @@ class PostgresTarget:
             return [] if may else [self._lacks("CREATE", f"DATABASE {database}")]
         present = [row[0] for row in await self._connection.fetch(present_query(schema))]
         usage, create = await self._connection.fetchrow(
-            "SELECT has_schema_privilege($1, 'USAGE'), has_schema_privilege($1, 'CREATE')", quoted
+            "SELECT has_schema_privilege($1, 'USAGE'), has_schema_privilege($1, 'CREATE')", schema
         )
         findings = [] if usage else [self._lacks("USAGE", f"SCHEMA {quoted}")]
         if not create and len(present) < len(TABLES):
             findings.append(self._lacks("CREATE", f"SCHEMA {quoted}"))
-        for table in present:
-            place = f"{quoted}.{table}"
-            missing = await self._connection.fetch(
-                "SELECT r FROM unnest($1::text[]) AS r WHERE NOT has_table_privilege($2, r)", list(ROW_RIGHTS), place
-            )
-            if missing:
-                findings.append(self._lacks(", ".join(row[0] for row in missing), place))
-        return findings
+        places = [f"{quoted}.{table}" for table in present]
+        missing = await self._connection.fetch(_MISSING_RIGHTS, list(ROW_RIGHTS), places if usage else [])
+        return findings + [self._lacks(rights, place) for place, rights in missing]
 
     async def has_bookkeeping(self, schema: str) -> bool:
         return len(await self._connection.fetch(present_query(schema))) == len(TABLES)
@@ -165,7 +160,7 @@ class PostgresTarget:
         self._connection.terminate()
 
 
-def _unusable(endpoint: Endpoint, problem: BaseException) -> Finding:
+def unusable(endpoint: Endpoint, problem: BaseException) -> Finding:
     user, database = quote("postgres", endpoint.user), quote("postgres", endpoint.database)
     match problem:
         case asyncpg.InvalidAuthorizationSpecificationError():
@@ -180,6 +175,9 @@ def _unusable(endpoint: Endpoint, problem: BaseException) -> Finding:
             return error(
                 "target-denied", f"{endpoint} refused us: {problem}", f"GRANT CONNECT ON DATABASE {database} TO {user};"
             )
+        case asyncpg.PostgresError():
+            hint = "See the server's log"
+            return error("target-unusable", f"{endpoint} answered: {problem} ({problem.sqlstate})", hint)
     reason = "no answer" if isinstance(problem, TimeoutError) else str(problem) or type(problem).__name__
     return error(
         "target-unreachable",
