@@ -71,7 +71,8 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     lanes: Annotated[int, Meta(ge=1, le=64, description="Target connections that apply in parallel.")] = 8
     batch_rows: Annotated[int, Meta(ge=1, le=100_000, description="Rows in one target transaction, at most.")] = 1000
     verify: Annotated[
-        Literal["off", "version", "image"], Meta(description="Compare before-images with the target's rows (only `off` yet).")
+        Literal["off", "version", "image"],
+        Meta(description="Compare before-images with the target's rows. Only `off` yet."),
     ] = "off"
     log: Annotated[str, Meta(description="`embedded`: the source's own log is the log.")] = "embedded"
     start: Annotated[
@@ -91,7 +92,7 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     ] = "park"
     on_conflict: Annotated[
         Literal["park", "replace"],
-        Meta(description="When another target row, written by someone else, holds a wanted unique value."),
+        Meta(description="When someone else's target row holds a wanted unique value. Only `park` yet."),
     ] = "park"
     schema: Annotated[
         str, Meta(pattern=SCHEMA_NAME, description="Schema or database of the bookkeeping at the target.")

@@ -11,8 +11,8 @@ import msgspec
 from adapters import document, endpoint
 from adapters.config import Columns, ConfigError, Feed, TableRule, completed, yaml_keys
 from adapters.document import Path as KeyPath
-from engine.pattern import Pattern, PatternError
 from adapters.secrets import SecretError, has_reference
+from engine.pattern import Pattern, PatternError
 
 _URL_KEYS = ("source", "target")
 _AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
@@ -84,6 +84,8 @@ class Reading:
             self._fail(("source",), "postgresql:// is not supported as a source yet; mysql:// and mariadb:// are")
         if feed.verify != "off":
             self._fail(("verify",), f"{feed.verify} is not supported yet; use off")
+        if feed.on_conflict != "park":
+            self._fail(("on_conflict",), f"{feed.on_conflict} is not supported yet; use park")
         if feed.log.startswith("kafka:"):
             self._fail(("log",), "kafka:// is not supported yet; use embedded")
         if feed.start == "copy":

@@ -56,7 +56,7 @@ class PostgresSession:
         import asyncpg
 
         try:
-            return [tuple(row) for row in await self._connection.fetch(_numbered(sql), *args)]
+            return [tuple(row) for row in await self._connection.fetch(_numbered(sql, args), *args)]
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
             raise _refused(self._target, error) from None
 
@@ -64,7 +64,7 @@ class PostgresSession:
         import asyncpg
 
         try:
-            answer: str = await self._connection.execute(_numbered(sql), *args)
+            answer: str = await self._connection.execute(_numbered(sql, args), *args)
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
             raise _refused(self._target, error) from None
         count = answer.rpartition(" ")[2]
@@ -146,7 +146,10 @@ async def _open_mysql(target: Endpoint) -> MySqlSession:
         raise TargetError(error.message, "Check the target's URL in the feed, its user and password") from None
 
 
-def _numbered(sql: str) -> str:
+def _numbered(sql: str, args: tuple[Any, ...]) -> str:
+    """PostgreSQL's `$1` for each `%s`; without arguments every `%` is only itself, as in PyMySQL."""
+    if not args:
+        return sql
     numbers = itertools.count(1)
     return re.sub("%s", lambda _: f"${next(numbers)}", sql)
 

@@ -2,14 +2,102 @@
 
 from __future__ import annotations
 
-from adapters.config import load
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from adapters.cli.failure import OK, REFUSED, CommandError
+from adapters.cli.output import print_json
+from adapters.config import Feed, load
+
+if TYPE_CHECKING:
+    from adapters.finding import Finding
+    from adapters.init_plan import Statement
 
 
 def check(path: str, json: bool) -> int:
-    load(path)
-    return 0
+    feed = load(path)
+    from adapters.check import check as check_feed
+
+    report = asyncio.run(check_feed(feed))
+    if json:
+        print_json({"ok": report.ok, "findings": report.findings})
+    else:
+        _print_findings(report.findings)
+        print(f"{feed.name}: {'can run' if report.ok else 'cannot run'}{_counted(report.findings)}")
+    return OK if report.ok else REFUSED
+
+
+def _print_findings(findings: Sequence[Finding]) -> None:
+    """The hint goes on lines of its own: it often is a statement to copy."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(soft_wrap=True)
+    for finding in findings:
+        colour = {"error": "red", "warning": "yellow"}.get(finding.level, "cyan")
+        console.print(Text.assemble((f"{finding.level:<7}", colour), f"  {finding.message}"), highlight=False)
+        for line in finding.hint.splitlines():
+            console.print(Text(f"{'':9}{line}"), highlight=False)
+        console.print()
+
+
+def _counted(findings: Sequence[Finding]) -> str:
+    counts = [(level, sum(f.level == level for f in findings)) for level in ("error", "warning", "note")]
+    said = [f"{count} {level}{'s' if count > 1 else ''}" for level, count in counts if count]
+    return f" ({', '.join(said)})" if said else ""
 
 
 def init(path: str, apply: bool, json: bool) -> int:
-    load(path)
-    return 0
+    feed = load(path)
+    try:
+        plan = asyncio.run(_plan(feed, apply))
+    except Exception as error:
+        refused = getattr(error, "finding", None)
+        if refused is None:
+            raise
+        raise CommandError(refused.message, refused.hint, REFUSED) from None
+    if json:
+        print_json({"applied": apply, "statements": plan})
+    else:
+        _print_plan(feed, plan, apply)
+    return OK
+
+
+async def _plan(feed: Feed, apply: bool) -> list[Statement]:
+    from adapters.init_plan import init_plan
+
+    plan = await init_plan(feed)
+    if apply:
+        await _apply(feed, [s for s in plan if s.side == "target" and not s.administrator])
+    return plan
+
+
+async def _apply(feed: Feed, statements: Sequence[Statement]) -> None:
+    """One after another; a failure says which one, and that what ran before it stays.  Raises CommandError."""
+    from adapters.session import session
+    from adapters.sink import TargetError
+
+    async with session(feed.target_url) as target:
+        for number, statement in enumerate(statements):
+            try:
+                await target.execute(statement.sql)
+            except TargetError as error:
+                raise CommandError(
+                    f"{error} at `{' '.join(statement.sql.split())}` ({statement.why})",
+                    f"{number} of {len(statements)} statements ran and stay; mend this one and run init again",
+                    REFUSED,
+                ) from None
+
+
+def _print_plan(feed: Feed, plan: Sequence[Statement], applied: bool) -> None:
+    """As SQL that can be piped into a client: all but the statements is comments."""
+    if not plan:
+        print(f"-- {feed.name}: nothing is missing")
+    for statement in plan:
+        if not applied or statement.administrator:
+            who = ", by an administrator" if statement.administrator else ""
+            print(f"-- {statement.side}{who}: {' '.join(statement.why.split())}\n{statement.sql};\n")
+    if applied and plan:
+        ran = sum(s.side == "target" and not s.administrator for s in plan)
+        print(f"-- {feed.name}: {ran} statement{'s' if ran != 1 else ''} ran at the target")

@@ -133,6 +133,75 @@ def test_an_operator_s_way_through_a_halt(feed: Path) -> None:
     assert json.loads(tidelock("resume", feed, "--json").stdout)["desired_state"] == "running"
 
 
+def shop(mariadb: MariaDb, postgres: Postgres, tmp_path: Path) -> tuple[str, str, Path]:
+    """(source database, target database, feed) of a source table that the target does not have yet."""
+    source, database = mariadb.database("shop"), postgres.database("shop")
+    mariadb.execute("CREATE TABLE account (id INT PRIMARY KEY, share VARCHAR(9))", database=source)
+    path = tmp_path / "shop.yaml"
+    path.write_text(
+        f"feed: shop\nsource: {mariadb.url()}\ntarget: {postgres.url(database)}\n"
+        f"tables: [{{source: {source}.*, target: public.*}}]\n",
+        encoding="utf-8",
+    )
+    return source, database, path
+
+
+def test_check_refuses_and_init_mends(mariadb: MariaDb, postgres: Postgres, tmp_path: Path) -> None:
+    source, database, feed = shop(mariadb, postgres, tmp_path)
+    refused = tidelock("check", feed)
+    assert refused.returncode == 1
+    assert "cannot run (1 error" in refused.stdout
+    assert f"public.account for {source}.account" in refused.stdout
+    found = json.loads(tidelock("check", feed, "--json").stdout)
+    assert (found["ok"], found["findings"][0]["kind"]) == (False, "table-missing")
+
+    printed = tidelock("init", feed)
+    assert printed.returncode == 0
+    assert 'CREATE TABLE "public"."account"' in printed.stdout.replace("IF NOT EXISTS ", "")
+    assert tidelock("check", feed).returncode == 1, "init alone only prints"
+
+    applied = tidelock("init", feed, "--apply")
+    assert (applied.returncode, "statements ran at the target" in applied.stdout) == (0, True), applied.stderr
+    allowed = tidelock("check", feed)
+    assert (allowed.returncode, "shop: can run" in allowed.stdout) == (0, True), allowed.stdout
+    assert postgres.execute("SELECT id, share FROM account", database=database) == []
+    assert json.loads(tidelock("init", feed, "--json").stdout) == {"applied": False, "statements": []}
+
+
+def test_what_init_prints_is_sql(mariadb: MariaDb, postgres: Postgres, tmp_path: Path) -> None:
+    _, database, feed = shop(mariadb, postgres, tmp_path)
+    postgres.execute_script(tidelock("init", feed).stdout, database=database)
+    assert tidelock("check", feed).returncode == 0
+
+
+def test_a_statement_that_fails_is_named(mariadb: MariaDb, postgres: Postgres, tmp_path: Path) -> None:
+    _, database, feed = shop(mariadb, postgres, tmp_path)
+    postgres.execute("CREATE TYPE account AS ENUM ('a')", database=database)
+    done = tidelock("init", feed, "--apply")
+    assert_one_paragraph(done, 1, "already exists")
+    assert "account" in done.stderr
+    assert "statements ran and stay" in done.stderr
+
+
+def test_check_and_init_of_a_source_that_is_not_there(feed: Path) -> None:
+    done = tidelock("check", feed)
+    assert (done.returncode, "127.0.0.1:1" in done.stdout, done.stderr) == (1, True, "")
+    assert_one_paragraph(tidelock("init", feed), 1, "127.0.0.1:1")
+
+
+def test_run_until_caught_up(mariadb: MariaDb, postgres: Postgres, tmp_path: Path) -> None:
+    source, database, feed = shop(mariadb, postgres, tmp_path)
+    assert tidelock("init", feed, "--apply").returncode == 0
+    assert tidelock("run", feed, "--until-caught-up").returncode == 0
+    mariadb.execute("INSERT INTO account VALUES (7, NULL)", database=source)
+    done = tidelock("run", feed, "--until-caught-up", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout.splitlines()[-1])["sample"]["state"] == "caught up"
+    assert postgres.execute("SELECT id, share FROM account", database=database) == [(7, None)]
+    status = tidelock("status", feed)
+    assert (status.returncode, "wanted running" in status.stdout) == (0, True)
+
+
 def test_a_feed_that_never_ran(feed: Path) -> None:
     status = tidelock("status", feed)
     assert (status.returncode, "has never run" in status.stdout) == (0, True)

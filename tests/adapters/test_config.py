@@ -120,6 +120,7 @@ WRONG = {
     "not a bool": (PLAIN + "synchronous_commit: off\n", "synchronous_commit", 6, "true or false"),
     "feed name": (PLAIN.replace("feed: shop", "feed: Shop"), "feed", 1, "a-z"),
     "verify later": (PLAIN + "verify: image\n", "verify", 6, "not supported yet"),
+    "replace later": (PLAIN + "on_conflict: replace\n", "on_conflict", 6, "not supported yet"),
     "kafka log later": (PLAIN + "log: kafka://h:9092\n", "log", 6, "not supported yet"),
     "copy later": (PLAIN + "start: copy\n", "start", 6, "not supported yet"),
     "kafka target later": (PLAIN.replace("postgresql://tide:secret-b@db2/shop", "kafka://h:9092"), "target", 3, "yet"),

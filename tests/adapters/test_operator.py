@@ -83,6 +83,12 @@ async def test_bookkeeping_holds_long_values_and_tells_feeds_apart(feed: Feed, t
         await target.execute(sql, feed.name, "again")
 
 
+async def test_a_percent_sign_in_a_statement_is_only_itself(feed: Feed, target: Session) -> None:
+    await target.execute(f"CREATE TABLE {feed.schema}.share (rate varchar(9) NOT NULL DEFAULT '%s%')")
+    await target.execute(f"INSERT INTO {feed.schema}.share (rate) VALUES (DEFAULT)")
+    assert await target.fetch(f"SELECT rate FROM {feed.schema}.share") == [("%s%",)]
+
+
 async def test_status_of_a_feed_that_never_ran(feed: Feed) -> None:
     seen = await operator.status(feed)
     assert (seen.epoch, seen.checkpoint, seen.parked, seen.needs_operator) == (0, None, (), False)
