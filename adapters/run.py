@@ -11,23 +11,31 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from adapters.bookkeeping import create_statements
+import msgspec
+
+from adapters.bookkeeping import TABLES, create_statements, present_query, quote
 from adapters.capture import CaptureProcess
 from adapters.config import Feed
 from adapters.frames import Order
 from adapters.journal import Journal, NoJournal
+from adapters.mysql.errors import SourceError
 from adapters.mysql.source import Source, look
 from adapters.progress import Progress, Sample, State
+from adapters.session import session
 from adapters.shell import Shell
-from adapters.sink import Sink, TargetError
+from adapters.sink import Sink
 from engine.apply import ApplyMachine, Options
 from engine.events import GoalSet
 from engine.filter import Condition
 from engine.mapping import Mapping, Rule
-from engine.records import Position, TableName
+from engine.records import Position
+
+if TYPE_CHECKING:
+    from adapters.finding import Finding
 
 OK, REFUSED, OPERATOR = 0, 1, 4
 AGAIN = -1  # take the feed over anew
@@ -54,30 +62,93 @@ async def run(feed: Feed, until_caught_up: bool, progress: Progress) -> int:
 
 async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess) -> int:
     mapping = Mapping(rules_of(feed), feed.schema)
-    source = await asyncio.to_thread(look, feed.source_url, [rule.source for rule in feed.tables], earliest=feed.start == "earliest")
+    source, refusals = await asyncio.gather(_look(feed), _refusals(feed))
+    if refusals:
+        for finding in refusals:
+            progress.message(str(finding))
+        await capture.stop()
+        return REFUSED
+    if isinstance(source, SourceError):
+        raise source
     tables = list(dict.fromkeys(mapping.target(name) for name in source.tables if mapping.selects(name)))
     sink = make_sink(feed, mapping)
-    try:
-        taken = await sink.take_over(tables, start_of(feed, source))
-    except TargetError:
-        await _make_bookkeeping(feed)
-        taken = await sink.take_over(tables, start_of(feed, source))
+
+    def tables_after(ddl: Ddl) -> Sequence[TableName]:
+        """The feed's target tables once the statement is applied: it may make a new one."""
+        made = [mapping.target(name) for name in ddl.tables if mapping.selects(name)]
+        tables.extend(name for name in made if name not in tables)
+        return tables
+
+    taken = await sink.take_over(tables, start_of(feed, source))
     options = options_of(feed, mapping, source)
     machine = ApplyMachine(options)
     journal = Journal(Path(feed.journal), options) if feed.journal else NoJournal()
-    shell = Shell(machine, sink, lambda at: order_of(feed, at), lambda: tables, journal, capture)
+    shell = Shell(machine, sink, lambda at: order_of(feed, at), tables_after, journal, capture)
     shell.post(taken)
     if until_caught_up:
         shell.post(GoalSet(source.now))
     shell.begin_reading(taken.checkpoint)
-    reporter = asyncio.get_running_loop().create_task(_report(feed, machine, shell, progress))
-    with _signals(shell):
+    board = Board(machine, shell, progress)
+    async with contextlib.AsyncExitStack() as stack:
+        if feed.http_address is not None:
+            from adapters.web import serve
+
+            await stack.enter_async_context(serve(feed.http_address, lambda: board.latest))
+        stack.enter_context(_signals(shell))
+        reporter = asyncio.get_running_loop().create_task(board.report())
         try:
             await shell.run()
         finally:
             reporter.cancel()
             await asyncio.gather(reporter, return_exceptions=True)
     return _ending(machine, shell, progress)
+
+
+async def _look(feed: Feed) -> Source | SourceError:
+    """An error is kept for later: `check` says the same with the statement that mends it."""
+    try:
+        return await asyncio.to_thread(
+            look, feed.source_url, [rule.source for rule in feed.tables], earliest=feed.start == "earliest"
+        )
+    except SourceError as error:
+        return error
+
+
+async def _refusals(feed: Feed) -> Sequence[Finding]:
+    """A first run must pass `check`, and makes the bookkeeping then; nothing is written before.
+
+    A later run goes on where the target's checkpoint says: the log may hold the very statements that make the tables
+    alike, so the machine judges each table when its rows come by.
+    """
+    async with session(feed.target_url) as target:
+        present = {str(name) for (name,) in await target.fetch(present_query(feed.schema))}
+        if present >= set(TABLES):
+            owner = f"{quote(target.dialect, feed.schema)}.tidelock_owner"
+            if await target.fetch(f"SELECT epoch FROM {owner} WHERE feed = %s", feed.name):
+                return ()
+        from adapters.check import check
+
+        report = await check(feed)
+        if report.ok and not present >= set(TABLES):
+            for statement in create_statements(target.dialect, feed.schema):
+                await target.execute(statement)
+    return report.errors
+
+
+async def fix_start(feed: Feed) -> Position | None:
+    """`init --apply`: store where the first run begins, so that `start: now` means the time of init.  None where a
+    position is stored already."""
+    source = await asyncio.to_thread(
+        look, feed.source_url, [rule.source for rule in feed.tables], earliest=feed.start == "earliest"
+    )
+    position = start_of(feed, source)
+    async with session(feed.target_url) as target:
+        table = f"{quote(target.dialect, feed.schema)}.tidelock_checkpoint"
+        if await target.fetch(f"SELECT 1 FROM {table} WHERE feed = %s", feed.name):
+            return None
+        words = msgspec.json.encode(position).decode()
+        await target.execute(f"INSERT INTO {table} (feed, grp, position) VALUES (%s, 0, %s)", feed.name, words)
+    return position
 
 
 def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:
@@ -93,14 +164,6 @@ def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:
         progress.message(f"{parked} row changes are parked: tidelock rows list FEED")
         return OPERATOR
     return OK
-
-
-async def _make_bookkeeping(feed: Feed) -> None:
-    from adapters.session import session
-
-    async with session(feed.target_url) as target:
-        for statement in create_statements(target.dialect, feed.schema):
-            await target.execute(statement)
 
 
 # ---------------------------------------------------------------------- from the feed's YAML to the parts
@@ -196,22 +259,25 @@ def make_sink(feed: Feed, mapping: Mapping) -> Sink:
 # ---------------------------------------------------------------------- for people
 
 
-async def _report(feed: Feed, machine: ApplyMachine, shell: Shell, progress: Progress) -> None:
-    latest = sample_of(machine, shell, 0.0)
-    async with contextlib.AsyncExitStack() as stack:
-        if feed.http_address is not None:
-            from adapters.web import serve
+class Board:
+    """What is shown: `latest` is taken a few times a second, for the progress and for HTTP alike."""
 
-            await stack.enter_async_context(serve(feed.http_address, lambda: latest))
+    def __init__(self, machine: ApplyMachine, shell: Shell, progress: Progress) -> None:
+        self.latest = Sample()
+        self._machine = machine
+        self._shell = shell
+        self._progress = progress
+
+    async def report(self) -> None:
         rows, then = 0, time.monotonic()
         while True:
             await asyncio.sleep(SAMPLE_SECONDS)
             now = time.monotonic()
-            latest = sample_of(machine, shell, 0.0)
-            rate = (latest.rows_total - rows) / (now - then)
-            rows, then = latest.rows_total, now
-            latest = sample_of(machine, shell, rate)
-            progress.update(latest)
+            sample = sample_of(self._machine, self._shell, 0.0)
+            rate = (sample.rows_total - rows) / (now - then)
+            rows, then = sample.rows_total, now
+            self.latest = msgspec.structs.replace(sample, rows_per_second=rate)
+            self._progress.update(self.latest)
 
 
 def sample_of(machine: ApplyMachine, shell: Shell, rate: float) -> Sample:
@@ -241,6 +307,8 @@ def _state(machine: ApplyMachine, shell: Shell) -> State:
         return "halted"
     if shell.caught_up:
         return "caught up"
+    if shell.stopping:
+        return "draining"
     if machine.paused:
         return "paused"
     return "running"

@@ -31,7 +31,7 @@ from engine.effects import (
 )
 from engine.errors import Alarm
 from engine.events import ApplyEvent, LogArrived, ParkedWished, Paused, SourceFailed, Tick
-from engine.records import Position, TableName
+from engine.records import Ddl, Position, TableName
 
 TICK_SECONDS = 0.05
 CONTROL_SECONDS = 1.0
@@ -41,7 +41,8 @@ DRAIN_SECONDS = 10.0
 
 
 class Shell:
-    """`order(position)`: the capture order that reads on from there.  `tables`: the feed's target tables.
+    """`order(position)`: the capture order that reads on from there.  `tables(ddl)`: the feed's target tables once
+    the statement is applied.
 
     `ended`: set when the feed halted, stood down, caught up, or was told to stop.
     """
@@ -51,7 +52,7 @@ class Shell:
         machine: ApplyMachine,
         sink: Sink,
         order: Callable[[Position], Order],
-        tables: Callable[[], Sequence[TableName]],
+        tables: Callable[[Ddl], Sequence[TableName]],
         journal: Recorder,
         first_capture: CaptureProcess,
     ) -> None:
@@ -73,7 +74,7 @@ class Shell:
         self._capture: CaptureProcess | None = first_capture
         self._reading: asyncio.Task[None] | None = None
         self._restart_delay = 0.0
-        self._stopping = False
+        self.stopping = False
 
     def post(self, event: ApplyEvent) -> None:
         self._mailbox.append(event)
@@ -85,7 +86,7 @@ class Shell:
         try:
             while not self.ended.is_set():
                 self._step()
-                if self._stopping and not self.machine.batches.busy:
+                if self.stopping and not self.machine.batches.busy:
                     break
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), TICK_SECONDS)
@@ -96,8 +97,8 @@ class Shell:
 
     def stop(self) -> None:
         """Finish what is in flight, then end (SIGTERM, SIGINT)."""
-        if not self._stopping:
-            self._stopping = True
+        if not self.stopping:
+            self.stopping = True
             self.post(Paused(True))
             asyncio.get_running_loop().call_later(DRAIN_SECONDS, self.ended.set)
 
@@ -124,7 +125,7 @@ class Shell:
             case SaveCheckpoint():
                 self._start(self._answer(self._sink.save_checkpoint(effect)))
             case ApplyDdl():
-                self._start(self._answer(self._sink.apply_ddl(effect, self._tables())))
+                self._start(self._answer(self._sink.apply_ddl(effect, self._tables(effect.ddl))))
             case RequestResend():
                 self._start(self._read_from(effect.position))
             case Halt():
@@ -205,7 +206,7 @@ class Shell:
         """What the operator asked for at the target: pause, resume, rows retry and skip."""
         paused = False
         while True:
-            if self.machine.state is State.FLOWING and not self._stopping:
+            if self.machine.state is State.FLOWING and not self.stopping:
                 control = await self._sink.control()
                 if (control.desired_state == "paused") != paused:
                     paused = not paused

@@ -69,7 +69,10 @@ async def _plan(feed: Feed, apply: bool) -> list[Statement]:
 
     plan = await init_plan(feed)
     if apply:
+        from adapters.run import fix_start
+
         await _apply(feed, [s for s in plan if s.side == "target" and not s.administrator])
+        await fix_start(feed)
     return plan
 
 
