@@ -397,7 +397,9 @@ class ApplyMachine:
         self.watermark.dropped(saving.drop)
 
     def _reach_goal(self) -> None:
-        if self._goal is not None and self.state is State.FLOWING and self.watermark.saved.order >= self._goal.order:
+        if self._goal is None or self.state is not State.FLOWING or self.batches.wishing:
+            return
+        if self.watermark.saved.order >= self._goal.order:
             self._goal = None
             self._effects.append(CaughtUp())
 

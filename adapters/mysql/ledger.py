@@ -38,19 +38,21 @@ class Ledger:
         ).encode()
 
     def park(self, rows: Sequence[ParkedRow]) -> Iterator[bytes]:
-        """A row that is parked already stays.  Not by INSERT IGNORE, which would also cut values that do not fit."""
+        """A row that is parked already (its retry failed) gets the new error and has no wish any more."""
         head = f"INSERT INTO {self._table}parked (feed,grp,{_PARKED}) VALUES "
         for row in rows:
+            error = text(row.error[:ERROR_CHARACTERS])
             values = ",".join(
                 (
                     self._mine,
                     text(row.source),
                     f"{row.number:d},{row.ordinal:d}",
-                    *map(text, (row.schema, row.table, row.key, row.error[:ERROR_CHARACTERS])),
+                    *map(text, (row.schema, row.table, row.key)),
+                    error,
                     blob(row.change),
                 )
             )
-            yield f"{head}({values}) ON DUPLICATE KEY UPDATE feed=feed".encode("utf-8", "replace")
+            yield f"{head}({values}) ON DUPLICATE KEY UPDATE error={error},wish=''".encode("utf-8", "replace")
 
     def unpark(self, keys: Sequence[tuple[str, int, int]]) -> Iterator[bytes]:
         tuples = [f"({text(source)},{number:d},{ordinal:d})" for source, number, ordinal in keys]

@@ -74,11 +74,13 @@ class Books:
         return f"SELECT CASE count(*) WHEN 1 THEN 1 ELSE CAST('{_FENCED}' || count(*) AS int) END FROM {row}"
 
     def park(self, rows: Iterable[ParkedRow]) -> list[str]:
+        """A row that is parked already (its retry failed) gets the new error and has no wish any more."""
         columns = "feed, grp, source, number, ordinal, table_schema, table_name, row_key, error, change_data"
         insert = f"INSERT INTO {self.parked} ({columns}) VALUES ({self._values}, "
         return [
             f"{insert}{text(row.source)}, {row.number}, {row.ordinal}, {text(row.schema)}, {text(row.table)}, "
-            f"{_shown(row.key)}, {_shown(row.error)}, '\\x{row.change.hex()}') ON CONFLICT DO NOTHING"
+            f"{_shown(row.key)}, {_shown(row.error)}, '\\x{row.change.hex()}') "
+            "ON CONFLICT (feed, grp, source, number, ordinal) DO UPDATE SET error = excluded.error, wish = ''"
             for row in rows
         ]
 
