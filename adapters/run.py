@@ -32,7 +32,7 @@ from engine.apply import ApplyMachine, Options
 from engine.events import GoalSet
 from engine.filter import Condition
 from engine.mapping import Mapping, Rule
-from engine.records import Position
+from engine.records import Ddl, Position, TableName
 
 if TYPE_CHECKING:
     from adapters.finding import Finding
