@@ -27,6 +27,7 @@ class _Definition(msgspec.Struct):
 
     nullable: bool = True
     default: str | None = None
+    computed: bool = False
     primary: bool = False
     unique: bool = False
     automatic: bool = False
@@ -112,7 +113,7 @@ def _new(reader: Reader) -> NewColumn:
     if reader.peek() in ("INDEX", "KEY", "UNIQUE", "PRIMARY", "CONSTRAINT", "FOREIGN", "CHECK", "FULLTEXT", "SPATIAL"):
         raise NotPlain(reader.rest())
     column, definition = _column(reader)
-    if definition.primary or definition.unique or definition.automatic:
+    if definition.primary or definition.unique or definition.automatic or definition.computed:
         raise NotPlain(f"column {column.name} is more than a column")
     if column.column.kind is Kind.TIMESTAMP and not definition.said_null:
         raise NotPlain(f"whether column {column.name} is NOT NULL depends on the server")
@@ -264,7 +265,7 @@ def _attribute(reader: Reader, definition: _Definition) -> None:
     elif reader.take("NULL"):
         definition.nullable = definition.said_null = True
     elif reader.take("DEFAULT"):
-        definition.default = _literal(reader)
+        _default(reader, definition)
     elif reader.take("COMMENT"):
         reader.string()
     elif reader.take("AUTO_INCREMENT"):
@@ -275,29 +276,29 @@ def _attribute(reader: Reader, definition: _Definition) -> None:
         reader.take("KEY")
         definition.unique = True
     elif reader.take("ON", "UPDATE"):
-        _literal(reader)
+        reader.name()
+        if reader.peek() == "(":
+            reader.skip_group()
     elif reader.take("CHECK"):
         reader.skip_group()
     elif not (reader.take("VISIBLE") or reader.take("INVISIBLE")):
         raise NotPlain(reader.rest())
 
 
-def _literal(reader: Reader) -> str | None:
-    """A literal's text; None for NULL.  A function's value is not known: its name, which no literal check passes."""
+def _default(reader: Reader, definition: _Definition) -> None:
+    """A literal is kept as text, NULL as None; the value of a function or an expression is not known."""
+    definition.default, definition.computed = None, False
     if reader.peek() == "(":
         reader.skip_group()
-        return "(expression)"
+        definition.computed = True
+        return
     sign = "-" if reader.take("-") else ""
     token = reader.next()
     if token.mark is Mark.STRING or token.mark is Mark.NUMBER:
-        return sign + token.text
-    match token.upper:
-        case "NULL":
-            return None
-        case "TRUE":
-            return "1"
-        case "FALSE":
-            return "0"
-    if reader.peek() == "(":
-        reader.skip_group()
-    return f"{token.text}()"
+        definition.default = sign + token.text
+    elif token.upper in ("TRUE", "FALSE"):
+        definition.default = "1" if token.upper == "TRUE" else "0"
+    elif token.upper != "NULL":
+        definition.computed = True
+        if reader.peek() == "(":
+            reader.skip_group()
