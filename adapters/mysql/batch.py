@@ -161,7 +161,7 @@ class Batch:
         return sum(a.affected for a in await self._answers(statements, sqls))
 
     async def _rows(self, statements: TableStatements, sqls: Iterable[bytes]) -> list[tuple[int]]:
-        return [row for a in await self._answers(statements, sqls) for row in a.rows]  # type: ignore[misc]
+        return [row for a in await self._answers(statements, sqls) for row in a.rows]
 
     async def _answers(self, statements: TableStatements, sqls: Iterable[bytes]) -> list[Answer]:
         answers = []

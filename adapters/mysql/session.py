@@ -105,7 +105,7 @@ class _Connection(Connection):  # type: ignore[misc]
                 return
             raise TargetError(f"{self.endpoint} offers no TLS", "set up TLS there, or put ?sslmode=prefer on the URL")
         self.client_flag |= CLIENT.SSL
-        charset = charset_by_name(self.charset).id
+        charset: int = charset_by_name(self.charset).id  # type: ignore[attr-defined]
         self.write_packet(struct.pack("<iIB23s", self.client_flag, MAX_PACKET_LEN, charset, b""))
         await self._writer.start_tls(context, server_hostname=self._host)
         self._reader._transport = self._writer.transport

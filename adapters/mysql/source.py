@@ -80,6 +80,6 @@ def _tables(connection: pymysql.Connection[Any], patterns: Sequence[str]) -> tup
         args = tuple(schemas)
     rows = server.rows(
         connection, f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE {where}", *args
-    )  # type: ignore[arg-type]
+    )
     names = sorted(TableName(str(s), str(t)) for s, t in rows if s not in _SYSTEM)
     return tuple(n for n in names if any(p.matches(n) for p in read))
