@@ -40,6 +40,7 @@ $(SETUP):
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --no-deps -r requirements.lock
 	echo 'setup: installing tidelock itself'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m compileall -q engine adapters bench simulations
 	rm -f $(VENV)/.setup-*
 	touch $@
 	echo "setup: ready, $(BIN)/tidelock"
