@@ -177,7 +177,7 @@ class ApplyMachine:
                 if self._barrier.answers(event.id):
                     self._tables = dict(event.tables)
                     self._rebind()
-                    self.watermark.open(self._barrier.lower(), 0)
+                    self.watermark.open(self._barrier.applied(), 0)
             case DdlFailed():
                 if self._barrier.answers(event.id):
                     self._ddl_failed(event.failure)
@@ -381,6 +381,7 @@ class ApplyMachine:
         if self._saving is None and mark.position != mark.saved:
             wait = self.options.checkpoint_us if mark.receipts else self.options.idle_checkpoint_us
             ending = self._halting is not None or (self._goal is not None and mark.position.order >= self._goal.order)
+            ending = ending or self._barrier.sealing
             if ending or self._now - self._saved_at >= wait:
                 self._saving = SaveCheckpoint(self._next_id(), mark.position, mark.droppable())
                 self._effects.append(self._saving)
@@ -394,6 +395,7 @@ class ApplyMachine:
         self._saving = None
         self._saved_at = self._now
         self.watermark.saved = saving.position
+        self._barrier.saved(saving.position)
         self.watermark.dropped(saving.drop)
 
     def _reach_goal(self) -> None:

@@ -1,6 +1,8 @@
 """The barrier: a statement that changes the schema drains everything before it and runs alone.
 
-FLOWING ─ddl→ DRAINING(ddl) ─nothing in flight→ APPLYING(ddl) ─applied→ FLOWING.  A statement that cannot be applied
+FLOWING ─ddl→ DRAINING(ddl) ─nothing in flight→ APPLYING(ddl) ─applied→ SEALING(ddl) ─checkpoint behind it→ FLOWING.
+No receipt covers a statement: until a checkpoint does, a restart would apply it again, and a TRUNCATE would take rows
+with it that came after it and whose receipts say that they are there.  A statement that cannot be applied
 exactly halts the feed at the drained point, so the operator finds the target exactly as before the statement; after
 `tidelock ddl done|skip` the same statement passes.
 """
@@ -48,11 +50,12 @@ def alarm(ddl: Ddl, position: str) -> Alarm:
 class Barrier:
     """`ddl`: the statement everything waits for, and where the log stands after it; None while rows flow."""
 
-    __slots__ = ("_applying", "ddl", "end")
+    __slots__ = ("_applying", "ddl", "end", "sealing")
 
     def __init__(self) -> None:
         self.ddl: Ddl | None = None
         self.end: Position | None = None
+        self.sealing = False  # applied, and the checkpoint is still before it
         self._applying: EffectId | None = None
 
     def raise_for(self, ddl: Ddl, end: Position) -> None:
@@ -69,11 +72,16 @@ class Barrier:
 
     def answers(self, id_: EffectId) -> bool:
         """Is this the reply to the statement that runs now?"""
-        return self._applying == id_
+        return self._applying == id_ and not self.sealing
 
-    def lower(self) -> Position:
-        """The statement is behind us; returns the position after it."""
+    def applied(self) -> Position:
+        """The statement took effect; returns the position after it, which must be saved next."""
         assert self.end is not None
-        end = self.end
-        self.ddl = self.end = self._applying = None
-        return end
+        self.sealing = True
+        return self.end
+
+    def saved(self, position: Position) -> None:
+        """A checkpoint is stored; rows flow again if it is behind the statement."""
+        if self.sealing and position == self.end:
+            self.ddl = self.end = self._applying = None
+            self.sealing = False
