@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from signal import Signals
 from typing import Any
 
 import yaml
@@ -96,7 +97,7 @@ class Process:
     def running(self) -> bool:
         return self._process.poll() is None
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, number: Signals) -> None:
         """To it and its children."""
         self._signal(number)
 
@@ -138,7 +139,7 @@ class Process:
         guard.ended(self._process.pid)
         return code
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _signal(self, number: Signals) -> None:
         if self.running:
             # It leads a session of its own: the group is itself and its children.
             os.killpg(self._process.pid, number)
