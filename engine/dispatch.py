@@ -1,7 +1,7 @@
 """Planning a window: which lane each change goes to, what it waits for.
 
 1. Changes that share an exclusive key form a conflict group (`groups`).
-2. A group whose predecessors in flight are all on one lane joins that lane, where nothing has to be waited for; any
+2. A group with predecessors in flight joins the lane that has most of them (all: nothing has to be waited for); any
    other group goes to the lane that its first change's table and key hash to.
 3. In log order, changes are appended to their lanes in segments; one that must follow a change in flight on another
    lane starts a new segment, which waits (`locks`).
@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from engine.groups import Groups
 from engine.hashing import Home, home_of
-from engine.keys import Key, Moded, RowKeys
+from engine.index import Key
+from engine.keys import Moded, RowKeys
 from engine.lanes import Lane
 from engine.locks import LockTable
 from engine.schema import Binding
@@ -21,7 +22,7 @@ from engine.segments import Change, Segment
 
 
 class Dispatcher:
-    """Plans windows of changes onto `lanes`.  `lock_keys` may be off in one test, to show what the locks are for."""
+    """Plans windows of changes onto `lanes`.  `locking` may be off in one test, to show what the locks are for."""
 
     def __init__(self, lanes: Sequence[Lane], locks: LockTable, *, locking: bool = True) -> None:
         self.lanes = lanes

@@ -1,4 +1,4 @@
-"""Everything a machine may want done, as data.  Replies quote the effect's `id`; a stale or repeated reply is dropped."""
+"""Everything a machine may want done, as data.  A reply quotes the effect's `id`; a stale one is dropped."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class UpsertRows(msgspec.Struct, gc=False):
 
 
 class UpdateRows(msgspec.Struct, gc=False):
-    """Update by key in list order: row `keys[i]` gets the values `rows[i]`, unique columns and key included if they differ.
+    """Update by key in list order: row `keys[i]` gets the values `rows[i]`, unique columns and key included where they
+    differ.
 
     Only used when a batch runs in log order.  A row that is not there is inserted.
     `keys` are whole rows (before-images) where the table has no key; then exactly one equal row changes.
@@ -73,11 +74,12 @@ class ParkedRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ApplyBatch(msgspec.Struct, gc=False):
-    """One target transaction: first the receipt (`INSERT … SELECT … FROM tidelock_owner … FOR SHARE`, design 6), then
-    `steps` in order, then `parked` rows into and `unparked` rows (source, number, ordinal) out of `tidelock_parked`.
+    """One target transaction: first the receipt (`INSERT … SELECT … FROM tidelock_owner … FOR SHARE`, design 6),
+    then `steps` in order, then `parked` rows into and `unparked` ones (source, number, ordinal) out of
+    `tidelock_parked`.
 
     `covered`: the receipt's bytes.  A receipt with this id that is already there means: committed before, answer
-    `BatchCommitted`.  `held`: run everything but COMMIT, answer `BatchReady`, wait for `CommitBatch` or `RollbackBatch`.
+    `BatchCommitted`.  `held`: run all but COMMIT, answer `BatchReady`, wait for `CommitBatch` or `RollbackBatch`.
     Answers: BatchCommitted, BatchFailed (after a full rollback; the connection is clean or replaced), BatchReady.
     """
 

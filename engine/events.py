@@ -20,7 +20,7 @@ class Receipt(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ParkedKey(msgspec.Struct, frozen=True, array_like=True):
-    """A row already in `tidelock_parked`; `change` as in `ParkedRow`. `wish`: '' | 'retry' | 'skip' (the operator's)."""
+    """A row already in `tidelock_parked`; `change` as in `ParkedRow`.  `wish`: '' | 'retry' | 'skip'."""
 
     source: str
     number: int
@@ -107,7 +107,7 @@ class Paused(msgspec.Struct, frozen=True):
 
 
 class SourceFailed(msgspec.Struct, frozen=True):
-    """The reader ended. `retryable`: connection trouble; else the log cannot be read on (purged, unknown event, gap)."""
+    """The reader ended. `retryable`: a connection's trouble; else the log cannot be read on (purged, unknown event)."""
 
     alarm: Alarm
     retryable: bool

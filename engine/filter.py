@@ -5,6 +5,7 @@ The tree is plain data (made from the feed's text by an adapter), so that it can
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import TypeAlias
@@ -46,8 +47,10 @@ class Or(msgspec.Struct, frozen=True, tag=True):
 Condition: TypeAlias = Compare | In | IsNull | Not | And | Or
 Test: TypeAlias = Callable[[Row], bool | None]
 
-_NUMBERS = (Kind.INT, Kind.YEAR, Kind.BIT, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
-_WORDS = (Kind.TEXT, Kind.ENUM, Kind.SET, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.UUID)
+_EXACT = (Kind.INT, Kind.YEAR, Kind.BIT, Kind.DECIMAL)
+_BINARY = (Kind.FLOAT, Kind.DOUBLE)
+_WORDS = (Kind.TEXT, Kind.ENUM, Kind.SET)
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?)?")
 
 
 class FilterError(Exception):
@@ -106,21 +109,50 @@ def _any(tests: list[Test]) -> Test:
 
 
 def _typed(column: Column, literal: str) -> Value | Decimal:
-    if column.kind in _NUMBERS:
-        try:
-            return Decimal(literal)
-        except ArithmeticError:
-            raise FilterError(f"where: {column.name} is a number, {literal!r} is not") from None
-    if column.kind in _WORDS:
-        return literal
+    """The literal as the column's values are: binary floats compare as such, `x = 0.1` holds for the DOUBLE 0.1."""
+    match column.kind:
+        case kind if kind in _EXACT or kind in _BINARY:
+            number = _number(column, literal)
+            return float(number) if kind in _BINARY else number
+        case kind if kind in _WORDS:
+            return literal
+        case Kind.DATE | Kind.DATETIME | Kind.TIMESTAMP:
+            return _moment(column, literal)
+        case Kind.UUID:
+            return literal.lower()
     raise FilterError(
         f"where: column {column.name} of kind {column.kind} cannot be compared; use IS NULL or another column"
     )
 
 
+def _number(column: Column, literal: str) -> Decimal:
+    try:
+        number = Decimal(literal)
+    except ArithmeticError:
+        number = Decimal("NaN")
+    if not number.is_finite():
+        raise FilterError(f"where: {column.name} is a number, {literal!r} is not")
+    return number
+
+
+def _moment(column: Column, literal: str) -> str:
+    """The literal in the column's canonical form, so that text order is time order."""
+    found = _MOMENT.fullmatch(literal)
+    date_only = column.kind is Kind.DATE
+    if found is None or (date_only and found[2] is not None):
+        form = "YYYY-MM-DD" if date_only else "YYYY-MM-DD [HH:MM:SS[.ffffff]]"
+        raise FilterError(f"where: {column.name} is a {column.kind}, write {literal!r} as {form}")
+    if date_only:
+        return literal
+    fraction = (found[3] or "").rstrip("0").ljust(column.scale, "0")
+    return f"{found[1]} {found[2] or '00:00:00'}" + (f".{fraction}" if fraction else "")
+
+
 def _comparison(i: int, op: str, literal: Value | Decimal, column: Column) -> Test:
-    if column.kind in _NUMBERS:
+    if column.kind in _EXACT:
         read: Callable[[Row], Value | Decimal | None] = lambda row: None if row[i] is None else Decimal(row[i])  # noqa: E731
+    elif column.kind in _BINARY:
+        read = lambda row: row[i]  # noqa: E731
     else:
         read = lambda row: row[i] if isinstance(row[i], str) else None  # noqa: E731
     tests: dict[str, Callable[[Value | Decimal], bool]] = {

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.keys import Key
+from engine.index import Key
 
 
 class Groups:
-    """`first[key]`: index of the first change of the window that holds `key`; `roots[i]`: the group of change `i`, named
-    by its earliest change."""
+    """`first[key]`: index of the first change of the window that holds `key`; `roots[i]`: the group of change `i`,
+    named by its earliest change."""
 
     __slots__ = ("first", "roots")
 

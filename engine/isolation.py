@@ -44,8 +44,11 @@ class Isolation:
 
     def trial(self) -> list[Change]:
         """The changes to run now, in log order; those of `bad` are left out."""
-        bad = {id(change) for change, _ in self.bad}
-        return [change for change in self.piece[: self._tried] if id(change) not in bad]
+        return self._prefix(self._tried)
+
+    def _prefix(self, length: int) -> list[Change]:
+        bad = {change for change, _ in self.bad}  # by identity
+        return [change for change in self.piece[:length] if change not in bad]
 
     def succeeded(self) -> None:
         if not self.probing:
@@ -73,11 +76,15 @@ class Isolation:
         self._reset()
 
     def _narrow(self) -> None:
-        """Between a prefix that works and one that fails; one apart: the change between them is bad."""
+        """Between a prefix that works and one that fails; one apart: the change between them is bad.
+
+        Where everything fails though every shorter prefix works (a constraint that is checked at COMMIT), changes are
+        parked from the end until the rest commits.
+        """
         if self._failing - self._good > 1:
             self._tried = (self._good + self._failing) // 2
             return
-        self.bad.append((self.piece[self._good], self._error))
+        self.bad.append((self._prefix(self._failing)[-1], self._error))
         self._good = self._failing
         self._tried = len(self.piece)
         self._failing = self._tried + 1

@@ -5,8 +5,9 @@ A change takes
 - every other unique index's before- and after-value, exclusive, unless an update leaves it alone;
 - for every foreign key of its table, the parent key it refers to, shared; and as a parent, each of its keys that some
   child refers to, exclusive, when it is inserted, deleted or its key changes;
-- where a value's equality cannot be computed (opaque index, no key), the whole table, exclusive; and the table, shared,
-  where some cascade of a parent's change, which the log does not show, may touch any of its rows.
+- where a value's equality cannot be computed (opaque index, a column that is not logged, no key), the whole table,
+  exclusive; and the table, shared, where some cascade of a parent's change, which the log does not show, may
+  touch any of its rows.
 
 Keys are tuples that begin with a namespace number, so equal values of different columns never collide, and SQL NULL
 takes none.  Namespaces that are only ever held exclusively (`exclusive`) are kept apart from those with readers
@@ -21,15 +22,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from engine.records import Row, TableName, Value
-from engine.schema import Binding, Equality, TargetTable
+from engine.index import Index, Key
+from engine.index import normalise as normalise  # callers know it by this module
+from engine.records import Row, TableName
+from engine.schema import Binding, Equality, ForeignKey, SchemaMismatch, TargetTable
 
-Key: TypeAlias = tuple[Value, ...]
 Moded: TypeAlias = tuple[Key, bool]  # (key, exclusive?)
 ExclusiveKeys: TypeAlias = Callable[[Row | None, Row | None], list[Key]]
 ModedKeys: TypeAlias = Callable[[Row | None, Row | None], list[Moded]]
-
-_STAR = "*"
 
 
 class Keyspace:
@@ -45,8 +45,8 @@ class Keyspace:
 class RowKeys:
     """The compiled key functions of one binding.
 
-    `exclusive(before, after)`: keys of namespaces without readers; `moded(before, after)`: (key, exclusive?) of the others.
-    `moded` is None where the table has none, so that the plain case costs nothing.
+    `exclusive(before, after)`: keys of namespaces without readers.  `moded(before, after)`: (key, exclusive?) of the
+    others; it is None where the table has none, so that the plain case costs nothing.
     `serial`: why the whole table is one key; '' where it is not.
     """
 
@@ -69,9 +69,12 @@ def serial_reason(table: TargetTable) -> str:
 
 
 def compile_keys(binding: Binding, space: Keyspace, tables: dict[TableName, TargetTable]) -> RowKeys:
-    """`tables`: all selected targets; a foreign key to a table outside of them takes no lock, nobody moves its rows."""
+    """`tables`: all selected targets; a foreign key to a table outside of them takes no lock, nobody moves its rows.
+
+    Raises SchemaMismatch where a foreign key cannot be locked: it uses a column that the log does not have.
+    """
     table = binding.target
-    serial = serial_reason(table)
+    serial = serial_reason(table) or _unlogged_unique(binding)
     cascades_into = _cascade_targets(table, tables)
     cascaded = any(table.name in _cascade_targets(t, tables) for t in tables.values())
     moded: list[ModedKeys] = []
@@ -87,72 +90,41 @@ def compile_keys(binding: Binding, space: Keyspace, tables: dict[TableName, Targ
             shared = (space.number(table.name, "table"),)
             moded.append(lambda _b, _a: [(shared, False)])
     for fk in table.foreign_keys:
-        if fk.parent in tables:
+        if fk.parent in tables and not _never_refers(binding, fk):
             refers = _reference(binding, fk.columns, tables[fk.parent], fk.parent_columns, space)
             moded.append(_moded_keys(refers, exclusive=False))
-    for columns in dict.fromkeys(fk.parent_columns for fk in table.references if fk.child in tables):
-        moded.append(_moded_keys(_reference(binding, columns, table, columns, space), exclusive=True))
+    referenced = dict.fromkeys(fk.parent_columns for fk in table.references if fk.child in tables)
+    moded += [_moded_keys(_reference(binding, cs, table, cs, space), exclusive=True) for cs in referenced]
     if cascades_into:
-        children = [(space.number(name, "table"),) for name in cascades_into]
-        moded.append(_cascade_keys(binding, children))
+        moded.append(_cascade_keys(binding, [(space.number(name, "table"),) for name in cascades_into]))
     return RowKeys(exclusive, _join(moded) if moded else None, serial)
 
 
-class _Index:
-    """A unique index lined up with a row: positions, and how each value is normalised."""
-
-    __slots__ = ("equalities", "is_key", "namespace", "positions")
-
-    def __init__(self, namespace: int, positions: tuple[int, ...], equalities: tuple[Equality, ...], is_key: bool):
-        self.namespace = namespace
-        self.positions = positions
-        self.equalities = equalities
-        self.is_key = is_key
-
-    @property
-    def folded(self) -> bool:
-        return any(e in (Equality.FOLDED, Equality.FOLDED_PADDED) for e in self.equalities)
-
-    def values(self, row: Row) -> Key | None:
-        """Normalised values, None where one is NULL; the star where a value cannot be folded exactly."""
-        out: list[Value] = [self.namespace]
-        for position, equality in zip(self.positions, self.equalities, strict=True):
-            value = row[position]
-            if value is None:
-                return None
-            folded = normalise(value, equality)
-            if folded is None:
-                return (self.namespace, _STAR, _STAR)
-            out.append(folded)
-        return tuple(out)
-
-    def star(self) -> Key:
-        return (self.namespace, _STAR, _STAR)
+def _unlogged_unique(binding: Binding) -> str:
+    """Why a unique index cannot be locked by value: the target fills in a column of it."""
+    logged = {c.name for c in binding.shape.columns}
+    for unique in binding.target.uniques:
+        for column in unique.columns:
+            if column not in logged:
+                return f"unique index {unique.name}: column {column} is not in the log"
+    return ""
 
 
-def normalise(value: Value, equality: Equality) -> Value:
-    """The value as the index compares it; None where that cannot be said exactly."""
-    match equality:
-        case Equality.EXACT:
-            return value
-        case Equality.PADDED:
-            return value.rstrip(" ") if isinstance(value, str) else value
-        case Equality.FOLDED | Equality.FOLDED_PADDED:
-            if not isinstance(value, str):
-                return value if isinstance(value, int) else None
-            if not (value.isascii() and value.isprintable()):
-                return None
-            return (value.rstrip(" ") if equality is Equality.FOLDED_PADDED else value).lower()
+def _never_refers(binding: Binding, fk: ForeignKey) -> bool:
+    """Does the target leave a column of this foreign key NULL in every row that we write?"""
+    logged = {c.name for c in binding.shape.columns}
+    unlogged = [c for c in binding.target.columns if c.name in fk.columns and c.name not in logged]
+    return any(not c.default and not c.generated for c in unlogged)
 
 
-def _indexes(binding: Binding, space: Keyspace) -> list[_Index]:
+def _indexes(binding: Binding, space: Keyspace) -> list[Index]:
     """The key first, then every other unique index."""
     table = binding.target
     at = {c.name: i for i, c in enumerate(binding.shape.columns)}
     equality = {c.name: c.equality for c in table.columns}
     sets = [table.key] + [u.columns for u in table.uniques if set(u.columns) != set(table.key)]
     return [
-        _Index(
+        Index(
             space.number(table.name, "unique", columns),
             tuple(at[c] for c in columns),
             tuple(equality[c] for c in columns),
@@ -162,7 +134,7 @@ def _indexes(binding: Binding, space: Keyspace) -> list[_Index]:
     ]
 
 
-def _compile_exclusive(indexes: list[_Index]) -> ExclusiveKeys:
+def _compile_exclusive(indexes: list[Index]) -> ExclusiveKeys:
     """Generate one function for all plain indexes: three dict keys a row are most of what planning costs.
 
     The generated text for `key id, unique email` reads
@@ -175,7 +147,7 @@ def _compile_exclusive(indexes: list[_Index]) -> ExclusiveKeys:
     """
     lines = ["def keys(b, a):"]
 
-    def term(index: _Index, row: str) -> tuple[str, str]:
+    def term(index: Index, row: str) -> tuple[str, str]:
         parts = []
         for position, equality in zip(index.positions, index.equalities, strict=True):
             value = f"{row}[{position}]"
@@ -183,7 +155,7 @@ def _compile_exclusive(indexes: list[_Index]) -> ExclusiveKeys:
         nulls = " and ".join(f"{row}[{p}] is not None" for p in index.positions)
         return f"({index.namespace}, {', '.join(parts)})", nulls
 
-    def append(index: _Index, row: str, indent: str) -> list[str]:
+    def append(index: Index, row: str, indent: str) -> list[str]:
         key, not_null = term(index, row)
         if index.is_key:
             return [f"{indent}out.append({key})"]
@@ -199,10 +171,10 @@ def _compile_exclusive(indexes: list[_Index]) -> ExclusiveKeys:
     lines.append("    moved = " + (" or ".join(f"a[{p}] != b[{p}]" for p in key.positions) if key else "False"))
     for index in indexes:
         if index.is_key:
-            lines += append(index, "b", "    ") + ["    if moved:"] + append(index, "a", "        ")
+            lines += [*append(index, "b", "    "), "    if moved:", *append(index, "a", "        ")]
         else:
-            changed = " or ".join(["moved"] + [f"a[{p}] != b[{p}]" for p in index.positions])
-            lines += [f"    if {changed}:"] + append(index, "b", "        ") + append(index, "a", "        ")
+            changed = " or ".join(["moved", *(f"a[{p}] != b[{p}]" for p in index.positions)])
+            lines += [f"    if {changed}:", *append(index, "b", "        "), *append(index, "a", "        ")]
     lines.append("    return out")
     scope: dict[str, object] = {"pad": lambda v: v.rstrip(" ") if isinstance(v, str) else v}
     exec("\n".join(lines), scope)
@@ -213,8 +185,8 @@ def _changed(positions: Iterable[int], before: Row, after: Row) -> bool:
     return any(before[p] != after[p] for p in positions)
 
 
-def _moded_keys(index: _Index, *, exclusive: bool) -> ModedKeys:
-    """Keys of one index with readers.  An update that leaves the columns alone takes none, unless it is the key itself."""
+def _moded_keys(index: Index, *, exclusive: bool) -> ModedKeys:
+    """Keys of one index with readers.  An update that leaves the columns alone takes none, unless it is the key."""
     star = index.star()
     folded = index.folded
 
@@ -244,35 +216,49 @@ def _moded_keys(index: _Index, *, exclusive: bool) -> ModedKeys:
 
 def _reference(
     binding: Binding, columns: tuple[str, ...], parent: TargetTable, parent_columns: tuple[str, ...], space: Keyspace
-) -> _Index:
+) -> Index:
     """The parent key that `columns` of a row hold, compared as the parent's index compares it."""
-    at = {c.name: i for i, c in enumerate(binding.shape.columns)}
+    at = _places(binding, columns)
     equality = {c.name: c.equality for c in parent.columns}
-    return _Index(
+    return Index(
         space.number(parent.name, "reference", parent_columns),
         tuple(at[c] for c in columns),
         tuple(equality[c] for c in parent_columns),
         False,
+        tuple(binding.shape.columns[at[c]].kind for c in columns),
     )
 
 
+def _places(binding: Binding, columns: Iterable[str]) -> dict[str, int]:
+    at = {c.name: i for i, c in enumerate(binding.shape.columns)}
+    for column in columns:
+        if column not in at:
+            raise SchemaMismatch(
+                f"a foreign key uses column {column} of {binding.name}, which the source does not log for "
+                f"{binding.shape.name}; drop the foreign key at the target or take the column into the feed"
+            )
+    return at
+
+
 def _cascade_targets(table: TargetTable, tables: dict[TableName, TargetTable]) -> list[TableName]:
-    """Tables whose rows a delete or key change in `table` may touch at the target without the log saying so."""
-    found: dict[TableName, None] = {}
+    """Tables whose rows a delete or key change in `table` may touch at the target without the log saying so, and those
+    that refer to such tables: their rows must have let go before."""
+    touched: dict[TableName, None] = {}
     frontier = [table.name]
     while frontier:
         parent = tables.get(frontier.pop())
         for fk in parent.references if parent else ():
-            if fk.cascades and fk.child in tables and fk.child not in found:
-                found[fk.child] = None
+            if fk.cascades and fk.child in tables and fk.child not in touched:
+                touched[fk.child] = None
                 frontier.append(fk.child)
-    return list(found)
+    referring = [fk.child for name in touched for fk in tables[name].references if fk.child in tables]
+    return list(dict.fromkeys([*touched, *referring]))
 
 
 def _cascade_keys(binding: Binding, children: list[tuple[int]]) -> ModedKeys:
-    at = {c.name: i for i, c in enumerate(binding.shape.columns)}
-    referenced = {c for fk in binding.target.references if fk.cascades for c in fk.parent_columns}
-    positions = tuple(at[c] for c in sorted(referenced))
+    referenced = sorted({c for fk in binding.target.references if fk.cascades for c in fk.parent_columns})
+    at = _places(binding, referenced)
+    positions = tuple(at[c] for c in referenced)
 
     def keys(before: Row | None, after: Row | None) -> list[Moded]:
         if before is None or (after is not None and not _changed(positions, before, after)):

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.keys import Key, Moded
+from engine.index import Key
+from engine.keys import Moded
 from engine.segments import Segment
 
 
@@ -39,7 +40,7 @@ class LockTable:
     def holders(self, keys: Iterable[Key]) -> dict[Key, Segment]:
         """Of these exclusive keys, those held by a segment in flight, with it."""
         held = self._exclusive
-        return {key: held[key] for key in held.keys() & keys} if held else {}
+        return {key: held[key] for key in keys if key in held} if held else {}  # in the order of `keys`
 
     def moded_holders(self, keys: list[Moded]) -> list[Segment]:
         """Whom a holder of `keys` would have to follow, oldest first, each once."""
@@ -56,7 +57,7 @@ class LockTable:
         return [found[order] for order in sorted(found)]
 
     def issue(self, segment: Segment) -> None:
-        """`segment` holds its exclusive `keys` from now on; it already waits for their holders, or shares their lane."""
+        """`segment` holds its exclusive `keys` from now on; it waits for their holders or shares their lane."""
         self._exclusive.update(dict.fromkeys(segment.keys, segment))
 
     def issue_moded(self, segment: Segment, keys: list[Moded]) -> None:
@@ -72,7 +73,7 @@ class LockTable:
         segment.moded.extend(keys)
 
     def release(self, segment: Segment) -> list[int]:
-        """`segment` is committed at the target: free its keys, wake its waiters.  Returns the lanes with a freed segment."""
+        """`segment` is committed at the target: free its keys, wake its waiters; returns lanes with a freed one."""
         assert not segment.committed, "released twice"
         segment.committed = True
         held = self._exclusive

@@ -15,8 +15,9 @@ table of nine pairs tempts to, makes two inserts clash: counter-example 8.)
 Order.  First all deletes *and all rows whose unique or foreign key changes*, children before parents; then all rows to
 write, parents before children.  That is exact for swaps and chains of unique values.
 
-Log order, unfolded, where delete-first would hurt: a row that a foreign key refers to would have to go for a moment,
-target-only columns would be lost, and self-references or cycles of foreign keys have no order of tables.
+Log order, unfolded, where delete-first or the fold would hurt: a row that a foreign key refers to would have to go for
+a moment, target-only columns would be lost, a cascade would not fire, or would fire on the wrong rows, and
+self-references or cycles of foreign keys have no order of tables.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from engine.effects import DeleteRows, Step, UpdateRows, UpsertRows
+from engine.index import Index, Key
 from engine.records import Row, TableName, Value
 from engine.schema import Binding, TargetTable
 from engine.segments import Change
@@ -120,7 +122,7 @@ def _keyer(binding: Binding) -> Callable[[Row], Value]:
 
 def merge(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
     """The steps of one batch.  `changes`: in the order of their lane."""
-    if any(not b.key or b.name in ranks.looped for b in dict.fromkeys(c.binding for c in changes)):
+    if _must_keep_order(changes, ranks):
         return in_log_order(changes)
     tables = fold(changes)
     if len({binding.name for binding in tables}) != len(tables):
@@ -159,6 +161,52 @@ def merge(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
     return steps
 
 
+def _must_keep_order(changes: Sequence[Change], ranks: Ranks) -> bool:
+    bindings = dict.fromkeys(c.binding for c in changes)
+    if any(not b.key or b.name in ranks.looped for b in bindings):
+        return True
+    tied = {b: _Tied(b) for b in bindings if b.partial or b.target.references}
+    return bool(tied) and any(rows.hurt(change) for change in changes if (rows := tied.get(change.binding)) is not None)
+
+
+class _Tied:
+    """Watches a table whose rows hold more than the log tells: what refers to them, or columns of the target's own.
+
+    No row of it may leave and come back in one batch, under its key or with a value that is referred to: the fold would
+    make an update of it, or delete first what a child still needs.  Nor may its key move, for the same reason.  Where
+    its deletes cascade, each must find the children as the log has them at that point.
+    """
+
+    def __init__(self, binding: Binding) -> None:
+        table = binding.target
+        at = {c.name: i for i, c in enumerate(binding.shape.columns)}
+        equality = {c.name: c.equality for c in table.columns}
+        referenced = (fk.parent_columns for fk in table.references if all(c in at for c in fk.parent_columns))
+        self._indexes = [
+            Index(n, tuple(at[c] for c in columns), tuple(equality[c] for c in columns), is_key=False)
+            for n, columns in enumerate(dict.fromkeys([table.key, *referenced]))
+        ]
+        self._key_of = binding.key_of
+        self._cascades = any(fk.cascades for fk in table.references)
+        self._left: dict[Key, None] = {}
+
+    def hurt(self, change: Change) -> bool:
+        """Would it hurt to fold this change with those seen before?"""
+        before, after = change.before, change.after
+        if before is None:
+            assert after is not None, "a change has an image"
+            return bool(self._left) and any(self._returns(index, after) for index in self._indexes)
+        if after is not None:
+            return self._key_of(before) != self._key_of(after)
+        self._left.update((key, None) for index in self._indexes if (key := index.values(before)) is not None)
+        return self._cascades
+
+    def _returns(self, index: Index, row: Row) -> bool:
+        """May the row hold a value that has left?  The star, which stands for any, returns with every other."""
+        key, star = index.values(row), index.star()
+        return key is not None and (key == star or key in self._left or (index.folded and star in self._left))
+
+
 def _mover(binding: Binding) -> Callable[[Row, Row], bool]:
     """Does a unique or foreign key column differ?  (The key itself cannot: it is what rows are folded by.)"""
     positions = tuple(sorted({*binding.unique_positions, *binding.foreign_positions} - set(binding.key)))
@@ -171,7 +219,11 @@ def _mover(binding: Binding) -> Callable[[Row, Row], bool]:
 
 
 def in_log_order(changes: Sequence[Change]) -> list[Step]:
-    """The changes one after another; neighbours of one table and kind, all of different keys, share a step."""
+    """The changes one after another; neighbours of one table and kind, all of different keys, share a step.
+
+    Deletes of a table that refers to itself do not: a server goes through them in an order of its own, and MySQL then
+    finds a parent before its child.
+    """
     steps: list[Step] = []
     keys: set[Value] = set()
     for change in changes:
@@ -190,7 +242,8 @@ def in_log_order(changes: Sequence[Change]) -> list[Step]:
             continue
         key = binding.key_of(before)
         if after is None:
-            if not (isinstance(last, DeleteRows) and (not binding.key or key not in keys)):
+            alone = any(fk.parent == binding.name for fk in binding.target.foreign_keys)
+            if alone or not (isinstance(last, DeleteRows) and (not binding.key or key not in keys)):
                 last, keys = DeleteRows(binding, []), set()
                 steps.append(last)
             last.keys.append(key)

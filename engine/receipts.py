@@ -1,5 +1,5 @@
-"""What a receipt covers: positions as (transaction, row ordinal), so that it means the same after a failover, a re-read,
-or a change of the selected tables; and the fence that keeps covered rows from being applied again (design 6).
+"""What a receipt covers: positions as (transaction, row ordinal), so that it means the same after a failover, a
+re-read, or a change of the selected tables; and the fence that keeps covered rows from being applied again (design 6).
 
 Bytes of a receipt: msgpack of {transaction source: [number delta, ordinal, number delta, ordinal, …]}, in ascending
 (number, ordinal) order within a source, deltas from 0.  About three bytes a row.

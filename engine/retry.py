@@ -20,61 +20,75 @@ from engine.segments import Change
 
 
 class Retries:
-    """`running`: a batch of the first group is at the target."""
+    """`running`: a batch of the first group is at the target.
+
+    A batch that failed, or whose COMMIT was not answered, goes out again as it was, under its own id, so that its
+    receipt can answer: planned anew it might be applied twice.
+    """
 
     def __init__(self) -> None:
         self._groups: deque[tuple[ParkedKey, ...]] = deque()
         self._known: dict[Place, None] = {}
-        self._id: EffectId | None = None
+        self._batch: ApplyBatch | None = None
+        self._running = False
 
     def __bool__(self) -> bool:
         return bool(self._groups)
 
     @property
     def running(self) -> bool:
-        return self._id is not None
+        return self._running
 
     def add(self, rows: Sequence[ParkedKey]) -> None:
+        """Rows without a wish stay as they are."""
         groups: dict[tuple[TableName, str], list[ParkedKey]] = {}
         for row in rows:
             place = (row.source, row.number, row.ordinal)
-            if place not in self._known:
+            if row.wish and place not in self._known:
                 self._known[place] = None
                 groups.setdefault((row.table, row.wish), []).append(row)
         for _, group in sorted(groups.items()):
             self._groups.append(tuple(sorted(group, key=lambda r: (r.source, r.number, r.ordinal))))
 
     def start(self, id_: EffectId, tables: dict[TableName, TargetTable], ranks: Ranks) -> ApplyBatch:
-        """The batch for the first group; a group that cannot be lined up with its table any more is refused."""
+        """The batch for the first group, with this id unless it was sent before; a group that cannot be lined up with
+        its table any more is refused."""
+        self._running = True
+        if self._batch is not None:
+            return self._batch
         group = self._groups[0]
-        self._id = id_
         try:
             steps = _steps(group, tables, ranks) if group[0].wish == "retry" else []
         except SchemaMismatch as error:
             return self.refuse(id_, str(error))
-        return ApplyBatch(id=id_, lane=0, steps=steps, covered=receipts.NOTHING, rows=0, unparked=tuple(_places(group)))
+        self._batch = ApplyBatch(
+            id=id_, lane=0, steps=steps, covered=receipts.NOTHING, rows=0, unparked=tuple(_places(group))
+        )
+        return self._batch
 
     def answers(self, id_: EffectId) -> bool:
-        return self._id is not None and self._id == id_
+        return self._running and self._batch is not None and self._batch.id == id_
 
     def again(self) -> None:
-        self._id = None
+        """The identical batch is to be sent again."""
+        self._running = False
 
     def refuse(self, id_: EffectId, error: str) -> ApplyBatch:
         """Write the new error; the rows stay parked."""
-        self._id = id_
         group = self._groups[0]
         self._groups[0] = ()
         self._forget(group)
         parked = tuple(
             ParkedRow(r.source, r.number, r.ordinal, r.table.schema, r.table.table, "", error, r.change) for r in group
         )
-        return ApplyBatch(id=id_, lane=0, steps=[], covered=receipts.NOTHING, rows=0, parked=parked)
+        self._running = True
+        self._batch = ApplyBatch(id=id_, lane=0, steps=[], covered=receipts.NOTHING, rows=0, parked=parked)
+        return self._batch
 
     def finish(self) -> list[Place]:
         """The running batch is committed: returns the places that are not parked any more."""
         assert self.running
-        self._id = None
+        self._running, self._batch = False, None
         group = self._groups.popleft()
         self._forget(group)
         return _places(group)

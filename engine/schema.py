@@ -50,7 +50,7 @@ class TargetColumn(msgspec.Struct, frozen=True, array_like=True):
 
 
 class UniqueKey(msgspec.Struct, frozen=True, array_like=True):
-    """`opaque`: why its equality cannot be computed from a log row (prefix, expression, partial index, …); '' if it can."""
+    """`opaque`: why its equality cannot be computed from a log row (prefix, expression, partial, …); '' if it can."""
 
     name: str
     columns: tuple[str, ...]
@@ -90,7 +90,7 @@ class SchemaMismatch(Exception):
 
 
 class Binding:
-    """A `Shape` of the log lined up with its `TargetTable`: sinks keep their statements by it, and compare it by identity.
+    """A `Shape` of the log lined up with its `TargetTable`.  Sinks keep their statements by it, compared by identity.
 
     `columns[i]`: the target's column for value `i` of a row (None: a generated column, not written).
     `key`: positions of the key columns in a row; empty where the whole row is the key.

@@ -8,7 +8,8 @@ a lane is a queue in log order, and no cycle of waits can exist: the earliest un
 
 from __future__ import annotations
 
-from engine.keys import Key, Moded
+from engine.index import Key
+from engine.keys import Moded
 from engine.records import RowChange, Transaction
 from engine.schema import Binding
 
