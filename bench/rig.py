@@ -119,6 +119,17 @@ class Rig:
         file, offset, *_ = self._session.rows(statement)[0]
         return f"{file}:{offset}"
 
+    def purge(self) -> None:
+        """Remove all log files at the source but a new one; MariaDB keeps a file until InnoDB has flushed it."""
+        self.at_source("FLUSH LOGS")
+        last = self.here().partition(":")[0]
+
+        def gone() -> bool:
+            self.at_source(f"PURGE BINARY LOGS TO '{last}'")
+            return str(self._session.rows("SHOW BINARY LOGS")[0][0]) == last
+
+        until(gone, "purged logs")
+
     def reconnect(self) -> None:
         """After a server was restarted."""
         self.disconnect()

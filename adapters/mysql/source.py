@@ -46,6 +46,8 @@ def look(endpoint: Endpoint, patterns: Sequence[str], *, earliest: bool) -> Sour
                 )
         now = server.current_position(connection)
         return Source(names, now, server.earliest_position(connection) if earliest else now)
+    except pymysql.MySQLError as error:
+        raise server.explained(error, reader_endpoint(endpoint)) from error
     finally:
         connection.close()
 
