@@ -32,6 +32,7 @@ from engine.apply import ApplyMachine, Options
 from engine.events import GoalSet
 from engine.filter import Condition
 from engine.mapping import Mapping, Rule
+from engine.pattern import Pattern
 from engine.records import Ddl, Position, TableName
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ async def run(feed: Feed, until_caught_up: bool, progress: Progress) -> int:
 
 async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess) -> int:
     mapping = Mapping(rules_of(feed), feed.schema)
-    source, refusals = await asyncio.gather(_look(feed), _refusals(feed))
+    source, refusals, there = await asyncio.gather(_look(feed), _refusals(feed), _there(feed))
     if refusals:
         for finding in refusals:
             progress.message(str(finding))
@@ -70,7 +71,7 @@ async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: C
         return REFUSED
     if isinstance(source, SourceError):
         raise source
-    tables = list(dict.fromkeys(mapping.target(name) for name in source.tables if mapping.selects(name)))
+    tables = list(dict.fromkeys([*(mapping.target(name) for name in source.tables if mapping.selects(name)), *there]))
     sink = make_sink(feed, mapping)
 
     def tables_after(ddl: Ddl) -> Sequence[TableName]:
@@ -112,6 +113,18 @@ async def _look(feed: Feed) -> Source | SourceError:
         )
     except SourceError as error:
         return error
+
+
+async def _there(feed: Feed) -> list[TableName]:
+    """Target tables that the rules may mean: the log may hold rows of a table that the source has dropped since."""
+    patterns = [Pattern.of(rule.target or rule.source) for rule in feed.tables]
+    async with session(feed.target_url) as target:
+        found = await target.fetch(
+            "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
+            "AND table_schema NOT IN ('pg_catalog', 'information_schema', 'mysql', 'performance_schema', 'sys')"
+        )
+    names = [TableName(str(schema), str(table)) for schema, table in found if schema != feed.schema]
+    return [name for name in names if any(pattern.matches(name) for pattern in patterns)]
 
 
 async def _refusals(feed: Feed) -> Sequence[Finding]:
