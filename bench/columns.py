@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import ipaddress
 import json
 from collections.abc import Callable
 from decimal import Decimal
@@ -26,6 +27,7 @@ class Form(enum.Enum):
     JSON = "json"
     BINARY = "binary"
     GEOMETRY = "geometry"
+    ADDRESS = "address"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +46,8 @@ FORMS = {
     Form.TIME: "time interval time-without-time-zone",
     Form.JSON: "json jsonb",
     Form.BINARY: "binary varbinary tinyblob blob mediumblob longblob vector bytea",
-    Form.GEOMETRY: "geometry point linestring polygon multipoint multilinestring multipolygon geometrycollection",
+    Form.GEOMETRY: "geometry point linestring polygon multipoint multilinestring multipolygon geometrycollection geomcollection",
+    Form.ADDRESS: "inet4 inet6 inet",
 }
 FORM_OF_TYPE = {type_.replace("-", " "): form_ for form_, types in FORMS.items() for type_ in types.split()}
 
@@ -56,6 +59,8 @@ def form(source: Column, target: Column) -> Form:
         return Form.BITS
     if {one, two} == {Form.JSON, Form.TEXT}:
         return Form.JSON
+    if {one, two} == {Form.ADDRESS, Form.TEXT}:
+        return Form.TEXT
     return one
 
 
@@ -141,6 +146,8 @@ def _mysql(name: str, column: Column, form_: Form) -> tuple[str, str, Reader]:
             return f"CAST({name} AS BINARY)", name, None
         case Form.GEOMETRY:
             return f"CAST({name} AS BINARY)", name, _without_srid
+        case Form.ADDRESS:
+            return f"CAST({name} AS CHAR)", name, _address
 
 
 def _postgres(name: str, column: Column, form_: Form) -> tuple[str, str, Reader]:
@@ -161,12 +168,16 @@ def _postgres(name: str, column: Column, form_: Form) -> tuple[str, str, Reader]
             return f"(extract(epoch FROM {name})*1000000)::bigint::text", name, int
         case Form.BINARY | Form.GEOMETRY:
             return name, name, None
+        case Form.ADDRESS:
+            return f"host({name})", name, _address
 
 
 def number(text: str) -> str:
-    """`-1.50` and `-1.5` alike; `-0` is `0`."""
+    """`-1.50` and `-1.5` alike, `0042` (ZEROFILL, YEAR) and `42`; `-0` is `0`."""
     if "." in text:
         text = text.rstrip("0").rstrip(".")
+    if text.startswith("0") and text.isdigit():
+        text = text.lstrip("0") or "0"
     return "0" if text == "-0" else text
 
 
@@ -206,6 +217,11 @@ def _truth(text: str) -> int:
 
 def _bits(type_: str) -> Callable[[str], int]:
     return (lambda text: int(text, 2)) if type_.startswith("bit") else int
+
+
+def _address(text: str) -> int:
+    """Spelled in more than one way, ordered as a number (of one version)."""
+    return int(ipaddress.ip_address(text))
 
 
 def _without_srid(raw: bytes) -> bytes:
