@@ -62,7 +62,7 @@ def tidelock(*arguments: str, environment: Mapping[str, str] | None = None) -> S
 
 
 class Rig:
-    """`tables`: names that `differences` compares, and that `drop` removes with their schema."""
+    """`tables`: names that `differences` compares.  `options`: keys of the feed; `rules`: its `tables`, if not all."""
 
     def __init__(self, source: Server, target: Server, folder: Path, name: str, **options: Any) -> None:
         self.source, self.target = source, target
@@ -198,7 +198,7 @@ class Rig:
         return compare(self.source, self.target, pairs)
 
     def unique_violations(self) -> int:
-        """At the target since the rig was made (or `drop_target`)."""
+        """At the target since the rig was made (or `fresh_target`)."""
         return self.target.unique_violations() - self._violations
 
     def parked(self) -> int:
@@ -222,13 +222,16 @@ class Rig:
 
     # ------------------------------------------------------------------ the end
 
-    def drop_target(self) -> None:
-        """Forget the feed at the target: its tables and bookkeeping, so that it can run again from its start."""
+    def fresh_target(self, target: Server, workload: Workload) -> None:
+        """Go on with empty tables at `target`, from the start; the bookkeeping of all feeds there goes too."""
+        self.target, self.target_url = target, target.url()
+        self._target.close()
+        self._target = connect(target.url())
         cascade = " CASCADE" if self._target.flavor is Flavor.POSTGRES else ""
-        self._target.send(f"DROP SCHEMA IF EXISTS {self.schema}{cascade}")
-        for table in ("owner", "progress", "checkpoint", "parked"):
-            self._target.send(f"DELETE FROM tidelock.tidelock_{table} WHERE feed='{self.name}'")
-        self._violations = self.target.unique_violations()
+        self.at_target(*(f"DROP SCHEMA IF EXISTS {schema}{cascade}" for schema in (self.schema, "tidelock")))
+        self.make_target(workload)
+        self._enter()
+        self._violations = target.unique_violations()
 
     def close(self) -> None:
         for process in self._processes:

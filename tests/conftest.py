@@ -57,7 +57,7 @@ def make_postgres(own_servers: ExitStack) -> Callable[..., Postgres]:
 
 @pytest.fixture
 def make_rig(tmp_path: Path) -> Iterator[Callable[..., Rig]]:
-    """`make_rig(mariadb, postgres, "name", lanes=4, consistency="transaction")`: both schemas, and a feed between them."""
+    """`make_rig(mariadb, postgres, "name", lanes=4, http="…")`: a schema at both ends, and a feed between them."""
     with ExitStack() as stack:
 
         def make(source: Server, target: Server, name: str, **options: Any) -> Rig:

@@ -70,6 +70,28 @@ def test_sigkill_at_twenty_random_moments(
     killed(rig, kind(), kills=20, rate=4000, seed=5)
 
 
+@pytest.mark.parametrize("target", ["postgres", "mysql"])
+def test_sigkill_around_truncate(
+    target: str, make_rig: Callable[..., Rig], mariadb: Server, request: pytest.FixtureRequest
+) -> None:
+    """No receipt covers a statement: a TRUNCATE that is applied again takes rows with it that came after it."""
+    rig = make_rig(mariadb, request.getfixturevalue(target), "truncated", lanes=4, batch_rows=50)
+    rig.table("item", "id bigint PRIMARY KEY, v int UNIQUE")
+    rig.catch_up()
+    rng = random.Random(7)
+    for number in range(6):
+        epoch = rig.epoch()
+        process = rig.run()
+        until(lambda epoch=epoch: rig.epoch() > epoch, "a takeover")
+        for _ in range(3):
+            rig.at_source("TRUNCATE TABLE item", "ALTER TABLE item COMMENT 'x'")
+            rig.at_source(f"INSERT INTO item SELECT seq, seq + {number} FROM seq_1_to_200", "DELETE FROM item LIMIT 20")
+        time.sleep(rng.uniform(0.0, 0.4))
+        process.kill()
+    rig.catch_up()
+    rig.assert_exact()
+
+
 @pytest.mark.parametrize("how", ["restart", "kill"])
 def test_the_target_goes_away_and_comes_back(
     how: str, make_rig: Callable[..., Rig], mariadb: Server, make_postgres: Callable[..., Postgres]

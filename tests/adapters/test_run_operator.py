@@ -108,7 +108,9 @@ def test_a_unique_value_of_a_parked_row_does_not_leak(notes: Rig) -> None:
 
 
 def test_zero_dates_park_or_become_null(notes: Rig) -> None:
-    notes.at_source("SET sql_mode = ''; INSERT INTO note VALUES (1, 'a', 'x', '0000-00-00'), (2, 'b', 'x', '2024-03-01')")
+    notes.at_source(
+        "SET sql_mode = ''; INSERT INTO note VALUES (1, 'a', 'x', '0000-00-00'), (2, 'b', 'x', '2024-03-01')"
+    )
     assert notes.catch_up_code() == OPERATOR
     (parked,) = notes.command("rows", "list", "--json").json
     assert "zero date" in parked["error"]

@@ -106,7 +106,9 @@ def test_missing_grant_at_the_target(missing: str, shop: Rig) -> None:
         f"GRANT ALL ON ALL TABLES IN SCHEMA tidelock TO {user}",
     )
     if missing == "INSERT":
-        shop.at_target(f"GRANT USAGE ON SCHEMA {shop.schema} TO {user}; GRANT SELECT ON {shop.schema}.account TO {user}")
+        shop.at_target(
+            f"GRANT USAGE ON SCHEMA {shop.schema} TO {user}; GRANT SELECT ON {shop.schema}.account TO {user}"
+        )
     shop.target_url = shop.target.url("postgres", user, "s3cret")
     refused(shop, "GRANT", shop.schema)
 
