@@ -131,8 +131,8 @@ def markdown(cases: Sequence[Case], changes: int) -> str:
     lines = [
         "# Exactness at full size",
         "",
-        f"{changes:,} row changes a case, replicated with `tidelock run --until-caught-up` into empty tables and compared",
-        f"row by row: {exact} of {len(cases)} cases have no difference, no unique violation in the target's log and no",
+        f"{changes:,} row changes a case, replicated with `tidelock run --until-caught-up` into empty tables and",
+        f"compared row by row: {exact} of {len(cases)} cases have no difference, no unique violation in the target's log and no",
         "parked row.",
         f"Cells are rows/s from process start to exit, on {os.cpu_count()} processors shared with both servers.",
         "",
