@@ -46,7 +46,8 @@ FORMS = {
     Form.TIME: "time interval time-without-time-zone",
     Form.JSON: "json jsonb",
     Form.BINARY: "binary varbinary tinyblob blob mediumblob longblob vector bytea",
-    Form.GEOMETRY: "geometry point linestring polygon multipoint multilinestring multipolygon geometrycollection geomcollection",
+    Form.GEOMETRY: "geometry point linestring polygon multipoint multilinestring multipolygon geometrycollection"
+    " geomcollection",
     Form.ADDRESS: "inet4 inet6 inet",
 }
 FORM_OF_TYPE = {type_.replace("-", " "): form_ for form_, types in FORMS.items() for type_ in types.split()}
