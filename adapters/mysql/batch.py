@@ -16,6 +16,7 @@ from typing import assert_never
 import msgspec
 
 from adapters.mysql.failures import DUPLICATE, MIXED_COLLATIONS, code_of
+from adapters.mysql.literals import Unwritable
 from adapters.mysql.session import Answer, Session, StatementFailed
 from adapters.mysql.statements import TableStatements
 from engine.effects import DeleteRows, Step, UpdateRows, UpsertRows
@@ -59,15 +60,18 @@ class Batch:
 
     async def write(self, step: Step) -> None:
         statements = self._statements(step.table)
-        match step:
-            case DeleteRows():
-                self._add(statements, statements.delete(step.keys))
-            case UpsertRows():
-                await self._upsert(statements, step.rows, fresh=step.fresh)
-            case UpdateRows():
-                await self._update(statements, step)
-            case _:
-                assert_never(step)
+        try:
+            match step:
+                case DeleteRows():
+                    self._add(statements, statements.delete(step.keys))
+                case UpsertRows():
+                    await self._upsert(statements, step.rows, fresh=step.fresh)
+                case UpdateRows():
+                    await self._update(statements, step)
+                case _:
+                    assert_never(step)
+        except Unwritable as error:
+            raise Unwritable(f"{step.table.name}: {error}") from None
 
     def add(self, sql: bytes, table: str) -> None:
         self._waiting.append(_Waiting(sql, table))
