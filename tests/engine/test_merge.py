@@ -1,0 +1,278 @@
+"""A merged batch ends where serial replay ends, and breaks no constraint on the way."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.effects import DeleteRows, UpdateRows, UpsertRows
+from engine.merge import Ranks, fold, in_log_order, merge
+from engine.records import TableName
+from tests.engine.world import (
+    ACCOUNT,
+    BY_CODE,
+    CASCADE,
+    FAMILY,
+    FOLDED,
+    KEYLESS,
+    OWN_COLUMNS,
+    SELF,
+    WORLDS,
+    Database,
+    Dialect,
+    History,
+    World,
+    change,
+    drafts,
+    linked,
+    refers,
+    table,
+)
+
+CASES = [(world, dialect) for world in WORLDS for dialect in world.dialects]
+
+
+def marked(database: Database) -> Database:
+    """The target's own columns hold something that the log never says."""
+    for name, rows in database.rows.items():
+        own = database.world.own.get(name.table, ())
+        at = [i for i, c in enumerate(database.world.tables[name].columns) if c.name in own]
+        database.rows[name] = [tuple("kept" if i in at else v for i, v in enumerate(row)) for row in rows]
+    return database
+
+
+def check(world: World, dialect: Dialect, before: Database, batches: list[list]) -> None:
+    serial, batched = marked(before.copy()), marked(before.copy(dialect))
+    ranks = Ranks(world.tables, {})
+    for batch in batches:
+        for one in batch:
+            serial.replay(one)
+        batched.run(merge(batch, ranks))
+        assert batched.content() == serial.content()
+
+
+@pytest.mark.parametrize(("world", "dialect"), CASES, ids=lambda x: getattr(x, "name", ""))
+@settings(max_examples=120, deadline=None)
+@given(first=drafts(8), then=drafts(12, 2), cut=st.integers(1, 12))
+def test_a_merged_batch_is_serial_replay(world: World, dialect: Dialect, first: list, then: list, cut: int) -> None:
+    history = History(world)
+    for draft in first:
+        history.take(draft)
+    before, begun = history.database, len(history.log)
+    for draft in then:
+        history.take(draft)
+    log = history.log[begun:]
+    check(world, dialect, before, [log[i : i + cut] for i in range(0, len(log), cut)])
+
+
+@pytest.mark.parametrize(("world", "dialect"), CASES, ids=lambda x: getattr(x, "name", ""))
+@settings(max_examples=40, deadline=None)
+@given(first=drafts(8), then=drafts(10, 2))
+def test_log_order_is_serial_replay(world: World, dialect: Dialect, first: list, then: list) -> None:
+    history = History(world)
+    for draft in first:
+        history.take(draft)
+    before, begun = history.database, len(history.log)
+    for draft in then:
+        history.take(draft)
+    batched = marked(before.copy(dialect))
+    batched.run(in_log_order(history.log[begun:]))
+    serial = marked(before.copy())
+    for one in history.log[begun:]:
+        serial.replay(one)
+    assert batched.content() == serial.content()
+
+
+# ------------------------------------------------------------------ cases by name
+
+
+def state(world: World, **rows: list) -> Database:
+    database = Database(world)
+    for name, those in rows.items():
+        database.rows[TableName("shop", name)] = list(those)
+    return database
+
+
+def run(world: World, before: Database, log: list) -> list:
+    """The steps of the log as one batch, checked against serial replay on both servers."""
+    for dialect in world.dialects:
+        check(world, dialect, before, [log])
+    return merge(log, Ranks(world.tables, {}))
+
+
+def test_unique_value_swapped_inside_one_transaction_tiflow_9430() -> None:
+    (account,) = ACCOUNT.bindings()
+    log = [
+        change(account, (1, "a", 0), (1, None, 0)),
+        change(account, (2, "b", 0), (2, "a", 0)),
+        change(account, (1, None, 0), (1, "b", 0)),
+    ]
+    steps = run(ACCOUNT, state(ACCOUNT, account=[(1, "a", 0), (2, "b", 0)]), log)
+    assert steps == [
+        DeleteRows(account, [(1,), (2,)]),
+        UpsertRows(account, [(1, "b", 0), (2, "a", 0)], fresh=True),
+    ]
+
+
+def test_counter_example_17_a_swap_that_no_row_by_row_replay_survives() -> None:
+    (account,) = ACCOUNT.bindings()
+    log = [change(account, (1, "a", 0), (1, "b", 0)), change(account, (2, "b", 0), (2, "a", 0))]
+    target = state(ACCOUNT, account=[(1, "a", 0), (2, "b", 0)])
+    target.run(merge(log, Ranks(ACCOUNT.tables, {})))
+    assert target.content() == state(ACCOUNT, account=[(1, "b", 0), (2, "a", 0)]).content()
+
+
+def test_primary_key_chain_tiflow_10918() -> None:
+    (account,) = ACCOUNT.bindings()
+    log = [
+        change(account, (3, "c", 0), (4, "c", 0)),
+        change(account, (2, "b", 0), (3, "b", 0)),
+        change(account, (1, "a", 0), (2, "a", 0)),
+    ]
+    run(ACCOUNT, state(ACCOUNT, account=[(1, "a", 0), (2, "b", 0), (3, "c", 0)]), log)
+
+
+def test_counter_example_8_two_rows_take_turns_with_a_value() -> None:
+    """By labels, delete(1,a) and insert(1,b) fold to an insert; it is an update, and 2 takes what 1 gave up."""
+    (account,) = ACCOUNT.bindings()
+    log = [
+        change(account, (1, "a", 0), None),
+        change(account, None, (2, "a", 0)),
+        change(account, None, (1, "b", 0)),
+    ]
+    run(ACCOUNT, state(ACCOUNT, account=[(1, "a", 0)]), log)
+    assert fold(log) == {account: {1: [(1, "a", 0), (1, "b", 0)], 2: [None, (2, "a", 0)]}}
+
+
+@pytest.mark.parametrize(
+    ("images", "kind"),
+    [
+        ([(None, "x"), ("x", "y")], "insert"),
+        ([(None, "x"), ("x", None)], "nothing"),
+        ([("x", "y"), ("y", None)], "delete"),
+        ([("x", None), (None, "y")], "update"),
+        ([("x", "y"), ("y", "z")], "update"),
+        ([("x", None), (None, "y"), ("y", None)], "delete"),
+        ([(None, "x"), ("x", None), (None, "y")], "insert"),
+    ],
+)
+def test_a_fold_keeps_the_first_before_image_and_the_last_after_image(images: list, kind: str) -> None:
+    (account,) = ACCOUNT.bindings()
+    log = [change(account, b and (1, "a", b), a and (1, "a", a)) for b, a in images]
+    want = {
+        "insert": [UpsertRows(account, [log[-1].after], fresh=True)],
+        "nothing": [],
+        "delete": [DeleteRows(account, [(1,)])],
+        "update": [UpsertRows(account, [log[-1].after], fresh=False)],
+    }
+    assert merge(log, Ranks(ACCOUNT.tables, {})) == want[kind]
+
+
+def test_counter_example_9_child_and_parent_deleted_in_one_batch() -> None:
+    mother, child = FAMILY.bindings()
+    log = [change(child, (1, 1, "s"), None), change(mother, (1, "a", 0), None)]
+    steps = run(FAMILY, state(FAMILY, mother=[(1, "a", 0)], child=[(1, 1, "s")]), log)
+    assert [step.table for step in steps] == [child, mother]
+
+
+def test_counter_example_9_child_to_null_and_parent_deleted() -> None:
+    mother, child = FAMILY.bindings()
+    log = [change(child, (1, 1, "s"), (1, None, "s")), change(mother, (1, "a", 0), None)]
+    run(FAMILY, state(FAMILY, mother=[(1, "a", 0)], child=[(1, 1, "s")]), log)
+
+
+def test_counter_example_9_self_references_in_log_order() -> None:
+    (node,) = SELF.bindings()
+    log = [change(node, (2, 1, 0), None), change(node, (1, None, 0), None), change(node, None, (3, 3, 0))]
+    steps = run(SELF, state(SELF, node=[(1, None, 0), (2, 1, 0)]), log)
+    assert steps == [
+        DeleteRows(node, [(2,)]),
+        DeleteRows(node, [(1,)]),
+        UpsertRows(node, [(3, 3, 0)], fresh=True),
+    ]
+
+
+def test_a_referenced_value_passes_from_one_parent_to_another() -> None:
+    country, town = BY_CODE.bindings()
+    log = [
+        change(town, (1, "a", 0), (1, "b", 0)),
+        change(country, (1, "a", 0), None),
+        change(country, None, (3, "a", 0)),
+        change(town, (1, "b", 0), (1, "a", 0)),
+    ]
+    run(BY_CODE, state(BY_CODE, country=[(1, "a", 0), (2, "b", 0)], town=[(1, "a", 0)]), log)
+
+
+def test_a_parent_whose_key_moves_takes_its_children_along() -> None:
+    """ON UPDATE CASCADE that the log does not show: delete-first would delete the children."""
+    mother, _, _ = CASCADE.bindings()
+    before = state(CASCADE, mother=[(1, "a")], child=[(1, 1, "s")])
+    steps = run(CASCADE, before, [change(mother, (1, "a"), (3, "a"))])
+    assert steps == [UpdateRows(mother, [(1,)], [(3, "a")], moves=True)]
+
+
+def test_a_parent_that_goes_and_comes_back_loses_its_children() -> None:
+    """ON DELETE CASCADE that the log does not show: the fold would make an update of it."""
+    mother, _, _ = CASCADE.bindings()
+    run(
+        CASCADE,
+        state(CASCADE, mother=[(1, "a")], child=[(1, 1, "s")]),
+        [change(mother, (1, "a"), None), change(mother, None, (1, "a"))],
+    )
+
+
+def test_a_parent_key_changes_its_case_under_its_children() -> None:
+    word, _ = FOLDED.bindings()
+    log = [change(word, ("a", "x", 0), ("A", "x", 0))]
+    run(FOLDED, state(FOLDED, word=[("a", "x", 0)], use=[(1, "a")]), log)
+
+
+def test_columns_of_the_targets_own_are_kept() -> None:
+    (account,) = OWN_COLUMNS.bindings()
+    log = [change(account, (1, "a"), (2, "a")), change(account, (2, "a"), (2, "b"))]
+    steps = run(OWN_COLUMNS, state(OWN_COLUMNS, account=[(1, "a", "kept")]), log)
+    assert all(isinstance(step, UpdateRows) for step in steps)
+
+
+def test_no_primary_key_duplicates_are_counted_tiflow_994() -> None:
+    visit, _ = KEYLESS.bindings()
+    log = [
+        change(visit, None, (1, 0)),
+        change(visit, None, (1, 0)),
+        change(visit, (1, 0), None),
+        change(visit, (1, 0), None),
+        change(visit, (1, 0), (2, 0)),
+    ]
+    run(KEYLESS, state(KEYLESS, visit=[(1, 0)]), log)
+
+
+def test_null_in_a_unique_key_conflicts_with_nothing() -> None:
+    (account,) = ACCOUNT.bindings()
+    log = [change(account, None, (1, None, 0)), change(account, None, (2, None, 0))]
+    assert len(run(ACCOUNT, state(ACCOUNT), log)) == 1
+
+
+def test_the_same_key_never_twice_in_one_statement_debezium_7759() -> None:
+    (account,) = ACCOUNT.bindings()
+    log = [change(account, (1, "a", n), (1, "a", n + 1)) for n in range(5)]
+    assert merge(log, Ranks(ACCOUNT.tables, {})) == [UpsertRows(account, [(1, "a", 5)], fresh=False)]
+    assert all(len(step.rows) == 1 for step in in_log_order(log))
+
+
+def test_one_table_under_two_shapes_is_not_folded() -> None:
+    (old,), (new,) = ACCOUNT.bindings(), ACCOUNT.bindings()
+    log = [change(old, None, (1, "a", 0)), change(new, (1, "a", 0), (1, "b", 0))]
+    run(ACCOUNT, state(ACCOUNT), log)
+
+
+def test_parents_rank_before_children_and_weights_decide_between_equals() -> None:
+    tables = linked(
+        table("z", ["id"], ["id"]),
+        table("m", ["id", "p"], ["id"], [], [refers("m", ["p"], "z", ["id"])]),
+        table("a", ["id"], ["id"]),
+        table("b", ["id"], ["id"]),
+    )
+    name = {n.table: n for n in tables}
+    ranks = Ranks(tables, {name["a"]: 9, name["m"]: 0})
+    assert sorted(name, key=lambda n: ranks.of(name[n])) == ["b", "z", "a", "m"]
+    assert not ranks.looped
+    assert Ranks(SELF.tables, {}).looped == set(SELF.tables)
