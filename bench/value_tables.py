@@ -154,11 +154,11 @@ def _large(last: int) -> str:
 class Named:
     """Names that must be quoted, in a database of such a name."""
 
-    tables = ("select", "Order", "order", "It's \"quoted\" `so`", "日本 tablé", "dotted.name", "100%s", "back\\slash")
+    tables = ("select", "Order", "order", 'It\'s "quoted" `so`', "日本 tablé", "dotted.name", "100%s", "back\\slash")
     columns = ("group", "Upper Case", "ünï", "o'clock", '"q"', "back`tick", "a\\b", "%s", "{x}", "$1", "a,b", "(c)")
 
     def __init__(self, suffix: str) -> None:
-        self.schema = f"Tide \"Ünï\" select's {suffix}"
+        self.schema = f'Tide "Ünï" select\'s {suffix}'
         columns = ", ".join(f"{_tick(column)} varchar(20)" for column in self.columns)
         self.ddl = [f"CREATE DATABASE {_tick(self.schema)}"] + [
             f"CREATE TABLE {self._place(table)} (`primary` int, `KEY` int, {columns}, PRIMARY KEY (`KEY`, `primary`))"

@@ -43,9 +43,7 @@ def column_values(source: Flavor) -> list[ColumnValues]:
     return [column for column in _ALL if source in column.at]
 
 
-def _of(
-    name: str, type_: str, *values: str | Refused, key: bool = False, at: tuple[Flavor, ...] = ANY
-) -> ColumnValues:
+def _of(name: str, type_: str, *values: str | Refused, key: bool = False, at: tuple[Flavor, ...] = ANY) -> ColumnValues:
     return ColumnValues(name, type_, tuple(v if isinstance(v, Refused) else Refused(v) for v in values), key, at)
 
 
@@ -128,7 +126,8 @@ _ALL: tuple[ColumnValues, ...] = (
     _of("json_text", "json", "'{\"b\": 1, \"a\": 2, \"b\": 3}'", "'123456789012345678901234567890.5'", "'[]'",
         r"""'"\\u0000"'""", "'{\"é\": \"😀\"}'", at=MARIADB),
     _of("json_", "json", "'{\"bb\": 1, \"a\": 2, \"\": {\"z\": [1, {\"n\": null}, true]}}'", "'[]'", "'{}'", "'null'",
-        "'\"\"'", "'\"é 😀 \\\\u00e9 \\\\n \\\\\" \\\\\\\\ \\\\u0001\"'", "'[18446744073709551615, -9223372036854775808]'",
+        "'\"\"'",
+        "'\"é 😀 \\\\u00e9 \\\\n \\\\\" \\\\\\\\ \\\\u0001\"'", "'[18446744073709551615, -9223372036854775808]'",
         "'[1.7976931348623157e308, 5e-324, 0.1, -0.0, 1e15, 1.0]'", "'123456789012345678901234567890'",
         "CAST(1.10 AS JSON)", "JSON_OBJECT('d', CAST('2024-02-29' AS DATE), 't', CAST('-10:11:12.5' AS TIME(6)))",
         "JSON_ARRAY(CAST('2024-02-29 23:59:59.999999' AS DATETIME(6)))", "JSON_ARRAY(x'00ff', b'101')",

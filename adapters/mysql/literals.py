@@ -14,8 +14,10 @@ What no MySQL column can hold (`NaN`, an unknown ENUM label, …) is left to the
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 from engine.records import Column, Kind, Row, Value
@@ -23,6 +25,7 @@ from engine.records import Column, Kind, Row, Value
 Render: TypeAlias = Callable[[Sequence[Row]], list[str]]
 """Rows to one text a row, `(1,'a',NULL)`.  Raises anything for a value that is not of its column's kind."""
 
+_LONG_NUMBER = re.compile(r"[0-9][0-9.]{15}", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?", re.ASCII)
 _QUOTED = "Q + {v}.replace(Q, QQ) + Q"
 _STORED: dict[Kind, str] = {
@@ -34,6 +37,7 @@ _STORED: dict[Kind, str] = {
     Kind.BINARY: "X + {v}.hex() + Q",
     Kind.GEOMETRY: "X + {v}.hex() + Q",
     Kind.VECTOR: "X + {v}.hex() + Q",
+    Kind.JSON: "Q + json({v}).replace(Q, QQ) + Q",
 }
 _COMPARED: dict[Kind, str] = _STORED | {
     Kind.FLOAT: "double({v})",
@@ -126,6 +130,7 @@ def _function(parts: Sequence[str]) -> Render:
         "HH": "')",
         "double": _double,
         "decimal": _decimal,
+        "json": _json,
     }
     function: Any = eval(source, names)  # the source holds only indexes and the expressions above
     return function  # type: ignore[no-any-return]
@@ -144,10 +149,26 @@ def _decimal(value: str) -> str:
     return value
 
 
+def _json(text: str) -> str:
+    """Reading JSON text, MySQL makes a double of every number that is no 64-bit integer, whatever digits that loses."""
+    if _LONG_NUMBER.search(text):
+        json.loads(text, parse_float=_kept_number, parse_int=_kept_number)
+    return text
+
+
+def _kept_number(digits: str) -> None:
+    number = Decimal(digits)
+    integer = digits.lstrip("-").isdigit() and -(1 << 63) <= int(digits) < 1 << 64
+    if not integer and number != Decimal(float.__repr__(float(digits))):
+        raise ValueError("a number that JSON text does not keep")
+
+
 def _complaint(column: Column, value: Value) -> str:
     if isinstance(value, bytes) and column.kind is Kind.TEXT:
         shown = value[:16].hex() + ("…" if len(value) > 16 else "")
         return f"column {column.name}: its bytes are not valid {column.charset or 'text'} (0x{shown})"
+    if isinstance(value, str) and column.kind is Kind.JSON:
+        return f"column {column.name}: a DECIMAL inside JSON with more digits than MySQL keeps when it reads JSON text"
     if isinstance(value, float):
         return f"column {column.name}: {value} is not a number that MySQL can hold"
     return f"column {column.name}: a value of type {type(value).__name__} is no {column.kind.value}"

@@ -17,11 +17,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from adapters.bookkeeping import quote
 from adapters.mysql import literals
 from adapters.mysql.literals import Render, Unwritable
-from engine.records import Kind, Row, Value
-from engine.schema import Binding
+from engine.records import Column, Kind, Row, Value
+from engine.schema import Binding, TargetColumn
 
 
 class Dialect(enum.Enum):
@@ -45,7 +47,7 @@ class TableStatements:
         self.sole_unique = _is_sole_unique(table)
         self._dialect = dialect
         self._packet_bytes = packet_bytes
-        self._columns = table.shape.columns
+        self._columns = tuple(map(_as_written, table.shape.columns, table.columns))
         self._written = tuple(i for i, c in enumerate(table.columns) if c is not None)
         fixed = {*table.unique_positions, *table.key}
         self._set = tuple(i for i in self._written if i not in fixed)
@@ -208,6 +210,13 @@ class TableStatements:
 
 
 _AS_BYTES = frozenset((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON))
+
+
+def _as_written(column: Column, target: TargetColumn | None) -> Column:
+    """A document is text where the target's column is (always at MariaDB)."""
+    if column.kind is Kind.JSON and target is not None and target.type != "json":
+        return msgspec.structs.replace(column, kind=Kind.TEXT)
+    return column
 
 
 def _is_sole_unique(table: Binding) -> bool:

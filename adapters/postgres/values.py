@@ -17,6 +17,7 @@ Renderer: TypeAlias = Callable[[Sequence[Value]], Sequence[str | None]]
 ZeroDates: TypeAlias = Literal["park", "null"]
 
 _MODIFIER = re.compile(r"\([^()]*\)")
+_NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _TEXTS = frozenset(("text", "character varying", "bpchar", "citext", "name"))
 _SPELLINGS = {
     "character": "bpchar",
@@ -51,8 +52,12 @@ def renderer(column: Column, type: str, zero_dates: ZeroDates) -> Renderer:
     match column.kind:
         case Kind.BIT if base == "bit varying":
             return _to_bits(column.length if "varying" in type else _length(type))
+        case Kind.INT if base == "boolean":
+            return _to_boolean(column.name)
         case Kind.INT | Kind.YEAR | Kind.BIT | Kind.FLOAT | Kind.DOUBLE:
             return _to_number
+        case Kind.JSON if base == "jsonb":
+            return _to_jsonb(column.name)
         case Kind.DATE | Kind.DATETIME | Kind.TIMESTAMP if base not in _TEXTS:
             return _to_date(column.name, zero_dates)
         case Kind.TIME if base == "time without time zone":
@@ -119,8 +124,28 @@ def _to_time_of_day(name: str) -> Renderer:
     """PostgreSQL reads a leading minus of a `time` as a time zone and drops it."""
 
     def render(values: Sequence[Value]) -> Sequence[str | None]:
-        if "-" in "".join(filter(None, values)):
-            raise BadValue(f"column {name}: a negative time does not fit into time; make the column interval")
+        if any(v[2] != ":" or v[:8] > "24:00:00" for v in values if v is not None):
+            raise BadValue(f"column {name}: a negative time, or one beyond a day, is no time; make the column interval")
+        return values
+
+    return render
+
+
+def _to_boolean(name: str) -> Renderer:
+    def render(values: Sequence[Value]) -> Sequence[str | None]:
+        if others := {*values} - {0, 1, None}:
+            raise BadValue(f"column {name}: {min(others)} is no boolean; make the column smallint")
+        return _to_number(values)
+
+    return render
+
+
+def _to_jsonb(name: str) -> Renderer:
+    """The server would name no column."""
+
+    def render(values: Sequence[Value]) -> Sequence[str | None]:
+        if any(v is not None and "\\u0000" in v and _NUL_ESCAPE.search(v) for v in values):
+            raise BadValue(f"column {name}: a NUL character in JSON, which jsonb cannot hold; make the column json")
         return values
 
     return render
