@@ -479,3 +479,50 @@ WORLDS = (
     ACCOUNT, TWO_UNIQUES, COMPOSITE, FAMILY, THREE, BY_CODE, SELF, CYCLE, KEYLESS, FOLDED, CASCADE, SET_NULL,
     OWN_COLUMNS, OPAQUE,
 )  # fmt: skip
+
+
+# ------------------------------------------------------------------ what must be in order, by the book
+
+
+def locks(world: World, one: Change) -> list[tuple[object, bool]]:
+    """(key, exclusive) of a change, straight from design 5."""
+    target, logged = one.binding.target, [c.name for c in one.binding.shape.columns]
+    database = Database(world)
+    images = [image for image in (one.before, one.after) if image is not None]
+    both = len(images) == 2
+    found: list[tuple[object, bool]] = []
+
+    def values(columns: Sequence[str], image: Row, like: TableName, like_columns: Sequence[str]) -> object:
+        given = dict(zip(logged, image, strict=True))
+        out = tuple(
+            comparable(given[c], e) for c, e in zip(columns, database.equalities(like, like_columns), strict=True)
+        )
+        return None if None in out else out
+
+    def changed(columns: Sequence[str]) -> bool:
+        return not both or any(images[0][logged.index(c)] != images[1][logged.index(c)] for c in columns)
+
+    if not target.key or any(u.opaque for u in target.uniques):
+        found.append((("table", target.name), True))
+
+    def take(what: str, of: TableName, columns: Sequence[str], own: Sequence[str], *, exclusive: bool) -> None:
+        found.extend(((what, of, tuple(columns), values(own, image, of, columns)), exclusive) for image in images)
+
+    for unique in target.uniques:
+        if unique.columns == target.key or changed(unique.columns):
+            take("unique", target.name, unique.columns, unique.columns, exclusive=True)
+    for fk in target.foreign_keys:
+        if changed(fk.columns):
+            take("reference", fk.parent, fk.parent_columns, fk.columns, exclusive=False)
+    for fk in target.references:
+        if changed(fk.parent_columns):
+            take("reference", target.name, fk.parent_columns, fk.parent_columns, exclusive=True)
+            if fk.cascades and one.before is not None:
+                found.append((("table", fk.child), True))
+    found.append((("table", target.name), False))
+    return [(key, exclusive) for key, exclusive in found if key[-1] is not None]
+
+
+def conflict(world: World, one: Change, other: Change) -> bool:
+    theirs = locks(world, other)
+    return any(key == k and (exclusive or x) for key, exclusive in locks(world, one) for k, x in theirs)
