@@ -23,7 +23,7 @@ from typing import Any
 import asyncpg
 import pymysql
 
-from bench.compare import Differences, Pair, compare
+from bench.compare import Differences, NotComparable, Pair, compare
 from bench.servers import Postgres, Server
 from bench.session import Flavor, connect
 from bench.tidelock import Feed, Process
@@ -196,6 +196,13 @@ class Rig:
     def differences(self) -> Differences:
         pairs: list[str | Pair] = [f"{self.schema}.{table}" for table in self.tables]
         return compare(self.source, self.target, pairs)
+
+    def equal(self) -> bool:
+        """No row differs; a table or column that is not there yet is a difference too."""
+        try:
+            return self.differences().total == 0
+        except NotComparable:
+            return False
 
     def unique_violations(self) -> int:
         """At the target since the rig was made (or `fresh_target`)."""

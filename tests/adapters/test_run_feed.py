@@ -111,7 +111,7 @@ def test_pause_and_resume_while_running(make_rig: Callable[..., Rig], mariadb: S
     workload = rig.make(Churn())
     rig.load(workload, 500)
     process = rig.run()
-    until(lambda: rig.differences().total == 0, "equal ends")
+    until(rig.equal, "equal ends")
     assert rig.command("pause").code == 0
     time.sleep(2.0)
     rig.load(workload, 1000, seed=2)
@@ -119,7 +119,7 @@ def test_pause_and_resume_while_running(make_rig: Callable[..., Rig], mariadb: S
     assert rig.differences().total > 0
     assert rig.command("status", "@", "--json").json["desired_state"] == "paused"
     assert rig.command("resume").code == 0
-    until(lambda: rig.differences().total == 0, "equal ends")
+    until(rig.equal, "equal ends")
     process.check()
     process.stop()
     rig.assert_exact()

@@ -51,8 +51,13 @@ def test_a_refused_row_is_parked_with_its_later_changes_and_the_rest_goes_on(not
     assert notes.command("status").code == OPERATOR
 
 
-def test_a_retry_succeeds_once_the_cause_is_mended(notes: Rig) -> None:
+@pytest.mark.parametrize("target", ["postgres", "mysql"])
+def test_a_retry_succeeds_once_the_cause_is_mended(
+    target: str, make_rig: Callable[..., Rig], mariadb: Server, request: pytest.FixtureRequest
+) -> None:
     """The target's constraint refuses the row; without it, the retry brings the row and its later changes."""
+    notes = make_rig(mariadb, request.getfixturevalue(target), "notes", lanes=4)
+    notes.table("note", "id bigint PRIMARY KEY, code varchar(20) UNIQUE, body varchar(200), n int")
     notes.catch_up()  # `check` would refuse a first run
     notes.at_target("ALTER TABLE note ADD CONSTRAINT calm CHECK (body <> 'loud')")
     notes.at_source("INSERT INTO note VALUES (1, 'a', 'quiet', NULL), (2, 'b', 'loud', NULL), (3, 'c', 'quiet', NULL)")
@@ -88,7 +93,7 @@ def test_a_running_feed_carries_a_wish_out(notes: Rig) -> None:
     notes.at_source("UPDATE note SET body = 'mended' WHERE id = 500")
     until(lambda: body(notes, 500) == ["mended"], "the later change")
     notes.at_source("UPDATE note SET code = 'newest' WHERE id = 500")
-    until(lambda: notes.differences().total == 0, "equal ends")
+    until(notes.equal, "equal ends")
     process.stop()
     assert notes.catch_up_code() == 0
 
@@ -123,8 +128,11 @@ def test_zero_dates_park_or_become_null(notes: Rig) -> None:
     ]
 
 
-def test_schema_changes_are_applied_under_load(make_rig: Callable[..., Rig], mariadb: Server, postgres: Server) -> None:
-    rig = make_rig(mariadb, postgres, "changing", lanes=8)
+@pytest.mark.parametrize("target", ["postgres", "mysql"])
+def test_schema_changes_are_applied_under_load(
+    target: str, make_rig: Callable[..., Rig], mariadb: Server, request: pytest.FixtureRequest
+) -> None:
+    rig = make_rig(mariadb, request.getfixturevalue(target), "changing", lanes=8)
     rig.table("gone", "id int PRIMARY KEY, v int")
     rig.at_source("INSERT INTO gone SELECT seq, seq FROM seq_1_to_500")
     workload = rig.make(Churn())
@@ -142,7 +150,7 @@ def test_schema_changes_are_applied_under_load(make_rig: Callable[..., Rig], mar
     time.sleep(0.5)
     work.stop()
     rig.tables.append("fresh")
-    until(lambda: rig.differences().total == 0, "equal ends")
+    until(rig.equal, "equal ends")
     process.check()
     process.stop()
     rig.catch_up()
