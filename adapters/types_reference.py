@@ -10,38 +10,61 @@ from engine.schema import TargetColumn
 _TEXT = """\
 # Types
 
-What `tidelock init` makes of a MySQL or MariaDB column at a PostgreSQL target, and which other types `tidelock check`
-accepts, because they lose nothing. A MySQL or MariaDB target gets the source's own type. A value that a type cannot
-hold (a zero date, a NUL in text, 2 in a boolean) parks its row; none is ever changed to fit. Made from the program's
-own mapping: `python -m adapters.types_reference > docs/reference/types.md`.
+What `tidelock init` makes of a MySQL or MariaDB column at a PostgreSQL target, which other types `tidelock check`
+accepts, because they lose nothing, and which values are parked. A MySQL or MariaDB target gets the source's own type.
+A value that a type cannot hold parks its row, with the table, the column and the reason in `tidelock rows list`, and
+the other rows go on; none is ever changed to fit. Made from the program's own mapping:
+`python -m adapters.types_reference > docs/reference/types.md`.
 
-| source | PostgreSQL | also accepted |
-|---|---|---|
+| source | PostgreSQL | also accepted | where it is parked |
+|---|---|---|---|
 """
-_EXAMPLES: tuple[tuple[str, Column], ...] = (
-    ("TINYINT, SMALLINT, TINYINT UNSIGNED", Column("", Kind.INT, False, 2)),
-    ("MEDIUMINT, INT, SMALLINT UNSIGNED, MEDIUMINT UNSIGNED", Column("", Kind.INT, False, 4)),
-    ("BIGINT, INT UNSIGNED", Column("", Kind.INT, False, 8)),
-    ("BIGINT UNSIGNED", Column("", Kind.INT, True, 8)),
-    ("DECIMAL(10,2)", Column("", Kind.DECIMAL, precision=10, scale=2)),
-    ("FLOAT", Column("", Kind.FLOAT)),
-    ("DOUBLE", Column("", Kind.DOUBLE)),
-    ("BIT(1)", Column("", Kind.BIT, length=1)),
-    ("BIT(8)", Column("", Kind.BIT, length=8)),
-    ("YEAR", Column("", Kind.YEAR)),
-    ("DATE", Column("", Kind.DATE)),
-    ("DATETIME(6)", Column("", Kind.DATETIME, scale=6)),
-    ("TIMESTAMP(6)", Column("", Kind.TIMESTAMP, scale=6)),
-    ("TIME(6)", Column("", Kind.TIME, scale=6)),
-    ("CHAR(64), VARCHAR(64)", Column("", Kind.TEXT, length=64)),
-    ("TINYTEXT to LONGTEXT, JSON of MariaDB", Column("", Kind.TEXT)),
-    ("BINARY(n), VARBINARY(n), TINYBLOB to LONGBLOB", Column("", Kind.BINARY)),
-    ("ENUM, SET", Column("", Kind.ENUM, labels=("a", "b"))),
-    ("JSON of MySQL", Column("", Kind.JSON)),
-    ("GEOMETRY and its kinds", Column("", Kind.GEOMETRY)),
-    ("VECTOR", Column("", Kind.VECTOR)),
-    ("UUID (MariaDB)", Column("", Kind.UUID)),
-    ("INET4, INET6 (MariaDB)", Column("", Kind.INET6)),
+_NOTES = """
+Also, of any type: a row whose statement is longer than the `max_allowed_packet` of a MySQL or MariaDB target, and a key
+that is too long for PostgreSQL's index (2,704 bytes).
+
+What is the same value in another form:
+
+- GEOMETRY in `bytea` is its WKB, without the SRID; MySQL and MariaDB keep both.
+- MySQL JSON that holds a date, a time or bytes (made with `CAST` or `JSON_OBJECT`, never by reading text) arrives as a
+  string of the text that MySQL prints for it. Members are in the target's own order; numbers in `jsonb` are exact.
+- The error value of an ENUM (index 0) is the text `''` in PostgreSQL, as an empty label is.
+- `-0.0` in FLOAT and DOUBLE stays `-0.0`; MariaDB itself stores it as `0`.
+- TIMESTAMP is the same instant, whatever the time zones of the sessions; ZEROFILL is the number without its zeros.
+"""
+_NEVER, _ZERO = "never", "PostgreSQL: a zero year, month or day (`zero_dates: null` writes NULL instead)"
+_TEXT_PARKED = (
+    "PostgreSQL: a NUL character (not in `bytea`); everywhere: bytes that are no text in the column's character set"
+)
+_EXAMPLES: tuple[tuple[str, Column, str], ...] = (
+    ("TINYINT", Column("", Kind.INT, False, 1), "`boolean`: any but 0 and 1"),
+    ("SMALLINT, TINYINT UNSIGNED", Column("", Kind.INT, False, 2), _NEVER),
+    ("MEDIUMINT, INT, SMALLINT UNSIGNED, MEDIUMINT UNSIGNED", Column("", Kind.INT, False, 4), _NEVER),
+    ("BIGINT, INT UNSIGNED", Column("", Kind.INT, False, 8), _NEVER),
+    ("BIGINT UNSIGNED", Column("", Kind.INT, True, 8), _NEVER),
+    ("DECIMAL(10,2)", Column("", Kind.DECIMAL, precision=10, scale=2), _NEVER),
+    ("FLOAT", Column("", Kind.FLOAT), _NEVER),
+    ("DOUBLE", Column("", Kind.DOUBLE), _NEVER),
+    ("BIT(1)", Column("", Kind.BIT, length=1), _NEVER),
+    ("BIT(8)", Column("", Kind.BIT, length=8), _NEVER),
+    ("YEAR", Column("", Kind.YEAR), _NEVER),
+    ("DATE", Column("", Kind.DATE), _ZERO),
+    ("DATETIME(6)", Column("", Kind.DATETIME, scale=6), _ZERO),
+    ("TIMESTAMP(6)", Column("", Kind.TIMESTAMP, scale=6), _ZERO),
+    ("TIME(6)", Column("", Kind.TIME, scale=6), "`time`: negative, or beyond a day"),
+    ("CHAR(64), VARCHAR(64)", Column("", Kind.TEXT, length=64), _TEXT_PARKED),
+    ("TINYTEXT to LONGTEXT, JSON of MariaDB", Column("", Kind.TEXT), _TEXT_PARKED),
+    ("BINARY(n), VARBINARY(n), TINYBLOB to LONGBLOB", Column("", Kind.BINARY), _NEVER),
+    ("ENUM, SET", Column("", Kind.ENUM, labels=("a", "b")), "MySQL, MariaDB: the error value of an ENUM (index 0)"),
+    (
+        "JSON of MySQL",
+        Column("", Kind.JSON),
+        "`jsonb`: `\\u0000`; MySQL: a DECIMAL inside, of more digits than a double keeps",
+    ),
+    ("GEOMETRY and its kinds", Column("", Kind.GEOMETRY), _NEVER),
+    ("VECTOR", Column("", Kind.VECTOR), _NEVER),
+    ("UUID (MariaDB)", Column("", Kind.UUID), _NEVER),
+    ("INET4, INET6 (MariaDB)", Column("", Kind.INET6), _NEVER),
 )
 _CANDIDATES = (
     "smallint", "integer", "bigint", "numeric(20)", "numeric", "boolean", "bit varying", "real",
@@ -52,14 +75,14 @@ _CANDIDATES = (
 
 def reference() -> str:
     """The page."""
-    return _TEXT + "".join(_line(name, column) for name, column in _EXAMPLES)
+    return _TEXT + "".join(_line(*example) for example in _EXAMPLES) + _NOTES
 
 
-def _line(name: str, column: Column) -> str:
+def _line(name: str, column: Column, parked: str) -> str:
     made = postgres_type(column)
     usual = made.replace("varchar", "character varying").replace("timestamptz", "timestamp with time zone")
     accepted = [c for c in _CANDIDATES if _other(c, usual) and not compatible(column, TargetColumn("", c), "postgres")]
-    return f"| {name} | `{made}` | {', '.join(f'`{c}`' for c in accepted) or 'none'} |\n"
+    return f"| {name} | `{made}` | {', '.join(f'`{c}`' for c in accepted) or 'none'} | {parked} |\n"
 
 
 def _other(candidate: str, usual: str) -> bool:
