@@ -12,6 +12,7 @@ from adapters.config import Feed
 from adapters.session import Session
 from adapters.sink import TargetError
 from engine.errors import Alarm
+from engine.parking import decode_change
 from engine.records import Ddl, Position, Row, Shape
 
 GROUP = 0
@@ -120,8 +121,8 @@ class Books:
         rows = await self.session.fetch(sql, self.feed.name, GROUP, *_identity(row_id))
         if not rows:
             raise TargetError(f"No parked row {row_id} in the feed {self.feed.name}", "See `tidelock rows list`")
-        shape, before, after = msgspec.msgpack.decode(rows[0][-1], type=tuple[Shape, Row | None, Row | None])
-        return ParkedDetail(_parked(rows[0]), _named(shape, before), _named(shape, after))
+        change = decode_change(rows[0][-1])
+        return ParkedDetail(_parked(rows[0]), _named(change.shape, change.before), _named(change.shape, change.after))
 
     async def set_state(self, state: str) -> None:
         changed = await self.session.execute(

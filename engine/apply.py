@@ -44,10 +44,13 @@ from engine.schema import Binding, SchemaMismatch, TargetTable
 from engine.segments import Change
 from engine.watermark import Watermark
 
+_RETRY_US = 200_000
+
 
 class Options(msgspec.Struct, frozen=True):
     """`window_rows`: how many rows are planned at once.  `room_rows`: rows taken from the log and not yet committed.
-    `commit_bound_us`: how long the head of the commit order may wait before all later open transactions are rolled back.
+    `commit_bound_us`: how long the head of the commit order may wait before all later open transactions are rolled
+    back.
     `locking`: off only in the test that shows what the locks are for."""
 
     lanes: int = 8
@@ -96,6 +99,8 @@ class ApplyMachine:
         self._goal: Position | None = None
         self._saving: SaveCheckpoint | None = None
         self._saved_at = 0
+        self._save_after = 0  # a refused checkpoint or statement is tried again, but not at once
+        self._apply_after = 0
         self._resent_at: Position | None = None
         self._halting: Halt | None = None
 
@@ -113,7 +118,7 @@ class ApplyMachine:
 
     @property
     def full(self) -> bool:
-        """The log should wait: enough rows are taken and not committed.  Never while the rows at hand are half a transaction."""
+        """The log should wait: enough rows are taken and not committed.  Never while those are half a transaction."""
         if self.state is not State.FLOWING:
             return True
         return self._inbox_rows + self.batches.rows >= self.options.room_rows and not self._starved
@@ -171,6 +176,7 @@ class ApplyMachine:
             case CheckpointFailed():
                 if self._saving is not None and event.id == self._saving.id:
                     self._saving = None
+                    self._save_after = self._now + _RETRY_US
                     if policy(event.failure) is not Policy.RETRY:
                         self._give_up(event.failure)
             case DdlApplied():
@@ -226,7 +232,8 @@ class ApplyMachine:
                 self._inbox.append(batch)
                 self._inbox_rows += len(batch.rows)
             case Verdict.DUPLICATE:
-                pass
+                if batch.shapes:  # later batches of its reader name them by number
+                    self._inbox.append(LogBatch(self._chain.last, self._chain.last, shapes=batch.shapes))
             case Verdict.GAP:
                 if self._resent_at == self._chain.last:
                     self._halt(
@@ -234,8 +241,8 @@ class ApplyMachine:
                             Alarm(
                                 "gap",
                                 f"the log has a gap: {self._chain.last} was followed by a record after {batch.prev}",
-                                "A resend did not close it. Check that the source still has its log from that position; "
-                                "else copy the tables anew",
+                                "A resend did not close it. Check that the source still has its log from that "
+                                "position; else copy the tables anew",
                                 str(self._chain.last),
                             )
                         )
@@ -254,7 +261,9 @@ class ApplyMachine:
         self.batches.tick(self._now)
         if not self.paused:
             self._plan()
-        self.batches.send(self._now)
+            if self.state is not State.FLOWING:
+                return
+        self.batches.send(self._now, wishes=self._barrier.ddl is None)
         if self._barrier.draining and not self.batches.busy:
             self._drained()
         self._checkpoint()
@@ -294,10 +303,14 @@ class ApplyMachine:
         end = self._inbox[0].prev
         end_us = 0
         open_ = False  # atomic mode: the window would end inside a transaction
+        taken = 0
         while self._inbox and self._inbox[0].ddl is None:
             batch = self._inbox[0]
             if changes and not open_ and len(changes) + len(batch.rows) > limit:
                 break
+            if self.options.atomic and taken and not open_ and not self._whole():
+                break
+            taken += 1
             self._inbox.popleft()
             self._inbox_rows -= len(batch.rows)
             try:
@@ -359,6 +372,8 @@ class ApplyMachine:
         ddl = self._barrier.ddl
         assert ddl is not None
         if barriers.judge(ddl, self._ddl_passed) is barriers.Passage.APPLY:
+            if self._now < self._apply_after:
+                return
             id_ = self._next_id()
             self._barrier.apply(id_)
             self._effects.append(ApplyDdl(id_, ddl))
@@ -368,9 +383,16 @@ class ApplyMachine:
     def _ddl_failed(self, failure: Failure) -> None:
         ddl = self._barrier.ddl
         assert ddl is not None
-        if policy(failure) is Policy.STAND_DOWN:
-            self._give_up(failure)
-            return
+        match policy(failure):
+            case Policy.STAND_DOWN:
+                self._give_up(failure)
+                return
+            case Policy.RETRY:
+                self._barrier.again()
+                self._apply_after = self._now + _RETRY_US
+                return
+            case _:
+                pass
         halted = barriers.alarm(ddl, str(self.watermark.position))
         message = f"the target refused a schema change: {failure.message}"
         self._halt(Halt(msgspec.structs.replace(halted, message=message), ddl))
@@ -378,7 +400,7 @@ class ApplyMachine:
     def _checkpoint(self) -> None:
         """Save when there is something to say: soon while rows flow, at once at the end, rarely while idle."""
         mark = self.watermark
-        if self._saving is None and mark.position != mark.saved:
+        if self._saving is None and mark.position != mark.saved and self._now >= self._save_after:
             wait = self.options.checkpoint_us if mark.receipts else self.options.idle_checkpoint_us
             ending = self._halting is not None or (self._goal is not None and mark.position.order >= self._goal.order)
             ending = ending or self._barrier.sealing

@@ -32,11 +32,14 @@ NEXT: dict[Phase, tuple[Phase, ...]] = {
 class Attempt:
     """`segments`: what the lane runs; `changes`: what the current transaction covers; `effect`: how it was last sent.
 
-    `order`: place in the commit order.  `tries`: failures in a row.  `window`: the highest window it covers.
+    An `effect` of None while ROLLING: the trial told what it was for, and the next is composed anew.
+    `parked`: changes that the current transaction parks.  `order`: place in the commit order.  `tries`: failures in a
+    row.  `window`: the highest window it covers.
     """
 
     __slots__ = (
-        "changes", "effect", "isolation", "lane", "order", "phase", "retry_at", "segments", "since", "tries", "window",
+        "changes", "effect", "isolation", "lane", "order", "parked", "phase", "retry_at", "segments", "since", "tries",
+        "window",
     )  # fmt: skip
 
     def __init__(self, lane: int, segments: list[Segment]) -> None:
@@ -45,6 +48,7 @@ class Attempt:
         self.order = segments[0].order
         self.window = max(s.window for s in segments)
         self.changes: list[Change] = [change for segment in segments for change in segment.changes]
+        self.parked: list[Change] = []
         self.isolation: Isolation | None = None
         self.effect: ApplyBatch | None = None
         self.phase = Phase.RUNNING

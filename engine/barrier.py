@@ -74,6 +74,10 @@ class Barrier:
         """Is this the reply to the statement that runs now?"""
         return self._applying == id_ and not self.sealing
 
+    def again(self) -> None:
+        """The statement did not run, for no fault of its own."""
+        self._applying = None
+
     def applied(self) -> Position:
         """The statement took effect; returns the position after it, which must be saved next."""
         assert self.end is not None

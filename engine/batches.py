@@ -1,4 +1,4 @@
-"""The batches of one apply machine: planned onto lanes, sent, retried, split, parked, committed, in commit order if asked.
+"""The batches of one apply machine: planned onto lanes, sent, retried, split, parked and committed.
 
 Rows mode: each lane sends a batch as soon as the one before is committed.  Atomic mode (`consistency: transaction`):
 one segment is a run of whole source transactions; they run side by side, each held before its COMMIT until all earlier
@@ -8,13 +8,13 @@ open transactions are rolled back and sent again after it (counter-example 13).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from engine import receipts
 from engine.attempt import Attempt, Phase
 from engine.dispatch import Dispatcher
-from engine.effects import ApplyBatch, ApplyEffect, CommitBatch, EffectId, ParkedRow, RollbackBatch
+from engine.effects import ApplyBatch, ApplyEffect, CommitBatch, EffectId, RollbackBatch
 from engine.errors import Failure, Policy, policy
 from engine.events import ParkedKey
 from engine.isolation import Isolation
@@ -22,7 +22,7 @@ from engine.keys import Keyspace, compile_keys
 from engine.lanes import Lane
 from engine.locks import LockTable
 from engine.merge import Ranks, in_log_order, merge
-from engine.parking import ParkingLot
+from engine.parking import ParkingLot, parked_row
 from engine.records import Position, TableName
 from engine.retry import Retries
 from engine.schema import Binding, TargetTable
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _FIRST_DELAY_US = 20_000
 _LONGEST_DELAY_US = 5_000_000
+_WISH_DELAY_US = 200_000
+_FOLLOWS = "an earlier change of the same row stays parked: retry the whole table, or skip that change first"
 
 
 class Batches:
@@ -61,8 +63,10 @@ class Batches:
         self._attempts: dict[EffectId, Attempt] = {}
         self._resting: list[Attempt] = []
         self._order: list[Attempt] = []  # atomic mode: sent and not committed, in commit order
+        self._committed_segments = 0
         self._next_lane = 0
         self._wishes = Retries()
+        self._wish_at = 0
         self._now = 0
         self.retable(tables)
 
@@ -75,7 +79,7 @@ class Batches:
 
     def adopt(self, parked: Sequence[ParkedKey]) -> None:
         """Rows that are parked at the target already; those with a wish are carried out first."""
-        self.lot.load(parked, {name: table.key for name, table in self._tables.items()})
+        self.lot.load(parked, self._tables)
         self.wish([row for row in parked if row.wish])
 
     @property
@@ -99,8 +103,8 @@ class Batches:
         self._watermark.open(end, made, end_us)
         self.rows += len(changes)
 
-    def send(self, now: int) -> None:
-        """Start a batch on every lane that is free and has something runnable."""
+    def send(self, now: int, *, wishes: bool) -> None:
+        """Start a batch on every lane that is free and has something runnable; `wishes`: and what operators wished."""
         self._now = now
         for lane in self.lanes:
             if lane.ready:
@@ -110,44 +114,29 @@ class Batches:
                     self._order.append(attempt)
                     self._order.sort(key=lambda a: a.order)
                 self._send(attempt)
-        self._send_wishes()
+        if wishes:
+            self._send_wishes()
 
     def _send(self, attempt: Attempt) -> None:
         """Compose the transaction for what the attempt covers now, and send it."""
-        covered = attempt.changes
-        run = covered
-        parked: list[ParkedRow] = []
         isolation = attempt.isolation
-        if isolation is not None:
-            covered = isolation.piece
-            run = isolation.trial()
-            parked = [self.lot.park(change, error) for change, error in isolation.bad]
-        if len(self.lot):
-            run, blocked = self._split_parked(run)
-            parked += blocked
+        reached = attempt.changes if isolation is None else isolation.tried
+        bad = {} if isolation is None else dict(isolation.bad)
+        run, parked = self.lot.sift(reached, bad) if bad or len(self.lot) else (reached, [])
         probing = isolation is not None and isolation.probing
-        effect = ApplyBatch(
-            id=self._next_id(),
+        covered = attempt.changes if isolation is None else isolation.piece
+        id_ = self._next_id()
+        attempt.parked = [change for change, _ in parked]
+        attempt.effect = ApplyBatch(
+            id=id_,
             lane=attempt.lane,
             steps=merge(run, self._ranks) if isolation is None else in_log_order(run),
             covered=receipts.encode(covered),
             rows=len(covered),
-            parked=tuple(parked),
+            parked=tuple(parked_row(change, error, id_, n) for n, (change, error) in enumerate(parked)),
             held=self._options.atomic or probing,
         )
-        attempt.effect = effect
         self._dispatch(attempt)
-
-    def _split_parked(self, changes: Iterable[Change]) -> tuple[list[Change], list[ParkedRow]]:
-        """Changes of rows that are parked are parked too, and so on from row to row."""
-        run: list[Change] = []
-        parked: list[ParkedRow] = []
-        for change in changes:
-            if self.lot.holds(change):
-                parked.append(self.lot.park(change, "an earlier change of this row is parked"))
-            else:
-                run.append(change)
-        return run, parked
 
     def _dispatch(self, attempt: Attempt) -> None:
         assert attempt.effect is not None
@@ -166,6 +155,8 @@ class Batches:
         if attempt is None or attempt.effect is None:
             return
         self._watermark.receipt(attempt.window, id_)
+        for change in attempt.parked:
+            self.lot.park(change)
         self.committed_rows += attempt.effect.rows
         self.committed_batches += 1
         attempt.tries = 0
@@ -182,6 +173,7 @@ class Batches:
             self.rows -= len(segment.changes)
             self.locks.release(segment)
             self._watermark.done(segment.window)
+            self._committed_segments += 1
         if self._options.atomic:
             self._order.remove(attempt)
             self._head()
@@ -194,17 +186,24 @@ class Batches:
         attempt.enter(Phase.READY, self._now)
         if attempt.isolation is not None and attempt.isolation.probing:
             self._roll_back(attempt)
+            attempt.isolation.succeeded()
+            attempt.effect = None
         elif self._options.atomic:
             self._head()
         else:
             self._commit(attempt)
 
+    @property
+    def _first(self) -> Attempt | None:
+        """The head of the commit order; None if it waits for its lane, though later ones may be at the target."""
+        return self._order[0] if self._order and self._order[0].order == self._committed_segments else None
+
     def _head(self) -> None:
         """Commit the head of the order if it is ready; wake it if it rests."""
-        if not self._order:
+        head = self._first
+        if head is None:
             return
-        head = self._order[0]
-        if head.phase is Phase.READY and not (head.isolation is not None and head.isolation.probing):
+        if head.phase is Phase.READY:
             self._commit(head)
         elif head.phase is Phase.RESTING:
             head.retry_at = min(head.retry_at, self._now)
@@ -223,12 +222,11 @@ class Batches:
         attempt = self._attempts.get(id_)
         if attempt is None or attempt.phase is not Phase.ROLLING:
             return
-        if attempt.isolation is not None and attempt.isolation.probing:
+        if attempt.effect is None:
             del self._attempts[id_]
-            attempt.isolation.succeeded()
             self._send(attempt)
             return
-        self._rest(attempt, self._now if attempt is self._order[0] else self._now + self._options.commit_bound_us)
+        self._rest(attempt, self._now if attempt is self._first else self._now + self._options.commit_bound_us)
 
     def failed(self, id_: EffectId, failure: Failure) -> None:
         """Rolled back at the target (or in doubt): the identical batch again, or look for the bad row."""
@@ -236,8 +234,8 @@ class Batches:
             self._wish_failed(failure)
             return
         attempt = self._attempts.get(id_)
-        if attempt is None:
-            return
+        if attempt is None or attempt.phase is Phase.ROLLING:
+            return  # told to roll back meanwhile: that answer comes, and the lane is not free before
         if policy(failure) is Policy.RETRY:
             self.retries += 1
             attempt.tries += 1
@@ -264,12 +262,11 @@ class Batches:
             self._resting = [a for a in self._resting if a.retry_at > now]
             for attempt in due:
                 self._dispatch(attempt)
-        if self._order:
-            head = self._order[0]
-            if head.phase is Phase.RUNNING and now - head.since > self._options.commit_bound_us:
-                for later in self._order[1:]:
-                    if later.phase in (Phase.RUNNING, Phase.READY):
-                        self._roll_back(later)
+        head = self._first
+        if head is not None and head.phase is Phase.RUNNING and now - head.since > self._options.commit_bound_us:
+            for later in self._order[1:]:
+                if later.phase in (Phase.RUNNING, Phase.READY):
+                    self._roll_back(later)
 
     # ------------------------------------------------------------------ parked rows that the operator wants back
 
@@ -279,15 +276,20 @@ class Batches:
         return bool(self._wishes)
 
     def wish(self, rows: Sequence[ParkedKey]) -> None:
-        self._wishes.add(rows)
+        """What was read before it was carried out, and is told only now, is not parked any more."""
+        self._wishes.add([row for row in rows if (row.source, row.number, row.ordinal) in self.lot])
 
     def _send_wishes(self) -> None:
-        if not self._wishes or self.rows or self._wishes.running:
+        if not self._wishes or self.rows or self._wishes.running or self._now < self._wish_at:
             return
-        self._emit(self._wishes.start(self._next_id(), self._tables, self._ranks))
+        if self.lot.follows(self._wishes.places):
+            self._emit(self._wishes.refuse(self._next_id(), _FOLLOWS))
+        else:
+            self._emit(self._wishes.start(self._next_id(), self._tables, self._ranks))
 
     def _wish_failed(self, failure: Failure) -> None:
         if policy(failure) is Policy.RETRY:
             self._wishes.again()
+            self._wish_at = self._now + _WISH_DELAY_US
         else:
             self._emit(self._wishes.refuse(self._next_id(), failure.message))

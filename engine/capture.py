@@ -28,7 +28,7 @@ from engine.records import (
 
 
 class CaptureMachine:
-    """`start`: where the log is taken up; the first batch is marked `resent`, so the apply side takes it as its next."""
+    """`start`: where the log is taken up; the first batch is marked `resent`: the apply side takes it as its next."""
 
     def __init__(self, mapping: Mapping, start: Position, node: str = "") -> None:
         self._mapping = mapping

@@ -61,7 +61,7 @@ Step: TypeAlias = DeleteRows | UpsertRows | UpdateRows
 
 class ParkedRow(msgspec.Struct, frozen=True, array_like=True):
     """A change set aside in `tidelock_parked`. `source`, `number`, `ordinal` name it in the log; `change`: msgpack of
-    (shape, before, after), so that it can be retried without the log; `key`: a short text of its key for people."""
+    `engine.parking.ParkedChange`, so it can be retried without the log; `key`: a short text of its key for people."""
 
     source: str
     number: int

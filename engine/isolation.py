@@ -46,6 +46,11 @@ class Isolation:
         """The changes to run now, in log order; those of `bad` are left out."""
         return self._prefix(self._tried)
 
+    @property
+    def tried(self) -> list[Change]:
+        """The changes that the trial reaches, those of `bad` included."""
+        return self.piece[: self._tried]
+
     def _prefix(self, length: int) -> list[Change]:
         bad = {change for change, _ in self.bad}  # by identity
         return [change for change in self.piece[:length] if change not in bad]

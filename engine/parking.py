@@ -1,29 +1,48 @@
 """Rows set aside: a change that the target refuses is parked with its error, and so is every later change of that row
-until the operator says retry or skip; all other rows go on (design 7)."""
+until the operator says retry or skip; all other rows go on (design 7).
+
+Rows are the same if the target's key says so: under a case-insensitive collation 'a' and 'A' are one row, and a key
+that cannot be folded exactly may be any row of its table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from engine.effects import ParkedRow
+from engine.effects import EffectId, ParkedRow
 from engine.events import ParkedKey
+from engine.index import normalise
 from engine.records import Row, Shape, TableName
-from engine.schema import Binding
+from engine.schema import Binding, Equality, TargetTable
 from engine.segments import Change
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(tuple[Shape, Row | None, Row | None])
 
 Place = tuple[str, int, int]
+_Key = tuple[TableName, Row | None]  # None: may be any row of the table
+
+BLOCKED = "an earlier change of this row is parked"
 
 
-def encode_change(shape: Shape, before: Row | None, after: Row | None) -> bytes:
-    return _ENCODER.encode((shape, before, after))
+class ParkedChange(msgspec.Struct, frozen=True, array_like=True):
+    """What `ParkedRow.change` holds.  `order`: (epoch, batch, n) of its parking.
+
+    Changes that must follow each other are parked in that order, which their places in the log do not tell where
+    transactions come from several sources (a failover, a ring).
+    """
+
+    shape: Shape
+    before: Row | None
+    after: Row | None
+    order: tuple[int, int, int] = (0, 0, 0)
 
 
-def decode_change(change: bytes) -> tuple[Shape, Row | None, Row | None]:
+_DECODER = msgspec.msgpack.Decoder(ParkedChange)
+
+
+def decode_change(change: bytes) -> ParkedChange:
     return _DECODER.decode(change)
 
 
@@ -31,62 +50,128 @@ class ParkingLot:
     """Keys of parked rows, by table, with the places in the log of the changes parked for each."""
 
     def __init__(self) -> None:
-        self._keys: dict[tuple[TableName, Row], set[Place]] = {}
-        self._places: dict[Place, list[tuple[TableName, Row]]] = {}
+        self._keys: dict[_Key, set[Place]] = {}
+        self._places: dict[Place, list[_Key]] = {}
+        self._parked: dict[TableName, int] = {}
 
     def __len__(self) -> int:
         """How many changes are parked."""
         return len(self._places)
 
-    def load(self, parked: Iterable[ParkedKey], key_of: dict[TableName, tuple[str, ...]]) -> None:
-        """Parked rows found at takeover; `key_of`: key columns by target table."""
-        for row in parked:
-            shape, before, after = decode_change(row.change)
-            columns = key_of.get(row.table, ())
-            at = {c.name: i for i, c in enumerate(shape.columns)}
-            keys = [
-                tuple(image[at[c]] for c in columns) if columns else image
-                for image in (before, after)
-                if image is not None
-            ]
-            self._add((row.source, row.number, row.ordinal), [(row.table, key) for key in keys])
+    def __contains__(self, place: Place) -> bool:
+        return place in self._places
+
+    def follows(self, places: Sequence[Place]) -> bool:
+        """Does one of these parked changes come after another of its row that stays parked?"""
+        own = frozenset(places)
+        standing: dict[_Key, None] = {}
+        for place, keys in self._places.items():  # in the order they were parked
+            if place not in own:
+                standing.update(dict.fromkeys(keys))
+            elif any(key in standing for key in keys):
+                return True
+        return False
+
+    def load(self, parked: Iterable[ParkedKey], tables: Mapping[TableName, TargetTable]) -> None:
+        """Parked rows found at takeover."""
+        for known, row in sorted(
+            ((decode_change(row.change), row) for row in parked), key=lambda entry: entry[0].order
+        ):
+            at = {c.name: i for i, c in enumerate(known.shape.columns)}
+            table = tables.get(row.table)
+            columns = table.key if table is not None and all(c in at for c in table.key) else ()
+            images = [image for image in (known.before, known.after) if image is not None]
+            keys = [tuple(image[at[c]] for c in columns) if columns else image for image in images]
+            equalities = _equalities(table, columns) if table is not None else ()
+            self._add((row.source, row.number, row.ordinal), [(row.table, _folded(key, equalities)) for key in keys])
+
+    def sift(
+        self, changes: Sequence[Change], bad: Mapping[Change, str]
+    ) -> tuple[list[Change], list[tuple[Change, str]]]:
+        """Of these changes in log order: what can run, and what is to be parked and why: the `bad` ones with their
+        error, and whatever comes after a parked change of its row."""
+        run: list[Change] = []
+        parked: list[tuple[Change, str]] = []
+        ahead = ParkingLot()
+        for change in changes:
+            error = bad.get(change)
+            if error is None and (self.holds(change) or (parked and ahead.holds(change))):
+                error = BLOCKED
+            if error is None:
+                run.append(change)
+            else:
+                parked.append((change, error))
+                ahead.park(change)
+        return run, parked
 
     def holds(self, change: Change) -> bool:
         """Is an earlier change of this row parked?"""
-        return any(key in self._keys for key in _keys(change))
+        table = change.binding.name
+        if table not in self._parked:
+            return False
+        return (table, None) in self._keys or any(key[1] is None or key in self._keys for key in _keys(change))
 
-    def park(self, change: Change, error: str) -> ParkedRow:
-        keys = _keys(change)
-        self._add((change.source, change.number, change.ordinal), keys)
-        name = change.binding.name
-        return ParkedRow(
-            change.source, change.number, change.ordinal, name.schema, name.table,
-            _spell(change.binding, keys[-1][1]), error,
-            encode_change(change.binding.shape, change.before, change.after),
-        )  # fmt: skip
+    def park(self, change: Change) -> None:
+        """The change is parked at the target."""
+        self._add((change.source, change.number, change.ordinal), _keys(change))
 
     def release(self, places: Iterable[Place]) -> None:
         for place in places:
             for key in self._places.pop(place, ()):
-                holders = self._keys.get(key)
-                if holders is not None:
-                    holders.discard(place)
-                    if not holders:
-                        del self._keys[key]
+                self._keys[key].discard(place)
+                if not self._keys[key]:
+                    del self._keys[key]
+                self._parked[key[0]] -= 1
+                if not self._parked[key[0]]:
+                    del self._parked[key[0]]
 
-    def _add(self, place: Place, keys: list[tuple[TableName, Row]]) -> None:
-        self._places[place] = keys
+    def _add(self, place: Place, keys: list[_Key]) -> None:
+        if place in self._places:
+            return
+        self._places[place] = keys = list(dict.fromkeys(keys))
         for key in keys:
             self._keys.setdefault(key, set()).add(place)
+            self._parked[key[0]] = self._parked.get(key[0], 0) + 1
 
 
-def _keys(change: Change) -> list[tuple[TableName, Row]]:
+def parked_row(change: Change, error: str, id_: EffectId, n: int) -> ParkedRow:
+    """The `n`th change that the batch `id_` parks."""
+    name = change.binding.name
+    held = ParkedChange(change.binding.shape, change.before, change.after, (id_.epoch, id_.counter, n))
+    return ParkedRow(
+        change.source,
+        change.number,
+        change.ordinal,
+        name.schema,
+        name.table,
+        _spell(change.binding, change.before if change.after is None else change.after),
+        error,
+        _ENCODER.encode(held),
+    )
+
+
+def _keys(change: Change) -> list[_Key]:
     binding = change.binding
-    rows = [row for row in (change.before, change.after) if row is not None]
-    return [(binding.name, key) for key in dict.fromkeys(binding.key_of(row) for row in rows)]
+    equalities = _equalities(binding.target, binding.target.key)
+    rows = (row for row in (change.before, change.after) if row is not None)
+    return [(binding.name, _folded(binding.key_of(row), equalities)) for row in rows]
 
 
-def _spell(binding: Binding, key: Row) -> str:
+def _equalities(table: TargetTable, columns: tuple[str, ...]) -> tuple[Equality, ...]:
+    """How the key compares; empty where the whole row is the key, which is compared as it is."""
+    equality = {c.name: c.equality for c in table.columns}
+    return tuple(equality[c] for c in columns)
+
+
+def _folded(key: Row, equalities: tuple[Equality, ...]) -> Row | None:
+    if not any(e is not Equality.EXACT for e in equalities):
+        return key
+    folded = tuple(normalise(value, equality) for value, equality in zip(key, equalities, strict=True))
+    return None if None in folded else folded
+
+
+def _spell(binding: Binding, row: Row | None) -> str:
     """`id=5`, for people; long values cut."""
+    assert row is not None, "a change has an image"
     names = [binding.shape.columns[i].name for i in binding.key] or [c.name for c in binding.shape.columns]
-    return ", ".join(f"{n}={str(v)[:60]}" for n, v in zip(names, key, strict=True))[:500]
+    return ", ".join(f"{n}={str(v)[:60]}" for n, v in zip(names, binding.key_of(row), strict=True))[:500]

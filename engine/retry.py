@@ -48,7 +48,13 @@ class Retries:
                 self._known[place] = None
                 groups.setdefault((row.table, row.wish), []).append(row)
         for _, group in sorted(groups.items()):
-            self._groups.append(tuple(sorted(group, key=lambda r: (r.source, r.number, r.ordinal))))
+            self._groups.append(tuple(sorted(group, key=_order)))
+
+    @property
+    def places(self) -> list[Place]:
+        """Those of the first group that are to be tried again."""
+        group = self._groups[0]
+        return _places(group) if group and group[0].wish == "retry" else []
 
     def start(self, id_: EffectId, tables: dict[TableName, TargetTable], ranks: Ranks) -> ApplyBatch:
         """The batch for the first group, with this id unless it was sent before; a group that cannot be lined up with
@@ -98,6 +104,10 @@ class Retries:
             self._known.pop(place, None)
 
 
+def _order(row: ParkedKey) -> tuple[tuple[int, int, int], Place]:
+    return decode_change(row.change).order, (row.source, row.number, row.ordinal)
+
+
 def _places(group: Sequence[ParkedKey]) -> list[Place]:
     return [(row.source, row.number, row.ordinal) for row in group]
 
@@ -109,11 +119,10 @@ def _steps(group: Sequence[ParkedKey], tables: dict[TableName, TargetTable], ran
     bindings: dict[object, Binding] = {}
     changes = []
     for row in group:
-        shape, before, after = decode_change(row.change)
-        binding = bindings.get(shape)
+        parked = decode_change(row.change)
+        binding = bindings.get(parked.shape)
         if binding is None:
-            binding = bindings[shape] = Binding(-1, shape, table)
-        changes.append(
-            Change(binding, RowChange(-1, before, after, row.ordinal), Transaction(row.source, row.number, 0))
-        )
+            binding = bindings[parked.shape] = Binding(-1, parked.shape, table)
+        change = RowChange(-1, parked.before, parked.after, row.ordinal)
+        changes.append(Change(binding, change, Transaction(row.source, row.number, 0)))
     return merge(changes, ranks)

@@ -1,0 +1,165 @@
+"""A recorded run again, as text: the same events give the same effects, so a transcript needs no log of decisions.
+
+One line an event (`time  event`), then one line an effect (`→ effect`).  `tests/scenarios` and `tidelock replay` are
+both made of these lines.  Rows are spelled in full: keep a transcript as safe as the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import assert_never
+
+from engine import receipts
+from engine.apply import ApplyMachine, Options
+from engine.effects import (
+    ApplyBatch,
+    ApplyDdl,
+    ApplyEffect,
+    CaughtUp,
+    CommitBatch,
+    DeleteRows,
+    EffectId,
+    Halt,
+    RequestResend,
+    RollbackBatch,
+    SaveCheckpoint,
+    StandDown,
+    Step,
+    UpdateRows,
+    UpsertRows,
+)
+from engine.events import (
+    ApplyEvent,
+    BatchCommitted,
+    BatchFailed,
+    BatchReady,
+    BatchRolledBack,
+    CheckpointFailed,
+    CheckpointSaved,
+    DdlApplied,
+    DdlFailed,
+    GoalSet,
+    LogArrived,
+    ParkedWished,
+    Paused,
+    SourceFailed,
+    TakenOver,
+    Tick,
+)
+from engine.records import LogBatch, Row
+
+
+class Replay:
+    """A machine that tells what it does."""
+
+    def __init__(self, options: Options) -> None:
+        self.machine = ApplyMachine(options)
+
+    def step(self, now: int, events: Sequence[ApplyEvent]) -> list[str]:
+        """The transcript of one step: its events, then the effects they had together."""
+        told = [f"{now / 1_000_000:.6f}  {line}" for event in events for line in spell_event(event)]
+        return told + [f"  → {spell_effect(effect)}" for effect in self.machine.step(now, events)]
+
+
+def spell_id(id_: EffectId) -> str:
+    return f"{id_.epoch}.{id_.counter}"
+
+
+def spell_event(event: ApplyEvent) -> Iterator[str]:
+    """One line, or one a batch of the log."""
+    match event:
+        case TakenOver():
+            yield (
+                f"taken over: epoch {event.epoch}, checkpoint {event.checkpoint}, {len(event.receipts)} receipts, "
+                f"{len(event.parked)} parked, {len(event.tables)} tables"
+            )
+        case LogArrived():
+            yield from map(_spell_log, event.batches)
+        case BatchReady():
+            yield f"ready {spell_id(event.id)}"
+        case BatchCommitted():
+            yield f"committed {spell_id(event.id)}"
+        case BatchRolledBack():
+            yield f"rolled back {spell_id(event.id)}"
+        case CheckpointSaved():
+            yield f"checkpoint saved {spell_id(event.id)}"
+        case DdlApplied():
+            yield f"ddl applied {spell_id(event.id)}"
+        case BatchFailed() | CheckpointFailed() | DdlFailed():
+            what = {BatchFailed: "failed", CheckpointFailed: "checkpoint failed", DdlFailed: "ddl failed"}[type(event)]
+            yield f"{what} {spell_id(event.id)} {event.failure.trouble}: {event.failure.message}"
+        case ParkedWished():
+            yield f"wished {', '.join(f'{r.wish} {r.source}:{r.number}:{r.ordinal}' for r in event.rows)}"
+        case GoalSet():
+            yield f"goal {event.position}"
+        case Paused():
+            yield "paused" if event.paused else "resumed"
+        case SourceFailed():
+            yield f"source failed{'' if event.retryable else ' for good'}: {event.alarm}"
+        case Tick():
+            yield "tick"
+        case _:
+            assert_never(event)
+
+
+def spell_effect(effect: ApplyEffect) -> str:
+    match effect:
+        case ApplyBatch():
+            return _spell_batch(effect)
+        case CommitBatch():
+            return f"commit {spell_id(effect.id)}"
+        case RollbackBatch():
+            return f"roll back {spell_id(effect.id)}"
+        case SaveCheckpoint():
+            drop = f", drop {' '.join(map(spell_id, effect.drop))}" if effect.drop else ""
+            return f"save checkpoint {spell_id(effect.id)} {effect.position}{drop}"
+        case ApplyDdl():
+            return f"apply ddl {spell_id(effect.id)}: {effect.ddl.statement}"
+        case RequestResend():
+            return f"resend from {effect.position}"
+        case Halt():
+            return f"halt ({effect.alarm.kind}): {effect.alarm}"
+        case StandDown():
+            return f"stand down{', take over again' if effect.again else ''}: {effect.reason}"
+        case CaughtUp():
+            return "caught up"
+        case _:
+            assert_never(effect)
+
+
+def _spell_log(batch: LogBatch) -> str:
+    what = f"ddl {batch.ddl.statement}" if batch.ddl is not None else f"{len(batch.rows)} rows"
+    return f"log {batch.prev} to {batch.last}{' resent' if batch.resent else ''}: {what}"
+
+
+def _spell_batch(batch: ApplyBatch) -> str:
+    parts = [_spell_step(step) for step in batch.steps]
+    if batch.parked:
+        places = (f"{p.source}:{p.number}:{p.ordinal} of {p.schema}.{p.table} ({p.error})" for p in batch.parked)
+        parts.append("park " + ", ".join(places))
+    if batch.unparked:
+        parts.append("unpark " + ", ".join(f"{s}:{n}:{o}" for s, n, o in batch.unparked))
+    covered = " ".join(f"{s}:{n}:{o}" for s, n, o in receipts.decode(batch.covered))
+    held = " held" if batch.held else ""
+    return f"apply {spell_id(batch.id)} lane {batch.lane}{held} [{covered}]: {'; '.join(parts) or 'nothing'}"
+
+
+def _spell_step(step: Step) -> str:
+    match step:
+        case DeleteRows():
+            return f"delete {step.table.name} {_spell_rows(step.keys)}"
+        case UpsertRows():
+            return f"{'insert' if step.fresh else 'upsert'} {step.table.name} {_spell_rows(step.rows)}"
+        case UpdateRows():
+            rows = (f"{_spell_row(k)} to {_spell_row(r)}" for k, r in zip(step.keys, step.rows, strict=True))
+            return f"{'move' if step.moves else 'update'} {step.table.name} {', '.join(rows)}"
+        case _:
+            assert_never(step)
+
+
+def _spell_rows(rows: Iterable[Row]) -> str:
+    return ", ".join(map(_spell_row, rows))
+
+
+def _spell_row(row: Row) -> str:
+    return f"({', '.join('NULL' if value is None else str(value) for value in row)})"

@@ -1,0 +1,89 @@
+"""The tables of the simulated world: one for each way in which rows can stand in each other's way."""
+
+from __future__ import annotations
+
+from engine.records import Column, Kind, Shape, TableName
+from engine.schema import Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
+
+NAMES = ("a", "A", "a ", "b", "é", "e", "É", "c")
+POISON = "poison"
+
+
+def table(
+    name: str,
+    columns: dict[str, Equality],
+    key: tuple[str, ...],
+    uniques: tuple[UniqueKey, ...] = (),
+    foreign_keys: tuple[ForeignKey, ...] = (),
+) -> TargetTable:
+    """`columns`: equality by name; all but the key may be NULL."""
+    specs = tuple(TargetColumn(c, "", c not in key, equality=e) for c, e in columns.items())
+    keys = (UniqueKey("primary", key), *uniques) if key else uniques
+    return TargetTable(TableName("shop", name), specs, key, keys, foreign_keys)
+
+
+def linked(*tables: TargetTable) -> dict[TableName, TargetTable]:
+    """`references` filled in from the foreign keys."""
+    keys = [fk for t in tables for fk in t.foreign_keys]
+    return {
+        t.name: TargetTable(
+            t.name, t.columns, t.key, t.uniques, t.foreign_keys, tuple(fk for fk in keys if fk.parent == t.name)
+        )
+        for t in tables
+    }
+
+
+def shape(spec: TargetTable) -> Shape:
+    columns = tuple(Column(c.name, Kind.INT if c.name == "id" else Kind.TEXT) for c in spec.columns)
+    return Shape(spec.name, columns, spec.key)
+
+
+EXACT, FOLDED, PADDED = Equality.EXACT, Equality.FOLDED, Equality.FOLDED_PADDED
+
+ACCOUNT = table("account", {"id": EXACT, "email": EXACT, "note": EXACT}, ("id",), (UniqueKey("email", ("email",)),))
+MEMBER = table("member", {"id": EXACT, "nick": FOLDED, "note": EXACT}, ("id",), (UniqueKey("nick", ("nick",)),))
+SEAT = table(
+    "seat",
+    {"id": EXACT, "hall": EXACT, "place": EXACT, "code": PADDED, "note": EXACT},
+    ("id",),
+    (UniqueKey("hall_place", ("hall", "place")), UniqueKey("code", ("code",))),
+)
+WORD = table("word", {"text": FOLDED, "rank": EXACT, "note": EXACT}, ("text",), (UniqueKey("rank", ("rank",)),))
+PREFIX = table(
+    "prefix", {"id": EXACT, "path": EXACT, "note": EXACT}, ("id",), (UniqueKey("path", ("path",), "prefix index"),)
+)
+VISIT = table("visit", {"what": EXACT, "note": EXACT}, ())
+CLIENT = table("client", {"id": EXACT, "code": FOLDED, "note": EXACT}, ("id",), (UniqueKey("code", ("code",)),))
+ORDER = table(
+    "order",
+    {"id": EXACT, "client": FOLDED, "slot": EXACT, "note": EXACT},
+    ("id",),
+    (UniqueKey("slot", ("slot",)),),
+    (ForeignKey("order_client", TableName("shop", "order"), ("client",), CLIENT.name, ("code",)),),
+)
+ITEM = table(
+    "item",
+    {"id": EXACT, "order": EXACT, "note": EXACT},
+    ("id",),
+    (),
+    (ForeignKey("item_order", TableName("shop", "item"), ("order",), ORDER.name, ("id",)),),
+)
+NODE = table(
+    "node",
+    {"id": EXACT, "up": EXACT, "note": EXACT},
+    ("id",),
+    (),
+    (ForeignKey("node_up", TableName("shop", "node"), ("up",), TableName("shop", "node"), ("id",)),),
+)
+OWNER = table("owner", {"id": EXACT, "note": EXACT}, ("id",))
+PET = table(
+    "pet",
+    {"id": EXACT, "owner": EXACT, "chip": EXACT, "note": EXACT},
+    ("id",),
+    (UniqueKey("chip", ("chip",)),),
+    (ForeignKey("pet_owner", TableName("shop", "pet"), ("owner",), OWNER.name, ("id",), cascades=True),),
+)
+
+# Families: tables joined by foreign keys come together.  The last cascades, and no log shows it.
+FAMILIES = ((ACCOUNT,), (MEMBER,), (SEAT,), (WORD,), (PREFIX,), (VISIT,), (CLIENT, ORDER, ITEM), (NODE,))
+CASCADING = (OWNER, PET)
