@@ -6,12 +6,11 @@ Nothing is ever written.  Both sides are asked at the same time; a target table 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
-import pymysql
 
 from adapters.check_source import (
     Settings,
@@ -21,7 +20,7 @@ from adapters.check_source import (
     check_settings,
     read_settings,
 )
-from adapters.check_tables import Details, Pair, check_pair
+from adapters.check_tables import Pair, check_pair
 from adapters.config import Feed
 from adapters.endpoint import Endpoint
 from adapters.finding import Finding, Report, error, report
@@ -37,7 +36,7 @@ from adapters.mysql.source import reader_endpoint
 from adapters.sink import TargetError
 from adapters.source_table import SourceTable, projected
 from engine.records import Position, TableName
-from engine.schema import Equality, TargetTable
+from engine.schema import Equality
 
 Side = TypeVar("Side")
 
@@ -104,31 +103,6 @@ class _OwnTables(msgspec.Struct, frozen=True):
 
 async def _own_tables(feed: Feed, target: Target) -> _OwnTables:
     return _OwnTables(await target.bookkeeping(feed.schema), await target.checkpoint(feed.schema, feed.name))
-
-
-async def preflight(feed: Feed, source: pymysql.Connection[Any], tables: Mapping[TableName, TargetTable]) -> Report:
-    """For the start of a run, in some six round trips to the source: would the target take every row?
-
-    `tables`: what the takeover read of the target.  Settings, grants and all that only the target's catalogue tells
-    (check constraints, triggers, rights) are left to `check`: a run meets those soon enough, as errors.
-    """
-    shapes = await _selected(feed, BlockingServer(source, reader_endpoint(feed.source_url)))
-    target_of = {name: feed.target_name(name) for name in shapes}
-    findings: list[Finding] = []
-    for name, shape in shapes.items():
-        target = tables.get(target_of[name])
-        if target is None:
-            findings.append(_missing(feed, name))
-            continue
-        fired = {frozenset(key.columns) for key in target.foreign_keys if key.cascades}
-        wholly = all(frozenset(key.columns) in fired for key in shape.foreign_keys if key.cascades)
-        source_table = replicated(feed, shape)
-        rules = {key.name: ("CASCADE", "CASCADE") for key in shape.foreign_keys if key.cascades}
-        pair = Pair(
-            source_table, target, Details(), feed.target_url.dialect, equalities(source_table), (), rules, wholly
-        )
-        findings += _judged(pair, target_of)
-    return report(findings)
 
 
 def not_yet(feed: Feed) -> list[Finding]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -14,6 +13,7 @@ from adapters.config import Feed
 from adapters.create_table import add_foreign_keys, create_table, identifier
 from adapters.finding import Finding
 from adapters.inspection import Refused, Target, opened
+from adapters.other_server import reworded
 from engine.records import TableName
 
 
@@ -44,14 +44,6 @@ async def init_plan(feed: Feed) -> list[Statement]:
         ]
 
 
-async def apply_plan(feed: Feed, plan: Sequence[Statement]) -> None:
-    """Run what the feed's own user can run at the target.  Raises Refused and what the driver raises."""
-    async with opened(feed.target_url) as target:
-        for statement in plan:
-            if statement.side == "target" and not statement.administrator:
-                await target.execute(statement.sql)
-
-
 def _grants(side: Literal["source", "target"], findings: list[Finding]) -> list[Statement]:
     return [Statement(side, f.hint.rstrip(";"), f.message, administrator=True) for f in findings]
 
@@ -73,6 +65,8 @@ async def _tables(feed: Feed, view: SourceView, target: Target) -> list[Statemen
     target_of = {name: feed.target_name(name) for name in view.tables}
     there = await target.tables(list(target_of.values()))
     sources = {name: replicated(feed, table) for name, table in view.tables.items()}
+    if target.dialect == "mysql" and target.mariadb != view.mariadb:
+        sources = {name: reworded(table, mariadb=target.mariadb) for name, table in sources.items()}
     missing: dict[TableName, TableName] = {}
     for name, wanted in target_of.items():
         if wanted not in there and wanted not in missing.values():
