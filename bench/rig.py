@@ -66,7 +66,7 @@ class Rig:
 
     def __init__(self, source: Server, target: Server, folder: Path, name: str, **options: Any) -> None:
         self.source, self.target = source, target
-        self.name = self.schema = f"{name}_{next(_numbers)}"
+        self.name = self.schema = f"{name}_rig{next(_numbers)}"
         self.tables: list[str] = []
         self.folder = folder
         self.output = folder / f"{self.name}.log"
