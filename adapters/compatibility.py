@@ -18,6 +18,7 @@ from adapters.types import (
     mysql_type,
     postgres_type,
     quoted,
+    without_comments,
 )
 from engine.records import Column, Kind
 from engine.schema import TargetColumn
@@ -43,19 +44,21 @@ def compatible(column: Column, target: TargetColumn, dialect: Dialect, declared:
 
     `declared`: the source's COLUMN_TYPE where it is known: it tells CHAR from VARCHAR and the sizes of TEXT and BLOB.
     """
-    type_ = Type.of(target.type)
+    spelled, declared = without_comments(target.type), without_comments(declared)
+    type_ = Type.of(spelled)
     if dialect == "postgres":
         reason = _postgres(column, type_, declared)
         wanted = postgres_type(column)
     else:
-        same = bool(declared) and _no_width(declared) == _no_width(target.type)
-        reason = "" if same else _mysql(column, type_, target.type, declared)
+        same = bool(declared) and _no_width(declared) == _no_width(spelled)
+        reason = "" if same else _mysql(column, type_, spelled, declared)
         wanted = declared or mysql_type(column)
     return f"{target.type} {reason}; {wanted} would do" if reason else ""
 
 
 def _no_width(type_: str) -> str:
-    """Without the display width of integers and without ZEROFILL, which change no value."""
+    """Without the display width of integers and without ZEROFILL, which change no value; one name for one type."""
+    type_ = type_.replace("geomcollection", "geometrycollection")
     return re.sub(r"\b((?:tiny|small|medium|big)?int|year)\(\d+\)", r"\1", type_).replace(" zerofill", "")
 
 

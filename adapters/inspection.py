@@ -28,6 +28,7 @@ class Target(Protocol):
     """One open connection that only reads, but for `execute`."""
 
     dialect: Dialect
+    mariadb: bool
     account: str
 
     async def tables(self, names: Sequence[TableName]) -> dict[TableName, TargetTable]: ...

@@ -10,6 +10,7 @@ from engine.records import Column, Kind
 Dialect: TypeAlias = Literal["postgres", "mysql"]
 
 _BOUND = re.compile(r"\(([^()]*)\)")
+_COMMENT = re.compile(r"\s*/\*.*?\*/")
 POSTGRES_INTEGERS = {"smallint": 2, "integer": 4, "bigint": 8}
 MYSQL_INTEGERS = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
 _POSTGRES_PLAIN = {
@@ -109,6 +110,11 @@ def mysql_type(column: Column) -> str:
             return column.kind.value + unsigned
         case _:
             return column.kind.value
+
+
+def without_comments(type_: str) -> str:
+    """MariaDB's COLUMN_TYPE says in a comment that a column is COMPRESSED, which changes no value."""
+    return _COMMENT.sub("", type_)
 
 
 def quoted(text: str) -> str:

@@ -22,9 +22,10 @@ class Refused:
     sql: str
     postgres: str = ""
     mysql: str = ""
+    mariadb: str = ""
 
     def reason(self, target: Flavor) -> str:
-        return self.postgres if target is Flavor.POSTGRES else self.mysql
+        return {Flavor.POSTGRES: self.postgres, Flavor.MYSQL: self.mysql, Flavor.MARIADB: self.mariadb}[target]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,12 +99,14 @@ _ALL: tuple[ColumnValues, ...] = (
     _of("ascii_", "varchar(60) character set ascii", "'plain'", "''"),
     _of("latin1_", "varchar(60) character set latin1", "'café €'", "x'80'", "x'a0ff'",
         Refused("x'610062'", _NUL), key=True),
-    _of("gbk_", "varchar(60) character set gbk", "'漢字 中文'", "''", Refused("_gbk x'41FEFE42'", _NO_TEXT, "gbk")),
+    _of("gbk_", "varchar(60) character set gbk", "'漢字 中文'", "''",
+        Refused("_gbk x'41FEFE42'", _NO_TEXT, "gbk", "gbk")),
     _of("utf8mb3_", "varchar(60) character set utf8mb3", "'ÿ 日本 ﷽'", "''", key=True),
     _of("utf16_", "varchar(60) character set utf16", "'日本 😀'"),
     _of("ucs2_", "varchar(60) character set ucs2", "'日本 é'"),
     _of("cp1256_", "varchar(60) character set cp1256", "'مرحبا'"),
-    _of("armscii8_", "varchar(60) character set armscii8", "'plain'", Refused("_armscii8 x'b2'", _NO_TEXT, "armscii8")),
+    _of("armscii8_", "varchar(60) character set armscii8", "'plain'",
+        Refused("_armscii8 x'b2'", _NO_TEXT, "armscii8", "armscii8")),
     _of("binary_text", "varchar(60) collate utf8mb4_bin", "'A'", "'a'", "'á'", "'ß'", "'ss'", key=True),
     _of("tinytext_", "tinytext", "''", "REPEAT('é', 127)", Refused(r"'\0'", _NUL)),
     _of("text_", "text", "'line\nfeed'", "REPEAT('x', 65535)"),
@@ -112,7 +115,7 @@ _ALL: tuple[ColumnValues, ...] = (
     _of("tinyblob_", "tinyblob", "''", "REPEAT(x'00', 255)"),
     _of("blob_", "blob", "x'00ff5c27220a'", "REPEAT(x'ff', 65535)"),
     _of("enum_", "enum('a','B','it''s','é','with space','c,d')", "'a'", "2", "'it''s'", "'é'", "'with space'", "'c,d'",
-        Refused("'unknown'", mysql="enum_"), key=True),
+        Refused("'unknown'", mysql="truncated", mariadb="truncated"), key=True),
     _of("enum_empty", "enum('x','')", "''", "'x'"),
     _of("enum_latin1", "enum('é','ñ') character set latin1", "'é'", "'ñ'"),
     _of("set_", "set('a','b','c d','é')", "''", "'a'", "'é,a'", "15", key=True),
@@ -132,8 +135,8 @@ _ALL: tuple[ColumnValues, ...] = (
         "CAST(1.10 AS JSON)", "JSON_OBJECT('d', CAST('2024-02-29' AS DATE), 't', CAST('-10:11:12.5' AS TIME(6)))",
         "JSON_ARRAY(CAST('2024-02-29 23:59:59.999999' AS DATETIME(6)))", "JSON_ARRAY(x'00ff', b'101')",
         f"'{'[' * 90}{']' * 90}'", "JSON_OBJECT('k', REPEAT('long', 20000))",
-        Refused("JSON_ARRAY(CAST('12345678901234567890.1234567891' AS DECIMAL(40,10)))", mysql="json_"),
-        Refused(r"""'{"a": "x\\u0000y"}'""", "json_"), at=MYSQL),
+        Refused("JSON_ARRAY(CAST('12345678901234567890.1234567891' AS DECIMAL(40,10)))", mysql="more digits"),
+        Refused(r"""'{"a": "x\\u0000y"}'""", "a NUL character in JSON"), at=MYSQL),
     _of("vector_", "vector(3)", "STRING_TO_VECTOR('[1,-2.5,3e38]')", "STRING_TO_VECTOR('[0,0,0]')",
         "STRING_TO_VECTOR('[1]')", at=MYSQL),
     _of("uuid_", "uuid", "'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'",

@@ -34,6 +34,7 @@ class MySqlTarget:
 
     def __init__(self, server: BlockingServer, grants: Grants, endpoint: Endpoint) -> None:
         self._server = server
+        self.mariadb = server.is_mariadb
         self._grants = grants
         self._endpoint = endpoint
         self.account = grants.account

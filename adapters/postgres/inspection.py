@@ -52,6 +52,7 @@ _RULES = {"c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT", "r": "RESTRICT", 
 
 class PostgresTarget:
     dialect: Dialect = "postgres"
+    mariadb = False
 
     def __init__(self, connection: asyncpg.Connection[asyncpg.Record], endpoint: Endpoint) -> None:
         self._connection = connection

@@ -19,7 +19,14 @@ from bench.session import Flavor
 from bench.value_tables import Cell, Keyed, Keyless, Keys, Long, Named
 from bench.values import ZONE, ColumnValues, column_values
 
-PAIRS = [("mariadb", "postgres"), ("mysql", "other_mysql"), ("mysql", "postgres"), ("mariadb", "other_mariadb")]
+PAIRS = [
+    ("mariadb", "postgres"),
+    ("mysql", "other_mysql"),
+    ("mysql", "postgres"),
+    ("mariadb", "other_mariadb"),
+    ("mariadb", "mysql"),
+    ("mysql", "mariadb"),
+]
 OPERATOR = 4
 STATEMENTS = 200
 LATER = "an earlier change of this row is parked"
@@ -58,11 +65,13 @@ def test_each_value_arrives_or_is_parked(
     check_named(rig, named, flavor)
     check_parked(rig, columns, flavor)
     remove_parked(rig, keyed.cells, keys.columns, flavor)
-    check_signs(rig)
+    if flavor is not Flavor.MARIADB:
+        check_signs(rig)
     if flavor is not Flavor.POSTGRES:
         check_spatial(rig)
     rig.tables = ["keyed", "keyless", *(c.name for c in keys.columns), *Long.tables]
     differences = rig.differences()
+    assert differences.matched > len(keyed.cells)
     assert differences.total == 0, [without_nulls(e) for table in differences.tables for e in table.examples]
 
 
@@ -135,7 +144,7 @@ def remove_parked(rig: Rig, cells: list[Cell], keys: list[ColumnValues], target:
 
 
 def check_signs(rig: Rig) -> None:
-    """`-0.0`, which MariaDB stores as `0.0`, equals it, so that comparing does not tell."""
+    """`-0.0` equals `0.0`, so that comparing does not tell.  MariaDB stores all zeros as `0.0`."""
     for column in ("float_", "double_"):
         sql = f"SELECT CONCAT(id, ''), CONCAT({column}, '') FROM {rig.schema}.keyed WHERE {column} = 0 ORDER BY id"
         assert rig.rows(sql) == rig.source.execute(sql), column
