@@ -64,11 +64,11 @@ class ParkingLot:
     def follows(self, places: Sequence[Place]) -> bool:
         """Does one of these parked changes come after another of its row that stays parked?"""
         own = frozenset(places)
-        standing: dict[_Key, None] = {}
+        standing = ParkingLot()
         for place, keys in self._places.items():  # in the order they were parked
             if place not in own:
-                standing.update(dict.fromkeys(keys))
-            elif any(key in standing for key in keys):
+                standing._add(place, keys)
+            elif standing._meets(keys):
                 return True
         return False
 
@@ -79,11 +79,14 @@ class ParkingLot:
         ):
             at = {c.name: i for i, c in enumerate(known.shape.columns)}
             table = tables.get(row.table)
-            columns = table.key if table is not None and all(c in at for c in table.key) else ()
+            columns = table.key if table is not None else ()
             images = [image for image in (known.before, known.after) if image is not None]
-            keys = [tuple(image[at[c]] for c in columns) if columns else image for image in images]
-            equalities = _equalities(table, columns) if table is not None else ()
-            self._add((row.source, row.number, row.ordinal), [(row.table, _folded(key, equalities)) for key in keys])
+            keys: list[_Key] = [(row.table, None)]  # its key has changed since: it may be any row
+            if table is not None and all(c in at for c in columns):
+                equalities = _equalities(table, columns)
+                values = [tuple(image[at[c]] for c in columns) if columns else image for image in images]
+                keys = [(row.table, _folded(key, equalities)) for key in values]
+            self._add((row.source, row.number, row.ordinal), keys)
 
     def sift(
         self, changes: Sequence[Change], bad: Mapping[Change, str]
@@ -106,10 +109,13 @@ class ParkingLot:
 
     def holds(self, change: Change) -> bool:
         """Is an earlier change of this row parked?"""
-        table = change.binding.name
-        if table not in self._parked:
-            return False
-        return (table, None) in self._keys or any(key[1] is None or key in self._keys for key in _keys(change))
+        return change.binding.name in self._parked and self._meets(_keys(change))
+
+    def _meets(self, keys: Iterable[_Key]) -> bool:
+        return any(
+            key in self._keys or (key[0], None) in self._keys or (key[1] is None and key[0] in self._parked)
+            for key in keys
+        )
 
     def park(self, change: Change) -> None:
         """The change is parked at the target."""

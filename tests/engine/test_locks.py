@@ -142,6 +142,14 @@ def test_a_key_is_free_once_its_last_holder_is_committed() -> None:
     assert len(table) == 0
 
 
+def test_the_tail_stands_for_all_before_it() -> None:
+    table, key = LockTable(), (5, 1)
+    for n in range(3):
+        issued(table, n, n, moded=[(key, False)])
+    tail = issued(table, 3, 3, moded=[(key, True)])
+    assert table.moded_holders([(key, True)]) == [tail] == table.moded_holders([(key, False)])
+
+
 def test_one_segment_that_reads_and_then_writes_a_key_holds_it_once() -> None:
     table, key = LockTable(), (5, 1)
     segment = issued(table, 0, 0, moded=[(key, False)])
