@@ -8,30 +8,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import os
 import signal
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from adapters.board import Board, sample_of
 from adapters.bookkeeping import TABLES, create_statements, present_query, quote
 from adapters.capture import CaptureProcess
+from adapters.composition import make_sink, options_of, order_of, rules_of, start_of
 from adapters.config import Feed
-from adapters.frames import Order
 from adapters.journal import Journal, NoJournal
 from adapters.mysql.errors import SourceError
 from adapters.mysql.source import Source, look
-from adapters.progress import Progress, Sample, State
+from adapters.progress import Progress
 from adapters.session import session
 from adapters.shell import Shell
-from adapters.sink import Sink
-from engine.apply import ApplyMachine, Options
+from engine.apply import ApplyMachine
 from engine.events import GoalSet
-from engine.filter import Condition
-from engine.mapping import Mapping, Rule
+from engine.mapping import Mapping
 from engine.pattern import Pattern
 from engine.records import Ddl, Position, TableName
 
@@ -40,8 +37,6 @@ if TYPE_CHECKING:
 
 OK, REFUSED, OPERATOR = 0, 1, 4
 AGAIN = -1  # take the feed over anew
-SAMPLE_SECONDS = 0.25
-NO_LOCKS = "TIDELOCK_TEST_WITHOUT_LOCKS"  # set by one test only: the churn workload must fail without them
 
 
 async def run(feed: Feed, until_caught_up: bool, progress: Progress) -> int:
@@ -177,154 +172,6 @@ def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:
         progress.message(f"{parked} row changes are parked: tidelock rows list FEED")
         return OPERATOR
     return OK
-
-
-# ---------------------------------------------------------------------- from the feed's YAML to the parts
-
-
-def rules_of(feed: Feed) -> tuple[Rule, ...]:
-    return tuple(
-        Rule(
-            source=rule.source,
-            target=rule.target or rule.source,
-            include=rule.columns.include,
-            exclude=rule.columns.exclude,
-            rename=rule.columns.rename,
-            where=_where(rule.where),
-        )
-        for rule in feed.tables
-    )
-
-
-def _where(text: str) -> Condition | None:
-    if not text:
-        return None
-    from adapters.where import parse_where
-
-    return parse_where(text)
-
-
-def start_of(feed: Feed, source: Source) -> Position:
-    match feed.start_place:
-        case "now":
-            return source.now
-        case "earliest":
-            return source.earliest
-        case position:
-            return position
-
-
-def options_of(feed: Feed, mapping: Mapping, source: Source) -> Options:
-    weights = {
-        mapping.target(name): rule.weight for name in source.tables if (rule := feed.select(name)) and rule.weight
-    }
-    return Options(
-        lanes=feed.lanes,
-        batch_rows=feed.batch_rows,
-        atomic=feed.consistency == "transaction",
-        weights=weights,
-        locking=NO_LOCKS not in os.environ,
-    )
-
-
-def order_of(feed: Feed, start: Position) -> Order:
-    target = feed.target_url
-    return Order(
-        source=feed.source_url,
-        server_id=feed.server_id,
-        rules=rules_of(feed),
-        own=feed.schema,
-        node=f"{target.host}:{target.port}",
-        start=start,
-    )
-
-
-def make_sink(feed: Feed, mapping: Mapping) -> Sink:
-    source = f"{feed.source_url.host}:{feed.source_url.port}"
-    if feed.target_url.dialect == "postgres":
-        from adapters.postgres.sink import PostgresSink
-
-        return PostgresSink(
-            feed.target_url,
-            feed.name,
-            schema=feed.schema,
-            lanes=feed.lanes,
-            origin=source,
-            path=source,
-            zero_dates=feed.zero_dates,
-            synchronous_commit=feed.synchronous_commit,
-            target_name=mapping.target,
-        )
-    from adapters.mysql.sink import MySqlSink
-
-    return MySqlSink(
-        feed.target_url,
-        feed.name,
-        schema=feed.schema,
-        lanes=feed.lanes,
-        origin=source,
-        path=source,
-        zero_dates=feed.zero_dates,
-        target_name=mapping.target,
-    )
-
-
-# ---------------------------------------------------------------------- for people
-
-
-class Board:
-    """What is shown: `latest` is taken a few times a second, for the progress and for HTTP alike."""
-
-    def __init__(self, machine: ApplyMachine, shell: Shell, progress: Progress) -> None:
-        self.latest = Sample()
-        self._machine = machine
-        self._shell = shell
-        self._progress = progress
-
-    async def report(self) -> None:
-        rows, then = 0, time.monotonic()
-        while True:
-            await asyncio.sleep(SAMPLE_SECONDS)
-            now = time.monotonic()
-            sample = sample_of(self._machine, self._shell, 0.0)
-            rate = (sample.rows_total - rows) / (now - then)
-            rows, then = sample.rows_total, now
-            self.latest = msgspec.structs.replace(sample, rows_per_second=rate)
-            self._progress.update(self.latest)
-
-
-def sample_of(machine: ApplyMachine, shell: Shell, rate: float) -> Sample:
-    if machine.state.value == "starting":
-        return Sample()
-    batches = machine.batches
-    lag = max(0.0, time.time() - machine.watermark.end_us / 1e6) if machine.watermark.end_us else None
-    return Sample(
-        state=_state(machine, shell),
-        rows_total=batches.committed_rows,
-        rows_per_second=rate,
-        lag_seconds=lag,
-        lanes=tuple(lane.rows for lane in batches.lanes),
-        lock_waits_total=batches.dispatcher.waits,
-        locks_held=len(batches.locks),
-        parked_rows=len(batches.lot),
-        batches_total=batches.committed_batches,
-        position=str(machine.watermark.position),
-        alarm=str(shell.halt.alarm) if shell.halt else None,
-        retries_total=batches.retries,
-        restarts=shell.restarts,
-    )
-
-
-def _state(machine: ApplyMachine, shell: Shell) -> State:
-    if shell.halt is not None:
-        return "halted"
-    if shell.caught_up:
-        return "caught up"
-    if shell.stopping:
-        return "draining"
-    if machine.paused:
-        return "paused"
-    return "running"
 
 
 @contextlib.contextmanager

@@ -1,0 +1,69 @@
+"""What a run shows of itself: samples of the machine, taken a few times a second for the progress and for HTTP alike."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import msgspec
+
+from adapters.progress import Progress, Sample, State
+from adapters.shell import Shell
+from engine.apply import ApplyMachine
+
+SAMPLE_SECONDS = 0.25
+
+
+class Board:
+    """`latest`: the newest sample."""
+
+    def __init__(self, machine: ApplyMachine, shell: Shell, progress: Progress) -> None:
+        self.latest = Sample()
+        self._machine = machine
+        self._shell = shell
+        self._progress = progress
+
+    async def report(self) -> None:
+        rows, then = 0, time.monotonic()
+        while True:
+            await asyncio.sleep(SAMPLE_SECONDS)
+            now = time.monotonic()
+            sample = sample_of(self._machine, self._shell, 0.0)
+            rate = (sample.rows_total - rows) / (now - then)
+            rows, then = sample.rows_total, now
+            self.latest = msgspec.structs.replace(sample, rows_per_second=rate)
+            self._progress.update(self.latest)
+
+
+def sample_of(machine: ApplyMachine, shell: Shell, rate: float) -> Sample:
+    if machine.state.value == "starting":
+        return Sample()
+    batches = machine.batches
+    lag = max(0.0, time.time() - machine.watermark.end_us / 1e6) if machine.watermark.end_us else None
+    return Sample(
+        state=_state(machine, shell),
+        rows_total=batches.committed_rows,
+        rows_per_second=rate,
+        lag_seconds=lag,
+        lanes=tuple(lane.rows for lane in batches.lanes),
+        lock_waits_total=batches.dispatcher.waits,
+        locks_held=len(batches.locks),
+        parked_rows=len(batches.lot),
+        batches_total=batches.committed_batches,
+        position=str(machine.watermark.position),
+        alarm=str(shell.halt.alarm) if shell.halt else None,
+        retries_total=batches.retries,
+        restarts=shell.restarts,
+    )
+
+
+def _state(machine: ApplyMachine, shell: Shell) -> State:
+    if shell.halt is not None:
+        return "halted"
+    if shell.caught_up:
+        return "caught up"
+    if shell.stopping:
+        return "draining"
+    if machine.paused:
+        return "paused"
+    return "running"

@@ -1,0 +1,103 @@
+"""From a feed's YAML to the parts of a run: mapping rules, options, the capture order, the sink."""
+
+from __future__ import annotations
+
+import os
+
+from adapters.config import Feed
+from adapters.frames import Order
+from adapters.mysql.source import Source
+from adapters.sink import Sink
+from engine.apply import Options
+from engine.filter import Condition
+from engine.mapping import Mapping, Rule
+from engine.records import Position
+
+NO_LOCKS = "TIDELOCK_TEST_WITHOUT_LOCKS"  # set by one test only: the churn workload must fail without them
+
+
+def rules_of(feed: Feed) -> tuple[Rule, ...]:
+    return tuple(
+        Rule(
+            source=rule.source,
+            target=rule.target or rule.source,
+            include=rule.columns.include,
+            exclude=rule.columns.exclude,
+            rename=rule.columns.rename,
+            where=_where(rule.where),
+        )
+        for rule in feed.tables
+    )
+
+
+def _where(text: str) -> Condition | None:
+    if not text:
+        return None
+    from adapters.where import parse_where
+
+    return parse_where(text)
+
+
+def start_of(feed: Feed, source: Source) -> Position:
+    match feed.start_place:
+        case "now":
+            return source.now
+        case "earliest":
+            return source.earliest
+        case position:
+            return position
+
+
+def options_of(feed: Feed, mapping: Mapping, source: Source) -> Options:
+    weights = {
+        mapping.target(name): rule.weight for name in source.tables if (rule := feed.select(name)) and rule.weight
+    }
+    return Options(
+        lanes=feed.lanes,
+        batch_rows=feed.batch_rows,
+        atomic=feed.consistency == "transaction",
+        weights=weights,
+        locking=NO_LOCKS not in os.environ,
+    )
+
+
+def order_of(feed: Feed, start: Position) -> Order:
+    target = feed.target_url
+    return Order(
+        source=feed.source_url,
+        server_id=feed.server_id,
+        rules=rules_of(feed),
+        own=feed.schema,
+        node=f"{target.host}:{target.port}",
+        start=start,
+    )
+
+
+def make_sink(feed: Feed, mapping: Mapping) -> Sink:
+    source = f"{feed.source_url.host}:{feed.source_url.port}"
+    if feed.target_url.dialect == "postgres":
+        from adapters.postgres.sink import PostgresSink
+
+        return PostgresSink(
+            feed.target_url,
+            feed.name,
+            schema=feed.schema,
+            lanes=feed.lanes,
+            origin=source,
+            path=source,
+            zero_dates=feed.zero_dates,
+            synchronous_commit=feed.synchronous_commit,
+            target_name=mapping.target,
+        )
+    from adapters.mysql.sink import MySqlSink
+
+    return MySqlSink(
+        feed.target_url,
+        feed.name,
+        schema=feed.schema,
+        lanes=feed.lanes,
+        origin=source,
+        path=source,
+        zero_dates=feed.zero_dates,
+        target_name=mapping.target,
+    )
