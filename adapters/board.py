@@ -1,4 +1,4 @@
-"""What a run shows of itself: samples of the machine, taken a few times a second for the progress and for HTTP alike."""
+"""What a run shows of itself: samples of the machine, a few times a second, for the progress and for HTTP alike."""
 
 from __future__ import annotations
 
