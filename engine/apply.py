@@ -109,6 +109,8 @@ class ApplyMachine:
     def step(self, now: int, events: Sequence[ApplyEvent]) -> list[ApplyEffect]:
         """Take events in order; return what to do.  `now`: microseconds, never less than before."""
         self._now = max(now, self._now)
+        if self.state is State.FLOWING:
+            self.batches.now = self._now
         for event in events:
             self._take(event)
         if self.state is State.FLOWING:
@@ -215,6 +217,7 @@ class ApplyMachine:
         self._fence = receipts.Fence(event.receipts)
         self.watermark = Watermark(event.checkpoint)
         self.batches = Batches(self.options, self._tables, self.watermark, self._next_id, self._effects_append)
+        self.batches.now = self._now
         self.batches.adopt(event.parked)
         for receipt in self._fence.empty:
             self.watermark.receipt(-1, receipt)
@@ -258,12 +261,12 @@ class ApplyMachine:
     # ------------------------------------------------------------------ going on
 
     def _advance(self) -> None:
-        self.batches.tick(self._now)
+        self.batches.tick()
         if not self.paused:
             self._plan()
             if self.state is not State.FLOWING:
                 return
-        self.batches.send(self._now, wishes=self._barrier.ddl is None)
+        self.batches.send(wishes=self._barrier.ddl is None)
         if self._barrier.draining and not self.batches.busy:
             self._drained()
         self._checkpoint()

@@ -38,7 +38,7 @@ class Attempt:
     """
 
     __slots__ = (
-        "changes", "effect", "isolation", "lane", "order", "parked", "phase", "retry_at", "segments", "since", "tries",
+        "changes", "effect", "isolation", "lane", "order", "parked", "phase", "retry_at", "segments", "tries",
         "window",
     )  # fmt: skip
 
@@ -54,14 +54,12 @@ class Attempt:
         self.phase = Phase.RUNNING
         self.tries = 0
         self.retry_at = 0
-        self.since = 0
 
     @property
     def id(self) -> EffectId | None:
         return self.effect.id if self.effect else None
 
-    def enter(self, phase: Phase, now: int) -> None:
+    def enter(self, phase: Phase) -> None:
         """Raises AssertionError for a transition that the table does not have."""
         assert phase in NEXT[self.phase], f"{self.phase} → {phase}"
         self.phase = phase
-        self.since = now

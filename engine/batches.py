@@ -64,10 +64,11 @@ class Batches:
         self._resting: list[Attempt] = []
         self._order: list[Attempt] = []  # atomic mode: sent and not committed, in commit order
         self._committed_segments = 0
+        self._head_since = 0  # when the head of the order became it, or later ones last gave way to it
         self._next_lane = 0
         self._wishes = Retries()
         self._wish_at = 0
-        self._now = 0
+        self.now = 0  # of this step, set before its events are taken
         self.retable(tables)
 
     def retable(self, tables: dict[TableName, TargetTable]) -> None:
@@ -103,16 +104,16 @@ class Batches:
         self._watermark.open(end, made, end_us)
         self.rows += len(changes)
 
-    def send(self, now: int, *, wishes: bool) -> None:
+    def send(self, *, wishes: bool) -> None:
         """Start a batch on every lane that is free and has something runnable; `wishes`: and what operators wished."""
-        self._now = now
         for lane in self.lanes:
             if lane.ready:
                 attempt = Attempt(lane.number, lane.cut(1 if self._options.atomic else self._options.batch_rows))
-                attempt.since = now
                 if self._options.atomic:
                     self._order.append(attempt)
                     self._order.sort(key=lambda a: a.order)
+                    if attempt is self._first:
+                        self._head_since = self.now
                 self._send(attempt)
         if wishes:
             self._send_wishes()
@@ -141,7 +142,7 @@ class Batches:
     def _dispatch(self, attempt: Attempt) -> None:
         assert attempt.effect is not None
         self._attempts[attempt.effect.id] = attempt
-        attempt.enter(Phase.RUNNING, self._now)
+        attempt.enter(Phase.RUNNING)
         self._emit(attempt.effect)
 
     # ------------------------------------------------------------------ answers
@@ -176,6 +177,7 @@ class Batches:
             self._committed_segments += 1
         if self._options.atomic:
             self._order.remove(attempt)
+            self._head_since = self.now
             self._head()
 
     def ready(self, id_: EffectId) -> None:
@@ -183,7 +185,7 @@ class Batches:
         attempt = self._attempts.get(id_)
         if attempt is None or attempt.phase is not Phase.RUNNING:
             return
-        attempt.enter(Phase.READY, self._now)
+        attempt.enter(Phase.READY)
         if attempt.isolation is not None and attempt.isolation.probing:
             self._roll_back(attempt)
             attempt.isolation.succeeded()
@@ -206,16 +208,16 @@ class Batches:
         if head.phase is Phase.READY:
             self._commit(head)
         elif head.phase is Phase.RESTING:
-            head.retry_at = min(head.retry_at, self._now)
+            head.retry_at = min(head.retry_at, self.now)
 
     def _commit(self, attempt: Attempt) -> None:
         assert attempt.effect is not None
-        attempt.enter(Phase.COMMITTING, self._now)
+        attempt.enter(Phase.COMMITTING)
         self._emit(CommitBatch(attempt.effect.id))
 
     def _roll_back(self, attempt: Attempt) -> None:
         assert attempt.effect is not None
-        attempt.enter(Phase.ROLLING, self._now)
+        attempt.enter(Phase.ROLLING)
         self._emit(RollbackBatch(attempt.effect.id))
 
     def rolled_back(self, id_: EffectId) -> None:
@@ -226,7 +228,8 @@ class Batches:
             del self._attempts[id_]
             self._send(attempt)
             return
-        self._rest(attempt, self._now if attempt is self._first else self._now + self._options.commit_bound_us)
+        self._rest(attempt, self.now if attempt is self._first else self.now + self._options.commit_bound_us)
+        self._head()
 
     def failed(self, id_: EffectId, failure: Failure) -> None:
         """Rolled back at the target (or in doubt): the identical batch again, or look for the bad row."""
@@ -240,7 +243,7 @@ class Batches:
             self.retries += 1
             attempt.tries += 1
             delay = min(_FIRST_DELAY_US << min(attempt.tries - 1, 10), _LONGEST_DELAY_US)
-            self._rest(attempt, self._now + delay)
+            self._rest(attempt, self.now + delay)
             return
         del self._attempts[id_]
         if attempt.isolation is None:
@@ -250,20 +253,21 @@ class Batches:
         self._send(attempt)
 
     def _rest(self, attempt: Attempt, until: int) -> None:
-        attempt.enter(Phase.RESTING, self._now)
+        attempt.enter(Phase.RESTING)
         attempt.retry_at = until
         self._resting.append(attempt)
 
-    def tick(self, now: int) -> None:
+    def tick(self) -> None:
         """Send what has rested long enough; break a commit order that is stuck."""
-        self._now = now
         if self._resting:
-            due = [a for a in self._resting if a.retry_at <= now]
-            self._resting = [a for a in self._resting if a.retry_at > now]
+            due = [a for a in self._resting if a.retry_at <= self.now]
+            self._resting = [a for a in self._resting if a.retry_at > self.now]
             for attempt in due:
                 self._dispatch(attempt)
         head = self._first
-        if head is not None and head.phase is Phase.RUNNING and now - head.since > self._options.commit_bound_us:
+        waits = head is not None and head.phase in (Phase.RUNNING, Phase.RESTING)  # a lock timeout makes it rest
+        if waits and self.now - self._head_since > self._options.commit_bound_us:
+            self._head_since = self.now
             for later in self._order[1:]:
                 if later.phase in (Phase.RUNNING, Phase.READY):
                     self._roll_back(later)
@@ -280,7 +284,7 @@ class Batches:
         self._wishes.add([row for row in rows if (row.source, row.number, row.ordinal) in self.lot])
 
     def _send_wishes(self) -> None:
-        if not self._wishes or self.rows or self._wishes.running or self._now < self._wish_at:
+        if not self._wishes or self.rows or self._wishes.running or self.now < self._wish_at:
             return
         if self.lot.follows(self._wishes.places):
             self._emit(self._wishes.refuse(self._next_id(), _FOLLOWS))
@@ -290,6 +294,6 @@ class Batches:
     def _wish_failed(self, failure: Failure) -> None:
         if policy(failure) is Policy.RETRY:
             self._wishes.again()
-            self._wish_at = self._now + _WISH_DELAY_US
+            self._wish_at = self.now + _WISH_DELAY_US
         else:
             self._emit(self._wishes.refuse(self._next_id(), failure.message))

@@ -36,6 +36,7 @@ class CaptureMachine:
         self._last = start
         self._resent = True
         self._tables: dict[int, TableMapping] = {}
+        self._foreign: tuple[str, int] | None = None  # the last transaction, where it came from the node it would go to
         self._open = False  # the last transaction goes on in the next chunk
         self._plain = True  # no table so far needs its rows changed
 
@@ -55,7 +56,7 @@ class CaptureMachine:
         for source in chunk.transactions:
             if source.ddl is not None:
                 ddl = self._related(source.ddl)
-            elif origin.admits(source.marks, self._node):
+            elif self._admits(source):
                 self._append(source, transactions, rows)
         if chunk.last == self._last and not rows and not shapes and ddl is None and not chunk.server_us:
             return None
@@ -72,6 +73,13 @@ class CaptureMachine:
         self._resent = False
         self._last = chunk.last
         return batch
+
+    def _admits(self, source: SourceTransaction) -> bool:
+        """A transaction that comes in parts shows its mark in the first alone: the receipt is its first row."""
+        identity = (source.source, source.number)
+        if self._foreign != identity:
+            self._foreign = None if origin.admits(source.marks, self._node) else identity
+        return self._foreign is None
 
     def _announce(self, shapes: dict[int, Shape]) -> dict[int, Shape]:
         out: dict[int, Shape] = {}

@@ -56,9 +56,13 @@ class Replay:
         self.machine = ApplyMachine(options)
 
     def step(self, now: int, events: Sequence[ApplyEvent]) -> list[str]:
-        """The transcript of one step: its events, then the effects they had together."""
-        told = [f"{now / 1_000_000:.6f}  {line}" for event in events for line in spell_event(event)]
-        return told + [f"  → {spell_effect(effect)}" for effect in self.machine.step(now, events)]
+        return tell(now, events, self.machine.step(now, events))
+
+
+def tell(now: int, events: Sequence[ApplyEvent], effects: Sequence[ApplyEffect]) -> list[str]:
+    """The transcript of one step: its events, then the effects they had together."""
+    told = [f"{now / 1_000_000:.6f}  {line}" for event in events for line in spell_event(event)]
+    return told + [f"  → {spell_effect(effect)}" for effect in effects]
 
 
 def spell_id(id_: EffectId) -> str:

@@ -52,8 +52,7 @@ class Stage(enum.Enum):
 
 
 class Work:
-    """One lane's batch. `owner`: number of the machine that sent it. `behind`: an open batch that it happens to wait
-    for (a gap lock, say), which nobody could foresee."""
+    """One lane's batch. `owner`: number of the machine that sent it."""
 
     def __init__(self, owner: int, epoch: int, effect: ApplyBatch, post: Post) -> None:
         self.owner = owner
@@ -62,7 +61,6 @@ class Work:
         self.post = post
         self.stage = Stage.QUEUED
         self.session: Session | None = None
-        self.behind: Work | None = None
 
 
 class Faults:
@@ -89,6 +87,9 @@ class Target:
         self._epoch = 0
         self._checkpoint = start
         self._receipts: dict[EffectId, bytes] = {}
+        self._behind: dict[
+            EffectId, EffectId
+        ] = {}  # held up by a later batch (a gap lock, say), as nobody could foresee
         self._orders: list[tuple[int, SaveCheckpoint | ApplyDdl | RollbackBatch, Post]] = []
         self._chance = chance
         self._checks = checks
@@ -168,13 +169,23 @@ class Target:
         out: list[Deed] = [lambda e=entry: self._carry_out(e) for entry in self._orders]  # type: ignore[misc]
         for work in self.works:
             if work.stage is Stage.QUEUED:
-                if work.behind not in self.works or work.behind.stage is Stage.QUEUED:
+                if self._held_up(work):
+                    out.append(lambda w=work: self._time_out(w))  # type: ignore[misc]
+                else:
                     out.append(lambda w=work: self._execute(w))  # type: ignore[misc]
             elif work.stage is Stage.ROLLING:
                 out.append(lambda w=work: self._end(w, BatchRolledBack(w.effect.id)))  # type: ignore[misc]
             elif work.stage is Stage.COMMITTING or not work.effect.held:
                 out.append(lambda w=work: self._try_commit(w))  # type: ignore[misc]
         return out
+
+    def _held_up(self, work: Work) -> bool:
+        other = self._behind.get(work.effect.id)
+        return any(w.effect.id == other and w.stage is not Stage.QUEUED for w in self.works)
+
+    def _time_out(self, work: Work) -> None:
+        if self._chance.random() < 0.2:
+            self._fail(work, Trouble.TRANSIENT, "lock wait timeout")
 
     def _end(self, work: Work, answer: ApplyEvent) -> None:
         self.works.remove(work)
@@ -187,8 +198,8 @@ class Target:
         effect = work.effect
         if self._chance.random() < self.faults.crossing:
             later = [w for w in self.works if w.stage is Stage.OPEN and w.effect.held and w.effect.id > effect.id]
-            if later and work.behind is None:
-                work.behind = self._chance.choice(later)
+            if later and effect.id not in self._behind:
+                self._behind[effect.id] = self._chance.choice(later).effect.id
                 return
         if self._chance.random() < self.faults.transient:
             self._fail(work, Trouble.TRANSIENT, "deadlock")

@@ -13,7 +13,7 @@ from random import Random
 
 import msgspec
 
-from engine.apply import Options, State
+from engine.apply import ApplyMachine, Options, State
 from engine.effects import (
     ApplyBatch,
     ApplyDdl,
@@ -29,7 +29,7 @@ from engine.effects import (
 from engine.errors import Alarm
 from engine.events import ApplyEvent, GoalSet, LogArrived, ParkedWished, Paused, SourceFailed, Tick
 from engine.records import LogBatch
-from engine.replay import Replay
+from engine.replay import tell
 from engine.schema import TargetTable
 from simulations.catalogue import CASCADING, FAMILIES, POISON, linked
 from simulations.checks import Checks, Mistake
@@ -45,8 +45,7 @@ class Owner:
 
     def __init__(self, number: int, options: Options) -> None:
         self.number = number
-        self.replay = Replay(options)
-        self.machine = self.replay.machine
+        self.machine = ApplyMachine(options)
         self.mailbox: list[ApplyEvent] = []
         self.reader: Reader | None = None
         self.sent: list[LogBatch] = []
@@ -220,10 +219,9 @@ class World:
         taken = self.chance.randint(0, len(owner.mailbox)) if not self.calm else len(owner.mailbox)
         events, owner.mailbox = owner.mailbox[:taken], owner.mailbox[taken:]
         events = events or [Tick()]
-        if self.transcript is None:
-            effects = owner.machine.step(self.now, events)
-        else:
-            effects = self._tell(owner, events)
+        effects = owner.machine.step(self.now, events)
+        if self.transcript is not None and (effects or not isinstance(events[0], Tick)):
+            self.transcript += [f"{owner.number} {line}" for line in tell(self.now, events, effects)]
         stopped = False
         for effect in effects:
             if stopped:
@@ -232,24 +230,6 @@ class World:
             stopped = isinstance(effect, (Halt, StandDown))
         if stopped and owner is self.owner:
             self._stopped(owner)
-
-    def _tell(self, owner: Owner, events: list[ApplyEvent]) -> list[ApplyEffect]:
-        effects: list[ApplyEffect] = []
-        step = owner.machine.step
-
-        def spied(now: int, events: list[ApplyEvent]) -> list[ApplyEffect]:
-            effects.extend(step(now, events))
-            return effects
-
-        owner.machine.step = spied  # type: ignore[method-assign, assignment]
-        try:
-            assert self.transcript is not None
-            lines = owner.replay.step(self.now, events)
-            if len(lines) > 1 or not isinstance(events[0], Tick):
-                self.transcript += [f"{owner.number} {line}" for line in lines]
-        finally:
-            owner.machine.step = step  # type: ignore[method-assign]
-        return effects
 
     def _carry_out(self, owner: Owner, effect: ApplyEffect) -> None:
         match effect:

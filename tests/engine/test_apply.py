@@ -1,0 +1,172 @@
+"""The apply machine in simulated worlds, and what an operator sees of it.  `simulations.world` says what is checked."""
+
+import pytest
+
+from engine import receipts
+from engine.apply import ApplyMachine, Options, State
+from engine.effects import ApplyBatch, Halt, RequestResend
+from engine.errors import Alarm
+from engine.events import ApplyEvent, LogArrived, SourceFailed, TakenOver, Tick
+from engine.records import LogBatch, Position, RowChange, TableName, Transaction
+from simulations.catalogue import ACCOUNT, EXACT, SEAT, linked, shape, table
+from simulations.scenario import Scenario, position
+from simulations.world import World
+
+SEEDS = range(0, 700, 100)
+
+
+def fails(seed: int, *, atomic: bool = False, locking: bool = True) -> str:
+    """The command that repeats a failure, with the mistake; '' if all went well."""
+    try:
+        World(seed, atomic=atomic, locking=locking).run()
+    except AssertionError as error:
+        return f"python -m simulations.world {seed} {'atomic' if atomic else 'rows'}: {error!r}"
+    return ""
+
+
+@pytest.mark.parametrize("first", SEEDS)
+@pytest.mark.parametrize("atomic", [False, True], ids=["rows", "atomic"])
+def test_no_world_goes_wrong(first: int, atomic: bool) -> None:
+    assert [failure for seed in range(first, first + 100) if (failure := fails(seed, atomic=atomic))] == []
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("atomic", [False, True], ids=["rows", "atomic"])
+def test_no_world_of_many_goes_wrong(atomic: bool) -> None:
+    assert [failure for seed in range(1000, 21_000) if (failure := fails(seed, atomic=atomic))] == []
+
+
+def test_without_locks_most_worlds_go_wrong() -> None:
+    assert sum(bool(fails(seed, locking=False)) for seed in range(40)) > 20
+
+
+def test_the_same_events_give_the_same_effects() -> None:
+    transcripts = []
+    for _ in range(2):
+        world = World(11)
+        world.transcript = []
+        world.run()
+        transcripts.append(world.transcript)
+    assert transcripts[0] == transcripts[1]
+
+
+def log(prev: int, last: int, *rows: RowChange, resent: bool = False, shapes: tuple[int, ...] = ()) -> LogBatch:
+    transactions = tuple(Transaction("0-1", last, i) for i in range(len(rows)))
+    specs = {0: shape(ACCOUNT), 1: shape(SEAT)}
+    announced = {n: specs[n] for n in shapes}
+    return LogBatch(position(prev), position(last), transactions, rows, announced, resent=resent)
+
+
+def machine(options: Options | None = None) -> ApplyMachine:
+    made = ApplyMachine(options or Options(checkpoint_us=10**12))
+    made.step(0, [TakenOver(1, position(0), tables=linked(ACCOUNT, SEAT))])
+    return made
+
+
+def account(id_: int, ordinal: int = 0, table: int = 0) -> RowChange:
+    return RowChange(table, None, (id_, None, "x"), ordinal)
+
+
+def test_waits_for_its_takeover() -> None:
+    waiting = ApplyMachine(Options())
+    assert waiting.step(0, [LogArrived([log(0, 1, account(1))])]) == []
+    assert waiting.full
+    assert waiting.snapshot() == {"state": "starting"}
+
+
+def test_full_by_rows_taken_and_not_committed() -> None:
+    taken = machine(Options(room_rows=2, window_rows=1, lanes=1))
+    assert not taken.full
+    taken.step(1, [LogArrived([log(0, 1, account(1), resent=True, shapes=(0,)), log(1, 2, account(2))])])
+    assert taken.full
+
+
+def test_atomic_takes_the_rest_of_a_transaction_however_large() -> None:
+    taken = machine(Options(room_rows=1, atomic=True))
+    part = LogBatch(
+        position(0),
+        Position("log.000001", 0, 2),
+        (Transaction("0-1", 1, 0, complete=False),),
+        (account(1), account(2, 1)),
+        {0: shape(ACCOUNT)},
+        resent=True,
+    )
+    assert taken.step(1, [LogArrived([part])]) == []
+    assert not taken.full
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("account", "no column email"), ("unknown", "the target has no table shop.unknown")],
+)
+def test_a_table_that_does_not_fit_halts_and_nothing_follows(name: str, told: str) -> None:
+    narrow = TakenOver(1, position(0), tables=linked(SEAT))
+    if name == "account":
+        narrow = TakenOver(1, position(0), tables=linked(SEAT, table("account", {"id": EXACT, "note": EXACT}, ("id",))))
+    halted = ApplyMachine(Options(window_rows=1))
+    halted.step(0, [narrow])
+    misfit = shape(ACCOUNT)
+    if name == "unknown":
+        misfit = type(misfit)(TableName("shop", "unknown"), misfit.columns, misfit.primary_key)
+    seat = RowChange(1, None, (1, None, None, None, "x"), 0)
+    good = LogBatch(position(0), position(1), (Transaction("0-1", 1, 0),), (seat,), {1: shape(SEAT)}, resent=True)
+    bad = LogBatch(position(1), position(2), (Transaction("0-1", 2, 0),), (account(1),), {0: misfit})
+    effects = halted.step(1, [LogArrived([good, bad])])
+    assert isinstance(effects[-1], Halt)
+    assert told in str(effects[-1].alarm)
+    assert halted.state is State.HALTED
+    assert halted.step(2, [LogArrived([good]), Tick()]) == []
+
+
+def test_a_transaction_without_rows_shifts_no_identity() -> None:
+    """Two rows and two transactions, but both rows are of the first."""
+    taken = machine(Options(lanes=1))
+    batch = LogBatch(
+        position(0),
+        Position("log.000001", 100, 1),
+        (Transaction("0-1", 1, 0), Transaction("0-1", 2, 2, complete=False)),
+        (account(1), account(2, 1)),
+        {0: shape(ACCOUNT)},
+        resent=True,
+    )
+    (effect,) = taken.step(1, [LogArrived([batch])])
+    assert isinstance(effect, ApplyBatch)
+    assert receipts.decode(effect.covered) == [("0-1", 1, 0), ("0-1", 1, 1)]
+
+
+def test_a_repeated_batch_still_announces_its_tables() -> None:
+    """Its reader names a table by that number from then on."""
+    taken = machine(Options(lanes=1))
+    taken.step(1, [LogArrived([log(0, 1, account(1), resent=True, shapes=(0,))])])
+    other = LogBatch(position(0), position(1), (Transaction("0-1", 1, 0),), (account(1, table=7),), {7: shape(ACCOUNT)})
+    assert taken.step(2, [LogArrived([other, log(1, 2, account(2, table=7))])]) == []
+    assert taken.batches.rows == 2
+
+
+def test_a_lost_source_is_read_again_from_where_the_log_was_taken() -> None:
+    taken = machine()
+    taken.step(1, [LogArrived([log(0, 1, account(1), resent=True, shapes=(0,))])])
+    events: list[ApplyEvent] = [SourceFailed(Alarm("connection", "lost", "wait"), retryable=True)]
+    assert taken.step(2, events) == [RequestResend(position(1))]
+    assert taken.step(3, [LogArrived([log(1, 2, account(2))])]) == []  # of the old reader
+    effects = taken.step(4, [LogArrived([log(1, 2, account(2), resent=True, shapes=(0,))])])
+    assert [type(effect) for effect in effects] == [ApplyBatch]
+
+
+def test_pause_plans_nothing_and_finishes_what_is_in_flight() -> None:
+    scenario = Scenario()
+    lines = ["tables account", "take over", "log 1 resent: insert account 1 a x", "pause"]
+    for line in lines:
+        list(scenario.take(line))
+    assert list(scenario.take("log 2: insert account 2 b x")) == []
+    assert list(scenario.take("committed 1.1")) == []
+    assert [line.strip() for line in scenario.take("resume")] == [
+        "→ apply 1.2 lane 0 [0-1:2:0]: insert shop.account (2, b, x)"
+    ]
+
+
+def test_the_goal_may_be_set_before_the_takeover() -> None:
+    scenario = Scenario()
+    list(scenario.take("tables account"))
+    assert list(scenario.take("goal 0")) == []
+    assert list(scenario.take("take over")) == ["  → caught up"]

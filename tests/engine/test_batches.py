@@ -1,0 +1,129 @@
+"""What the batches of a machine do when answers come late, out of turn, or not as hoped: short transcripts."""
+
+from simulations.scenario import Scenario
+
+
+def play(*lines: str) -> list[str]:
+    """The effects of the last line."""
+    scenario = Scenario()
+    effects: list[str] = []
+    for line in lines:
+        effects = [effect.removeprefix("  → ") for effect in scenario.take(line)]
+    return effects
+
+
+ATOMIC = ("options lanes=2 atomic=true batch_rows=1", "tables account seat", "take over")
+TWO = (*ATOMIC, "log 1 resent: insert account 1 a x", "log 2: insert seat 1 1 a - x")
+
+
+def test_a_batch_told_to_roll_back_answers_that_even_if_it_failed_meanwhile() -> None:
+    """Else its lane would get the next batch while the server still rolls this one back."""
+    rolling = (*TWO, "wait 1100")
+    assert play(*rolling) == ["roll back 1.2"]
+    assert play(*rolling, "failed 1.2 row too long") == []
+    assert play(*rolling, "failed 1.2 row too long", "rolled back 1.2") == []
+    resent = play(*rolling, "rolled back 1.2", "ready 1.1", "committed 1.1")
+    assert resent == ["apply 1.2 lane 1 held [0-1:2:0]: insert shop.seat (1, 1, a, NULL, x)"]
+
+
+def test_the_head_is_not_rolled_back_and_later_ones_only_once() -> None:
+    assert play(*TWO, "ready 1.2", "wait 1100") == ["roll back 1.2"]
+    assert play(*TWO, "ready 1.2", "wait 1100", "wait 1100") == []
+
+
+def test_an_answer_to_a_batch_that_is_not_known_is_dropped() -> None:
+    for answer in ("committed 1.9", "ready 1.9", "rolled back 1.9", "failed 1.9 row x"):
+        assert play(*TWO, answer) == []
+
+
+def test_retries_wait_longer_and_longer() -> None:
+    start = ("tables account", "take over", "log 1 resent: insert account 1 a x")
+    again = ["apply 1.1 lane 1 [0-1:1:0]: insert shop.account (1, a, x)"]
+    failed = "failed 1.1 transient deadlock"
+    assert play(*start, failed, "wait 19") == []
+    assert play(*start, failed, "wait 20") == again
+    assert play(*start, failed, "wait 20", failed, "wait 39") == []
+    assert play(*start, failed, "wait 20", failed, "wait 40") == again
+
+
+PARKED = (
+    "options lanes=1",
+    "tables account",
+    "take over",
+    "log 1 resent: insert account 1 a bad",
+    "failed 1.1 row too long",
+    "committed 1.2",
+)
+
+
+def test_a_wish_waits_for_a_schema_change() -> None:
+    ddl = (*PARKED, "ddl 2 truncate account")
+    assert play(*ddl) == ["apply ddl 1.3: truncate account"]
+    assert play(*ddl, "wish skip 0-1:1:0") == []
+    assert play(*ddl, "wish skip 0-1:1:0", "ddl applied 1.3") == ["save checkpoint 1.4 log.000001:200, drop 1.2"]
+    saved = play(*ddl, "wish skip 0-1:1:0", "ddl applied 1.3", "saved 1.4")
+    assert saved == ["apply 1.5 lane 0 []: unpark 0-1:1:0"]
+
+
+def test_what_the_lot_holds_is_what_the_target_holds() -> None:
+    """A batch that parks a row and does not commit has parked nothing."""
+    scenario = Scenario()
+    for line in PARKED[:-1]:
+        list(scenario.take(line))
+    assert scenario.machine.snapshot()["parked"] == 0
+    list(scenario.take("failed 1.2 transient deadlock"))
+    list(scenario.take("wait 30"))
+    list(scenario.take("committed 1.2"))
+    assert scenario.machine.snapshot()["parked"] == 1
+
+
+def test_only_what_comes_after_the_bad_change_of_a_row_is_parked_with_it() -> None:
+    effects = play(
+        "options lanes=1 atomic=true",
+        "tables account",
+        "take over",
+        "log 1 resent: insert account 1 a x; update account 1 a x to 1 a bad; update account 1 a bad to 1 b y",
+        "failed 1.1 row too long",
+        "ready 1.2",
+        "rolled back 1.2",
+        "failed 1.3 row too long",
+    )
+    assert effects == [
+        (
+            "apply 1.4 lane 0 held [0-1:1:0 0-1:1:1 0-1:1:2]: insert shop.account (1, a, x); "
+            "park 0-1:1:1 of shop.account (too long), 0-1:1:2 of shop.account (an earlier change of this row is parked)"
+        )
+    ]
+
+
+def test_a_parked_row_is_known_by_the_targets_equality() -> None:
+    start = (
+        "options lanes=1",
+        "tables word",
+        "take over",
+        "log 1 resent: insert word b 1 bad",
+        "failed 1.1 row too long",
+        "committed 1.2",
+    )
+    effects = play(*start, "log 2: update word B 1 bad to B 1 x; insert word c 2 x")
+    assert effects == [
+        (
+            "apply 1.3 lane 0 [0-1:2:0 0-1:2:1]: insert shop.word (c, 2, x); park 0-1:2:0 of shop.word "
+            "(an earlier change of this row is parked)"
+        )
+    ]
+
+
+def test_parked_rows_and_their_wishes_come_back_at_takeover() -> None:
+    scenario = Scenario()
+    for line in (*PARKED, "log 2: update account 1 a bad to 1 a x", "committed 1.3"):
+        list(scenario.take(line))
+    again = scenario.restarted()
+    assert list(again.take("take over epoch 2 at 200 parked")) == []
+    assert [line.strip() for line in again.take("log 3 resent: delete account 1 a x")] == [
+        "→ apply 2.1 lane 1 [0-1:3:0]: park 0-1:3:0 of shop.account (an earlier change of this row is parked)"
+    ]
+    list(again.take("committed 2.1"))
+    assert [line.strip() for line in again.take("wish retry 0-1:1:0 0-1:2:0 0-1:3:0")] == [
+        "→ apply 2.2 lane 0 []: unpark 0-1:1:0, 0-1:2:0, 0-1:3:0"
+    ]
