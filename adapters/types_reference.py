@@ -11,7 +11,9 @@ _TEXT = """\
 # Types
 
 What `tidelock init` makes of a MySQL or MariaDB column at a PostgreSQL target, which other types `tidelock check`
-accepts, because they lose nothing, and which values are parked. A MySQL or MariaDB target gets the source's own type.
+accepts, because they lose nothing, and which values are parked. A MySQL or MariaDB target gets the source's own type;
+what only the other server has becomes `char(36)` (UUID), `varchar` (INET4, INET6), `longblob` (VECTOR), `longtext`
+(JSON at MariaDB), or the collation that tells all texts apart (`utf8mb4_0900_bin`, `utf8mb4_nopad_bin`).
 A value that a type cannot hold parks its row, with the table, the column and the reason in `tidelock rows list`, and
 the other rows go on; none is ever changed to fit. Made from the program's own mapping:
 `python -m adapters.types_reference > docs/reference/types.md`.

@@ -831,6 +831,21 @@ async def test_data_errors_are_the_rows_fault(target: Target, type_: str, kind: 
     assert target.rows() == [(1, 1, None)]
 
 
+@pytest.mark.parametrize("text", ["12345678901234567890.1", '{"a": [18446744073709551616]}', "0.12345678901234567"])
+async def test_a_number_that_json_text_does_not_keep_is_no_json(target: Target, text: str) -> None:
+    """At MySQL, which would round it; MariaDB keeps the text."""
+    target.table("id int PRIMARY KEY, v json")
+    sink, table = await target.opened(("id", INT), ("v", Kind.JSON))
+    if is_mysql(target):
+        answer = await target.failed(sink, UpsertRows(table, [(1, text)], True))
+        assert answer.failure.trouble is Trouble.ROW
+        assert f"{table.name}: column v: a DECIMAL inside JSON" in answer.failure.message
+    kept = ["18446744073709551615", "-9223372036854775808", '"12345678901234567890.1"', "1234567.8901234567"]
+    kept += [] if is_mysql(target) else [text]
+    await target.committed(sink, UpsertRows(table, list(enumerate(kept, start=2)), True))
+    assert [row[1] for row in target.rows()] == kept
+
+
 async def test_lock_timeout_and_deadlock_are_transient(target: Target) -> None:
     sink, table = await _any_table(target)
     target.sql("INSERT INTO t VALUES (1,'a',1),(2,'b',2)")

@@ -85,6 +85,9 @@ MYSQL_ACCEPTED = [
     (ENUM, "enum('x','it''s','on')", ""), (SET, "set('a','bc')", ""), (ENUM, "varchar(4)", ""), (JSON, "json", ""),
     (JSON, "longtext", ""), (FLOAT, "double", ""), (DOUBLE, "double", ""), (BIT9, "bit(9)", ""),
     (BIT1, "tinyint(1)", ""),
+    (VARCHAR, "varchar(64) /*M!100301 COMPRESSED*/", "varchar(64)"),
+    (VARCHAR, "varchar(64)", "varchar(64) /*M!100301 COMPRESSED*/"),
+    (Column("c", Kind.GEOMETRY), "geometrycollection", "geomcollection"),
     (Column("c", Kind.GEOMETRY), "point", "point"), (Column("c", Kind.YEAR), "year(4)", ""),
     (Column("c", Kind.UUID), "char(36)", ""), (Column("c", Kind.INET6), "inet6", "inet6"),
 ]  # fmt: skip
