@@ -25,7 +25,7 @@ PAIRS = [
     ("mysql", "postgres"),
     ("mariadb", "other_mariadb"),
     ("mariadb", "mysql"),
-    ("mysql", "mariadb"),
+    pytest.param("mysql", "mariadb", marks=pytest.mark.proof),
 ]
 OPERATOR = 4
 STATEMENTS = 200
