@@ -90,6 +90,7 @@ class Target:
         self._behind: dict[
             EffectId, EffectId
         ] = {}  # held up by a later batch (a gap lock, say), as nobody could foresee
+        self._lanes: dict[EffectId, int] = {}
         self._orders: list[tuple[int, SaveCheckpoint | ApplyDdl | RollbackBatch, Post]] = []
         self._chance = chance
         self._checks = checks
@@ -101,8 +102,12 @@ class Target:
         for work in self.works:
             if work.owner == owner and work.effect.lane == effect.lane:
                 raise Mistake(f"{effect.id} sent to lane {effect.lane}, which is busy with {work.effect.id}")
-        if any(o == owner and isinstance(order, ApplyDdl) for o, order, _ in self._orders):
-            raise Mistake(f"{effect.id} sent while a schema change runs")
+        for number, order, _ in self._orders:
+            if number == owner and isinstance(order, ApplyDdl):
+                raise Mistake(f"{effect.id} sent while a schema change runs")
+            if number == owner and isinstance(order, RollbackBatch) and self._lanes[order.id] == effect.lane:
+                raise Mistake(f"{effect.id} sent to lane {effect.lane}, which still rolls {order.id} back")
+        self._lanes[effect.id] = effect.lane
         self._checks.sent(effect)
         self.works.append(Work(owner, effect.id.epoch, effect, post))
 
@@ -245,7 +250,8 @@ class Target:
         work.session.commit()
         self._receipts[effect.id] = effect.covered
         for place in effect.unparked:
-            del self.parked[place]
+            if self.parked.pop(place, None) is None:
+                raise Mistake(f"{effect.id} carries out a wish for {place}, which is not parked")
         wishes = {place: self.wished[place] for place in effect.unparked}
         for row in effect.parked:
             self.parked[row.source, row.number, row.ordinal] = (row, "")

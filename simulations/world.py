@@ -105,6 +105,7 @@ class World:
         self.transcript: list[str] | None = None
         self.calm = False
         self._truncated = 0
+        self._wishes_read = ParkedWished(())
 
     # ------------------------------------------------------------------ running
 
@@ -201,8 +202,10 @@ class World:
             )
             if not stale or wish == "skip":
                 target.parked[place] = (row, wish)
-        for _ in range(chance.choice((1, 1, 2))):
-            self.owner.post(ParkedWished(tuple(target.wishes())))
+        read, self._wishes_read = self._wishes_read, ParkedWished(tuple(target.wishes()))
+        if chance.random() < 0.3:
+            self.owner.post(read)  # read long ago, told only now
+        self.owner.post(self._wishes_read)
 
     # ------------------------------------------------------------------ machines
 
