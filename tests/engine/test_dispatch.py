@@ -273,6 +273,15 @@ def test_a_cascading_delete_waits_for_rows_that_refer_to_what_it_takes_away() ->
         assert made.where(gone) == made.where(last)
 
 
+def test_a_transaction_that_writes_a_parent_and_its_child_is_waited_for_by_the_next_child() -> None:
+    """It holds the parent's key exclusively, though it reads it last."""
+    mother, child = FAMILY.bindings()
+    made = Planned(FAMILY, [mother, child], 2)
+    made.plan_whole([change(mother, None, (1, "a", 0)), change(child, None, (1, 1, None))])
+    made.plan_whole([change(child, None, (2, 1, None))])
+    assert made.waits() == 1
+
+
 def test_a_parent_with_a_referenced_unique_value() -> None:
     country, town = BY_CODE.bindings()
     for number in range(20):

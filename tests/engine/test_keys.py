@@ -152,6 +152,13 @@ def test_case_folds_and_odd_values_take_the_index_gh_ost_1285() -> None:
     assert meet(odd, lower) and meet(odd, other) and meet(odd, taken(word, ("è", None, 0), None))
 
 
+@pytest.mark.parametrize("images", [("é", "bob"), ("bob", "é")])
+def test_a_change_from_or_to_an_odd_value_takes_the_index(images: tuple) -> None:
+    word, _ = compiled(FOLDED)
+    before, after = ((name, None, 0) for name in images)
+    assert meet(taken(word, before, after), taken(word, None, ("eve", None, 0)))
+
+
 def test_a_change_that_leaves_a_folded_value_alone_does_not_take_it() -> None:
     word, _ = compiled(FOLDED)
     same = taken(word, ("bob", "é", 0), ("bob", "é", 1))

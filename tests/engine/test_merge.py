@@ -226,6 +226,17 @@ def test_a_parent_key_changes_its_case_under_its_children() -> None:
     run(FOLDED, state(FOLDED, word=[("a", "x", 0)], use=[(1, "a")]), log)
 
 
+def test_a_parent_key_that_cannot_be_folded_may_be_the_one_that_comes_back() -> None:
+    word, use = FOLDED.bindings()
+    log = [
+        change(use, (1, "a"), (1, None)),
+        change(word, ("á", "x", 0), None),
+        change(word, None, ("a", "x", 0)),
+        change(use, (1, None), (1, "a")),
+    ]
+    run(FOLDED, state(FOLDED, word=[("á", "x", 0)], use=[(1, "a")]), log)
+
+
 def test_columns_of_the_targets_own_are_kept() -> None:
     (account,) = OWN_COLUMNS.bindings()
     log = [change(account, (1, "a"), (2, "a")), change(account, (2, "a"), (2, "b"))]
@@ -256,6 +267,20 @@ def test_the_same_key_never_twice_in_one_statement_debezium_7759() -> None:
     log = [change(account, (1, "a", n), (1, "a", n + 1)) for n in range(5)]
     assert merge(log, Ranks(ACCOUNT.tables, {})) == [UpsertRows(account, [(1, "a", 5)], fresh=False)]
     assert all(len(step.rows) == 1 for step in in_log_order(log))
+
+
+def test_neighbours_of_one_key_do_not_share_a_step() -> None:
+    """As raw changes of a split batch may stand, where a parked one is missing in between."""
+    (account,) = ACCOUNT.bindings()
+    gone, born = change(account, (1, "a", 0), None), change(account, None, (1, "a", 0))
+    assert in_log_order([gone, gone]) == [DeleteRows(account, [(1,)])] * 2
+    assert in_log_order([born, born]) == [UpsertRows(account, [(1, "a", 0)], fresh=True)] * 2
+
+
+def test_a_row_that_comes_and_moves_on_leaves_nothing_where_it_was() -> None:
+    (account,) = ACCOUNT.bindings()
+    log = [change(account, None, (1, "a", 0)), change(account, (1, "a", 0), (2, "a", 0))]
+    assert fold(log) == {account: {1: [None, None], 2: [None, (2, "a", 0)]}}
 
 
 def test_one_table_under_two_shapes_is_not_folded() -> None:

@@ -110,6 +110,9 @@ def test_a_batch_sent_again_parks_the_same_places() -> None:
     assert len(held) == 1
     held.release([place(1)])
     assert len(held) == 0 and not held.holds(at(2, (1, "a", 0), None))
+    words = lot(word(1, "a"), word(1, "a"))
+    words.release([place(1)])
+    assert not words.holds(word(2, "é")), "nothing of the table is parked, whatever the key may be"
 
 
 def test_a_row_is_free_when_its_last_parked_change_is() -> None:
