@@ -66,8 +66,12 @@ def run_as(user: str | None) -> dict[str, Any]:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """What a server sees of our environment: nothing that could change its answers."""
-    return {"PATH": os.pathsep.join(SEARCH) + ":/bin:/sbin", "LC_ALL": "C.UTF-8", "TZ": "UTC", "HOME": str(home)}
+    """What a server sees of our environment: nothing that could change its answers.
+
+    Temporary files stay in its own folder: MariaDB and MySQL remove those of others when they start.
+    """
+    path = os.pathsep.join(SEARCH) + ":/bin:/sbin"
+    return {"PATH": path, "LC_ALL": "C.UTF-8", "TZ": "UTC", "HOME": str(home), "TMPDIR": str(home)}
 
 
 def run(command: list[str], user: str | None, home: Path) -> str:
