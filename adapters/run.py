@@ -76,6 +76,9 @@ async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: C
         return tables
 
     taken = await sink.take_over(tables, start_of(feed, source))
+    if taken.receipts:  # an older owner may have read on until its last moment, so ask again
+        now = await _look(feed)
+        taken = msgspec.structs.replace(taken, log_end=now.now if isinstance(now, Source) else None)
     options = options_of(feed, mapping, source)
     machine = ApplyMachine(options)
     journal = Journal(Path(feed.journal), options) if feed.journal else NoJournal()

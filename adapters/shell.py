@@ -74,6 +74,7 @@ class Shell:
         self._capture: CaptureProcess | None = first_capture
         self._reading: asyncio.Task[None] | None = None
         self._restart_delay = 0.0
+        self._restarting = asyncio.Lock()  # one reader at a time, whatever asks for it
         self.stopping = False
 
     def post(self, event: ApplyEvent) -> None:
@@ -172,17 +173,18 @@ class Shell:
 
     async def _read_from(self, position: Position) -> None:
         """(Re)start the capture process behind `position`; the reading task lives until the next restart."""
-        if self._reading is not None:
-            self.restarts += 1
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
-            await self._stop_capture()
-            await asyncio.sleep(self._restart_delay)  # back off, not synchronisation
-            self._restart_delay = min(max(self._restart_delay * 2, FIRST_RESTART_SECONDS), LONGEST_RESTART_SECONDS)
-        capture = self._capture or CaptureProcess()
-        self._capture = capture
-        await capture.begin(self._order(position))
-        self._reading = self._start(self._read(capture))
+        async with self._restarting:
+            if self._reading is not None:
+                self.restarts += 1
+                self._reading.cancel()
+                await asyncio.gather(self._reading, return_exceptions=True)
+                await self._stop_capture()
+                await asyncio.sleep(self._restart_delay)  # back off, not synchronisation
+                self._restart_delay = min(max(self._restart_delay * 2, FIRST_RESTART_SECONDS), LONGEST_RESTART_SECONDS)
+            capture = self._capture or CaptureProcess()
+            self._capture = capture
+            await capture.begin(self._order(position))
+            self._reading = self._start(self._read(capture))
 
     async def _read(self, capture: CaptureProcess) -> None:
         while True:

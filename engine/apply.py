@@ -80,6 +80,7 @@ class ApplyMachine:
     _barrier: barriers.Barrier
     _chain: Chain
     _fence: receipts.Fence
+    _log_end: Position | None
     _tables: dict[TableName, TargetTable]
     _ddl_passed: tuple[str, int] | None
     _epoch: int
@@ -215,6 +216,7 @@ class ApplyMachine:
         self._barrier = barriers.Barrier()
         self._chain = Chain(event.checkpoint)
         self._fence = receipts.Fence(event.receipts)
+        self._log_end = event.log_end
         self.watermark = Watermark(event.checkpoint)
         self.batches = Batches(self.options, self._tables, self.watermark, self._next_id, self._effects_append)
         self.batches.now = self._now
@@ -333,6 +335,8 @@ class ApplyMachine:
             open_ = self.options.atomic and _left_open(batch, open_)
         if self._fence:
             changes, spent = self._fence.admit(changes)
+            if self._log_end is not None and end.order >= self._log_end.order:
+                spent += self._fence.close()
             for receipt in spent:
                 self.watermark.receipt(self.watermark.upcoming(), receipt)
         self.batches.plan(changes, end, end_us)

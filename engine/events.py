@@ -34,6 +34,7 @@ class TakenOver(msgspec.Struct, frozen=True):
     """The feed is ours: what the takeover read, in a new transaction after its epoch was committed (design 6).
 
     `ddl_passed`: (source, number) of the statement that the operator declared done or skipped.
+    `log_end`: where the source's log stood after the takeover: every row that a receipt covers is before it.
     """
 
     epoch: int
@@ -42,6 +43,7 @@ class TakenOver(msgspec.Struct, frozen=True):
     parked: tuple[ParkedKey, ...] = ()
     tables: dict[TableName, TargetTable] = {}
     ddl_passed: tuple[str, int] | None = None
+    log_end: Position | None = None
 
 
 class LogArrived(msgspec.Struct, frozen=True):

@@ -84,3 +84,11 @@ class Fence:
             if self._left[id_] == 0:
                 spent.append(id_)
         return fresh, spent
+
+    def close(self) -> list[EffectId]:
+        """The log is past every row that was covered at takeover: those that have not come by are below the checkpoint,
+        so their receipts are spent.  Returns them."""
+        spent = [id_ for id_, left in self._left.items() if left > 0]
+        self._rows.clear()
+        self._left.clear()
+        return spent

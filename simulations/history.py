@@ -37,13 +37,17 @@ class Entry(msgspec.Struct):
 
 
 class History:
-    """`entries`: the log.  `source`: the database after all of it.  `rows`: how many changes the feed takes."""
+    """`entries`: the log.  `source`: the database after all of it.  `rows`: how many changes the feed takes.
+
+    `told`: how many entries any reader has read, so that a receipt can hold no row behind them.
+    """
 
     def __init__(self, chance: Random, source: Database, changes: int, *, ddl: bool, poison: bool) -> None:
         self.source = source
         self.entries: list[Entry] = []
         self.start = Position("log.000001", 0)
         self.rows = 0
+        self.told = 0
         self._chance = chance
         self._poison = poison
         self._end = self.start
@@ -63,6 +67,10 @@ class History:
     @property
     def last(self) -> Position:
         return self.entries[-1].end
+
+    @property
+    def told_end(self) -> Position:
+        return self.entries[self.told - 1].end if self.told else self.start
 
     def _begin(self) -> tuple[str, str, int]:
         file = f"log.{1 + self.number // 8:06}"
@@ -217,6 +225,7 @@ class Reader:
         if not taken[0].ddl:
             taken = taken[: next((i for i, entry in enumerate(taken) if entry.ddl), len(taken))]
         self._index += len(taken)
+        self._history.told = max(self._history.told, self._index)
         batch = self._batch(taken, entries[start - 1].end if start else self._history.start)
         self._resent = False
         return batch

@@ -213,7 +213,7 @@ class World:
         owner = Owner(len(self.owners) + 1, self.options)
         self.owners.append(owner)
         taken = self.target.take_over()
-        owner.post(taken)
+        owner.post(msgspec.structs.replace(taken, log_end=self.history.told_end))
         owner.reader = Reader(self.history, self.history.index(taken.checkpoint), self.chance, self.longest)
         if self.calm:
             owner.post(GoalSet(self.history.last))

@@ -78,3 +78,12 @@ def test_a_receipt_means_the_same_whatever_tables_are_selected() -> None:
     fence = Fence([Receipt(EffectId(1, 1), encode([at(("0-1", 5, 2))]))])
     fresh, spent = fence.admit([at(("0-1", 5, n)) for n in (0, 2, 3)])
     assert [c.ordinal for c in fresh] == [0, 3] and spent == [EffectId(1, 1)]
+
+
+def test_a_receipt_that_straddles_the_checkpoint_is_spent_once_the_log_is_past_it() -> None:
+    """Its lower rows never come by again: without this it would stay at the target for ever."""
+    below, above = ("0-1", 5, 0), ("0-1", 6, 0)
+    fence = Fence([Receipt(EffectId(1, 1), encode([at(below), at(above)]))])
+    assert fence.admit([at(above)]) == ([], [])
+    assert fence.close() == [EffectId(1, 1)]
+    assert len(fence) == 0 and fence.close() == []
