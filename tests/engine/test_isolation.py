@@ -37,6 +37,7 @@ class Target:
         isolation.failed("the batch")
         while not isolation.finished:
             self.trials += 1
+            assert self.trials < 1000, "it comes to an end"
             trial = isolation.trial()
             assert [c for c in isolation.piece if c in trial] == trial, "log order"
             wrong = [c for c in trial if c in self.bad]

@@ -29,4 +29,4 @@ def test_an_endless_loop_in_a_ring_pglogical_210(marks: list, admitted: bool) ->
 
 
 def test_a_feed_without_a_node_name_goes_one_way_and_takes_all() -> None:
-    assert admits([mark("south", "north south")], "")
+    assert admits([mark("south", "north south")], "") and admits([mark("south", "")], "")

@@ -17,6 +17,7 @@ NAMES = st.text("ab.[*]\n", min_size=1, max_size=6)
         ("sh*.acc*t", ("shop", "account"), True),
         ("shop.a_c", ("shop", "abc"), False),
         ("shop.a+", ("shop", "aa"), False),
+        ("shop.log_*", ("shop", "log_"), True),
         ("*.*", ("x", "line\nbreak"), True),
         ("shop.*", ("shopping", "account"), False),
     ],
