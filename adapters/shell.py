@@ -130,7 +130,6 @@ class Shell:
             case RequestResend():
                 self._start(self._read_from(effect.position))
             case Halt():
-                self.halt = effect
                 self._start(self._record_halt(effect))
             case StandDown():
                 self.stood_down = effect
@@ -163,7 +162,11 @@ class Shell:
             self.post(await work)
 
     async def _record_halt(self, halt: Halt) -> None:
-        await self._sink.record_halt(halt)
+        """A zombie's alarm is none: the newer owner took its source connection, or its locks."""
+        if await self._sink.record_halt(halt):
+            self.halt = halt
+        else:
+            self.stood_down = StandDown("a newer run of this feed has taken over", again=False)
         self.ended.set()
 
     # ------------------------------------------------------------------ the source

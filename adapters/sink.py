@@ -59,8 +59,8 @@ class Sink(Protocol):
 
     async def apply_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed: ...
 
-    async def record_halt(self, effect: Halt) -> None:
-        """Keep the alarm (and statement) in `tidelock_owner.halt` as JSON, fenced by the epoch."""
+    async def record_halt(self, effect: Halt) -> bool:
+        """Keep the alarm (and statement) in `tidelock_owner.halt` as JSON.  False: a newer owner has the feed."""
         ...
 
     async def control(self) -> Control: ...

@@ -272,13 +272,16 @@ class MySqlSink:
         self._statements.clear()
         return DdlApplied(effect.id, found)
 
-    async def record_halt(self, effect: Halt) -> None:
+    async def record_halt(self, effect: Halt) -> bool:
         """A target that cannot be reached keeps no alarm; the caller has it, and it is logged."""
         try:
             async with self._controlling() as control, control.transaction():
                 await control.run([self._ledger.halt(effect), b"COMMIT"])
-        except (Fenced, *SERVER_ERRORS) as error:
+        except Fenced:
+            return False
+        except SERVER_ERRORS as error:
             log.warning("the halt of the feed could not be kept at %s: %s", self._endpoint, _failure(error).message)
+        return True
 
     async def control(self) -> Control:
         """While the target cannot be reached: what it said last.  Batches and checkpoints report the trouble."""

@@ -228,7 +228,7 @@ class PostgresSink:
         self._statements.clear()
         return DdlApplied(effect.id, found)
 
-    async def record_halt(self, effect: Halt) -> None:
+    async def record_halt(self, effect: Halt) -> bool:
         """A target that cannot be reached keeps no alarm; the caller has it, and it is logged."""
         words = msgspec.json.encode({"alarm": effect.alarm, "ddl": effect.ddl}).decode()
         statements = ["BEGIN", *self._books.halt(self._epoch, words), "COMMIT"]
@@ -236,9 +236,12 @@ class PostgresSink:
         for _ in range(HALT_ATTEMPTS):
             failure = await self._by_clerk(lambda session: session.run(statements))
             if failure is None:
-                return
+                return True
+            if failure.trouble is Trouble.FENCED:
+                return False
         assert failure is not None
         log.warning("the halt of the feed could not be kept at %s: %s", self._settings.endpoint, failure.message)
+        return True
 
     async def control(self) -> Control:
         """While the target cannot be reached: what it said last.  Batches and checkpoints report the trouble."""
