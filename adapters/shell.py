@@ -166,7 +166,7 @@ class Shell:
         if await self._sink.record_halt(halt):
             self.halt = halt
         else:
-            self.stood_down = StandDown("a newer run of this feed has taken over", again=False)
+            self.stood_down = StandDown("a newer owner has taken the feed over", again=False)
         self.ended.set()
 
     # ------------------------------------------------------------------ the source

@@ -50,16 +50,22 @@ CREATE TABLE {HISTORY} (seq bigint AUTO_INCREMENT PRIMARY KEY, {_COLUMNS},
     tx bigint unsigned GENERATED ALWAYS AS ROW START, tx_end bigint unsigned GENERATED ALWAYS AS ROW END,
     PERIOD FOR SYSTEM_TIME (tx, tx_end)) ENGINE=InnoDB WITH SYSTEM VERSIONING
 """
+# performance_schema is read without locks: while the session's own row changes it may seem not to be there, so the
+# function looks again.  A session that has none at all stands for its transactions, which is weaker and never wrong.
 _MYSQL_HISTORY = f"""
 CREATE DATABASE {SCHEMA};
-CREATE TABLE {HISTORY} (seq bigint AUTO_INCREMENT PRIMARY KEY, {_COLUMNS}, tx varchar(64) NOT NULL) ENGINE=InnoDB
+CREATE TABLE {HISTORY} (seq bigint AUTO_INCREMENT PRIMARY KEY, {_COLUMNS}, tx varchar(64) NOT NULL) ENGINE=InnoDB;
+CREATE FUNCTION {SCHEMA}.running() RETURNS varchar(64) NOT DETERMINISTIC READS SQL DATA BEGIN
+    DECLARE found varchar(64); DECLARE looks int DEFAULT 0;
+    REPEAT
+        SET found = (SELECT concat(thread_id, '-', event_id) FROM performance_schema.events_transactions_current
+            WHERE thread_id = ps_current_thread_id());
+        SET looks = looks + 1;
+    UNTIL found IS NOT NULL OR looks = 100 END REPEAT;
+    RETURN coalesce(found, concat('session ', connection_id()));
+END
 """
-# Some sessions have no transaction event (seen on one in a few of those opened after others were killed): there the
-# connection stands in, and its transactions are judged together, which is weaker and never wrong.
-_MYSQL_TRANSACTION = (
-    "coalesce((SELECT concat(thread_id, '-', event_id) FROM performance_schema.events_transactions_current"
-    " WHERE thread_id = ps_current_thread_id()), concat('session ', connection_id()))"
-)
+_MYSQL_TRANSACTION = f"{SCHEMA}.running()"
 _CREATE_HISTORY = {
     Flavor.POSTGRES: _POSTGRES_HISTORY,
     Flavor.MARIADB: _MARIADB_HISTORY,
