@@ -42,7 +42,7 @@ AGAIN = -1  # take the feed over anew
 async def run(feed: Feed, until_caught_up: bool, progress: Progress) -> int:
     """The exit code of design 9.  Raises SourceError, TargetError: the operator must mend something first."""
     # Rows in flight are young, many and free of cycles: at the default thresholds the collector would walk them all
-    # again and again (measured: a fifth of the CPU).
+    # again and again.
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
     while True:
