@@ -87,3 +87,10 @@ PET = table(
 # Families: tables joined by foreign keys come together.  The last cascades, and no log shows it.
 FAMILIES = ((ACCOUNT,), (MEMBER,), (SEAT,), (WORD,), (PREFIX,), (VISIT,), (CLIENT, ORDER, ITEM), (NODE,))
 CASCADING = (OWNER, PET)
+
+# By the name of the first table.
+BY_NAME = {family[0].name.table: family for family in (*FAMILIES, CASCADING)}
+
+# How a source logs what its foreign keys cascade: MariaDB and MySQL to 8.4 not at all, MySQL 9.7 each child before its
+# parent, PostgreSQL the parent first (counter-example 11).
+CASCADES = ("hidden", "child first", "parent first")

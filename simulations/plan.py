@@ -1,0 +1,139 @@
+"""The plan of one run, drawn from its seed: tables, engine settings, and which faults may happen how often.
+
+*Swarm testing* (Groce et al., ISSTA 2012): each run turns features and faults on and off by chance, so that no fault
+hides another; a run in which everything may happen never gets deep into anything.
+
+A plan is plain data.  The seed alone makes it (`draw`), the world runs it, and a shrunk one is kept as JSON in
+`simulations/seeds/`.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+
+from simulations import catalogue
+
+DEFAULT_CHANGES = 100
+LEAST_TABLES = 3
+LEAST_FAULTS = 5
+
+# fault → what happens.  How often it does is the plan's.
+FAULTS = {
+    "lost": "a batch of the log never arrives",
+    "repeated": "a batch of the log arrives twice",
+    "reordered": "a batch of the log overtakes the one before it",
+    "rewound": "the reader goes back in the log by itself",
+    "disconnected": "the reader loses its connection",
+    "purged": "the source no longer has its log from there; the feed halts until an operator brings it back",
+    "crash": "the owner dies, and another takes over",
+    "crash_amid": "the owner dies between two effects of one step",
+    "rival": "another owner takes over while this one lives on as a zombie",
+    "hang": "the owner stands still for a while",
+    "clock": "the owner's clock jumps",
+    "deadlock": "the target rolls a batch back",
+    "doubt": "COMMIT is sent and its answer lost",
+    "crossing": "an earlier held batch waits at the target for a lock of a later one",
+    "stall": "the target leaves a batch open for long",
+    "checkpoint": "a checkpoint or a statement fails or is left in doubt",
+    "forgotten": "the target crashes and has forgotten its last commits",
+    "echo": "an answer of the target arrives a second time",
+}
+# At least one of these is in every run: they can happen at any moment, however little there is left to do.
+ALWAYS_POSSIBLE = ("disconnected", "crash", "rival")
+
+# feature → what the run's history or its operator does.
+FEATURES = {
+    "ddl": "statements that change the schema",
+    "poison": "rows that the target refuses",
+    "two_way": "transactions that came from the target's side, and must not go back",
+    "wishes": "an operator who retries and skips parked rows",
+    "pauses": "an operator who pauses and resumes the feed",
+    "large": "transactions far larger than a window",
+}
+
+
+class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings of the apply machine (`engine.apply.Options`)."""
+
+    lanes: int
+    batch_rows: int
+    window_rows: int
+    room_rows: int
+    checkpoint_us: int
+    idle_checkpoint_us: int
+    commit_bound_us: int
+
+
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`families`: names in `catalogue.BY_NAME`.  `changes`: how many row changes the source commits at least.
+    `faults`: name → weight, beside the others.  `fault_rate`: chance of one a step.  `longest`: entries of the log in
+    one batch.  `cascades`: how the source logs a cascade (`catalogue.CASCADES`).
+    `without`: numbers of source transactions that do not happen (a shrunk run).  `locking`: off only to show what the
+    locks are for."""
+
+    seed: int
+    families: tuple[str, ...]
+    changes: int
+    atomic: bool
+    features: tuple[str, ...]
+    faults: dict[str, int]
+    fault_rate: float
+    longest: int
+    engine: Engine
+    cascades: str = "hidden"
+    without: tuple[int, ...] = ()
+    locking: bool = True
+
+
+def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> Plan:
+    """The plan that this seed makes."""
+    chance = Random(seed)
+    families = _families(chance)
+    faults = chance.sample(sorted(FAULTS), chance.randint(3, 9))
+    if not set(faults) & set(ALWAYS_POSSIBLE):
+        faults.append(chance.choice(ALWAYS_POSSIBLE))
+    return Plan(
+        seed=seed,
+        families=families,
+        changes=changes,
+        atomic=chance.random() < 0.35,
+        features=_features(chance, families),
+        faults={name: chance.choice((1, 1, 4)) for name in faults},
+        fault_rate=chance.choice((0.02, 0.05, 0.1, 0.2)),
+        longest=chance.choice((1, 4, 12, 40)),
+        engine=Engine(
+            lanes=chance.choice((1, 2, 3, 4, 8)),
+            batch_rows=chance.choice((1, 3, 10, 50)),
+            window_rows=chance.choice((1, 4, 12, 40)),
+            room_rows=chance.choice((4, 10, 40, 200)),
+            checkpoint_us=chance.choice((0, 20_000, 500_000)),
+            idle_checkpoint_us=chance.choice((20_000, 5_000_000)),
+            commit_bound_us=chance.choice((20_000, 200_000)),
+        ),
+        cascades=chance.choice(catalogue.CASCADES),
+        locking=locking,
+    )
+
+
+def _families(chance: Random) -> tuple[str, ...]:
+    """Enough families for three tables."""
+    names = sorted(catalogue.BY_NAME)
+    chance.shuffle(names)
+    chosen: list[str] = []
+    tables = 0
+    while tables < LEAST_TABLES:
+        chosen.append(names.pop())
+        tables += len(catalogue.BY_NAME[chosen[-1]])
+    return tuple(sorted(chosen))
+
+
+def _features(chance: Random, families: tuple[str, ...]) -> tuple[str, ...]:
+    """A cascade that the log does not show cannot be told from a change that was parked: no refusals beside it."""
+    chosen = {name for name in sorted(FEATURES) if chance.random() < 0.35}
+    if catalogue.OWNER.name.table in families:
+        chosen -= {"poison", "wishes"}
+    elif "poison" in chosen and chance.random() < 0.7:
+        chosen.add("wishes")
+    return tuple(sorted(chosen))
