@@ -95,13 +95,17 @@ class Assembly:
             self._relieve()
 
     def _sift(self, kept: int, role: Role) -> None:
-        """Drops rows that an earlier reader handed out, and takes a marker table's rows as marks."""
-        fresh = [row for row in self._rows[kept:] if row.ordinal >= self._skip]
+        """Drops rows that an earlier reader handed out, and takes a marker table's rows as marks.
+
+        Marks stay, however early they were: the first part that is handed out must tell whence the transaction came,
+        also where that part begins in its middle.
+        """
+        found = self._rows[kept:]
         del self._rows[kept:]
         if role is Role.MARKER:
-            self._marks.extend((row.table, row.after) for row in fresh if row.after is not None)
+            self._marks.extend((row.table, row.after) for row in found if row.after is not None)
         else:
-            self._rows.extend(fresh)
+            self._rows.extend(row for row in found if row.ordinal >= self._skip)
 
     def _relieve(self) -> None:
         if self._done:
@@ -165,10 +169,10 @@ class Assembly:
     def statement(self, schema: str, statement: str, end: int, when_us: int, alone: bool) -> None:
         """A DDL statement; `alone`: it is the whole group, else rows and a commit follow."""
         self.flush()
-        if self._rows or self._marks:
+        taken = self._ordinal
+        if taken >= self._skip and (self._rows or self._marks):
             self._hand_out_part()
         self.server_us = self._commit_us = self._commit_us or when_us
-        taken = self._ordinal
         if not alone:
             self._ordinal += 1
         if taken >= self._skip:
