@@ -90,7 +90,8 @@ class Assembly:
             self._ordinal = table.lenient_readers[operation](b, p, end, ordinal, rows.append)
         if ordinal < self._skip or role is Role.MARKER:
             self._sift(kept, role)
-        self._bytes += end - p
+        if self._ordinal > self._skip:
+            self._bytes += end - p
         if self._done_rows + len(rows) >= self._chunk_rows or self._done_bytes + self._bytes >= CHUNK_BYTES:
             self._relieve()
 

@@ -79,3 +79,15 @@ def test_who_reads_on_inside_a_replicated_transaction_is_told_so() -> None:
     assert inside.rows == 5
     (resumed,) = read(reader(inside), *log)
     assert resumed.marks == first.marks and resumed.rows == rest.rows
+
+
+def test_a_place_never_goes_back_where_much_of_a_transaction_is_read_again() -> None:
+    """Rows read again are dropped, so they do not fill a chunk: a part without them would end before the place."""
+    log = ("rows", 1, HUGE), ("rows", 1, HUGE), ("rows", 1, HUGE), ("rows", 1, HUGE), ("rows", 1, SMALL)
+    whole = reader()
+    read(whole, *log)
+    inside = whole.ready[1].last
+    assert inside.rows == 4
+    again = reader(inside)
+    assert [[row.ordinal for row in part.rows] for part in read(again, *log)] == [[4]]
+    assert all(chunk.last.order >= inside.order for chunk in again.ready)
