@@ -234,7 +234,7 @@ class Assembly:
 
     def _abandon(self) -> None:
         """A crashed server left an unfinished group behind: its own replicas roll it back too."""
-        if self._parted:
+        if self._parted or self._skip:
             raise LogGap(
                 f"the log ends inside {self._source}:{self._number}, part of which was handed out",
                 "The source crashed while it wrote its log: copy the tables anew",

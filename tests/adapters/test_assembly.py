@@ -1,6 +1,9 @@
 """A log read in pieces, with restarts at any place that was told: every row once, in order, and with its marks."""
 
+import pytest
+
 from adapters.mysql.assembly import CHUNK_BYTES, Assembly
+from adapters.mysql.errors import LogGap
 from adapters.mysql.gtid import NoGtids
 from adapters.mysql.row_compiler import DELETE, INSERT, UPDATE
 from adapters.mysql.tables import Role
@@ -91,3 +94,12 @@ def test_a_place_never_goes_back_where_much_of_a_transaction_is_read_again() -> 
     again = reader(inside)
     assert [[row.ordinal for row in part.rows] for part in read(again, *log)] == [[4]]
     assert all(chunk.last.order >= inside.order for chunk in again.ready)
+
+
+def test_a_log_cut_off_inside_a_transaction_of_which_a_part_was_read_before() -> None:
+    """Its end will never come; taken for undone, the next transaction would lose as many rows as were read of it."""
+    inside = reader(Position(FILE, START, 2))
+    inside.begin(FILE, START, 7, False)
+    feed(inside, ("rows", 3, SMALL), START)
+    with pytest.raises(LogGap, match="part of which was handed out"):
+        inside.between_groups("bin.000002", 4)
