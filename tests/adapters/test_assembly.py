@@ -1,13 +1,19 @@
-"""A log read in pieces, with restarts at any place that was told: every row once, in order, and with its marks."""
+"""A log read in pieces, with restarts at any place that was told: every row once, in order, and with its marks.
+
+The naive side keeps the log as a list of groups and knows by counting what a reader has to hand out from a place on.
+"""
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from adapters.mysql.assembly import CHUNK_BYTES, Assembly
 from adapters.mysql.errors import LogGap
 from adapters.mysql.gtid import NoGtids
 from adapters.mysql.row_compiler import DELETE, INSERT, UPDATE
 from adapters.mysql.tables import Role
-from engine.records import Position, RowChange, SourceTransaction
+from engine.records import Position, RowChange, SourceChunk, SourceTransaction
 
 FILE, START = "bin.000001", 100
 CHUNK_ROWS = 4
@@ -103,3 +109,170 @@ def test_a_log_cut_off_inside_a_transaction_of_which_a_part_was_read_before() ->
     feed(inside, ("rows", 3, SMALL), START)
     with pytest.raises(LogGap, match="part of which was handed out"):
         inside.between_groups("bin.000002", 4)
+
+
+class Group:
+    """`events`: (what, how many rows, bytes).  Its offset in the log serves as its number."""
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+        self.events: list[tuple[str, int, int]] = []
+        self.end = 0  # offset after it, once it is committed
+
+    def items(self) -> list[tuple[int, str]]:
+        """(ordinal, what) of all that a reader hands out."""
+        found, ordinal = [], 0
+        for what, count, _ in self.events:
+            if what in ("rows", "statement"):
+                found += [(ordinal + n, what) for n in range(count)]
+            ordinal += count
+        return found
+
+    def marks(self) -> list[int]:
+        """Ordinals of its receipts: its first rows."""
+        what, count, _ = self.events[0] if self.events else ("", 0, 0)
+        return list(range(count)) if what == "marks" else []
+
+
+class Reading(RuleBasedStateMachine):
+    """Events arrive, chunks leave, and the reader is started anew at places it told."""
+
+    @initialize()
+    def start(self) -> None:
+        self.log: list[Group] = []
+        self.end = START
+        self.places = [(Position(FILE, START), 0)]  # told, and how many items had been handed out by then
+        self.taken: list[tuple[int, int, str]] = []  # (group, ordinal, what)
+        self.reader = reader()
+        self.first_seen: dict[int, bool] = {}  # groups of which this reader has handed out a part
+
+    # ------------------------------------------------------------------ the log
+
+    @property
+    def open(self) -> bool:
+        return bool(self.log) and not self.log[-1].end
+
+    @precondition(lambda self: not self.open)
+    @rule(receipts=st.integers(0, 2))
+    def begin(self, receipts: int) -> None:
+        """A transaction; a replicated one inserts its receipt first."""
+        self.log.append(Group(self.end))
+        self.reader.begin(FILE, self.end, 7, False)
+        if receipts:
+            self.event("marks", receipts, SMALL)
+
+    @precondition(lambda self: self.open)
+    @rule(
+        what=st.sampled_from(["rows", "rows", "others", "receipts dropped"]),
+        count=st.integers(1, 6),
+        size=st.sampled_from([SMALL, HUGE]),
+    )
+    def rows(self, what: str, count: int, size: int) -> None:
+        self.event(what, count, size)
+
+    @precondition(lambda self: self.open)
+    @rule()
+    def statement(self) -> None:
+        self.event("statement", 1, 0)
+
+    def event(self, what: str, count: int, size: int) -> None:
+        self.log[-1].events.append((what, count, size))
+        feed(self.reader, self.log[-1].events[-1], self.end)
+        self.drain()
+
+    @precondition(lambda self: self.open)
+    @rule()
+    def commit(self) -> None:
+        self.end += 100
+        self.log[-1].end = self.end
+        self.reader.commit(self.end, 7)
+        self.drain()
+
+    @precondition(lambda self: self.open)
+    @rule()
+    def crash_of_the_source(self) -> None:
+        """Its log ends inside the transaction and goes on in the next file; there this history ends or begins anew."""
+        told = self.places[-1][0]
+        if told.rows and told.offset == self.log[-1].offset:
+            with pytest.raises(LogGap):
+                self.reader.between_groups("bin.000002", 4)
+            self.start()
+            return
+        del self.log[-1]
+        self.end += 50
+        self.reader.between_groups(FILE, self.end)
+
+    # ------------------------------------------------------------------ the reader
+
+    @rule()
+    def flush(self) -> None:
+        self.reader.flush()
+        self.drain()
+
+    @rule()
+    def heartbeat(self) -> None:
+        self.reader.tell()
+        self.drain()
+
+    @rule(back=st.integers(0, 5))
+    def restart(self, back: int) -> None:
+        """At the last place told, or at one before it: what came after it is forgotten and read again."""
+        place, items = self.places[max(len(self.places) - 1 - back, 0)]
+        del self.places[max(len(self.places) - back, 1) :]
+        del self.taken[items:]
+        self.reader, self.first_seen = reader(place), {}
+        for group in self.log:
+            if group.offset < place.offset:
+                continue
+            self.reader.between_groups(FILE, group.offset)
+            self.reader.begin(FILE, group.offset, 7, False)
+            for event in group.events:
+                feed(self.reader, event, group.offset)
+                self.drain()
+            if group.end:
+                self.reader.commit(group.end, 7)
+                self.drain()
+        if not self.open:
+            self.reader.between_groups(FILE, self.end)
+
+    def drain(self) -> None:
+        while self.reader.ready:
+            self.take(self.reader.ready.pop(0))
+
+    def take(self, chunk: SourceChunk) -> None:
+        for part in chunk.transactions:
+            group = next(g for g in self.log if g.offset == part.number)
+            if part.number not in self.first_seen:
+                told = [row[0] for _, row in part.marks]
+                assert told == group.marks(), "the first part that a reader hands out shows whence the transaction is"
+            self.first_seen[part.number] = True
+            self.taken += [(part.number, row.ordinal, "rows") for row in part.rows]
+            if part.ddl is not None:
+                self.taken.append((part.number, part.first_ordinal + part.ordinals - 1, "statement"))
+        assert chunk.last.order >= self.places[-1][0].order, "a place never goes back"
+        before = [i for i in self.items() if (i[0], i[1]) < (chunk.last.offset, chunk.last.rows)]
+        assert self.taken == before, "all that is before the place, once and in order"
+        self.places.append((chunk.last, len(self.taken)))
+
+    def items(self) -> list[tuple[int, int, str]]:
+        return [(group.offset, ordinal, what) for group in self.log for ordinal, what in group.items()]
+
+    @rule()
+    def all_is_handed_out(self) -> None:
+        """Once the log is whole, a flush hands out the rest."""
+        if self.open:
+            self.commit()
+        self.flush()
+        assert self.taken == self.items()
+
+
+LONG = settings(max_examples=5000, stateful_step_count=60, deadline=None, report_multiple_bugs=False)
+TestReading = Reading.TestCase
+TestReading.settings = settings(
+    max_examples=120, stateful_step_count=30, deadline=None, derandomize=True, report_multiple_bugs=False
+)
+
+
+@pytest.mark.proof
+def test_reading_at_length() -> None:
+    run_state_machine_as_test(Reading, settings=LONG)
