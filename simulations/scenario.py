@@ -3,20 +3,17 @@
     python -m simulations.scenario tests/scenarios/*.txt      writes the effects anew; look at the diff
 
 A line is a comment (`#`), a setting, an event, or an effect of the event before it (`→`, as `engine.replay` spells it).
-Each event is one step, 1 ms after the one before.
+Each event is one step, 1 ms after the one before.  Tables: `simulations.scenario_tables`; lines of the source's log,
+and a capture machine before the apply machine: `simulations.scenario_log`.
 
     options lanes=2 atomic=true
-    tables account seat                      of `simulations.catalogue`
-    take over          [epoch 2] [at 300] [having 1.1=0-1:5:0,0-1:5:1] [parked] [ddl passed 7]
-    log 5: insert account 1 a x; update account 1 a x to 2 a x; delete account 2 a x
-    log 6 part: …                            a transaction whose commit is not in this batch; then `log 6: …`
-    log 7 resent: …                          the first batch after a resend;  `log 9 after 7: …`: a gap
-    ddl 8 [resent] truncate account          a kind of `DdlKind` and a table
+    take over          [epoch 2] [at PLACE] [having 1.1=0-1:5:0,0-1:5:1] [parked] [ddl passed 7] [log end PLACE]
     ready 1.1 · committed 1.1 · rolled back 1.1 · failed 1.1 row MESSAGE · saved 1.2 · save failed 1.2 transient MESSAGE
-    ddl applied 1.3 · ddl failed 1.3 target MESSAGE · source failed · source ended · pause · resume · goal 500
-    wish retry 0-1:5:0 · wait 30             (milliseconds)
-
-Transaction N is of source 0-1 and ends at log.000001:N00; NULL is written `-`.
+    ddl applied 1.3 · ddl failed 1.3 target MESSAGE · pause · resume · goal PLACE · wait 30 (milliseconds)
+    source failed      its connection;  `source ended KIND: MESSAGE`: its log cannot be read on
+    wish retry 0-1:5:0
+    room?              may the log go on, or are enough rows taken
+    restart            a new process at the same target and source, with the first options
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ from pathlib import Path
 import msgspec
 
 from engine import receipts
-from engine.apply import ApplyMachine, Options
+from engine.apply import ApplyMachine, Options, State
 from engine.effects import ApplyBatch, ApplyEffect, EffectId
 from engine.errors import Alarm, Failure, Trouble
 from engine.events import (
@@ -52,13 +49,15 @@ from engine.events import (
     TakenOver,
     Tick,
 )
-from engine.records import Ddl, DdlKind, LogBatch, Position, Row, RowChange, TableName, Transaction
+from engine.records import RowChange, TableName, Transaction
 from engine.replay import spell_effect
-from engine.schema import Binding, TargetTable
+from engine.schema import Binding
 from engine.segments import Change
-from simulations import catalogue
+from simulations import catalogue, scenario_log, scenario_tables
+from simulations.scenario_log import SourceLog, place
+from simulations.scenario_log import position as position  # tests know it by this module
+from simulations.scenario_tables import Tables
 
-SOURCE = "0-1"
 FIRST = Options(lanes=2, batch_rows=10, checkpoint_us=1_000_000_000)  # checkpoints only where one must be
 ANSWERS: dict[str, Callable[[EffectId], ApplyEvent]] = {
     "ready": BatchReady,
@@ -71,7 +70,6 @@ FAILURES: dict[str, Callable[[EffectId, Failure], ApplyEvent]] = {
     "save failed": CheckpointFailed,
     "failed": BatchFailed,
 }
-SPECS = {t.name.table: t for family in (*catalogue.FAMILIES, catalogue.CASCADING) for t in family}
 
 
 def run(text: str) -> str:
@@ -79,26 +77,28 @@ def run(text: str) -> str:
     scenario = Scenario()
     lines: list[str] = []
     for line in text.splitlines():
-        if not line.startswith("  →"):
-            lines.append(line)
-            if line and not line.startswith("#"):
-                lines += scenario.take(line)
+        if line.startswith("  →"):
+            continue
+        lines.append(line)
+        if line == "restart":
+            scenario = scenario.restarted()
+        elif line and not line.startswith("#"):
+            lines += scenario.take(line)
     return "\n".join(lines) + "\n"
 
 
 class Scenario:
     def __init__(self) -> None:
         self.machine = ApplyMachine(FIRST)
-        self._tables: dict[TableName, TargetTable] = {}
+        self._tables = Tables()
+        self._log = SourceLog(self._tables)
         self._now = 0
-        self._ordinal = 0
-        self._last = position(0)
         self._parked: dict[str, ParkedKey] = {}
 
     def restarted(self) -> Scenario:
-        """A new machine at the same target."""
+        """A new machine at the same target and source."""
         twin = Scenario()
-        twin._tables, twin._parked = self._tables, self._parked
+        twin._tables, twin._log, twin._parked = self._tables, self._log, self._parked
         return twin
 
     def take(self, line: str) -> Iterator[str]:
@@ -108,13 +108,30 @@ class Scenario:
             given = dict(pair.split("=") for pair in rest.split())
             settings = {k: v for k, v in msgspec.structs.asdict(FIRST).items() if k != "weights"}
             self.machine = ApplyMachine(msgspec.convert(settings | given, Options, strict=False))
-        elif word == "tables":
-            self._tables = catalogue.linked(*(SPECS[name] for name in rest.split()))
+        elif word in scenario_tables.WORDS:
+            self._tables.declare(word, rest)
+        elif word == "capture":
+            self._log.start_capture(rest)
+        elif line == "room?":
+            yield "  → no room" if self.machine.full else "  → room"
+        elif word in scenario_log.WORDS and not rest.startswith(("applied ", "failed ")):
+            yield from self._arrive(word, rest)
         else:
-            self._now += int(rest) * 1000 if word == "wait" else 1000
-            for effect in self.machine.step(self._now, [self._event(line)]):
-                self._note(effect)
-                yield f"  → {spell_effect(effect)}"
+            yield from self._step(self._event(line), int(rest) * 1000 if word == "wait" else 1000)
+
+    def _arrive(self, word: str, rest: str) -> Iterator[str]:
+        for batch in self._log.take(word, rest):
+            if self._log.capture is not None:
+                yield f"  → {self._log.spell(batch)}"
+                if self.machine.state is State.WAITING:
+                    continue
+            yield from self._step(LogArrived([batch]))
+
+    def _step(self, event: ApplyEvent, passed_us: int = 1000) -> Iterator[str]:
+        self._now += passed_us
+        for effect in self.machine.step(self._now, [event]):
+            self._note(effect)
+            yield f"  → {spell_effect(effect)}"
 
     def _note(self, effect: ApplyEffect) -> None:
         for row in effect.parked if isinstance(effect, ApplyBatch) else ():
@@ -130,21 +147,20 @@ class Scenario:
                 return failed(effect_id(found[1]), Failure(Trouble(found[2]), found[3]))
         word, _, rest = line.partition(" ")
         match word, rest:
-            case "log", _:
-                return LogArrived([self._log(rest)])
-            case "ddl", _ if rest.startswith("applied "):
-                return DdlApplied(effect_id(rest.removeprefix("applied ")), self._tables)
             case "ddl", _:
-                return LogArrived([self._ddl(rest)])
+                return DdlApplied(effect_id(rest.removeprefix("applied ")), self._tables.target())
             case "take", _:
                 return self._taken_over(rest)
             case "wish", _:
                 wish, places = rest.split(" ", 1)
                 return ParkedWished(tuple(msgspec.structs.replace(self._parked[p], wish=wish) for p in places.split()))
-            case "source", _:
-                return SourceFailed(Alarm("source", f"the source {rest}", "Wait"), retryable=rest == "failed")
+            case "source", "failed":
+                return SourceFailed(Alarm("source", "the source failed", "Wait"), retryable=True)
+            case "source", _ if rest.startswith("ended "):
+                kind, message = rest.removeprefix("ended ").split(": ", 1)
+                return SourceFailed(Alarm(kind, message, "Mend it"), retryable=False)
             case "goal", _:
-                return GoalSet(Position("log.000001", int(rest)))
+                return GoalSet(place(rest))
             case (("pause" | "resume"), ""):
                 return Paused(word == "pause")
             case "wait", _:
@@ -153,60 +169,25 @@ class Scenario:
                 raise ValueError(f"not understood: {line}")
 
     def _taken_over(self, rest: str) -> TakenOver:
-        epoch = re.search(r"epoch (\d+)", rest)
-        at = re.search(r"at (\d+)", rest)
-        passed = re.search(r"ddl passed (\d+)", rest)
+        def given(words: str) -> str | None:
+            found = re.search(rf"\b{words} (\S+)", rest)
+            return found[1] if found else None
+
         held = [
             Receipt(effect_id(id_), receipts.encode(_covered(places)))
-            for id_, places in re.findall(r"(\d+\.\d+)=(\S+)", rest)
+            for id_, places in re.findall(r"(\d+\.\d+)=(\d+-\S+)", rest)
         ]
-        self._last = Position("log.000001", int(at[1])) if at else position(0)
+        passed, end = given("ddl passed"), given("log end")
+        self._log.stand(place(given("at") or "0"))
         return TakenOver(
-            epoch=int(epoch[1]) if epoch else 1,
-            checkpoint=self._last,
+            epoch=int(given("epoch") or 1),
+            checkpoint=self._log.last,
             receipts=tuple(held),
             parked=tuple(self._parked.values()) if "parked" in rest else (),
-            tables=self._tables,
-            ddl_passed=(SOURCE, int(passed[1])) if passed else None,
+            tables=self._tables.target(),
+            ddl_passed=(scenario_log.SOURCE, int(passed)) if passed else None,
+            log_end=place(end) if end else None,
         )
-
-    def _log(self, rest: str) -> LogBatch:
-        head, _, body = rest.partition(":")
-        number, *flags = head.split()
-        shapes = {n: catalogue.shape(spec) for n, spec in enumerate(self._tables.values())}
-        rows = [self._change(text.split()) for text in body.split(";") if text.strip()]
-        if "after" in flags:
-            self._last = position(int(flags[flags.index("after") + 1]))
-        prev, self._last = self._last, position(int(number))
-        if "part" in flags:
-            self._last = Position("log.000001", prev.offset, self._ordinal)
-        else:
-            self._ordinal = 0
-        transaction = Transaction(SOURCE, int(number), 0, complete="part" not in flags)
-        return LogBatch(prev, self._last, (transaction,), tuple(rows), shapes, resent="resent" in flags)
-
-    def _change(self, words: list[str]) -> RowChange:
-        """`insert TABLE row`, `delete TABLE row`, `update TABLE row to row`."""
-        what, table, *values = words
-        number = next(n for n, name in enumerate(self._tables) if name.table == table)
-        cut = values.index("to") if what == "update" else len(values)
-        before = None if what == "insert" else _row(values[:cut])
-        after = None if what == "delete" else _row(values if what == "insert" else values[cut + 1 :])
-        self._ordinal += 1
-        return RowChange(number, before, after, self._ordinal - 1)
-
-    def _ddl(self, rest: str) -> LogBatch:
-        number, *kinds, table = rest.split()
-        resent = kinds[0] == "resent"
-        kind = " ".join(kinds[resent:])
-        prev, self._last = self._last, position(int(number))
-        statement = Ddl("shop", f"{kind} {table}", SOURCE, int(number), DdlKind(kind), (TableName("shop", table),))
-        return LogBatch(prev, self._last, ddl=statement, resent=resent)
-
-
-def position(number: int) -> Position:
-    """Behind transaction `number`."""
-    return Position("log.000001", number * 100)
 
 
 def effect_id(text: str) -> EffectId:
@@ -214,16 +195,12 @@ def effect_id(text: str) -> EffectId:
     return EffectId(int(epoch), int(counter))
 
 
-def _row(values: list[str]) -> Row:
-    return tuple(None if v == "-" else int(v) if v.isdigit() else v for v in values)
-
-
 def _covered(places: str) -> list[Change]:
     """Changes that stand for these places; a receipt tells nothing else of them."""
     binding = Binding(0, catalogue.shape(catalogue.ACCOUNT), catalogue.ACCOUNT)
     out = []
-    for place in places.split(","):
-        source, number, ordinal = place.split(":")
+    for covered in places.split(","):
+        source, number, ordinal = covered.split(":")
         out.append(Change(binding, RowChange(0, None, None, int(ordinal)), Transaction(source, int(number), 0)))
     return out
 
