@@ -189,9 +189,11 @@ class Reading(RuleBasedStateMachine):
         self.drain()
 
     @precondition(lambda self: self.open)
-    @rule()
-    def crash_of_the_source(self) -> None:
+    @rule(read_again=st.booleans())
+    def crash_of_the_source(self, read_again: bool) -> None:
         """Its log ends inside the transaction and goes on in the next file; there this history ends or begins anew."""
+        if read_again:
+            self.restart(back=0)
         told = self.places[-1][0]
         if told.rows and told.offset == self.log[-1].offset:
             with pytest.raises(LogGap):
