@@ -51,7 +51,7 @@ from simulations.scenario_tables import Tables
 WORDS = ("log", "ddl", "moved", "heartbeat")
 SOURCE = "0-1"
 FILE = "log.000001"
-_PLACE = re.compile(r"(?:(\S+):)?(\d+)(?:\+(\d+))?(?:=(\S+))?")
+_PLACE = re.compile(r"(?:([^:=\s]+):)?(\d+)(?:\+(\d+))?(?:=(\S+))?")
 _NOW_US = 1_000_000  # the source's clock stands still
 
 
@@ -196,13 +196,12 @@ class SourceLog:
     def spell(self, batch: LogBatch) -> str:
         """What the capture machine published."""
         parts = [f"ddl {batch.ddl.statement} ({batch.ddl.kind})"] if batch.ddl is not None else []
-        ends = [*(t.first for t in batch.transactions[1:]), len(batch.rows)]
-        for transaction, end in zip(batch.transactions, ends, strict=True):
-            rows = (self._spell_change(row) for row in batch.rows[transaction.first : end])
-            parts.append(f"{transaction.source}:{transaction.number}{'' if transaction.complete else ' part'} "
-                         f"{'; '.join(rows) or 'no rows'}")  # fmt: skip
+        for transaction in batch.transactions:  # one at most: a line of the log is a chunk
+            rows = "; ".join(map(self._spell_change, batch.rows)) or "no rows"
+            part = "" if transaction.complete else " part"
+            parts.append(f"{transaction.source}:{transaction.number}{part}: {rows}")
         resent = " resent" if batch.resent else ""
-        return f"publish {batch.prev} to {batch.last}{resent}: {', '.join(parts) or 'nothing'}"
+        return f"publish{resent} {batch.prev} to {batch.last}: {', '.join(parts) or 'nothing'}"
 
     def _spell_change(self, change: RowChange) -> str:
         name = self._tables.names[change.table]
@@ -212,7 +211,7 @@ class SourceLog:
             if row is not None
         )
         what = "insert" if change.before is None else "delete" if change.after is None else "update"
-        return f"{what} {name} {images}"
+        return f"{what} {name} {images} at {change.ordinal}"
 
 
 def position(number: int) -> Position:
