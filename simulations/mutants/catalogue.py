@@ -1,0 +1,35 @@
+"""All planted bugs, concern by concern."""
+
+from __future__ import annotations
+
+from simulations.mutants.capture import CAPTURE, ORIGIN
+from simulations.mutants.checkpoint import CHECKPOINT
+from simulations.mutants.commit_order import COMMIT_ORDER
+from simulations.mutants.keys import EQUALITY, REFERENCES, UNIQUE
+from simulations.mutants.locks import LOCKS
+from simulations.mutants.log import BARRIER, ORDER, ROOM
+from simulations.mutants.merge import MERGE
+from simulations.mutants.parking import ISOLATION, PARKING, WISHES
+from simulations.mutants.receipts import DOUBT, FENCE
+from simulations.mutants.target import TARGET
+
+CATALOGUE = (
+    *LOCKS,
+    *UNIQUE,
+    *EQUALITY,
+    *REFERENCES,
+    *MERGE,
+    *FENCE,
+    *DOUBT,
+    *CHECKPOINT,
+    *ORDER,
+    *BARRIER,
+    *ROOM,
+    *COMMIT_ORDER,
+    *ISOLATION,
+    *PARKING,
+    *WISHES,
+    *ORIGIN,
+    *CAPTURE,
+    *TARGET,
+)

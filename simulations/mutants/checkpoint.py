@@ -1,0 +1,127 @@
+"""Bugs of the checkpoint: too far, too early, back, twice at once; and of the clock that it goes by."""
+
+from __future__ import annotations
+
+from simulations.mutants.mutant import Mutant
+
+CHECKPOINT = (
+    Mutant(
+        "checkpoint-one-too-far",
+        "engine.watermark",
+        """
+        - self._left[window] = segments
+        + self._left[window] = max(segments - 1, 0)
+
+        - assert self._left[window] > 0
+        + if window not in self._left:
+        +     return
+        """,
+        "a window is done one segment early",
+    ),
+    Mutant(
+        "checkpoint-past-open-windows",
+        "engine.watermark",
+        """
+          self._left[window] = segments
+        + if not segments:
+        +     self.position = end
+        """,
+        "a window without rows moves the watermark past those that are open",
+    ),
+    Mutant(
+        "checkpoint-as-read",
+        "engine.apply",
+        """
+        - self._saving = SaveCheckpoint(self._next_id(), mark.position, mark.droppable())
+        + self._saving = SaveCheckpoint(self._next_id(), self._chain.last, mark.droppable())
+        """,
+        "the checkpoint follows what was read, not what is committed",
+        case="position ahead of the sink (debezium 7531)",
+    ),
+    Mutant(
+        "receipts-dropped-ahead",
+        "engine.apply",
+        """
+        - self._saving = SaveCheckpoint(self._next_id(), mark.position, mark.droppable())
+        + self._saving = SaveCheckpoint(self._next_id(), mark.saved, mark.droppable())
+        """,
+        "receipts are dropped by the checkpoint in memory, not by the one that is written",
+        row=4,
+    ),
+    Mutant(
+        "receipts-dropped-one-window-early",
+        "engine.watermark",
+        """
+        - return tuple(sorted(receipt for window, receipt in self._receipts if window <= self.window))
+        + return tuple(sorted(receipt for window, receipt in self._receipts if window <= self.window + 1))
+        """,
+        "the receipts of one more window go than the checkpoint passes",
+        row=4,
+    ),
+    Mutant(
+        "receipts-never-dropped",
+        "engine.watermark",
+        """
+        - return tuple(sorted(receipt for window, receipt in self._receipts if window <= self.window))
+        + return ()
+        """,
+        "receipts pile up at the target",
+    ),
+    Mutant(
+        "two-checkpoints-at-once",
+        "engine.apply",
+        """
+        - if self._saving is None and mark.position != mark.saved and self._now >= self._save_after:
+        + if mark.position != mark.saved and self._now >= self._save_after:
+        """,
+        "a checkpoint is written while another is on its way, and may come first",
+        case="checkpoint going back (ticdc 6045)",
+    ),
+    Mutant(
+        "caught-up-before-saved",
+        "engine.apply",
+        """
+        - if self.watermark.saved.order >= self._goal.order:
+        + if self.watermark.position.order >= self._goal.order:
+        """,
+        "the feed says that it has caught up before the checkpoint does",
+    ),
+    Mutant(
+        "caught-up-with-wishes-open",
+        "engine.apply",
+        """
+        - if self._goal is None or self.state is not State.FLOWING or self.batches.wishing:
+        + if self._goal is None or self.state is not State.FLOWING:
+        """,
+        "the feed says that it has caught up with a retry on its way",
+    ),
+    Mutant(
+        "halt-before-saved",
+        "engine.apply",
+        """
+        - if self._halting is not None and self._saving is None and mark.position == mark.saved:
+        + if self._halting is not None and self._saving is None:
+        """,
+        "the feed halts at a statement with the checkpoint far before it",
+    ),
+    Mutant(
+        "idle-checkpoints-hurry",
+        "engine.apply",
+        """
+        - wait = self.options.checkpoint_us if mark.receipts else self.options.idle_checkpoint_us
+        + wait = self.options.checkpoint_us
+        """,
+        "positions without rows are checkpointed at once: two idle feeds keep each other awake",
+        row=16,
+    ),
+    Mutant(
+        "clock-runs-back",
+        "engine.apply",
+        """
+        - self._now = max(now, self._now)
+        + self._now = now
+        """,
+        "time may run back, and what waits for its time waits again",
+        case="clocks that jump",
+    ),
+)

@@ -1,0 +1,100 @@
+"""The hunt for one mutant, in a process of its own: seed after seed until a world notices, or the limit is reached.
+
+    python -m simulations.mutants.hunt < order.json > result.json
+
+Anything counts that a world would not do with the sound engine: a checker's mistake, an assertion of the engine, any
+other exception, more steps than a run may take, a step that does not come to an end.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from simulations.mutants.mutant import Mutant
+from simulations.mutants.planting import plant
+
+PACKAGES = Path(__file__).parents[2]
+
+
+class Order(msgspec.Struct, frozen=True):
+    """`limit`: how many seeds at most.  `patience`: seconds that one seed may take."""
+
+    mutant: Mutant
+    limit: int
+    patience: float
+
+
+class Result(msgspec.Struct, frozen=True):
+    """`seed`: the one that killed it, None if it is alive after `seeds` of them.  `by`: who noticed, and its words."""
+
+    mutant: Mutant
+    seed: int | None
+    seeds: int
+    seconds: float
+    by: str
+
+    @property
+    def killed(self) -> bool:
+        return self.seed is not None
+
+
+class Endless(Exception):
+    """A seed took longer than it may."""
+
+
+def hunt(order: Order) -> Result:
+    """Plants for good: one hunt a process.  Raises Stale."""
+    plant(order.mutant)
+    begun = time.monotonic()
+    for seed in range(order.limit):
+        try:
+            with _at_most(order.patience):
+                _run_seed(seed)
+        except Exception as error:
+            return Result(order.mutant, seed, seed + 1, time.monotonic() - begun, _spell(error))
+    return Result(order.mutant, None, order.limit, time.monotonic() - begun, "")
+
+
+def _run_seed(seed: int) -> None:
+    from simulations.world import MODES, World  # not before the bug is planted
+
+    World(seed, **MODES["atomic" if seed % 2 else "rows"]).run()
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Raises Endless after that long."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise Endless(f"a seed took more than {seconds:g} s")
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _spell(error: Exception) -> str:
+    """`checks._forward: what it said`, by the innermost function of engine or world that the error came through."""
+    ours = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).is_relative_to(PACKAGES)]
+    frames = [f for f in ours if f.filename != __file__]
+    where = f"{Path(frames[-1].filename).stem}.{frames[-1].name}"
+    plain = isinstance(error, AssertionError) and type(error).__module__ == "builtins"
+    what = "" if type(error).__name__ == "Mistake" else "assertion " if plain else f"{type(error).__name__} "
+    return f"{where}: {what}{error}".strip()
+
+
+if __name__ == "__main__":
+    result = hunt(msgspec.json.decode(sys.stdin.buffer.read(), type=Order))
+    sys.stdout.buffer.write(msgspec.json.encode(result))

@@ -1,0 +1,267 @@
+"""Bugs in which keys a change locks: primary and unique keys, NULL, collations, padding, foreign keys, cascades.
+
+NULL as a value like any other is not here: keys would be coarser, which is slower and never wrong.  What is wrong is to
+take a change from NULL for none, as SQL's own comparison does.
+"""
+
+from __future__ import annotations
+
+from simulations.mutants.mutant import Mutant
+
+UNIQUE = (
+    Mutant(
+        "primary-key-not-locked",
+        "engine.keys",
+        """
+        - return [f"{indent}out.append({key})"]
+        + return [f"{indent}pass"]
+        """,
+        "rows with one primary key are ordered by their home lane alone",
+        row=1,
+    ),
+    Mutant(
+        "key-move-locks-new-key-only",
+        "engine.keys",
+        """
+        - lines += [*append(index, "b", "    "), "    if moved:", *append(index, "a", "        ")]
+        + lines += ["    pass", "    if moved:", *append(index, "a", "        ")]
+        """,
+        "an update does not lock the key that the row had before",
+        row=1,
+    ),
+    Mutant(
+        "key-move-locks-old-key-only",
+        "engine.keys",
+        """
+        - lines += [*append(index, "b", "    "), "    if moved:", *append(index, "a", "        ")]
+        + lines += [*append(index, "b", "    ")]
+        """,
+        "an update does not lock the key that the row moves to",
+        case="primary-key chain (tiflow 10918)",
+    ),
+    Mutant(
+        "freed-value-not-locked",
+        "engine.keys",
+        """
+        - lines += [f"    if {changed}:", *append(index, "b", "        "), *append(index, "a", "        ")]
+        + lines += [f"    if {changed}:", *append(index, "a", "        ")]
+        """,
+        "an update does not lock the unique value that it gives up",
+        case="delete and insert of one value in parallel (MySQL bug 86078)",
+    ),
+    Mutant(
+        "taken-value-not-locked",
+        "engine.keys",
+        """
+        - lines += [f"    if {changed}:", *append(index, "b", "        "), *append(index, "a", "        ")]
+        + lines += [f"    if {changed}:", *append(index, "b", "        ")]
+        """,
+        "an update does not lock the unique value that it takes",
+    ),
+    Mutant(
+        "first-unique-index-only",
+        "engine.keys",
+        """
+        - sets = [table.key] + [u.columns for u in table.uniques if set(u.columns) != set(table.key)]
+        + sets = [table.key] + [u.columns for u in table.uniques if set(u.columns) != set(table.key)][:1]
+        """,
+        "a table's second unique index takes no locks",
+    ),
+    Mutant(
+        "change-from-null-is-none",
+        "engine.keys",
+        """
+        - changed = " or ".join(["moved", *(f"a[{p}] != b[{p}]" for p in index.positions)])
+        + changed = " or ".join(["moved", *(f"(b[{p}] is not None and a[{p}] != b[{p}])" for p in index.positions)])
+        """,
+        "a unique value taken by a row that had NULL is not locked",
+        case="NULL in a unique key",
+    ),
+    Mutant(
+        "folded-change-from-null-is-none",
+        "engine.keys",
+        """
+        - return any(before[p] != after[p] for p in positions)
+        + return any(before[p] is not None and before[p] != after[p] for p in positions)
+        """,
+        "the same for indexes that fold case, and for foreign keys",
+        case="NULL in a unique key",
+    ),
+    Mutant(
+        "opaque-index-by-value",
+        "engine.keys",
+        """
+        - if unique.opaque:
+        + if unique.opaque == "expression":
+        """,
+        "a prefix index locks whole values, though 'ab' and 'ac' may be one to it",
+        case="prefix index (tiflow 3467)",
+    ),
+    Mutant(
+        "unlogged-unique-column",
+        "engine.keys",
+        """
+        - serial = serial_reason(table) or _unlogged_unique(binding)
+        + serial = serial_reason(table)
+
+          sets = [table.key] + [u.columns for u in table.uniques if set(u.columns) != set(table.key)]
+        + sets = [columns for columns in sets if all(c in at for c in columns)]
+        """,
+        "a unique index over a column that is not in the log takes no lock",
+        case="unique index on a generated column (tiflow 12696)",
+    ),
+)
+
+EQUALITY = (
+    Mutant(
+        "padding-ignored",
+        "engine.index",
+        """
+        - return (value.rstrip(" ") if equality is Equality.FOLDED_PADDED else value).lower()
+        + return value.lower()
+        """,
+        "'a' and 'a ' are two values to a PAD SPACE index that folds case",
+        case="trailing spaces (gh-ost 1285)",
+    ),
+    Mutant(
+        "padding-ignored-without-case",
+        "engine.keys",
+        """
+        - parts.append(f"pad({value})" if equality is Equality.PADDED else value)
+        + parts.append(value)
+        """,
+        "'a' and 'a ' are two values to a PAD SPACE index that compares bytes",
+        case="trailing spaces (gh-ost 1285)",
+    ),
+    Mutant(
+        "case-ignored",
+        "engine.index",
+        """
+        - return (value.rstrip(" ") if equality is Equality.FOLDED_PADDED else value).lower()
+        + return (value.rstrip(" ") if equality is Equality.FOLDED_PADDED else value)
+        """,
+        "'A' and 'a' are two values to an index that folds case",
+        case="collations (tiflow 9489)",
+    ),
+    Mutant(
+        "lower-case-as-collation",
+        "engine.index",
+        """
+        - if not (value.isascii() and value.isprintable()):
+        -     return None
+        + if False:
+        +     pass
+        """,
+        "'é' and 'e' are two values to an index that ignores accents",
+        case="collations (tiflow 9489)",
+    ),
+    Mutant(
+        "star-shared",
+        "engine.keys",
+        """
+        - out.append((star, True))
+        + out.append((star, False))
+        """,
+        "values that may be equal to any other are held by several at once",
+        case="collations (tiflow 9489)",
+    ),
+    Mutant(
+        "star-not-shared-by-plain-values",
+        "engine.keys",
+        """
+        - if folded:
+        -     out.append((star, False))
+        """,
+        "plain values do not wait for one that may be equal to them",
+        case="collations (tiflow 9489)",
+    ),
+    Mutant(
+        "modes-of-one-change-downgraded",
+        "engine.keys",
+        """
+        - merged[key] = exclusive or merged.get(key, False)
+        + merged[key] = exclusive
+        """,
+        "a change that needs a key twice holds it as the later need says",
+    ),
+)
+
+REFERENCES = (
+    Mutant(
+        "child-takes-no-lock",
+        "engine.keys",
+        """
+        - moded.append(_moded_keys(refers, exclusive=False))
+        + pass
+        """,
+        "a child does not wait for the parent that it refers to",
+        row=9,
+    ),
+    Mutant(
+        "parent-locks-as-reader",
+        "engine.keys",
+        """
+        - moded += [_moded_keys(_reference(binding, cs, table, cs, space), exclusive=True) for cs in referenced]
+        + moded += [_moded_keys(_reference(binding, cs, table, cs, space), exclusive=False) for cs in referenced]
+        """,
+        "a parent comes and goes beside its children",
+        row=9,
+    ),
+    Mutant(
+        "reference-as-the-child-compares",
+        "engine.keys",
+        """
+        - equality = {c.name: c.equality for c in parent.columns}
+        + equality = dict.fromkeys([c.name for c in parent.columns], Equality.EXACT)
+        """,
+        "a child that spells its parent's key in other letters does not wait for it",
+    ),
+    Mutant(
+        "reference-with-its-scale",
+        "engine.index",
+        """
+        - if self.kinds:
+        + if False:
+        """,
+        "a child's 1.50 does not wait for its parent's 1.5",
+    ),
+    Mutant(
+        "cascade-locks-no-children",
+        "engine.keys",
+        """
+        - if cascades_into:
+        + if False:
+        """,
+        "children that a cascade will take are written beside it",
+        row=11,
+    ),
+    Mutant(
+        "cascaded-child-does-not-wait",
+        "engine.keys",
+        """
+        - if cascaded:
+        + if False:
+        """,
+        "a child is written beside a cascade into its table",
+        row=11,
+    ),
+    Mutant(
+        "cascade-one-level",
+        "engine.keys",
+        """
+        - frontier.append(fk.child)
+        """,
+        "a cascade is thought to end with the children",
+        row=11,
+    ),
+    Mutant(
+        "cascade-forgets-who-refers",
+        "engine.keys",
+        """
+        - return list(dict.fromkeys([*touched, *referring]))
+        + return list(touched)
+        """,
+        "rows that refer to cascaded ones are not waited for",
+        row=11,
+    ),
+)

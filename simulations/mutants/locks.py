@@ -1,0 +1,231 @@
+"""Bugs of the lock table, the planning of windows and the lanes: locks dropped, released early, waited for wrongly."""
+
+from __future__ import annotations
+
+from simulations.mutants.mutant import Mutant
+
+LOCKS = (
+    Mutant(
+        "lock-dropped",
+        "engine.locks",
+        """
+        - self._exclusive.update(dict.fromkeys(segment.keys, segment))
+        + self._exclusive.update(dict.fromkeys(segment.keys[:-1], segment))
+        """,
+        "the last key of a segment is not locked",
+    ),
+    Mutant(
+        "lock-first-change-only",
+        "engine.dispatch",
+        """
+        - segment.keys += keys
+        + segment.keys = segment.keys or list(keys)
+        """,
+        "a segment locks the keys of its first change only",
+    ),
+    Mutant(
+        "lock-released-early",
+        "engine.lanes",
+        """
+        - return not self.running and bool(self.queue) and self.queue[0].blockers == 0
+        + return not self.running and bool(self.queue) and self.queue[0].blockers <= 1
+
+        - while self.queue and self.queue[0].blockers == 0 and (not rows or rows + len(self.queue[0].changes) <= limit):
+        + while self.queue and self.queue[0].blockers <= 1 and (not rows or rows + len(self.queue[0].changes) <= limit):
+        """,
+        "a segment runs while one that it must follow is not committed",
+    ),
+    Mutant(
+        "lock-released-when-sent",
+        "engine.batches",
+        """
+          if lane.ready:
+        +     for segment in lane.queue:
+        +         if segment.blockers == 0:
+        +             for waiter in segment.waiters:
+        +                 waiter.blockers -= 1
+        +             segment.waiters = []
+        """,
+        "waiters are woken when a batch is sent, not when it is committed",
+    ),
+    Mutant(
+        "lock-of-a-later-holder-released",
+        "engine.locks",
+        """
+        - if held.get(key) is segment:
+        -     del held[key]
+        + held.pop(key, None)
+        """,
+        "a commit frees its keys though later segments hold them by now",
+    ),
+    Mutant(
+        "lock-tail-is-an-earlier-segment",
+        "engine.dispatch",
+        """
+        - for segment in made:
+        + for segment in reversed(made):
+        """,
+        "of two segments with one key the earlier is remembered as its last holder",
+    ),
+    Mutant(
+        "wait-for-one-only",
+        "engine.dispatch",
+        """
+        - blockers = [s for s in dict.fromkeys(blockers) if s.lane != lane]
+        + blockers = [s for s in dict.fromkeys(blockers) if s.lane != lane][:1]
+        """,
+        "a segment waits for one of those that it must follow",
+    ),
+    Mutant(
+        "wait-for-last-key-only",
+        "engine.dispatch",
+        """
+        - waits.setdefault(groups.first[key], []).append(segment)
+        + waits[groups.first[key]] = [segment]
+        """,
+        "of a change's keys in flight only the last is waited for",
+    ),
+    Mutant(
+        "wait-in-a-running-segment",
+        "engine.dispatch",
+        """
+        - if segment is None or blockers:
+        + if segment is None:
+        """,
+        "a change that must wait joins a segment that does not",
+    ),
+    Mutant(
+        "waiters-not-woken",
+        "engine.locks",
+        """
+        - for waiter in segment.waiters:
+        + for waiter in segment.waiters[:1]:
+        """,
+        "a commit wakes the first of its waiters only",
+    ),
+    Mutant(
+        "moded-locks-not-released",
+        "engine.locks",
+        """
+        - for key, _ in segment.moded:
+        -     self._release_moded(key, segment)
+        """,
+        "locks with readers are never released",
+    ),
+    Mutant(
+        "moded-release-forgets-readers",
+        "engine.locks",
+        """
+        - tail.exclusive = None
+        + del self._moded[key]
+        + return
+        """,
+        "when the writer of a key commits, the readers behind it are forgotten",
+    ),
+    Mutant(
+        "moded-reader-forgets-writer",
+        "engine.locks",
+        """
+          tail.shared.append(segment)
+        + tail.exclusive = None
+        """,
+        "a second reader overtakes the writer that the first one waits for",
+    ),
+    Mutant(
+        "moded-last-reader-only",
+        "engine.locks",
+        """
+        - tail.shared.append(segment)
+        + tail.shared = [segment]
+        """,
+        "of several readers a writer waits for the last only",
+        row=10,
+    ),
+    Mutant(
+        "moded-readers-not-waited-for",
+        "engine.locks",
+        """
+              found[tail.exclusive.order] = tail.exclusive
+        - if exclusive:
+        + if exclusive and tail.exclusive is not None:
+        """,
+        "a writer waits for readers only where a writer is before them",
+    ),
+    Mutant(
+        "moded-writer-not-waited-for",
+        "engine.locks",
+        """
+        - if tail.exclusive is not None:
+        + if exclusive and tail.exclusive is not None:
+        """,
+        "readers do not wait for the writer before them",
+    ),
+    Mutant(
+        "moded-not-waited-for",
+        "engine.dispatch",
+        """
+        - blockers = (blockers or []) + self.locks.moded_holders(moded[i])
+        + blockers = blockers or []
+        """,
+        "rows take locks with readers but do not wait for them",
+    ),
+    Mutant(
+        "moded-not-waited-for-whole",
+        "engine.dispatch",
+        """
+        - blockers = [*self.locks.holders(keys).values(), *self.locks.moded_holders(list(modes.items()))]
+        + blockers = [*self.locks.holders(keys).values()]
+        """,
+        "whole transactions do not wait for locks with readers",
+    ),
+    Mutant(
+        "moded-downgraded-in-a-transaction",
+        "engine.dispatch",
+        """
+        - modes[key] = is_exclusive or modes.get(key, False)
+        + modes[key] = is_exclusive
+        """,
+        "a transaction that writes a key and later reads it holds it as a reader",
+    ),
+    Mutant(
+        "group-of-first-key-only",
+        "engine.groups",
+        """
+          joined = True
+        + break
+        """,
+        "a change joins one of the conflict groups that it touches",
+    ),
+    Mutant(
+        "group-root-one-hop",
+        "engine.groups",
+        """
+        - self.roots = [_root(parent, i) for i in parent] if joined else parent
+        + self.roots = list(parent)
+        """,
+        "a chain of conflicts is several groups, so that it takes several lanes",
+    ),
+    Mutant(
+        "lane-out-of-log-order",
+        "engine.dispatch",
+        """
+        - for i, (change, keys, root) in enumerate(zip(changes, exclusive, groups.roots, strict=True)):
+        + for i, (change, keys, root) in sorted(
+        +     enumerate(zip(changes, exclusive, groups.roots, strict=True)), key=lambda entry: entry[1][2]
+        + ):
+        """,
+        "groups are appended whole to a lane, so that a child comes before its parent",
+        row=10,
+    ),
+    Mutant(
+        "lane-past-a-blocked-segment",
+        "engine.lanes",
+        """
+          segment = self.queue.popleft()
+        + if self.queue and self.queue[0].blockers:
+        +     self.queue.rotate(-1)
+        """,
+        "a batch goes on behind a segment that has to wait, which then comes last",
+        row=10,
+    ),
+)

@@ -1,0 +1,266 @@
+"""Bugs at the log's end of the feed: order, resends, shapes, statements that change the schema, how much is taken."""
+
+from __future__ import annotations
+
+from simulations.mutants.mutant import Mutant
+
+ORDER = (
+    Mutant(
+        "duplicates-applied",
+        "engine.ordering",
+        """
+        - return Verdict.DUPLICATE
+        + return Verdict.NEXT
+        """,
+        "a batch of the log that comes twice is applied twice",
+    ),
+    Mutant(
+        "gap-ignored",
+        "engine.ordering",
+        """
+              return Verdict.DUPLICATE
+        - return Verdict.GAP
+        + self.last = batch.last
+        + return Verdict.NEXT
+        """,
+        "the feed goes on over a gap",
+        case="rows lost without an error (airbyte 85783)",
+    ),
+    Mutant(
+        "resent-flag-ignored",
+        "engine.ordering",
+        """
+        - if self._resending:
+        -     return Verdict.DUPLICATE  # sent before the resend was asked for
+        """,
+        "what was sent before the resend was asked for is taken for its answer",
+    ),
+    Mutant(
+        "resent-from-anywhere",
+        "engine.ordering",
+        """
+        - if same_place or (batch.prev.gtids and batch.prev.gtids == self.last.gtids):
+        + if True:
+        """,
+        "a resent batch is taken wherever it begins",
+    ),
+    Mutant(
+        "resend-too-early",
+        "engine.apply",
+        """
+        - self._effects.append(RequestResend(self._chain.expect_resend()))
+        + self._effects.append([self._chain.expect_resend(), RequestResend(self.watermark.position)][1])
+        """,
+        "a resend is asked from what is committed, though more is taken",
+    ),
+    Mutant(
+        "first-gap-halts",
+        "engine.apply",
+        """
+        - if self._resent_at == self._chain.last:
+        + if True:
+        """,
+        "the feed halts at a gap without asking for a resend",
+    ),
+    Mutant(
+        "gap-never-halts",
+        "engine.apply",
+        """
+        - if self._resent_at == self._chain.last:
+        + if False:
+        """,
+        "a gap that no resend closes is asked for again and again",
+        case="log purged (airbyte 6425)",
+    ),
+    Mutant(
+        "lost-log-asked-for-again",
+        "engine.apply",
+        """
+        - if event.retryable:
+        + if True:
+        """,
+        "a log that cannot be read on is asked for again and again",
+        case="log purged (airbyte 6425)",
+    ),
+    Mutant(
+        "duplicate-takes-its-shapes-along",
+        "engine.apply",
+        """
+        - if batch.shapes:  # later batches of its reader name them by number
+        + if False:  # later batches of its reader name them by number
+        """,
+        "shapes that were announced in a duplicate are unknown later",
+    ),
+    Mutant(
+        "shape-number-of-an-old-reader",
+        "engine.apply",
+        """
+        - for number in batch.shapes:
+        -     self._bindings.pop(number, None)
+        """,
+        "a new reader's numbers of tables are read as the old reader's",
+    ),
+    Mutant(
+        "positions-of-rows-equal",
+        "engine.records",
+        """
+        - return (int(self.file.rpartition(".")[2] or 0), self.offset, self.rows)
+        + return (int(self.file.rpartition(".")[2] or 0), self.offset, 0)
+        """,
+        "all places inside a transaction are one",
+        case="events with the same position lost at a restart (debezium 7531)",
+    ),
+    Mutant(
+        "log-files-as-text",
+        "engine.records",
+        """
+        - return (int(self.file.rpartition(".")[2] or 0), self.offset, self.rows)
+        + return (self.file.rpartition(".")[2], self.offset, self.rows)
+        """,
+        "log file 1000000 comes before 999999",
+        case="rotation",
+    ),
+)
+
+BARRIER = (
+    Mutant(
+        "barrier-does-not-wait",
+        "engine.apply",
+        """
+        - if self._barrier.draining and not self.batches.busy:
+        + if self._barrier.draining:
+        """,
+        "a statement runs beside rows that are before it",
+    ),
+    Mutant(
+        "barrier-forgets-wishes",
+        "engine.batches",
+        """
+        - return bool(self.rows) or self._wishes.running
+        + return bool(self.rows)
+        """,
+        "a statement runs beside a retry",
+    ),
+    Mutant(
+        "barrier-lets-wishes-in",
+        "engine.apply",
+        """
+        - self.batches.send(wishes=self._barrier.ddl is None)
+        + self.batches.send(wishes=True)
+        """,
+        "a retry starts while a statement runs",
+    ),
+    Mutant(
+        "barrier-open-before-saved",
+        "engine.barrier",
+        """
+        - self.sealing = True
+        - return self.end
+        + end, self.ddl, self.end, self._applying = self.end, None, None, None
+        + return end
+        """,
+        "rows flow before a checkpoint is behind the statement, and a restart runs it again",
+    ),
+    Mutant(
+        "statement-not-run-again",
+        "engine.apply",
+        """
+        - self._barrier.again()
+        """,
+        "a statement that failed for no fault of its own is waited for in vain",
+    ),
+    Mutant(
+        "any-answer-ends-a-statement",
+        "engine.barrier",
+        """
+        - return self._applying == id_ and not self.sealing
+        + return self.ddl is not None
+        """,
+        "an answer that comes twice ends the next statement",
+        case="answers repeated by the network",
+    ),
+    Mutant(
+        "all-statements-passed",
+        "engine.barrier",
+        """
+        - if ddl.kind is DdlKind.UNRELATED or passed == (ddl.source, ddl.number):
+        + if ddl.kind is DdlKind.UNRELATED or passed is not None:
+        """,
+        "once an operator passed one statement, all pass",
+    ),
+    Mutant(
+        "unknown-statement-passed",
+        "engine.barrier",
+        """
+        - return Passage.APPLY if ddl.kind in _APPLIED else Passage.HALT
+        + return Passage.APPLY if ddl.kind in _APPLIED else Passage.PASS
+        """,
+        "a statement that cannot be applied is passed over in silence",
+    ),
+    Mutant(
+        "unrelated-statement-halts",
+        "engine.barrier",
+        """
+        - if ddl.kind is DdlKind.UNRELATED or passed == (ddl.source, ddl.number):
+        + if passed == (ddl.source, ddl.number):
+        """,
+        "a statement that has nothing to do with the feed halts it",
+    ),
+    Mutant(
+        "stale-tables-after-a-statement",
+        "engine.apply",
+        """
+        - self._tables = dict(event.tables)
+        - self._rebind()
+        """,
+        "rows after a statement are lined up with the table before it",
+        case="a stale plan after DDL (Vitess 19535)",
+    ),
+)
+
+ROOM = (
+    Mutant(
+        "planned-without-end",
+        "engine.apply",
+        """
+        - if self.batches.rows > self.options.room_rows // 2:
+        -     return
+        """,
+        "rows are planned however many are not committed",
+    ),
+    Mutant(
+        "never-full",
+        "engine.apply",
+        """
+        - return self._inbox_rows + self.batches.rows >= self.options.room_rows and not self._starved
+        + return False
+        """,
+        "the log is never told to wait",
+    ),
+    Mutant(
+        "full-with-half-a-transaction",
+        "engine.apply",
+        """
+        - return self._inbox_rows + self.batches.rows >= self.options.room_rows and not self._starved
+        + return self._inbox_rows + self.batches.rows >= self.options.room_rows
+        """,
+        "the log waits for room while the room waits for a transaction's end",
+    ),
+    Mutant(
+        "room-not-given-back",
+        "engine.apply",
+        """
+        - self._inbox_rows -= len(batch.rows)
+        """,
+        "rows count as waiting though they were planned",
+    ),
+    Mutant(
+        "pause-ignored",
+        "engine.apply",
+        """
+        - if not self.paused:
+        + if True:
+        """,
+        "a paused feed plans new rows",
+    ),
+)

@@ -1,0 +1,253 @@
+"""Bugs around bad rows: the search for them, parking, what follows a parked row, and the operator's wishes."""
+
+from __future__ import annotations
+
+from simulations.mutants.mutant import Mutant
+
+ISOLATION = (
+    Mutant(
+        "split-by-row",
+        "engine.isolation",
+        """
+        - piece = self._pieces.pop()
+        + piece = sorted(self._pieces.pop(), key=lambda c: repr(c.before or c.after))
+        """,
+        "a failed batch is split by rows, not in log order: innocents are parked",
+        row=15,
+    ),
+    Mutant(
+        "later-half-first",
+        "engine.isolation",
+        """
+        - self._pieces += [piece[at:], piece[:at]]
+        + self._pieces += [piece[:at], piece[at:]]
+        """,
+        "the later half of a failed batch is tried first",
+        row=15,
+    ),
+    Mutant(
+        "first-of-a-trial-parked",
+        "engine.isolation",
+        """
+        - self.bad.append((self._prefix(self._failing)[-1], self._error))
+        + self.bad.append((self._prefix(self._failing)[0], self._error))
+        """,
+        "of a trial that failed the first row is parked",
+        row=15,
+    ),
+    Mutant(
+        "search-ends-one-early",
+        "engine.isolation",
+        """
+        - if self._failing - self._good > 1:
+        + if self._failing - self._good > 2:
+        """,
+        "the search for a bad row ends with two candidates and takes one",
+        row=15,
+    ),
+    Mutant(
+        "split-inside-a-transaction",
+        "engine.isolation",
+        """
+        - if (piece[i].source, piece[i].number) != (piece[i - 1].source, piece[i - 1].number)
+        """,
+        "a failed batch is split inside a transaction",
+    ),
+    Mutant(
+        "trial-committed",
+        "engine.batches",
+        """
+        - self._roll_back(attempt)
+        + self._commit(attempt)
+        """,
+        "a trial that only was to tell is committed",
+    ),
+    Mutant(
+        "trial-not-held",
+        "engine.batches",
+        """
+        - held=self._options.atomic or probing,
+        + held=self._options.atomic and not probing,
+        """,
+        "a trial that only was to tell commits by itself",
+    ),
+    Mutant(
+        "lane-free-before-rolled-back",
+        "engine.batches",
+        """
+        - if attempt is None or attempt.phase is Phase.ROLLING:
+        + if attempt is None:
+        """,
+        "a batch that fails while it is told to roll back is sent again before it has",
+    ),
+)
+
+PARKING = (
+    Mutant(
+        "follower-of-a-parked-row-runs",
+        "engine.parking",
+        """
+        - if error is None and (self.holds(change) or (parked and ahead.holds(change))):
+        + if error is None and (parked and ahead.holds(change)):
+        """,
+        "a change of a row that was parked before is applied",
+    ),
+    Mutant(
+        "follower-in-the-same-batch-runs",
+        "engine.parking",
+        """
+        - if error is None and (self.holds(change) or (parked and ahead.holds(change))):
+        + if error is None and self.holds(change):
+        """,
+        "a change of a row that is parked with this batch is applied",
+    ),
+    Mutant(
+        "parked-row-forgotten",
+        "engine.batches",
+        """
+        - for change in attempt.parked:
+        -     self.lot.park(change)
+        """,
+        "what a batch parked is not known until the next takeover",
+    ),
+    Mutant(
+        "parked-rows-not-loaded",
+        "engine.batches",
+        """
+        - self.lot.load(parked, self._tables)
+        """,
+        "what was parked is not known after a takeover",
+    ),
+    Mutant(
+        "parked-under-its-old-key-only",
+        "engine.parking",
+        """
+        - rows = (row for row in (change.before, change.after) if row is not None)
+        + rows = [row for row in (change.before, change.after) if row is not None][:1]
+        """,
+        "a parked change that moves a key holds up the old key only",
+    ),
+    Mutant(
+        "parked-row-spelled-otherwise",
+        "engine.parking",
+        """
+        - if not any(e is not Equality.EXACT for e in equalities):
+        + if True:
+        """,
+        "'A' and 'a' are two rows to the parking lot, though one to the table",
+    ),
+    Mutant(
+        "parked-any-row-is-one-row",
+        "engine.parking",
+        """
+        - key in self._keys or (key[0], None) in self._keys or (key[1] is None and key[0] in self._parked)
+        + key in self._keys or (key[1] is None and key[0] in self._parked)
+        """,
+        "a parked key that may be any row holds up only its like",
+    ),
+    Mutant(
+        "any-row-not-held-up",
+        "engine.parking",
+        """
+        - key in self._keys or (key[0], None) in self._keys or (key[1] is None and key[0] in self._parked)
+        + key in self._keys or (key[0], None) in self._keys
+        """,
+        "a key that may be any row is not held up by a parked row",
+    ),
+)
+
+WISHES = (
+    Mutant(
+        "wish-beside-rows",
+        "engine.batches",
+        """
+        - if not self._wishes or self.rows or self._wishes.running or self.now < self._wish_at:
+        + if not self._wishes or self._wishes.running or self.now < self._wish_at:
+        """,
+        "a retry runs while rows before it are in flight",
+    ),
+    Mutant(
+        "wish-does-not-stop-planning",
+        "engine.apply",
+        """
+        - while self._inbox and self._barrier.ddl is None and not self.batches.wishing:
+        + while self._inbox and self._barrier.ddl is None:
+        """,
+        "rows are planned while a retry runs",
+    ),
+    Mutant(
+        "wish-answered-twice",
+        "engine.batches",
+        """
+        - self._wishes.add([row for row in rows if (row.source, row.number, row.ordinal) in self.lot])
+        + self._wishes.add(rows)
+        """,
+        "a wish that is told late is carried out again",
+    ),
+    Mutant(
+        "wish-taken-twice",
+        "engine.retry",
+        """
+        - if row.wish and place not in self._known:
+        + if row.wish:
+        """,
+        "a wish that is told twice is carried out twice",
+    ),
+    Mutant(
+        "wish-row-by-row",
+        "engine.retry",
+        """
+        - groups.setdefault((row.table, row.wish), []).append(row)
+        + groups.setdefault((row.table, row.wish, place), []).append(row)
+        """,
+        "parked rows are tried one by one: the rows of a swap never succeed",
+        row=15,
+    ),
+    Mutant(
+        "wish-overtakes-a-parked-change",
+        "engine.batches",
+        """
+        - if self.lot.follows(self._wishes.places):
+        + if False:
+        """,
+        "a parked change is retried before an earlier one of its row",
+    ),
+    Mutant(
+        "wish-in-the-order-read",
+        "engine.retry",
+        """
+        - self._groups.append(tuple(sorted(group, key=_order)))
+        + self._groups.append(tuple(group))
+        """,
+        "parked rows are retried in the order in which the target lists them",
+    ),
+    Mutant(
+        "wish-in-the-order-of-places",
+        "engine.retry",
+        """
+        - return decode_change(row.change).order, (row.source, row.number, row.ordinal)
+        + return (0, 0, 0), (row.source, row.number, row.ordinal)
+        """,
+        "parked rows are retried by source and number, which is not the order of a log of two sources",
+        case="a replica promoted",
+    ),
+    Mutant(
+        "skipped-row-applied",
+        "engine.retry",
+        """
+        - steps = _steps(group, tables, ranks) if group[0].wish == "retry" else []
+        + steps = _steps(group, tables, ranks)
+        """,
+        "a row that the operator gave up is applied all the same",
+    ),
+    Mutant(
+        "wish-released-before-committed",
+        "engine.batches",
+        """
+              self._emit(self._wishes.refuse(self._next_id(), _FOLLOWS))
+          else:
+        +     self.lot.release(self._wishes.places)
+        """,
+        "rows count as free when their retry is sent, though it may be refused",
+    ),
+)

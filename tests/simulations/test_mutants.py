@@ -1,0 +1,119 @@
+"""The mutation check: every planted bug still applies, and dies; what is planted, and how a hunt ends."""
+
+import pytest
+
+from simulations.mutants import check, planting
+from simulations.mutants.catalogue import CATALOGUE
+from simulations.mutants.check import HuntFailed, hunt_all
+from simulations.mutants.hunt import Order
+from simulations.mutants.mutant import Mutant, Stale
+
+COUNTER_EXAMPLES = {1, 2, 3, 4, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18}  # those that concern what exists
+QUICK = ("lock-dropped", "fold-by-labels", "fence-skipped", "checkpoint-one-too-far", "commit-when-ready")
+
+SOURCE = """\
+def one(a, b):
+    if a:
+        return b
+    return a
+
+
+def two(a):
+    return a
+"""
+
+
+def mutant(patch: str, module: str = "engine.locks") -> Mutant:
+    return Mutant("a mutant", module, patch, "something")
+
+
+def test_a_patch_changes_the_lines_it_names_at_their_depth() -> None:
+    planted = mutant(
+        """
+          if a:
+        -     return b
+        +     return b + 1
+        + else:
+        +     return b
+
+          def two(a):
+        +     a = a + 1
+        """
+    ).plant(SOURCE)
+    assert planted == (
+        "def one(a, b):\n    if a:\n        return b + 1\n    else:\n        return b\n    return a\n\n\n"
+        "def two(a):\n    a = a + 1\n    return a\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("patch", "times"), [("- return a\n+ return 1", 2), ("- return c\n+ return 1", 0), ("  def one(a):\n+     pass", 0)]
+)
+def test_a_patch_that_does_not_fit_exactly_once_is_stale(patch: str, times: int) -> None:
+    with pytest.raises(Stale, match=rf"a mutant: this occurs {times} times in engine\.locks"):
+        mutant(patch).plant(SOURCE)
+
+
+@pytest.mark.parametrize("planted", CATALOGUE, ids=lambda planted: planted.name)
+def test_every_mutant_still_applies(planted: Mutant) -> None:
+    source = planting.source_of(planted.module)
+    changed = planted.plant(source)
+    assert changed != source
+    compile(changed, planted.module, "exec")
+
+
+def test_the_catalogue_is_whole() -> None:
+    assert len({planted.name for planted in CATALOGUE}) == len(CATALOGUE) >= 60
+    assert {planted.row for planted in CATALOGUE} - {0} == COUNTER_EXAMPLES
+
+
+def test_names_that_the_catalogue_does_not_have() -> None:
+    assert [planted.name for planted in check.named(["fence-skipped"])] == ["fence-skipped"]
+    with pytest.raises(ValueError, match="no such mutant: nobody"):
+        check.named(["fence-skipped", "nobody"])
+
+
+def test_a_module_that_is_imported_already_is_not_planted() -> None:
+    with pytest.raises(AssertionError, match="imported already"):
+        planting.plant(mutant("- nothing\n+ nothing", check.__name__))
+
+
+def hunt(patch: str, module: str, limit: int = 6, patience: float = 20.0) -> check.Result:
+    (result,) = hunt_all([Order(mutant(patch, module), limit, patience)])
+    return result
+
+
+def test_a_harmless_change_lives() -> None:
+    """So a death is the bug's doing, not the planting's."""
+    result = hunt("- assert not segment.committed, 'released twice'\n+ pass".replace("'", '"'), "engine.locks")
+    assert not result.killed
+    assert (result.seed, result.seeds, result.by) == (None, 6, "")
+
+
+def test_who_noticed_is_told() -> None:
+    result = hunt('- assert not segment.committed, "released twice"\n+ raise KeyError("gone")', "engine.locks")
+    assert (result.seed, result.seeds) == (0, 1)
+    assert result.by == "locks.release: KeyError 'gone'"
+
+
+def test_a_world_that_does_not_come_to_an_end_is_noticed() -> None:
+    result = hunt("  segment.committed = True\n+ while True:\n+     pass", "engine.locks", patience=0.5)
+    assert result.by == "locks.release: Endless a seed took more than 0.5 s"
+
+
+def test_a_hunt_that_cannot_be_is_an_error() -> None:
+    with pytest.raises(HuntFailed, match=r"this occurs 0 times in engine\.locks"):
+        hunt("- not in any source\n+ pass", "engine.locks")
+
+
+def test_quick_ones_die() -> None:
+    told: list[str] = []
+    results = check.run(QUICK, limit=100, progress=lambda result: told.append(result.mutant.name))
+    assert [result.mutant.name for result in results] == list(QUICK)
+    assert sorted(told) == sorted(QUICK)
+    assert [result.mutant.name for result in results if not result.killed] == []
+
+
+@pytest.mark.proof
+def test_all_die() -> None:
+    assert [result.mutant.name for result in check.run() if not result.killed] == []
