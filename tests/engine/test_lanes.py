@@ -1,6 +1,16 @@
+"""A lane runs what stands in its queue in log order, a batch at a time, and never past a blocked segment."""
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from engine.lanes import Lane
 from engine.segments import Segment
@@ -54,3 +64,81 @@ def test_one_batch_a_lane() -> None:
     assert lane.ready and lane.rows == 1
     with pytest.raises(AssertionError, match="nothing"):
         lane.finish()
+
+
+class OneLane(RuleBasedStateMachine):
+    """The naive side is a list of words, one a row: which segment it is of, in log order, and where it stands."""
+
+    @initialize()
+    def start(self) -> None:
+        self.lane = Lane(0)
+        self.segments: list[Segment] = []
+        self.rows: list[int] = []  # queued or running, by the order of their segment
+        self.running = 0  # so many of them, from the first, are at the target
+        self.blocked: list[int] = []
+        self.done: list[int] = []
+
+    @rule(rows=st.integers(1, 4), blockers=st.integers(0, 2))
+    def append(self, rows: int, blockers: int) -> None:
+        order = len(self.segments)
+        self.segments.append(segment(order, rows, blockers))
+        self.lane.append(self.segments[-1])
+        self.rows += [order] * rows
+        self.blocked += [order] * blockers
+
+    @rule()
+    def append_what_is_older(self) -> None:
+        if self.lane.queue:
+            with pytest.raises(AssertionError, match="log order"):
+                self.lane.append(segment(self.lane.queue[-1].order, 1))
+
+    @precondition(lambda self: self.blocked)
+    @rule(pick=st.integers(0, 9))
+    def a_blocker_commits(self, pick: int) -> None:
+        order = self.blocked.pop(pick % len(self.blocked))
+        self.segments[order].blockers -= 1
+
+    @rule(limit=st.integers(1, 6))
+    def cut(self, limit: int) -> None:
+        if self.running:
+            with pytest.raises(AssertionError, match="one batch"):
+                self.lane.cut(limit)
+            return
+        batch = [one.order for one in self.lane.cut(limit)]
+        want: list[int] = []
+        for order in dict.fromkeys(self.rows):
+            size = self.rows.count(order)
+            if order in self.blocked or (want and sum(map(self.rows.count, want)) + size > limit):
+                break
+            want.append(order)
+        assert batch == want
+        self.running = sum(map(self.rows.count, want))
+
+    @rule()
+    def finish(self) -> None:
+        if not self.running:
+            with pytest.raises(AssertionError, match="nothing"):
+                self.lane.finish()
+            return
+        self.done += [one.order for one in self.lane.finish()]
+        del self.rows[: self.running]
+        self.running = 0
+
+    @invariant()
+    def every_row_is_queued_running_or_done(self) -> None:
+        assert self.lane.rows == len(self.rows)
+        assert [s.order for s in self.lane.running] == list(dict.fromkeys(self.rows[: self.running]))
+        assert [s.order for s in self.lane.queue] == list(dict.fromkeys(self.rows[self.running :]))
+        assert self.done == list(range(len(self.done))), "each once, in log order"
+        assert self.lane.ready == (not self.running and bool(self.rows) and self.rows[0] not in self.blocked)
+
+
+TestOneLane = OneLane.TestCase
+TestOneLane.settings = settings(
+    max_examples=80, stateful_step_count=30, deadline=None, derandomize=True, report_multiple_bugs=False
+)
+
+
+@pytest.mark.proof
+def test_one_lane_at_length() -> None:
+    run_state_machine_as_test(OneLane, settings=settings(max_examples=3000, stateful_step_count=50, deadline=None))
