@@ -1,6 +1,9 @@
 """A statement that changes the schema drains all before it, runs alone, and is saved before anything follows."""
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from engine.barrier import Barrier, Passage, alarm, judge
 from engine.effects import EffectId
@@ -82,3 +85,97 @@ def test_one_statement_at_a_time_and_each_once() -> None:
     barrier.apply(EffectId(1, 1))
     with pytest.raises(AssertionError):
         barrier.apply(EffectId(1, 2))
+
+
+class Statements(RuleBasedStateMachine):
+    """Statements come by, are sent, answered, told twice, late or to somebody else; checkpoints pass in between.
+
+    The naive side is a diary: what happened to the statement that is up, word by word.  Its stage is read off the
+    last word, and what is allowed next stands in a table.
+    """
+
+    STAGES = {"came": "draining", "sent": "applying", "failed": "draining", "took effect": "sealing"}
+
+    @initialize()
+    def start(self) -> None:
+        self.barrier = Barrier()
+        self.diary: list[str] = []
+        self.up: tuple[Ddl, Position] | None = None
+        self.ids: list[EffectId] = []  # sent so far, for this statement and those before it
+        self.came = 0
+
+    @property
+    def stage(self) -> str:
+        return self.STAGES[self.diary[-1]] if self.diary else "flowing"
+
+    @rule(kind=st.sampled_from([DdlKind.ADD_COLUMN, DdlKind.TRUNCATE, DdlKind.OTHER]))
+    def a_statement_comes(self, kind: DdlKind) -> None:
+        one, end = ddl(kind, f"statement {self.came}"), Position("bin.000001", 100 * (self.came + 1))
+        if self.stage != "flowing":
+            with pytest.raises(AssertionError, match="one statement"):
+                self.barrier.raise_for(one, end)
+            return
+        self.came += 1
+        self.up = one, end
+        self.barrier.raise_for(one, end)
+        self.diary.append("came")
+
+    @rule()
+    def send(self) -> None:
+        id_ = EffectId(1, len(self.ids))
+        if self.stage != "draining":
+            with pytest.raises(AssertionError):
+                self.barrier.apply(id_)
+            return
+        self.barrier.apply(id_)
+        self.ids.append(id_)
+        self.diary.append("sent")
+
+    @rule(which=st.integers(0, 3), epoch=st.sampled_from([1, 1, 2]), done=st.booleans())
+    def an_answer(self, which: int, epoch: int, done: bool) -> None:
+        """To the last effect or an older one (`which` back), of this owner or of another (`epoch`)."""
+        if which >= len(self.ids):
+            return
+        id_ = EffectId(epoch, self.ids[-1 - which].counter)
+        ours = self.stage == "applying" and id_ == self.ids[-1]
+        assert self.barrier.answers(id_) is ours
+        if ours and done:
+            assert self.barrier.applied() == self.up[1]
+            self.diary.append("took effect")
+        elif ours:
+            self.barrier.again()
+            self.diary.append("failed")
+
+    @rule(behind=st.sampled_from([-50, 0, 0, 50]))
+    def a_checkpoint_is_saved(self, behind: int) -> None:
+        place = self.up[1].offset if self.up else 50
+        self.barrier.saved(Position("bin.000001", place + behind))
+        if self.stage == "sealing" and behind == 0:
+            self.up, self.diary = None, []
+
+    @rule()
+    def it_always_gets_through(self) -> None:
+        if self.stage == "draining":
+            self.send()
+        if self.stage == "applying":
+            self.an_answer(0, 1, done=True)
+        if self.stage == "sealing":
+            self.a_checkpoint_is_saved(0)
+        assert self.stage == "flowing"
+
+    @invariant()
+    def it_stands_where_the_diary_says(self) -> None:
+        assert (self.barrier.ddl, self.barrier.end) == (self.up or (None, None))
+        assert self.barrier.draining is (self.stage == "draining")
+        assert self.barrier.sealing is (self.stage == "sealing")
+
+
+TestStatements = Statements.TestCase
+TestStatements.settings = settings(
+    max_examples=150, stateful_step_count=25, deadline=None, derandomize=True, report_multiple_bugs=False
+)
+
+
+@pytest.mark.proof
+def test_statements_at_length() -> None:
+    run_state_machine_as_test(Statements, settings=settings(max_examples=4000, stateful_step_count=50, deadline=None))
