@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from engine.records import Column, Kind, Shape, TableName
 from engine.schema import Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
 
 NAMES = ("a", "A", "a ", "b", "é", "e", "É", "c")
 POISON = "poison"
+OWN = "own"
 
 
 def table(
@@ -36,6 +39,11 @@ def linked(*tables: TargetTable) -> dict[TableName, TargetTable]:
 def shape(spec: TargetTable) -> Shape:
     columns = tuple(Column(c.name, Kind.INT if c.name == "id" else Kind.TEXT) for c in spec.columns)
     return Shape(spec.name, columns, spec.key)
+
+
+def with_own(spec: TargetTable) -> TargetTable:
+    """With a column that only the target has."""
+    return msgspec.structs.replace(spec, columns=(*spec.columns, TargetColumn(OWN, "", default=True)))
 
 
 EXACT, FOLDED, PADDED = Equality.EXACT, Equality.FOLDED, Equality.FOLDED_PADDED
@@ -84,8 +92,21 @@ PET = table(
     (ForeignKey("pet_owner", TableName("shop", "pet"), ("owner",), OWNER.name, ("id",), cascades=True),),
 )
 
-# Families: tables joined by foreign keys come together.  The last cascades, and no log shows it.
-FAMILIES = ((ACCOUNT,), (MEMBER,), (SEAT,), (WORD,), (PREFIX,), (VISIT,), (CLIENT, ORDER, ITEM), (NODE,))
+LEAD = table(
+    "lead",
+    {"id": EXACT, "region": EXACT, "code": EXACT, "note": EXACT},
+    ("id",),
+    (UniqueKey("code", ("code",)),),
+)
+BADGE = table("badge", {"id": EXACT, "code": EXACT, "note": EXACT}, ("id",), (UniqueKey("code", ("code",)),))
+CARD = with_own(table("card", {"id": EXACT, "code": EXACT, "note": EXACT}, ("id",), (UniqueKey("code", ("code",)),)))
+ECHO = table("echo", {"id": EXACT, "note": EXACT}, ("id",))
+
+# Families: tables joined by foreign keys come together.  The last cascades.
+FAMILIES = (
+    (ACCOUNT,), (MEMBER,), (SEAT,), (WORD,), (PREFIX,), (VISIT,), (CLIENT, ORDER, ITEM), (NODE,), (LEAD,), (BADGE,),
+    (CARD,),
+)  # fmt: skip
 CASCADING = (OWNER, PET)
 
 # By the name of the first table.

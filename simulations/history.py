@@ -1,25 +1,48 @@
-"""A source's history: random transactions on a small database, its log, and a reader that cuts the log anywhere."""
+"""A source's history: random transactions on a small database, and the log that they leave.
+
+Each transaction has a stream of chance of its own, so that a shrunk run may leave some out and the others stay what
+they are as far as the data allows.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from random import Random
 from typing import TypeAlias
 
 import msgspec
 
-from engine.records import Ddl, DdlKind, LogBatch, Position, Row, RowChange, Shape, Transaction, Value
-from engine.schema import TargetColumn
-from simulations.catalogue import NAMES, POISON, shape
+from engine.records import Ddl, DdlKind, Position, Row, RowChange, Shape, TableName, Value
+from engine.schema import TargetColumn, TargetTable, UniqueKey
+from simulations import catalogue
+from simulations.catalogue import ECHO, NAMES, POISON, shape
 from simulations.model import Database, Table, Token, Violation
+from simulations.plan import Plan
+from simulations.selection import SECRET, at_source, selected
 
 Place: TypeAlias = tuple[str, int, int]
 ADDED = TargetColumn("extra", "")
+FAR = "far"  # the target's own node: what comes from there must not go back
+_SIZES = (1, 1, 2, 3, 6)
+
+
+class Keys(msgspec.Struct, frozen=True):
+    """What a statement makes of a table's keys."""
+
+    key: tuple[str, ...]
+    uniques: tuple[UniqueKey, ...]
+
+    def of(self, spec: TargetTable) -> TargetTable:
+        return msgspec.structs.replace(spec, key=self.key, uniques=self.uniques)
 
 
 class Entry(msgspec.Struct):
     """One thing in the log, `end` the position after it: a row (`shape`), a row of a table not taken, a commit, a DDL.
 
-    `change.table` is not set here: each reader numbers shapes its own way.
+    `change` is as the source logs it (`change.table` is not set: each reader numbers shapes its own way); `before`,
+    `after` as the target should see it, both None where it does not concern the target.
+    `origin`: the node that the transaction was first made at; '' for the source itself.
+    `keys`: what a statement makes of its table's keys, at both ends, by an operator's hand at the target.
     """
 
     source: str
@@ -27,111 +50,225 @@ class Entry(msgspec.Struct):
     end: Position
     change: RowChange | None = None
     shape: Shape | None = None
+    before: Row | None = None
+    after: Row | None = None
     commit: bool = False
     ddl: Ddl | None = None
+    origin: str = ""
+    keys: Keys | None = None
 
     @property
     def place(self) -> Place:
         assert self.change is not None
         return (self.source, self.number, self.change.ordinal)
 
+    @property
+    def taken(self) -> bool:
+        """Is it a row change that the feed has to apply?"""
+        return self.before is not None or self.after is not None
+
 
 class History:
     """`entries`: the log.  `source`: the database after all of it.  `rows`: how many changes the feed takes.
+    `tables`: the target's, by name; `at_first`: those that are there from the beginning.
+    `deeds`: how often each kind of thing was done, for the coverage table.
 
     `told`: how many entries any reader has read, so that a receipt can hold no row behind them.
     """
 
-    def __init__(self, chance: Random, source: Database, changes: int, *, ddl: bool, poison: bool) -> None:
-        self.source = source
-        self.entries: list[Entry] = []
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        chance = Random(plan.seed)
+        tables = [table for family in plan.families for table in catalogue.BY_NAME[family]]
+        if "two_way" in plan.features:
+            tables.append(ECHO)
+        self.tables = catalogue.linked(*tables)  # as the target has them
+        self.late = self._late(chance, plan)
+        self.at_first = [name for name in self.tables if name != self.late]
+        self.source = Database({n: at_source(self.tables[n]) for n in self.at_first})
         self.start = Position("log.000001", 0)
+        self.entries: list[Entry] = []
+        self.deeds: dict[str, int] = {}
         self.rows = 0
         self.told = 0
-        self._chance = chance
-        self._poison = poison
-        self._end = self.start
         self.number = 0
-        while self.rows < changes:
+        self._end = self.start
+        while self.rows < plan.changes and self.number < 5 * plan.changes:
             self.number += 1
-            if ddl and chance.random() < 0.06:
-                self._statement()
-            else:
-                self._transaction()
+            if self.number not in plan.without:
+                self._happen(Random((plan.seed << 12) + self.number))
+        self._orders = [entry.end.order for entry in self.entries]
+
+    def _late(self, chance: Random, plan: Plan) -> TableName | None:
+        """A table that is made only on the way."""
+        if "ddl" not in plan.features or chance.random() < 0.5:
+            return None
+        alone = [catalogue.BY_NAME[f][0].name for f in plan.families if len(catalogue.BY_NAME[f]) == 1]
+        return chance.choice(alone) if alone and len(self.tables) > 1 else None
 
     def index(self, position: Position) -> int:
         """How many entries are at or before `position`."""
-        order = position.order
-        return sum(entry.end.order <= order for entry in self.entries)
+        return bisect_right(self._orders, position.order)
 
     @property
     def last(self) -> Position:
-        return self.entries[-1].end
+        return self.entries[-1].end if self.entries else self.start
 
     @property
     def told_end(self) -> Position:
         return self.entries[self.told - 1].end if self.told else self.start
 
-    def _begin(self) -> tuple[str, str, int]:
-        file = f"log.{1 + self.number // 8:06}"
-        return self._chance.choice(("0-1", "0-2")), file, 0 if file != self._end.file else self._end.offset
+    def note(self, deed: str) -> None:
+        self.deeds[deed] = self.deeds.get(deed, 0) + 1
 
-    def _close(self, file: str, offset: int) -> Position:
-        self._end = Position(file, offset + self._chance.randint(50, 200))
+    def close(self, file: str, offset: int, length: int) -> Position:
+        """The end of a transaction or statement."""
+        self._end = Position(file, offset + length)
         return self._end
 
-    def _statement(self) -> None:
-        chance = self._chance
-        source, file, offset = self._begin()
-        kind = chance.choice((DdlKind.TRUNCATE, DdlKind.ADD_COLUMN, DdlKind.UNRELATED, DdlKind.OTHER))
+    # ------------------------------------------------------------------ what happens at the source
+
+    def _happen(self, chance: Random) -> None:
+        file = f"log.{1 + self.number // 8:06}"
+        offset = 0 if file != self._end.file else self._end.offset
+        source = chance.choice(("0-1", "0-2"))
+        features = self.plan.features
+        due = self.late is not None and self.rows > self.plan.changes // 3
+        if due or ("ddl" in features and chance.random() < 0.06):
+            self._statement(chance, source, file, offset, due=due)
+            return
+        far = "two_way" in features and chance.random() < 0.25
+        origin = chance.choice((FAR, FAR, "third")) if far else ""
+        writing = Writing(self, chance, source, file, offset, origin)
+        if origin == FAR:
+            writing.echo()
+        else:
+            large = "large" in features and chance.random() < 0.08
+            writing.some(chance.randint(20, 50) if large else chance.choice(_SIZES))
+        writing.commit()
+
+    def _statement(self, chance: Random, source: str, file: str, offset: int, *, due: bool) -> None:
+        kind = chance.choice(
+            (DdlKind.TRUNCATE, DdlKind.TRUNCATE, DdlKind.ADD_COLUMN, DdlKind.UNRELATED, DdlKind.OTHER, DdlKind.OTHER)
+        )
         name = chance.choice(list(self.source.tables))
-        if self.source.tables[name].spec.references and kind is DdlKind.TRUNCATE:
+        keys = None
+        if due:
+            assert self.late is not None
+            kind, name, self.late = DdlKind.CREATE_TABLE, self.late, None
+            self.source.create(at_source(self.tables[name]))
+        elif kind is DdlKind.TRUNCATE and self.source.tables[name].spec.references:
             kind = DdlKind.OTHER
-        if kind is DdlKind.TRUNCATE:
+        elif kind is DdlKind.TRUNCATE:
             self.source.truncate(name)
         elif kind is DdlKind.ADD_COLUMN:
             self.source.add_column(name, ADDED)
+        elif kind is DdlKind.OTHER and (keys := self._other_keys(chance, self.source.tables[name].spec)) is not None:
+            self.note("keys changed")
+        self.note(f"ddl {kind}")
         statement = Ddl("shop", f"{kind} {name.table}", source, self.number, kind, (name,))
-        self.entries.append(Entry(source, self.number, self._close(file, offset), ddl=statement))
+        end = self.close(file, offset, chance.randint(50, 200))
+        self.entries.append(Entry(source, self.number, end, ddl=statement, keys=keys))
 
-    def _transaction(self) -> None:
+    def _other_keys(self, chance: Random, spec: TargetTable) -> Keys | None:
+        """The table gets a unique index, loses one, or loses its primary key; None where it cannot."""
+        if spec.references or spec.foreign_keys or not spec.key:
+            return None
+        others = tuple(u for u in spec.uniques if u.columns != spec.key)
+        primary = tuple(u for u in spec.uniques if u.columns == spec.key)
+        wish = chance.choice(("drop", "drop", "add", "keyless"))
+        if wish == "drop" and others:
+            keys = Keys(spec.key, (*primary, *others[1:]))
+        elif wish == "add" and all(u.name != "by_note" for u in others):
+            keys = Keys(spec.key, (*spec.uniques, UniqueKey("by_note", ("note",))))
+        elif wish == "keyless":
+            keys = Keys((), others)
+        else:
+            return None
+        try:
+            self.source.alter(keys.of(spec))
+        except Violation:
+            return None
+        return keys
+
+
+class Writing:
+    """A transaction being made; what succeeds goes to the log."""
+
+    def __init__(self, history: History, chance: Random, source: str, file: str, offset: int, origin: str) -> None:
+        self._history = history
+        self._chance = chance
+        self._source, self._file, self._offset, self._origin = source, file, offset, origin
+        self._number = history.number
+        self._session = history.source.begin()
+        self._ordinal = 0
+        self._poison = "poison" in history.plan.features
+        self._logs_cascades = history.plan.cascades
+
+    def commit(self) -> None:
+        history = self._history
+        self._session.commit()
+        end = history.close(self._file, self._offset, self._chance.randint(50, 200))
+        history.entries.append(Entry(self._source, self._number, end, commit=True, origin=self._origin))
+
+    def some(self, changes: int) -> None:
+        """So many things done to tables of the feed."""
         chance = self._chance
-        writing = _Writing(self, *self._begin())
-        for _ in range(chance.choice((1, 1, 2, 3, 6))):
+        names = [name for name in self._history.source.tables if name != ECHO.name] or [ECHO.name]
+        for _ in range(changes):
             if chance.random() < 0.1:
-                writing.skip()
-            name = chance.choice(list(self.source.tables))
+                self._skip()
+            table = self._session.table(chance.choice(names))
             if chance.random() < 0.15:
-                self._swap(writing, writing.session.table(name))
+                self._trade(table)
             else:
-                self._change(writing, writing.session.table(name))
-        writing.session.commit()
-        self.rows += writing.rows
-        end = self._close(writing.file, writing.offset)
-        self.entries.append(Entry(writing.source, self.number, end, commit=True))
+                self._change(table)
+        if ECHO.name in self._history.source.tables and chance.random() < 0.3:
+            self._touch_echo(2 * chance.randrange(4))
 
-    def _change(self, writing: _Writing, table: Table) -> None:
+    def echo(self) -> None:
+        """What the target's own users did: rows that this side never writes."""
+        for _ in range(self._chance.choice((1, 1, 2, 4))):
+            self._touch_echo(1 + 2 * self._chance.randrange(4))
+
+    def _touch_echo(self, number: int) -> None:
+        table = self._session.table(ECHO.name)
+        there = (number,) in table.rows
+        after = None if there and self._chance.random() < 0.3 else self._row(table, number)
+        self.try_(table, (number,) if there else None, after)
+
+    def _skip(self) -> None:
+        """A row of a table that the feed does not take."""
+        self._ordinal += 1
+        self._history.entries.append(self._entry())
+
+    def _entry(self) -> Entry:
+        end = Position(self._file, self._offset, self._ordinal)
+        return Entry(self._source, self._number, end, origin=self._origin)
+
+    def _change(self, table: Table) -> None:
         chance = self._chance
         slot = chance.choice(list(table.rows)) if table.rows else None
         wish = chance.random()
         if slot is None or wish < 0.35:
-            writing.try_(table, None, self._row(table))
+            self.try_(table, None, self._row(table))
         elif wish < 0.5:
-            writing.try_(table, slot, None)
+            self.try_(table, slot, None)
         elif wish < 0.6:  # handed over: another row takes the unique values
             old = table.rows[slot]
-            if writing.try_(table, slot, None):
+            if self.try_(table, slot, None):
                 fresh = self._row(table)
-                writing.try_(table, None, (fresh[0], *old[1:]))
+                if self.try_(table, None, (fresh[0], *old[1:])):
+                    self._history.note("unique values handed over")
         else:
             old = table.rows[slot]
-            other = self._row(table)
-            columns = {chance.randrange(len(old)) for _ in range(chance.choice((1, 1, 1, 2, 3)))}
-            writing.try_(
-                table, slot, tuple(n if i in columns else o for i, (o, n) in enumerate(zip(old, other, strict=True)))
-            )
+            columns = [chance.randrange(len(old)) for _ in range(chance.choice((1, 1, 1, 2, 3)))]
+            new = list(old)
+            for place in columns:
+                new[place] = self._value(table.spec.columns[place].name)
+            self.try_(table, slot, tuple(new))
 
-    def _swap(self, writing: _Writing, table: Table) -> None:
+    def _trade(self, table: Table) -> None:
         """Two rows trade everything but their key, through NULLs; or a chain of keys moves up."""
         chance = self._chance
         if len(table.rows) < 2 or not table.spec.key:
@@ -139,115 +276,73 @@ class History:
         one, two = chance.sample(list(table.rows), 2)
         first, second = table.rows[one], table.rows[two]
         if chance.random() < 0.5 and isinstance(first[0], int):
-            away = 90 + chance.randrange(9)
-            if writing.try_(table, one, (away, *first[1:])) and writing.try_(table, two, (first[0], *second[1:])):
-                writing.try_(table, table.key((away, *first[1:])), (second[0], *first[1:]))
-            return
-        empty = (first[0], *(None for _ in first[1:]))
-        if writing.try_(table, one, empty) and writing.try_(table, two, (second[0], *first[1:])):
-            writing.try_(table, one, (first[0], *second[1:]))
+            away = (90 + chance.randrange(9), *first[1:])
+            steps = ((one, away), (two, (first[0], *second[1:])), (table.key(away), (second[0], *first[1:])))
+            what = "keys of two rows traded"
+        else:
+            empty = (first[0], *(None for _ in first[1:]))
+            steps = ((one, empty), (two, (second[0], *first[1:])), (one, (first[0], *second[1:])))
+            what = "unique values of two rows swapped"
+        if all(self.try_(table, slot, row) for slot, row in steps):
+            self._history.note(what)
 
-    def _row(self, table: Table) -> Row:
-        return tuple(self._value(table, column) for column in table.at)
+    def _row(self, table: Table, first: Value = None) -> Row:
+        row = [self._value(column.name) for column in table.spec.columns]
+        if first is not None:
+            row[0] = first
+        return tuple(row)
 
-    def _value(self, table: Table, column: str) -> Value:
+    def _value(self, column: str) -> Value:
         chance = self._chance
         if column in ("id", "rank", "hall", "chip"):
-            return chance.randrange(6)
+            return int(chance.random() * 6)
         if column in ("up", "order", "owner"):
-            return chance.choice((None, *range(6)))
+            return chance.choice((None, 0, 1, 2, 3, 4, 5))
         if column == "note":
             if self._poison and chance.random() < 0.06:
                 return POISON
-            return f"n{chance.randrange(1000)}"
+            return f"n{int(chance.random() * 1000)}"
+        if column == "region":
+            return chance.choice(("eu", "eu", "us"))
+        if column == SECRET:
+            return f"s{int(chance.random() * 1000)}"
         return chance.choice(NAMES if column == "text" else (None, *NAMES))
 
-
-class _Writing:
-    """A transaction being made; what succeeds goes to the log."""
-
-    def __init__(self, history: History, source: str, file: str, offset: int) -> None:
-        self.history = history
-        self.source, self.file, self.offset = source, file, offset
-        self.number = history.number
-        self.session = history.source.begin()
-        self.rows = 0
-        self._ordinal = 0
-
-    def skip(self) -> None:
-        """A row of a table that the feed does not take."""
-        self._ordinal += 1
-        self.history.entries.append(Entry(self.source, self.number, Position(self.file, self.offset, self._ordinal)))
-
     def try_(self, table: Table, slot: Token | None, after: Row | None) -> bool:
+        """Insert (`slot` None), delete (`after` None) or update; False if a constraint refuses."""
         before = table.rows[slot] if slot is not None else None
         name = table.spec.name
+        cascaded = self._session.cascaded
+        cascaded.clear()
         try:
             if slot is None:
                 assert after is not None
-                self.session.insert(name, after)
+                self._session.insert(name, after)
             elif after is None:
-                self.session.delete(name, slot)
+                self._session.delete(name, slot)
             else:
-                self.session.update(name, slot, after)
+                self._session.update(name, slot, after)
         except Violation:
             return False
-        self._ordinal += 1
-        self.rows += 1
-        change = RowChange(-1, before, after, self._ordinal - 1)
-        end = Position(self.file, self.offset, self._ordinal)
-        self.history.entries.append(Entry(self.source, self.number, end, change, shape(table.spec)))
+        children = list(cascaded) if self._logs_cascades != "hidden" else []
+        if self._logs_cascades == "child first":
+            self._log_all(children)
+        self._log(table.spec, before, after)
+        if self._logs_cascades == "parent first":
+            self._log_all(children)
         return True
 
+    def _log_all(self, deleted: list[tuple[TableName, Row]]) -> None:
+        for name, row in deleted:
+            self._history.note("cascade logged")
+            self._log(self._session.table(name).spec, row, None)
 
-class Reader:
-    """Reads the log from an index of `entries` on, cut anywhere; it numbers shapes in its own way."""
-
-    def __init__(self, history: History, index: int, chance: Random, longest: int) -> None:
-        self._history = history
-        self._index = index
-        self._chance = chance
-        self._longest = longest
-        self._resent = True
-        self._numbers: dict[Shape, int] = {}
-        self._first = chance.randrange(3)
-
-    def next(self) -> LogBatch:
-        """The next batch; at the end of the log a heartbeat, which is an empty one."""
-        entries = self._history.entries
-        if self._index == len(entries):
-            heartbeat = LogBatch(self._history.last, self._history.last, resent=self._resent)
-            self._resent = False
-            return heartbeat
-        start = self._index
-        stop = start + 1 if entries[start].ddl else min(len(entries), start + self._chance.randint(1, self._longest))
-        taken = entries[start:stop]
-        if not taken[0].ddl:
-            taken = taken[: next((i for i, entry in enumerate(taken) if entry.ddl), len(taken))]
-        self._index += len(taken)
-        self._history.told = max(self._history.told, self._index)
-        batch = self._batch(taken, entries[start - 1].end if start else self._history.start)
-        self._resent = False
-        return batch
-
-    def _batch(self, taken: list[Entry], prev: Position) -> LogBatch:
-        shapes: dict[int, Shape] = {}
-        transactions: list[Transaction] = []
-        rows: list[RowChange] = []
-        begun = 0  # rows of transactions before the open one
-        for i, entry in enumerate(taken):
-            if entry.change is not None and entry.shape is not None:
-                if entry.shape not in self._numbers:
-                    self._numbers[entry.shape] = self._first + len(self._numbers)
-                    shapes[self._numbers[entry.shape]] = entry.shape
-                change = entry.change
-                rows.append(RowChange(self._numbers[entry.shape], change.before, change.after, change.ordinal))
-            part = i == len(taken) - 1 and not entry.ddl
-            if entry.commit or part:
-                whole = entry.commit and taken[0].number != entry.number
-                if len(rows) > begun or not whole:
-                    transactions.append(Transaction(entry.source, entry.number, begun, entry.commit))
-                begun = len(rows)
-        return LogBatch(
-            prev, taken[-1].end, tuple(transactions), tuple(rows), shapes, taken[0].ddl, resent=self._resent
-        )
+    def _log(self, spec: TargetTable, before: Row | None, after: Row | None) -> None:
+        self._ordinal += 1
+        entry = self._entry()
+        entry.change = RowChange(-1, before, after, self._ordinal - 1)
+        entry.shape = shape(spec)
+        if self._origin != FAR:
+            entry.before, entry.after = selected(spec.name, before), selected(spec.name, after)
+            self._history.rows += entry.taken
+        self._history.entries.append(entry)

@@ -37,6 +37,7 @@ FAULTS = {
     "crossing": "an earlier held batch waits at the target for a lock of a later one",
     "stall": "the target leaves a batch open for long",
     "checkpoint": "a checkpoint or a statement fails or is left in doubt",
+    "broken": "the target must be mended by hand (disk full); the feed halts until it is",
     "forgotten": "the target crashes and has forgotten its last commits",
     "echo": "an answer of the target arrives a second time",
 }
@@ -67,13 +68,16 @@ class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`families`: names in `catalogue.BY_NAME`.  `changes`: how many row changes the source commits at least.
+    """`seed`: of the source's history.  `schedule`: of everything that happens to it afterwards.
+    `families`: names in `catalogue.BY_NAME`.  `changes`: how many row changes the source commits at least.
     `faults`: name → weight, beside the others.  `fault_rate`: chance of one a step.  `longest`: entries of the log in
-    one batch.  `cascades`: how the source logs a cascade (`catalogue.CASCADES`).
+    one batch; `cut_anywhere`: else a transaction is cut only where it alone is longer, as the adapters' readers do.
+    `cascades`: how the source logs a cascade (`catalogue.CASCADES`).
     `without`: numbers of source transactions that do not happen (a shrunk run).  `locking`: off only to show what the
     locks are for."""
 
     seed: int
+    schedule: int
     families: tuple[str, ...]
     changes: int
     atomic: bool
@@ -81,6 +85,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     faults: dict[str, int]
     fault_rate: float
     longest: int
+    cut_anywhere: bool
     engine: Engine
     cascades: str = "hidden"
     without: tuple[int, ...] = ()
@@ -96,6 +101,7 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
         faults.append(chance.choice(ALWAYS_POSSIBLE))
     return Plan(
         seed=seed,
+        schedule=seed,
         families=families,
         changes=changes,
         atomic=chance.random() < 0.35,
@@ -103,6 +109,7 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
         faults={name: chance.choice((1, 1, 4)) for name in faults},
         fault_rate=chance.choice((0.02, 0.05, 0.1, 0.2)),
         longest=chance.choice((1, 4, 12, 40)),
+        cut_anywhere=chance.random() < 0.5,
         engine=Engine(
             lanes=chance.choice((1, 2, 3, 4, 8)),
             batch_rows=chance.choice((1, 3, 10, 50)),

@@ -1,5 +1,5 @@
 """The simulated target: carries out the apply machine's effects as `engine.effects` documents them, late and in any
-order, and answers, or fails, or leaves in doubt.
+order, and answers, or fails, or leaves in doubt, or forgets.
 
 A batch is QUEUED, then OPEN (its statements are done, its locks held), then committed.  Two open batches that touch the
 same thing mean that the lock table let through what it must not: `Mistake`.
@@ -7,19 +7,15 @@ same thing mean that the lock table let through what it must not: `Mistake`.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Callable
-from random import Random
+from typing import Any, TypeAlias
 
-from engine.effects import (
-    ApplyBatch,
-    ApplyDdl,
-    CommitBatch,
-    EffectId,
-    ParkedRow,
-    RollbackBatch,
-    SaveCheckpoint,
-)
+import msgspec
+
+from engine import receipts
+from engine.effects import ApplyBatch, ApplyDdl, CommitBatch, EffectId, ParkedRow, RollbackBatch, SaveCheckpoint
 from engine.errors import Failure, Trouble
 from engine.events import (
     ApplyEvent,
@@ -35,13 +31,19 @@ from engine.events import (
     Receipt,
     TakenOver,
 )
-from engine.records import DdlKind, Position, TableName
-from simulations.checks import Checks, Mistake
-from simulations.history import ADDED, Place
-from simulations.model import Database, Session, Violation
+from engine.records import Ddl, DdlKind, Position, Row, TableName
+from simulations.checkers import ALL
+from simulations.checkers.checker import Checker, Commit
+from simulations.faults import Faults
+from simulations.history import ADDED, Entry, Place
+from simulations.layout import Token
+from simulations.ledger import Ledger, Mistake
+from simulations.model import Database, Violation
+from simulations.session import Session
 
-Post = Callable[[ApplyEvent], None]
-Deed = Callable[[], None]
+Post: TypeAlias = Callable[[ApplyEvent], None]
+Deed: TypeAlias = Callable[[], None]
+Order: TypeAlias = SaveCheckpoint | ApplyDdl | RollbackBatch
 
 
 class Stage(enum.Enum):
@@ -54,47 +56,62 @@ class Stage(enum.Enum):
 class Work:
     """One lane's batch. `owner`: number of the machine that sent it."""
 
-    def __init__(self, owner: int, epoch: int, effect: ApplyBatch, post: Post) -> None:
+    __slots__ = ("behind", "effect", "owner", "post", "session", "stage")
+
+    def __init__(self, owner: int, effect: ApplyBatch, post: Post) -> None:
         self.owner = owner
-        self.epoch = epoch
         self.effect = effect
         self.post = post
         self.stage = Stage.QUEUED
         self.session: Session | None = None
+        self.behind: EffectId | None = None  # held up by a later batch (a gap lock, say), as nobody could foresee
 
 
-class Faults:
-    """Chances of each fault; all zero once the world calms down."""
+class State(msgspec.Struct):
+    """What is stored.  `wished`: an operator does not change his mind here, so what was done can be told."""
 
-    def __init__(self, chance: Random) -> None:
-        self.transient, self.doubt, self.crossing, self.checkpoint = (
-            chance.choice((0.0, p, 2 * p)) for p in (0.05, 0.05, 0.1, 0.1)
-        )
+    database: Database
+    checkpoint: Position
+    receipts: dict[EffectId, bytes]
+    parked: dict[Place, tuple[ParkedRow, str]]
+    wished: dict[Place, str]
+    ddl_passed: tuple[str, int] | None = None
 
-    def stop(self) -> None:
-        self.transient = self.doubt = self.crossing = self.checkpoint = 0.0
+    def copy(self) -> State:
+        return State(
+            self.database.copy(), self.checkpoint, self.receipts.copy(), self.parked.copy(), self.wished.copy(),
+            self.ddl_passed,
+        )  # fmt: skip
 
 
 class Target:
-    def __init__(self, database: Database, start: Position, chance: Random, checks: Checks, *, strict: bool) -> None:
+    def __init__(self, database: Database, ledger: Ledger, faults: Faults, *, atomic: bool, whole: bool, strict: bool):
         """`strict`: two open batches in conflict are a mistake; else one fails, as after a lock timeout."""
-        self.database = database
-        self.faults = Faults(chance)
+        self.state = State(database, ledger.history.start, {}, {}, {})
         self.works: list[Work] = []
-        self.parked: dict[Place, tuple[ParkedRow, str]] = {}
-        self.wished: dict[Place, str] = {}  # an operator does not change his mind here, so what was done can be told
-        self.ddl_passed: tuple[str, int] | None = None
-        self._epoch = 0
-        self._checkpoint = start
-        self._receipts: dict[EffectId, bytes] = {}
-        self._behind: dict[
-            EffectId, EffectId
-        ] = {}  # held up by a later batch (a gap lock, say), as nobody could foresee
+        self.ledger = ledger
+        self.checkers: tuple[Checker, ...] = tuple(c(ledger, self, atomic=atomic, whole=whole) for c in ALL)
+        self.epoch = 0
+        self._orders: list[tuple[int, Order, Post]] = []
         self._lanes: dict[EffectId, int] = {}
-        self._orders: list[tuple[int, SaveCheckpoint | ApplyDdl | RollbackBatch, Post]] = []
-        self._chance = chance
-        self._checks = checks
+        self._cut: dict[EffectId, None] = {}  # held batches whose connection is gone; told when they are to commit
+        self._faults = faults
         self._strict = strict
+        self._disk: tuple[State, Any, list[Any]] | None = None  # what would survive a crash of the target
+        self._reported: dict[int, dict[EffectId, None]] = {}  # by owner: commits it was told of since it last saved
+        self._flush()
+
+    @property
+    def database(self) -> Database:
+        return self.state.database
+
+    @property
+    def parked(self) -> dict[Place, tuple[ParkedRow, str]]:
+        return self.state.parked
+
+    @property
+    def checkpoint(self) -> Position:
+        return self.state.checkpoint
 
     # ------------------------------------------------------------------ what machines ask for
 
@@ -108,13 +125,15 @@ class Target:
             if number == owner and isinstance(order, RollbackBatch) and self._lanes[order.id] == effect.lane:
                 raise Mistake(f"{effect.id} sent to lane {effect.lane}, which still rolls {order.id} back")
         self._lanes[effect.id] = effect.lane
-        self._checks.sent(effect)
-        self.works.append(Work(owner, effect.id.epoch, effect, post))
+        self._cut.pop(effect.id, None)
+        for checker in self.checkers:
+            checker.sent(effect)
+        self.works.append(Work(owner, effect, post))
 
     def commit(self, owner: int, effect: CommitBatch, post: Post) -> None:
         work = self._work(owner, effect.id)
-        if work is None and effect.id.epoch != self._epoch:
-            post(BatchFailed(effect.id, Failure(Trouble.FENCED, "killed by a newer owner")))
+        if effect.id in self._cut:
+            post(BatchFailed(effect.id, Failure(Trouble.TRANSIENT, "connection lost")))
             return
         if work is None or work.stage is not Stage.OPEN:
             raise Mistake(f"told to commit {effect.id}, which is not held")
@@ -139,26 +158,36 @@ class Target:
 
     def take_over(self) -> TakenOver:
         """Raise the epoch once older transactions are gone, commit, then read."""
-        self._epoch += 1
+        self.epoch += 1
         for work in list(self.works):
+            self._faults.seen(f"taken over with a batch {work.stage.value}")
             if work.stage is Stage.QUEUED:
                 continue  # it comes too late, and the fence stops it
             self.works.remove(work)
             under_way = work.stage is Stage.COMMITTING or (work.stage is Stage.OPEN and not work.effect.held)
-            if under_way and self._chance.random() < 0.5:
+            if under_way and self._faults.chance.random() < 0.5:
                 self._commit(work)
-                work.post(BatchCommitted(work.effect.id))
+                self._report(work)
             else:
-                work.post(BatchFailed(work.effect.id, Failure(Trouble.FENCED, "killed by a newer owner")))
+                self._cut_off(work, Failure(Trouble.FENCED, "killed by a newer owner"))
+        for _, order, _ in self._orders:
+            self._faults.seen(f"taken over during {type(order).__name__}")
         self._orders = [entry for entry in self._orders if isinstance(entry[1], SaveCheckpoint)]
-        return TakenOver(
-            self._epoch,
-            self._checkpoint,
-            tuple(Receipt(id_, covered) for id_, covered in sorted(self._receipts.items())),
-            tuple(self.wishes(every=True)),
-            self.database.specs,
-            self.ddl_passed,
-        )
+        self._flush()
+        state = self.state
+        held = tuple(Receipt(id_, covered) for id_, covered in sorted(state.receipts.items()))
+        wishes = tuple(self.wishes(every=True))
+        return TakenOver(self.epoch, state.checkpoint, held, wishes, self.database.specs, state.ddl_passed)
+
+    def writes_to(self, name: TableName) -> bool:
+        """Is a transaction open that has written to the table?"""
+        return any(work.session is not None and name in work.session.touched for work in self.works)
+
+    def write_own(self, name: TableName, slot: Token, row: Row) -> None:
+        """Somebody at the target fills in a column that only the target has."""
+        self.database.tables[name].put(slot, row)
+        for checker in self.checkers:
+            checker.written(name, slot, row)
 
     def wishes(self, *, every: bool = False) -> list[ParkedKey]:
         return [
@@ -167,30 +196,43 @@ class Target:
             if wish or every
         ]
 
+    def _cut_off(self, work: Work, failure: Failure) -> None:
+        """Its connection is gone: whoever waits for an answer is told; whoever does not will ask."""
+        if work.stage is Stage.ROLLING:
+            work.post(BatchRolledBack(work.effect.id))
+        elif work.stage is Stage.OPEN and work.effect.held:
+            self._cut[work.effect.id] = None
+        else:
+            work.post(BatchFailed(work.effect.id, failure))
+
     # ------------------------------------------------------------------ what happens by itself
 
     def deeds(self) -> list[Deed]:
         """All that may happen next at the target."""
-        out: list[Deed] = [lambda e=entry: self._carry_out(e) for entry in self._orders]  # type: ignore[misc]
+        out: list[Deed] = [lambda e=entry: self._carry_out(*e) for entry in self._orders]  # type: ignore[misc]
         for work in self.works:
             if work.stage is Stage.QUEUED:
-                if self._held_up(work):
-                    out.append(lambda w=work: self._time_out(w))  # type: ignore[misc]
-                else:
-                    out.append(lambda w=work: self._execute(w))  # type: ignore[misc]
+                deed = self._time_out if self._held_up(work) else self._execute
             elif work.stage is Stage.ROLLING:
-                out.append(lambda w=work: self._end(w, BatchRolledBack(w.effect.id)))  # type: ignore[misc]
+                deed = self._rolled_back
             elif work.stage is Stage.COMMITTING or not work.effect.held:
-                out.append(lambda w=work: self._try_commit(w))  # type: ignore[misc]
+                deed = self._try_commit
+            else:
+                continue
+            out.append(lambda w=work, d=deed: d(w))  # type: ignore[misc]
         return out
 
     def _held_up(self, work: Work) -> bool:
-        other = self._behind.get(work.effect.id)
-        return any(w.effect.id == other and w.stage is not Stage.QUEUED for w in self.works)
+        return work.behind is not None and any(
+            w.effect.id == work.behind and w.stage is not Stage.QUEUED for w in self.works
+        )
 
     def _time_out(self, work: Work) -> None:
-        if self._chance.random() < 0.2:
+        if self._faults.chance.random() < 0.2:
             self._fail(work, Trouble.TRANSIENT, "lock wait timeout")
+
+    def _rolled_back(self, work: Work) -> None:
+        self._end(work, BatchRolledBack(work.effect.id))
 
     def _end(self, work: Work, answer: ApplyEvent) -> None:
         self.works.remove(work)
@@ -200,22 +242,37 @@ class Target:
         self._end(work, BatchFailed(work.effect.id, Failure(trouble, message)))
 
     def _execute(self, work: Work) -> None:
-        effect = work.effect
-        if self._chance.random() < self.faults.crossing:
+        effect, faults = work.effect, self._faults
+        if work.behind is None and faults.may("crossing"):
             later = [w for w in self.works if w.stage is Stage.OPEN and w.effect.held and w.effect.id > effect.id]
-            if later and effect.id not in self._behind:
-                self._behind[effect.id] = self._chance.choice(later).effect.id
+            if later and faults.strikes("crossing"):
+                work.behind = faults.chance.choice(later).effect.id
                 return
-        if self._chance.random() < self.faults.transient:
+        if faults.strikes("deadlock"):
             self._fail(work, Trouble.TRANSIENT, "deadlock")
-            return
-        if work.epoch != self._epoch:
-            self._fail(work, Trouble.FENCED, "a newer owner has the feed")
-            return
-        if effect.id in self._receipts:
-            self._end(work, BatchCommitted(effect.id))
-            return
-        session = self.database.begin()
+        elif faults.strikes("broken"):
+            self._fail(work, Trouble.TARGET, "disk full")
+        elif refusal := self._fenced(work.owner, effect.id.epoch):
+            self._end(work, BatchFailed(effect.id, refusal))
+        elif effect.id in self.state.receipts:
+            faults.seen("receipt answers a batch that was in doubt")
+            self._report(work, end=True)
+        else:
+            self._run(work)
+
+    def _fenced(self, owner: int, epoch: int) -> Failure | None:
+        """May this owner still write, and is all there that it was told of?"""
+        if epoch != self.epoch:
+            self._faults.seen("zombie rejected")
+            return Failure(Trouble.FENCED, "a newer owner has the feed")
+        if self._faults.forgot and any(id_ not in self.state.receipts for id_ in self._reported.get(owner, ())):
+            self._faults.seen("owner of a target that forgot is told so")
+            return Failure(Trouble.REWOUND, "the target has forgotten commits that it had reported")
+        return None
+
+    def _run(self, work: Work) -> None:
+        effect = work.effect
+        session = self.database.begin(watched=True)
         try:
             session.run(effect.steps)
         except Violation as error:
@@ -224,7 +281,8 @@ class Target:
         for other in self.works:
             if other.session is not None and (both := session.conflicts(other.session)):
                 if self._strict:
-                    raise Mistake(f"{effect.id} and {other.effect.id} are open and both touch {sorted(both)[0]}")
+                    shown = min(both, key=repr)
+                    raise Mistake(f"{effect.id} and {other.effect.id} are open and both touch {shown}")
                 self._fail(work, Trouble.TRANSIENT, "lock wait timeout")
                 return
         work.session = session
@@ -233,69 +291,168 @@ class Target:
             work.post(BatchReady(effect.id))
 
     def _try_commit(self, work: Work) -> None:
-        if self._chance.random() < self.faults.transient:
+        faults = self._faults
+        if faults.may("stall") and faults.chance.random() < 0.5 and faults.strikes("stall"):
+            return
+        if faults.strikes("deadlock"):
             self._fail(work, Trouble.TRANSIENT, "serialisation failure")
-        elif self._chance.random() < self.faults.doubt:
-            if self._chance.random() < 0.5:
+        elif faults.strikes("doubt"):
+            if faults.chance.random() < 0.5:
                 self._commit(work)
+                faults.seen("committed without an answer")
+            else:
+                faults.seen("not committed, without an answer")
             self._fail(work, Trouble.IN_DOUBT, "connection lost after COMMIT")
         else:
             self._commit(work)
-            self._end(work, BatchCommitted(work.effect.id))
+            self._report(work, end=True)
+
+    def _report(self, work: Work, *, end: bool = False) -> None:
+        id_ = work.effect.id
+        self._reported.setdefault(work.owner, {})[id_] = None
+        if end:
+            self.works.remove(work)
+        work.post(BatchCommitted(id_))
 
     def _commit(self, work: Work) -> None:
         assert work.session is not None
-        effect = work.effect
-        before = self.database.copy() if effect.parked else self.database
+        effect, state, ledger = work.effect, self.state, self.ledger
+        before = self.database.copy() if effect.parked else None
         work.session.commit()
-        self._receipts[effect.id] = effect.covered
+        state.receipts[effect.id] = effect.covered
         for place in effect.unparked:
-            if self.parked.pop(place, None) is None:
+            if state.parked.pop(place, None) is None:
                 raise Mistake(f"{effect.id} carries out a wish for {place}, which is not parked")
-        wishes = {place: self.wished[place] for place in effect.unparked}
-        for row in effect.parked:
-            self.parked[row.source, row.number, row.ordinal] = (row, "")
-        self._checks.committed(effect, wishes, self, before)
+        retried = [place for place in effect.unparked if state.wished[place] == "retry"]
+        skipped = [place for place in effect.unparked if state.wished[place] == "skip"]
+        parked = [(row.source, row.number, row.ordinal) for row in effect.parked]
+        for place, row in zip(parked, effect.parked, strict=True):
+            state.parked[place] = (row, "")
+        places = receipts.decode(effect.covered)
+        aside = dict.fromkeys(parked)
+        ledger.covered.update(dict.fromkeys(places, effect.id))
+        unknown = any(place not in ledger.index for place in places)  # a checker will say so
+        applied = [] if unknown else ledger.in_log_order([*(p for p in places if p not in aside), *retried])
+        ledger.applied.update(dict.fromkeys(applied))
+        ledger.skipped.update(dict.fromkeys(skipped))
+        done = Commit(effect, places, applied, retried, skipped, parked, before, work.session.touched)
+        for checker in self.checkers:
+            checker.committed(done)
+        if self._disk is not None and self._faults.chance.random() < 0.2:
+            self._flush()
 
-    def _carry_out(self, entry: tuple[int, SaveCheckpoint | ApplyDdl | RollbackBatch, Post]) -> None:
-        self._orders.remove(entry)
-        _, effect, post = entry
+    # ------------------------------------------------------------------ checkpoints and statements
+
+    def _carry_out(self, owner: int, effect: Order, post: Post) -> None:
+        self._orders = [entry for entry in self._orders if entry[1] is not effect]
         if isinstance(effect, RollbackBatch):
             post(BatchRolledBack(effect.id))
+        elif refusal := self._fenced(owner, effect.id.epoch):
+            post((DdlFailed if isinstance(effect, ApplyDdl) else CheckpointFailed)(effect.id, refusal))
         elif isinstance(effect, ApplyDdl):
-            if effect.id.epoch != self._epoch:
-                post(DdlFailed(effect.id, Failure(Trouble.FENCED, "a newer owner has the feed")))
-            elif self._chance.random() < self.faults.transient:
-                post(DdlFailed(effect.id, Failure(Trouble.TRANSIENT, "lock wait timeout")))
-            else:
-                self._change_schema(effect)
-                post(DdlApplied(effect.id, self.database.specs))
-        elif effect.id.epoch != self._epoch:
-            post(CheckpointFailed(effect.id, Failure(Trouble.FENCED, "a newer owner has the feed")))
-        elif self._chance.random() < self.faults.checkpoint:
-            trouble = self._chance.choice((Trouble.TRANSIENT, Trouble.IN_DOUBT, Trouble.IN_DOUBT))
-            if trouble is Trouble.IN_DOUBT and self._chance.random() < 0.5:
-                self._save(effect)
-            post(CheckpointFailed(effect.id, Failure(trouble, "connection lost")))
+            self._try_statement(effect, post)
         else:
-            self._save(effect)
-            post(CheckpointSaved(effect.id))
+            self._try_save(owner, effect, post)
 
-    def _save(self, effect: SaveCheckpoint) -> None:
-        dropped = [self._receipts[id_] for id_ in effect.drop if id_ in self._receipts]
-        self._checks.saved(self._checkpoint, effect.position, dropped)
-        self._checkpoint = effect.position
+    def _try_statement(self, effect: ApplyDdl, post: Post) -> None:
+        if self._faults.strikes("checkpoint"):
+            trouble = self._faults.chance.choice((Trouble.TRANSIENT, Trouble.IN_DOUBT))
+            if trouble is Trouble.IN_DOUBT and self._faults.chance.random() < 0.5:
+                self._change_schema(effect)
+                self._faults.seen("statement took effect without an answer")
+            post(DdlFailed(effect.id, Failure(trouble, "connection lost")))
+            return
+        self._change_schema(effect)
+        post(DdlApplied(effect.id, self.database.specs))
+
+    def _try_save(self, owner: int, effect: SaveCheckpoint, post: Post) -> None:
+        if self._faults.strikes("checkpoint"):
+            trouble = self._faults.chance.choice((Trouble.TRANSIENT, Trouble.IN_DOUBT, Trouble.IN_DOUBT))
+            if trouble is Trouble.IN_DOUBT and self._faults.chance.random() < 0.5:
+                self._save(owner, effect)
+                self._faults.seen("checkpoint stored without an answer")
+            post(CheckpointFailed(effect.id, Failure(trouble, "connection lost")))
+            return
+        self._save(owner, effect)
+        post(CheckpointSaved(effect.id))
+
+    def _save(self, owner: int, effect: SaveCheckpoint) -> None:
+        state = self.state
+        dropped = {id_: state.receipts[id_] for id_ in effect.drop if id_ in state.receipts}
+        for checker in self.checkers:
+            checker.saved(state.checkpoint, effect.position, dropped)
+        state.checkpoint = effect.position
         for id_ in effect.drop:
-            self._receipts.pop(id_, None)
+            state.receipts.pop(id_, None)
+        self._reported.pop(owner, None)
+        self._flush()
 
     def _change_schema(self, effect: ApplyDdl) -> None:
-        self._checks.changing_schema(effect.ddl)
+        entry = self._statement(effect.ddl)
+        for checker in self.checkers:
+            checker.statement(entry)
         (name,) = effect.ddl.tables
-        if effect.ddl.kind is DdlKind.TRUNCATE:
-            self.database.truncate(name)
-        else:
-            self.database.add_column(name, ADDED)
+        match effect.ddl.kind:
+            case DdlKind.TRUNCATE:
+                self.database.truncate(name)
+                self._empty(name)
+            case DdlKind.CREATE_TABLE:
+                self.database.create(self.ledger.history.tables[name])
+            case _:
+                self.database.add_column(name, ADDED)
+        for checker in self.checkers:
+            checker.statement_done(entry)
+        self._flush()
 
-    @property
-    def receipts(self) -> int:
-        return len(self._receipts)
+    def _empty(self, name: TableName) -> None:
+        """What is parked for a table goes with its rows."""
+
+    def _statement(self, ddl: Ddl) -> Entry:
+        return next(e for e in self.ledger.history.entries if e.ddl is not None and e.number == ddl.number)
+
+    def pass_statement(self, ddl: Ddl) -> None:
+        """The operator changes the target by hand, if it needs that, and says `tidelock ddl done`."""
+        entry = self._statement(ddl)
+        for checker in self.checkers:
+            checker.statement(entry)
+        if entry.keys is not None:
+            (name,) = ddl.tables
+            with contextlib.suppress(Violation):  # rows that are parked or given up may be missing here
+                self.database.alter(entry.keys.of(self.database.tables[name].spec))
+        for checker in self.checkers:
+            checker.statement_done(entry)
+        self.state.ddl_passed = (ddl.source, ddl.number)
+        self._flush()
+
+    # ------------------------------------------------------------------ a target that forgets
+
+    def _flush(self) -> None:
+        """All that is committed reaches the disk."""
+        if "forgotten" in self._faults.weights:
+            self._disk = (self.state.copy(), self.ledger.freeze(), [checker.freeze() for checker in self.checkers])
+
+    def forget(self) -> None:
+        """Crash and come back with what was on the disk: commits that were reported are gone, connections too."""
+        assert self._disk is not None
+        state, ledger, memories = self._disk
+        lost = len(self.state.receipts) - len(state.receipts)
+        self._faults.seen("target forgot commits" if lost > 0 else "target restarted")
+        self._faults.forgot = True
+        self.state = state.copy()
+        self.ledger.thaw(ledger)
+        for checker, memory in zip(self.checkers, memories, strict=True):
+            checker.thaw(memory)
+        for work in self.works:
+            trouble = Trouble.IN_DOUBT if work.stage is Stage.COMMITTING else Trouble.TRANSIENT
+            self._cut_off(work, Failure(trouble, "connection lost"))
+        self.works.clear()
+        orders, self._orders = self._orders, []
+        for _, order, post in orders:
+            lost_connection = Failure(Trouble.IN_DOUBT, "connection lost")
+            match order:
+                case RollbackBatch():
+                    post(BatchRolledBack(order.id))
+                case SaveCheckpoint():
+                    post(CheckpointFailed(order.id, lost_connection))
+                case ApplyDdl():
+                    post(DdlFailed(order.id, lost_connection))

@@ -1,185 +1,216 @@
-"""One world by seed: a source's log, a machine, a target, and everything that can go wrong between them.
+"""One world by plan: a source's log, machines that own the feed one after another, a target, and all that goes wrong.
 
-    python -m simulations.world 17 [mode]      one seed, told step by step
-    python -m simulations.world 0-999 [mode]   many, quietly
+    python -m simulations.world 17         one seed, told step by step
+    python -m simulations.world 0-999      many, quietly
 
-Safety first: faults while the log flows.  Then liveness: the faults stop, and all must be applied and drained.
+Safety first: faults while the log flows.  Then liveness: the faults stop, and everything must be applied and drained.
+Whatever can happen in an order of its own (the log's way, the target's work, each owner's steps) happens in the order
+that chance says.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
 from random import Random
 
-import msgspec
-
-from engine.apply import ApplyMachine, Options, State
-from engine.effects import (
-    ApplyBatch,
-    ApplyDdl,
-    ApplyEffect,
-    CaughtUp,
-    CommitBatch,
-    Halt,
-    RequestResend,
-    RollbackBatch,
-    SaveCheckpoint,
-    StandDown,
-)
+from engine.apply import State
+from engine.effects import Halt
 from engine.errors import Alarm
-from engine.events import ApplyEvent, GoalSet, LogArrived, ParkedWished, Paused, SourceFailed, Tick
-from engine.records import LogBatch
+from engine.events import ApplyEvent, GoalSet, ParkedWished, Paused, SourceFailed, Tick
 from engine.replay import tell
-from engine.schema import TargetTable
-from simulations.catalogue import CASCADING, FAMILIES, POISON, linked
-from simulations.checks import Checks, Mistake
-from simulations.history import History, Reader
+from simulations.catalogue import CARD, OWN, POISON
+from simulations.checkers.locks import Locks
+from simulations.faults import Faults
+from simulations.history import History
+from simulations.ledger import Ledger, Mistake
 from simulations.model import Database
+from simulations.owner import Owner
+from simulations.plan import LEAST_FAULTS, Plan, draw
 from simulations.target import Target
 
-MOST_STEPS = 20_000
+__all__ = ["Mistake", "World"]
 
+MOST_STEPS = 6_000  # in each of the two phases
+Record = Callable[[int, int, Sequence[ApplyEvent]], None]
 
-class Owner:
-    """A process that runs a machine: its mailbox, and the reader that feeds it.  Dead ones hear nothing any more."""
-
-    def __init__(self, number: int, options: Options) -> None:
-        self.number = number
-        self.machine = ApplyMachine(options)
-        self.mailbox: list[ApplyEvent] = []
-        self.reader: Reader | None = None
-        self.sent: list[LogBatch] = []
-        self.alive = True
-        self.caught_up = False
-        self.halt: Halt | None = None
-
-    def post(self, event: ApplyEvent) -> None:
-        if self.alive:
-            self.mailbox.append(event)
-
-
-class Swarm(msgspec.Struct):
-    """Chances a step of what befalls the machine from outside."""
-
-    crash: float
-    rival: float
-    source_failure: float
-    mislaid: float
-    pause: float
-    wish: float
+# Alarms that halt a feed until an operator has seen to the cause, and the fault that is the cause.
+HALTS = {"purged": ("purged",), "gap": ("lost", "reordered", "rewound"), "target": ("broken",)}
 
 
 class World:
-    def __init__(self, seed: int, *, changes: int = 60, atomic: bool = False, locking: bool = True) -> None:
-        chance = self.chance = Random(seed)
-        poison = locking and chance.random() < 0.4
-        cascading = not poison and chance.random() < 0.15
-        families: list[tuple[TargetTable, ...]] = [CASCADING]
-        if not cascading:
-            families = chance.sample(FAMILIES, chance.randint(1, 3)) if locking else [FAMILIES[0]]
-        specs = linked(*(table for family in families for table in family))
-        self.history = History(
-            chance, Database(specs), changes, ddl=locking and not cascading and chance.random() < 0.4, poison=poison
-        )
-        self.checks = Checks(self.history, atomic=atomic)
+    """`coverage`: what the run exercised.  `transcript`: set to a list, it is filled with the run, line by line.
+    `record`: called with (owner, time, events) before each step of a machine."""
+
+    def __init__(self, plan: Plan, history: History | None = None) -> None:
+        self.plan = plan
+        self.chance = Random(plan.schedule + (1 << 64))
+        self.coverage: Counter[str] = Counter()
+        self.transcript: list[str] | None = None
+        self.record: Record | None = None
+        self.history = history or History(plan)
+        self.coverage.update({f"source: {deed}": n for deed, n in self.history.deeds.items()})
+        self.whole = "poison" not in plan.features and plan.locking
         self.healed = False
-        database = Database(specs, lambda _table, row: not self.healed and POISON in row)
-        self.target = Target(database, self.history.start, chance, self.checks, strict=locking)
-        self.options = Options(
-            lanes=chance.choice((1, 2, 3, 4, 8)),
-            batch_rows=chance.choice((1, 3, 10, 50)),
-            atomic=atomic,
-            window_rows=chance.choice((1, 4, 12, 40)),
-            room_rows=chance.choice((2, 10, 40, 200)),
-            checkpoint_us=chance.choice((0, 20_000, 500_000)),
-            idle_checkpoint_us=chance.choice((20_000, 5_000_000)),
-            commit_bound_us=chance.choice((20_000, 200_000)),
-            locking=locking,
+        database = Database(
+            {n: t for n, t in self.history.tables.items() if n in self.history.at_first},
+            lambda _table, row: not self.healed and POISON in row,
         )
-        # Each world has its own mixture of faults, so that no fault hides another.
-        self.swarm = Swarm(*(chance.choice((0.0, p, 3 * p)) for p in (0.005, 0.003, 0.005, 0.02, 0.01, 0.01)))
-        self.whole = not poison and locking
-        self.longest = chance.choice((1, 3, 10, 40))
+        self._faults = Faults(plan, self.chance, self.coverage)
+        self.target = Target(
+            database, Ledger(self.history), self._faults, atomic=plan.atomic, whole=self.whole, strict=plan.locking
+        )
         self.now = 0
         self.owners: list[Owner] = []
-        self.transcript: list[str] | None = None
         self.calm = False
-        self._truncated = 0
+        self._steps = 0
         self._wishes_read = ParkedWished(())
 
-    # ------------------------------------------------------------------ running
-
-    def run(self) -> None:
-        """Raises Mistake."""
-        self._take_over()
-        for step in range(MOST_STEPS):
-            if not self.calm and step > 40 and self.chance.random() < 0.005:
-                self._calm_down()
-            self._happen()
-            if self._over():
-                break
-        else:
-            raise Mistake(f"not done after {MOST_STEPS} steps: {self.owner.machine.snapshot()}")
-        self._check_end()
+    @property
+    def faults(self) -> int:
+        """How many faults struck."""
+        return self._faults.count
 
     @property
     def owner(self) -> Owner:
         return self.owners[-1]
 
+    # ------------------------------------------------------------------ running
+
+    def run(self) -> None:
+        """Raises Mistake, or the AssertionError of a machine that found itself in a state it must not be in."""
+        self._take_over()
+        for _ in range(MOST_STEPS):
+            self._steps += 1
+            self._go_wrong()
+            self._happen()
+            if self._is_enough():
+                break
+        self._calm_down()
+        for _ in range(MOST_STEPS):
+            self._happen()
+            if self.owner.caught_up:
+                break
+        else:
+            raise Mistake(f"not done {MOST_STEPS} steps after the last fault: {self.owner.machine.snapshot()}")
+        self._finish()
+
+    def _is_enough(self) -> bool:
+        if self.faults < LEAST_FAULTS or self._steps < 40:
+            return False
+        return len(self.target.ledger.covered) == len(self.target.ledger.order) or self.chance.random() < 0.01
+
     def _calm_down(self) -> None:
+        self._tell("-- no more faults")
         self.calm = True
-        self.target.faults.stop()
-        for owner in self.owners[:-1]:
-            owner.alive = False
+        self._faults.stop()
+        for owner in self.owners:
+            owner.hangs = 0
+        if not self.owner.alive:
+            self._take_over()
         self.owner.post(Paused(False))
         self.owner.post(GoalSet(self.history.last))
 
-    def _over(self) -> bool:
-        return self.calm and self.owner.caught_up
-
     def _happen(self) -> None:
-        """One thing happens, then some machine takes a step."""
-        chance, swarm = self.chance, self.swarm
-        self.now += chance.choice((0, 100, 2_000, 30_000))
-        if not self.calm:
-            if chance.random() < swarm.crash:
-                self.owner.alive = False
-                self._happen_at_target()
-                self._take_over()
-            elif chance.random() < swarm.rival:
-                self._take_over()
-            if chance.random() < swarm.source_failure:
-                self.owner.reader = None
-                self.owner.post(SourceFailed(Alarm("connection", "connection lost", "wait"), retryable=True))
-            if chance.random() < swarm.pause:
-                self.owner.post(Paused(chance.random() < 0.5))
-            if chance.random() < swarm.wish:
-                self._operate()
+        """Some of the log arrives, the target does something, machines take a step."""
+        chance = self.chance
+        self.now += 30_000 if self.calm else chance.choice((0, 100, 2_000, 30_000))
         for _ in range(chance.choice((1, 1, 2, 4))):
-            self._read()
-            self._happen_at_target()
-        for owner in self.owners:
-            if owner.alive and (owner is self.owner or chance.random() < 0.3):
+            self._read(self.owner)
+            deeds = self.target.deeds()
+            if deeds:
+                chance.choice(deeds)()
+        for owner in self.owners if len(self.owners) > 1 else (self.owner,):
+            if owner.alive and (owner is self.owners[-1] or chance.random() < 0.3):
                 self._step(owner)
 
-    def _happen_at_target(self) -> None:
-        deeds = self.target.deeds()
-        if deeds:
-            self.chance.choice(deeds)()
+    def _read(self, owner: Owner) -> None:
+        if owner.reader is not None and not owner.machine.full and self.chance.random() < 0.7:
+            owner.read()
 
-    def _read(self) -> None:
-        """The reader hands a batch over, or loses or repeats one."""
-        owner, chance = self.owner, self.chance
-        if owner.reader is None or owner.machine.full or chance.random() < 0.3:
+    def _step(self, owner: Owner) -> None:
+        if owner.hangs:
+            owner.hangs -= 1
             return
-        mislaid = not self.calm and owner.sent and chance.random() < self.swarm.mislaid
-        if mislaid and chance.random() < 0.5:
-            owner.post(LogArrived([msgspec.structs.replace(chance.choice(owner.sent), resent=False)]))
+        if owner is not self.owner:
+            self._read(owner)
+        events = owner.take(self.chance, everything=self.calm)
+        now = owner.clock(self.now)
+        if self.record is not None:
+            self.record(owner.number, now, events)
+        effects = owner.machine.step(now, events)
+        if self.transcript is not None and (effects or not isinstance(events[0], Tick)):
+            self.transcript += [f"{owner.number} {line}" for line in tell(now, events, effects)]
+        for checker in self.target.checkers:
+            checker.stepped(owner.machine)
+        for effect in effects:
+            if owner.dies_at == 0:
+                self.coverage[f"crash before {type(effect).__name__}"] += 1
+                self._tell(f"-- owner {owner.number} dies before this is done")
+                owner.alive = False
+                break
+            owner.dies_at -= 1
+            if not owner.alive:
+                raise Mistake(f"{effect} after the machine had stopped")
+            owner.carry_out(effect, self.target, self.chance)
+        if not owner.alive and owner is self.owner:
+            self._replace(owner)
+
+    # ------------------------------------------------------------------ owners
+
+    def _take_over(self) -> None:
+        owner = Owner(len(self.owners) + 1, self.plan, self.history, self._faults)
+        owner.skew = self.chance.randrange(10**9)
+        self.owners.append(owner)
+        self._tell(f"-- owner {owner.number} takes over")
+        owner.begin(self.target.take_over(), self.chance)
+        if self.calm:
+            owner.post(GoalSet(self.history.last))
+
+    def _replace(self, owner: Owner) -> None:
+        """The newest owner died or stopped.  An operator sees to whatever halted it, then the feed runs again."""
+        halt = owner.halt
+        if halt is not None:
+            self.coverage[f"halted: {halt.alarm.kind}"] += 1
+            self._attend_to(halt)
+        elif owner.stood_down and not self._faults.forgot:
+            raise Mistake(f"the newest owner stood down: {owner.stood_down}")
+        self._take_over()
+
+    def _attend_to(self, halt: Halt) -> None:
+        if halt.ddl is not None:
+            self.target.pass_statement(halt.ddl)
             return
-        batch = owner.reader.next()
-        if not mislaid:
-            owner.sent.append(batch)
-            owner.post(LogArrived([batch]))
+        causes = HALTS.get(halt.alarm.kind, ())
+        if not any(cause in self.plan.faults for cause in causes):
+            raise Mistake(f"the newest owner halted: {halt}")
+
+    # ------------------------------------------------------------------ faults, operators, users of the target
+
+    def _go_wrong(self) -> None:
+        chance, features = self.chance, self.plan.features
+        fault = self._faults.draw()
+        if fault is not None and FAULTS[fault](self):
+            self._tell(f"-- {fault}")
+            self._faults.struck(fault)
+        if "pauses" in features and chance.random() < 0.02:
+            self.owner.post(Paused(chance.random() < 0.5))
+        if "wishes" in features and chance.random() < 0.03:
+            self._operate()
+        if CARD.name in self.target.database.tables and chance.random() < 0.1:
+            self._write_own()
+
+    def _write_own(self) -> None:
+        """A user of the target fills in its own column, of a row that nobody else is writing."""
+        table = self.target.database.tables[CARD.name]
+        if not table.rows or not table.spec.key or self.target.writes_to(CARD.name):
+            return
+        slot = self.chance.choice(list(table.rows))
+        row = list(table.rows[slot])
+        row[table.at[OWN]] = f"own {self._steps}"
+        self.target.write_own(CARD.name, slot, tuple(row))
+        self.coverage["target's own column written"] += 1
 
     def _operate(self) -> None:
         """The operator mends the target and asks for all parked rows of a table again, or gives some up."""
@@ -187,113 +218,111 @@ class World:
         if not target.parked:
             return
         machine = self.owner.machine
-        if (
-            machine.state is State.FLOWING and not machine.batches.busy
-        ):  # amid the search for a bad row the search would find another
+        if machine.state is State.FLOWING and not machine.batches.busy:
+            # amid the search for a bad row the search would find another
             self.healed = self.healed or chance.random() < 0.5
         name = chance.choice([(row.schema, row.table) for row, _ in target.parked.values()])
         giving_up = chance.random() < 0.3
         for place, (row, _) in list(target.parked.items()):
-            if (row.schema, row.table) != name:
-                continue
-            stale = place[1] <= self._truncated  # what a TRUNCATE took away must not come back
-            wish = target.wished.setdefault(
-                place, "skip" if stale or (giving_up and chance.random() < 0.5) else "retry"
-            )
-            if not stale or wish == "skip":
+            if (row.schema, row.table) == name:
+                wish = target.state.wished.setdefault(
+                    place, "skip" if giving_up and chance.random() < 0.5 else "retry"
+                )
                 target.parked[place] = (row, wish)
+                self.coverage[f"operator: {wish}"] += 1
         read, self._wishes_read = self._wishes_read, ParkedWished(tuple(target.wishes()))
         if chance.random() < 0.3:
             self.owner.post(read)  # read long ago, told only now
         self.owner.post(self._wishes_read)
 
-    # ------------------------------------------------------------------ machines
+    # ------------------------------------------------------------------ the end
 
-    def _take_over(self) -> None:
-        owner = Owner(len(self.owners) + 1, self.options)
-        self.owners.append(owner)
-        taken = self.target.take_over()
-        owner.post(msgspec.structs.replace(taken, log_end=self.history.told_end))
-        owner.reader = Reader(self.history, self.history.index(taken.checkpoint), self.chance, self.longest)
-        if self.calm:
-            owner.post(GoalSet(self.history.last))
+    def _finish(self) -> None:
+        for checker in self.target.checkers:
+            checker.finished(self.owner.machine)
+            if isinstance(checker, Locks):
+                self.coverage.update(f"waits in a chain of {n}" for n in checker.chains if n > 1)
 
-    def _step(self, owner: Owner) -> None:
-        taken = self.chance.randint(0, len(owner.mailbox)) if not self.calm else len(owner.mailbox)
-        events, owner.mailbox = owner.mailbox[:taken], owner.mailbox[taken:]
-        events = events or [Tick()]
-        effects = owner.machine.step(self.now, events)
-        if self.transcript is not None and (effects or not isinstance(events[0], Tick)):
-            self.transcript += [f"{owner.number} {line}" for line in tell(self.now, events, effects)]
-        stopped = False
-        for effect in effects:
-            if stopped:
-                raise Mistake(f"{effect} after the machine had stopped")
-            self._carry_out(owner, effect)
-            stopped = isinstance(effect, (Halt, StandDown))
-        if stopped and owner is self.owner:
-            self._stopped(owner)
-
-    def _carry_out(self, owner: Owner, effect: ApplyEffect) -> None:
-        match effect:
-            case ApplyBatch():
-                self.target.apply(owner.number, effect, owner.post)
-            case CommitBatch():
-                self.target.commit(owner.number, effect, owner.post)
-            case RollbackBatch():
-                self.target.roll_back(owner.number, effect, owner.post)
-            case SaveCheckpoint() | ApplyDdl():
-                self.target.order(owner.number, effect, owner.post)
-                if isinstance(effect, ApplyDdl):
-                    self._truncated = max(self._truncated, effect.ddl.number)
-            case RequestResend():
-                owner.reader = Reader(self.history, self.history.index(effect.position), self.chance, self.longest)
-                owner.sent.clear()
-            case Halt():
-                owner.halt = effect
-            case StandDown():
-                owner.alive = False
-            case CaughtUp():
-                owner.caught_up = True
-
-    def _stopped(self, owner: Owner) -> None:
-        """The newest owner stopped: only a statement may do that; the operator passes it and runs the feed again."""
-        owner.alive = False
-        if owner.halt is None or owner.halt.ddl is None:
-            raise Mistake(f"the newest owner stopped: {owner.halt}")
-        ddl = owner.halt.ddl
-        self.checks.changing_schema(ddl)
-        self.target.ddl_passed = (ddl.source, ddl.number)
-        self._take_over()
-
-    def _check_end(self) -> None:
-        machine = self.owner.machine
-        batches = machine.batches
-        if machine.state is not State.FLOWING or batches.rows or len(batches.locks) or batches.wishing:
-            raise Mistake(f"not drained: {machine.snapshot()}")
-        if any(lane.queue or lane.running for lane in batches.lanes):
-            raise Mistake("a lane is not empty")
-        if machine.watermark.saved.order != self.history.last.order:
-            raise Mistake(f"the checkpoint stays at {machine.watermark.saved}")
-        self.checks.finished(self.target, whole=self.whole)
-        if len(batches.lot) != len(self.target.parked):
-            raise Mistake(f"{len(batches.lot)} rows are known as parked, {len(self.target.parked)} are")
+    def _tell(self, line: str) -> None:
+        if self.transcript is not None:
+            self.transcript.append(line)
 
 
-MODES: dict[str, dict[str, bool]] = {"rows": {}, "atomic": {"atomic": True}, "unlocked": {"locking": False}}
+# ---------------------------------------------------------------------- each fault; False where it cannot strike now
 
 
-def main(seeds: str, mode: str = "rows") -> int:
+def _crash(world: World) -> bool:
+    world.owner.alive = False
+    world._take_over()
+    return True
+
+
+def _crash_amid(world: World) -> bool:
+    world.owner.dies_at = world.chance.choice((0, 0, 1, 2, 4))
+    return True
+
+
+def _rival(world: World) -> bool:
+    world._take_over()
+    return True
+
+
+def _hang(world: World) -> bool:
+    world.owner.hangs = world.chance.choice((5, 20, 100))
+    return True
+
+
+def _clock(world: World) -> bool:
+    world.owner.skew += world.chance.choice((-1_000_000, 2_000_000, 3_600_000_000))
+    return True
+
+
+def _disconnected(world: World) -> bool:
+    world.owner.reader = None
+    world.owner.post(SourceFailed(Alarm("connection", "connection lost", "wait"), retryable=True))
+    return True
+
+
+def _purged(world: World) -> bool:
+    world.owner.reader = None
+    alarm = Alarm("purged", "the source has no log from there on", "copy the tables anew")
+    world.owner.post(SourceFailed(alarm, retryable=False))
+    return True
+
+
+def _forgotten(world: World) -> bool:
+    world.target.forget()
+    return True
+
+
+FAULTS: dict[str, Callable[[World], bool]] = {
+    "crash": _crash,
+    "crash_amid": _crash_amid,
+    "rival": _rival,
+    "hang": _hang,
+    "clock": _clock,
+    "disconnected": _disconnected,
+    "purged": _purged,
+    "forgotten": _forgotten,
+    "lost": lambda world: world.owner.lose(),
+    "repeated": lambda world: world.owner.repeat(world.chance),
+    "reordered": lambda world: world.owner.reorder(),
+    "rewound": lambda world: world.owner.rewind(world.chance),
+    "echo": lambda world: world.owner.echo(world.chance),
+}
+
+
+def main(seeds: str) -> int:
     first, _, last = seeds.partition("-")
     failed = 0
     for seed in range(int(first), int(last or first) + 1):
-        world = World(seed, **MODES[mode])
+        world = World(draw(seed))
         world.transcript = None if last else []
         try:
             world.run()
         except AssertionError as error:
             failed += 1
-            print(*world.transcript or (), f"python -m simulations.world {seed} {mode}: {error!r}", sep="\n")
+            print(*world.transcript or (), f"python -m simulations.world {seed}: {error!r}", sep="\n")
             if not last:
                 raise
     return 1 if failed else 0

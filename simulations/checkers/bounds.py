@@ -1,0 +1,37 @@
+"""Queues are bounded: what is planned and not committed, and what waits to be planned, never outgrow their room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.apply import ApplyMachine, State
+from simulations.checkers.checker import Checker
+from simulations.ledger import Mistake
+
+
+class Bounds(Checker):
+    """`_longest`: rows in the largest transaction and batch of the log, which are never cut apart.
+
+    With `consistency: transaction` a window goes on to the first batch that ends at a commit, and readers that cut
+    transactions anywhere may let that wait for ever; the adapters' readers do not.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        sizes: dict[tuple[str, int], int] = {}
+        for source, number, _ in self.ledger.order:
+            sizes[source, number] = sizes.get((source, number), 0) + 1
+        plan = self.ledger.history.plan
+        self._longest = max(sizes.values(), default=0) + plan.longest
+        self._bounded = not (self.atomic and plan.cut_anywhere)
+
+    def stepped(self, machine: ApplyMachine) -> None:
+        if machine.state is not State.FLOWING or not self._bounded:
+            return
+        options = machine.options
+        window = max(options.window_rows, options.batch_rows) + self._longest
+        if machine.batches.rows > options.room_rows // 2 + window:
+            raise Mistake(f"{machine.batches.rows} rows are planned, there is room for {options.room_rows}")
+        busy = sum(bool(lane.running) for lane in machine.batches.lanes)
+        if len(machine.batches._attempts) > busy:
+            raise Mistake(f"{len(machine.batches._attempts)} batches are under way on {busy} lanes")

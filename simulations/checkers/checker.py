@@ -1,0 +1,85 @@
+"""What a checker is: it watches commits, checkpoints, statements and machines, and raises `Mistake`.
+
+Each file beside this one holds one property.  A checker knows the source's log, the target and what the target was told
+to do; what it knows of the engine, if anything, is its public state.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from engine.apply import ApplyMachine
+from engine.effects import ApplyBatch, EffectId
+from engine.records import Position, Row, TableName
+from simulations.history import Entry, Place
+from simulations.layout import Token
+from simulations.ledger import Ledger
+from simulations.model import Database
+
+if TYPE_CHECKING:
+    from simulations.target import Target
+
+
+class Commit(msgspec.Struct):
+    """A batch that the target has just committed.  `places`: what its receipt covers.  `applied`: in log order, what it
+    wrote, parked rows that are tried again included; `retried`, `skipped`: the parked rows it took out; `parked`: those
+    it put in.  `before`: the database before it, only where it parks something.  `touched`: tables it wrote to."""
+
+    effect: ApplyBatch
+    places: list[Place]
+    applied: list[Place]
+    retried: list[Place]
+    skipped: list[Place]
+    parked: list[Place]
+    before: Database | None
+    touched: tuple[TableName, ...]
+
+
+class Checker:
+    """Does nothing; a checker overrides what it watches.  `whole`: the target must end as the source is."""
+
+    def __init__(self, ledger: Ledger, target: Target, *, atomic: bool, whole: bool) -> None:
+        self.ledger = ledger
+        self.target = target
+        self.atomic = atomic
+        self.whole = whole
+
+    def sent(self, effect: ApplyBatch) -> None:
+        """A batch reaches the target."""
+
+    def committed(self, commit: Commit) -> None:
+        """The ledger is up to date already."""
+
+    def saved(self, old: Position, new: Position, dropped: dict[EffectId, bytes]) -> None:
+        """A checkpoint is stored, and these receipts are gone with it."""
+
+    def statement(self, entry: Entry) -> None:
+        """A statement is about to take effect at the target, or an operator declares it done."""
+
+    def statement_done(self, entry: Entry) -> None:
+        """It has taken effect."""
+
+    def written(self, name: TableName, slot: Token, row: Row) -> None:
+        """Somebody at the target has written to a column of its own."""
+
+    def stepped(self, machine: ApplyMachine) -> None:
+        """A machine has taken a step."""
+
+    def finished(self, machine: ApplyMachine) -> None:
+        """The faults have stopped and the last owner says that it has caught up."""
+
+    def freeze(self) -> dict[str, Any]:
+        """What it remembers, for a target that may forget."""
+        return {name: copy.copy(value) for name, value in self.memory().items()}
+
+    def thaw(self, frozen: dict[str, Any]) -> None:
+        """The target has forgotten all since `freeze`."""
+        for name, value in frozen.items():
+            setattr(self, name, copy.copy(value))
+
+    def memory(self) -> dict[str, Any]:
+        """What must be forgotten with the target."""
+        return {name: value for name, value in vars(self).items() if name.startswith("_seen")}

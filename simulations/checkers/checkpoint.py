@@ -1,0 +1,38 @@
+"""The checkpoint never goes back and never passes what is committed; no receipt goes before it is needless."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine import receipts
+from engine.apply import ApplyMachine
+from engine.effects import EffectId
+from engine.records import Position
+from simulations.checkers.checker import Checker
+from simulations.ledger import Mistake
+
+
+class Checkpoint(Checker):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._seen_passed = 0  # changes of the log that are at or below the checkpoint
+
+    def saved(self, old: Position, new: Position, dropped: dict[EffectId, bytes]) -> None:
+        ledger = self.ledger
+        if new.order < old.order:
+            raise Mistake(f"the checkpoint goes back from {old} to {new}")
+        passed = ledger.history.index(new)
+        while self._seen_passed < len(ledger.order) and ledger.index[ledger.order[self._seen_passed]] < passed:
+            place = ledger.order[self._seen_passed]
+            if place not in ledger.covered:
+                raise Mistake(f"the checkpoint {new} passes {place}, which is not committed")
+            self._seen_passed += 1
+        for id_, covered in dropped.items():
+            for place in receipts.decode(covered):
+                if ledger.index[place] >= passed:
+                    raise Mistake(f"the receipt {id_} of {place} is dropped with the checkpoint {new}, which is before it")
+
+    def finished(self, machine: ApplyMachine) -> None:
+        last = self.ledger.history.last
+        if machine.watermark.saved.order != last.order or self.target.checkpoint.order != last.order:
+            raise Mistake(f"the checkpoint stays at {self.target.checkpoint}, the log ends at {last}")

@@ -1,0 +1,31 @@
+"""Unique and foreign keys hold at every commit, not only at the end; no step of a batch names a key twice."""
+
+from __future__ import annotations
+
+from engine.apply import ApplyMachine
+from engine.effects import ApplyBatch, DeleteRows, UpdateRows, UpsertRows
+from engine.records import Row
+from simulations.checkers.checker import Checker, Commit
+from simulations.ledger import Mistake
+
+
+class Constraints(Checker):
+    def sent(self, effect: ApplyBatch) -> None:
+        for step in effect.steps:
+            if not step.table.key:
+                continue
+            match step:
+                case DeleteRows() | UpdateRows():
+                    keys: list[Row] = step.keys
+                case UpsertRows():
+                    keys = [step.table.key_of(row) for row in step.rows]
+            if len(set(keys)) != len(keys):
+                raise Mistake(f"{effect.id} names a key of {step.table.name} twice in one statement: {keys}")
+
+    def committed(self, commit: Commit) -> None:
+        if broken := self.target.database.broken(commit.touched):
+            raise Mistake(f"after {commit.effect.id}: {broken}")
+
+    def finished(self, machine: ApplyMachine) -> None:
+        if broken := self.target.database.broken():
+            raise Mistake(f"at the end: {broken}")

@@ -1,0 +1,36 @@
+"""No older value after a newer one: the versions of each row reach the target in the order of the log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.records import Row, TableName
+from simulations.checkers.checker import Checker, Commit
+from simulations.history import Place
+from simulations.layout import Token
+from simulations.ledger import Mistake
+
+Slot = tuple[TableName, Token]
+
+
+class Forward(Checker):
+    """A batch may fold versions, so all it applies counts at once."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._seen_newest: dict[Slot, int] = {}
+
+    def committed(self, commit: Commit) -> None:
+        newest: dict[Slot, int] = {}
+        for place in commit.applied:
+            index = self.ledger.index[place]
+            for slot in self._slots(place):
+                if self._seen_newest.get(slot, -1) > index:
+                    raise Mistake(f"{place} is applied to {slot} after a newer version")
+                newest[slot] = index
+        self._seen_newest.update(newest)
+
+    def _slots(self, place: Place) -> list[Slot]:
+        laid, before, after = self.ledger.images(place, self.target.database)
+        rows: list[Row] = [row for row in (before, after) if row is not None]
+        return [(laid.spec.name, laid.key(row) or row) for row in rows]

@@ -1,0 +1,77 @@
+"""The lock table's invariants: whoever waits, waits for an earlier one that is under way; counts are right; no lock is
+held by nobody; nobody's lock is missing; nothing is held when all is drained.
+
+Waits point back in the log only, so there is no cycle.  `deepest`: the longest chain of waits seen.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.apply import ApplyMachine, State
+from engine.batches import Batches
+from engine.segments import Segment
+from simulations.checkers.checker import Checker
+from simulations.ledger import Mistake
+
+EVERY = 3  # steps between two looks
+
+
+class Locks(Checker):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.chains: dict[int, None] = {}
+        self._steps = 0
+
+    def stepped(self, machine: ApplyMachine) -> None:
+        self._steps += 1
+        if self._steps % EVERY or machine.state is not State.FLOWING or not machine.batches.rows:
+            return
+        self._inspect(machine.batches)
+
+    def _inspect(self, batches: Batches) -> None:
+        live: dict[int, Segment] = {}
+        for lane in batches.lanes:
+            segments = [*lane.running, *lane.queue]
+            orders = [s.order for s in segments]
+            if orders != sorted(orders):
+                raise Mistake(f"lane {lane.number} is not in log order: {orders}")
+            live.update((s.order, s) for s in segments)
+        self._waits(live)
+        self._holders(batches, live)
+
+    def _waits(self, live: dict[int, Segment]) -> None:
+        counts = dict.fromkeys(live, 0)
+        depth = dict.fromkeys(live, 0)
+        for order in sorted(live):
+            segment = live[order]
+            if segment.committed:
+                raise Mistake(f"segment {order} is committed and still in its lane")
+            for waiter in segment.waiters:
+                if waiter.order <= order or waiter.order not in live:
+                    raise Mistake(f"segment {waiter.order} waits for {order} and should not")
+                counts[waiter.order] += 1
+                depth[waiter.order] = max(depth[waiter.order], depth[order] + 1)
+        for order, segment in live.items():
+            if segment.blockers != counts[order]:
+                raise Mistake(f"segment {order} counts {segment.blockers} waits, there are {counts[order]}")
+        self.chains.update(dict.fromkeys(depth.values()))
+
+    def _holders(self, batches: Batches, live: dict[int, Segment]) -> None:
+        table = batches.locks
+        for key, holder in table._exclusive.items():
+            if live.get(holder.order) is not holder:
+                raise Mistake(f"{key} is held by segment {holder.order}, which is not under way")
+        for key, tail in table._moded.items():
+            holders = [*tail.shared, *([tail.exclusive] if tail.exclusive is not None else [])]
+            if not holders or any(live.get(s.order) is not s for s in holders):
+                raise Mistake(f"{key} is held by nobody who is under way")
+        for order, segment in live.items():
+            for key in segment.keys:
+                held = table._exclusive.get(key)
+                if held is None or held.order < order:
+                    raise Mistake(f"segment {order} lost its lock on {key}")
+
+    def finished(self, machine: ApplyMachine) -> None:
+        if len(machine.batches.locks):
+            raise Mistake(f"{len(machine.batches.locks)} locks are held and nothing is under way")

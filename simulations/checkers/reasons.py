@@ -1,0 +1,71 @@
+"""A row is parked only for a reason, and wishes are carried out once.
+
+Reasons: the target refuses the row itself; an earlier change of the same row is parked (or may be, for all that the
+engine can know: it folds printable ASCII only); or a constraint does not allow it before or after its batch.
+"""
+
+from __future__ import annotations
+
+from engine.apply import ApplyMachine
+from engine.merge import in_log_order
+from engine.records import RowChange, Transaction
+from engine.schema import Binding, Equality
+from engine.segments import Change
+from simulations.catalogue import POISON
+from simulations.checkers.checker import Checker, Commit
+from simulations.history import Place
+from simulations.ledger import Mistake
+from simulations.model import Database, Violation
+from simulations.selection import selected_shape
+
+
+class Reasons(Checker):
+    def committed(self, commit: Commit) -> None:
+        for place in commit.parked:
+            if place in self.ledger.covered and self.ledger.covered[place] == commit.effect.id:
+                self._justify(place, commit)
+
+    def finished(self, machine: ApplyMachine) -> None:
+        if self.whole and (self.target.parked or self.ledger.skipped):
+            raise Mistake(f"rows are parked without cause: {list(self.target.parked.values())}")
+        if len(machine.batches.lot) != len(self.target.parked):
+            raise Mistake(f"{len(machine.batches.lot)} rows are known as parked, {len(self.target.parked)} are")
+
+    def _justify(self, place: Place, commit: Commit) -> None:
+        entry = self.ledger.entry(place)
+        if POISON in (entry.after or ()):
+            return
+        earlier = (other for other in self.target.parked if self.ledger.index[other] < self.ledger.index[place])
+        if any(self._may_share(place, other) for other in earlier):
+            return
+        assert commit.before is not None
+        if self._fits(commit.before, place) and self._fits(self.target.database, place):
+            raise Mistake(f"{place} is parked without a reason: {entry.before} to {entry.after}")
+
+    def _may_share(self, one: Place, other: Place) -> bool:
+        """Do they share a row, or may they for all that the engine can know?"""
+        if self.ledger.table(one) != self.ledger.table(other):
+            return False
+        database = self.target.database
+        laid, *rows = self.ledger.images(one, database)
+        _, *others = self.ledger.images(other, database)
+        keys, other_keys = ([laid.key(row) or row for row in images if row] for images in (rows, others))
+        if any(key in other_keys for key in keys):
+            return True
+        if all(laid.equality[c] is Equality.EXACT for c in laid.spec.key):
+            return False
+        at = [laid.at[c] for c in laid.spec.key]
+        values = [row[i] for row in (*rows, *others) if row is not None for i in at]
+        return not all(value.isascii() for value in values if isinstance(value, str))
+
+    def _fits(self, database: Database, place: Place) -> bool:
+        entry = self.ledger.entry(place)
+        assert entry.shape is not None
+        shape = selected_shape(entry.shape)
+        binding = Binding(0, shape, database.tables[shape.name].spec)
+        change = Change(binding, RowChange(0, entry.before, entry.after, 0), Transaction(entry.source, entry.number, 0))
+        try:
+            database.begin().run(in_log_order([change]))
+        except Violation:
+            return False
+        return True

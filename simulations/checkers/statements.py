@@ -1,0 +1,17 @@
+"""A statement that changes the schema takes effect when all rows before it are in, and none behind it is."""
+
+from __future__ import annotations
+
+from simulations.checkers.checker import Checker
+from simulations.history import Entry
+from simulations.ledger import Mistake
+
+
+class Statements(Checker):
+    def statement(self, entry: Entry) -> None:
+        ledger = self.ledger
+        assert entry.ddl is not None
+        at = ledger.history.index(entry.end) - 1
+        for place, index in ledger.index.items():
+            if (index < at) != (place in ledger.covered):
+                raise Mistake(f"{entry.ddl.statement} runs {'after' if index > at else 'before'} {place}")

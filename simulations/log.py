@@ -1,0 +1,100 @@
+"""The way of the log from the source to the apply machine: a reader that cuts it anywhere, and the capture machine.
+
+The reader hands over chunks as the adapters' readers do: transactions whole or in parts, shapes before their first use
+(numbered in its own way), marks in the first part of a transaction that it hands over.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+
+from engine.capture import CaptureMachine
+from engine.effects import Publish
+from engine.events import SourceRead
+from engine.records import LogBatch, Position, Row, RowChange, Shape, SourceChunk, SourceTransaction
+from simulations.history import FAR, Entry, History
+from simulations.selection import MAPPING
+
+
+class Reader:
+    """Reads behind `position`."""
+
+    def __init__(self, history: History, position: Position, chance: Random) -> None:
+        self._history = history
+        self._index = history.index(position)
+        self._chance = chance
+        self._longest = history.plan.longest
+        self._anywhere = history.plan.cut_anywhere
+        self._numbers: dict[Shape, int] = {}
+        self._first = chance.randrange(3)
+        self._marked: tuple[str, int] | None = None
+        self._last = position
+        self._asked = True
+        self._machine = CaptureMachine(MAPPING, position, FAR)
+
+    def unasked(self) -> None:
+        """Its batches answer no request."""
+        self._asked = False
+
+    def next(self) -> LogBatch:
+        """The next batch; at the end of the log, and now and then before it, a heartbeat, which is an empty one."""
+        entries = self._history.entries
+        if self._index == len(entries) or self._chance.random() < 0.02:
+            return self._publish(SourceChunk([], self._last, {}, 1))
+        taken = self._cut(entries)
+        self._index += len(taken)
+        self._history.told = max(self._history.told, self._index)
+        self._last = taken[-1].end
+        return self._publish(self._chunk(taken))
+
+    def _publish(self, chunk: SourceChunk) -> LogBatch:
+        (effect,) = self._machine.step(0, [SourceRead([chunk])])
+        assert isinstance(effect, Publish)
+        return effect.batch if self._asked else msgspec.structs.replace(effect.batch, resent=False)
+
+    def _cut(self, entries: list[Entry]) -> list[Entry]:
+        """The next entries of the log, up to a statement, which comes alone."""
+        start = self._index
+        if entries[start].ddl is not None:
+            return entries[start : start + 1]
+        taken = entries[start : start + 1 + int(self._chance.random() * self._longest)]
+        ends = 0  # how many of them whole transactions are
+        for i, entry in enumerate(taken):
+            if entry.ddl is not None:
+                return taken[:i]
+            if entry.commit:
+                ends = i + 1
+        return taken[:ends] if ends and not self._anywhere else taken
+
+    def _chunk(self, taken: list[Entry]) -> SourceChunk:
+        shapes: dict[int, Shape] = {}
+        transactions: list[SourceTransaction] = []
+        rows: list[RowChange] = []
+        for entry in taken:
+            if entry.change is not None and entry.shape is not None:
+                rows.append(self._row(entry, shapes))
+            if entry.commit or entry is taken[-1]:
+                transactions.append(self._part(entry, rows))
+                rows = []
+        return SourceChunk(transactions, taken[-1].end, shapes, 1)
+
+    def _row(self, entry: Entry, shapes: dict[int, Shape]) -> RowChange:
+        assert entry.change is not None and entry.shape is not None
+        number = self._numbers.get(entry.shape)
+        if number is None:
+            number = self._numbers[entry.shape] = self._first + len(self._numbers)
+            shapes[number] = entry.shape
+        return RowChange(number, entry.change.before, entry.change.after, entry.change.ordinal)
+
+    def _part(self, entry: Entry, rows: list[RowChange]) -> SourceTransaction:
+        """A transaction, or as much of it as the chunk holds; `entry` is the last of it."""
+        marks: tuple[tuple[int, Row], ...] = ()
+        if entry.origin and self._marked != (entry.source, entry.number):
+            self._marked = (entry.source, entry.number)
+            marks = ((99, ("shop", 1, entry.origin, entry.origin)),)
+        return SourceTransaction(
+            entry.source, entry.number, entry.end.file, entry.end.offset, rows,
+            complete=entry.commit or entry.ddl is not None, ddl=entry.ddl, marks=marks,
+        )  # fmt: skip

@@ -1,0 +1,156 @@
+"""A process that owns the feed: its machine, its mailbox, its clock, and the reader that feeds it.
+
+It carries out what the machine wants done as the shell does.  A dead one hears nothing any more.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, assert_never
+
+import msgspec
+
+from engine.apply import ApplyMachine, Options
+from engine.effects import (
+    ApplyBatch,
+    ApplyDdl,
+    ApplyEffect,
+    CaughtUp,
+    CommitBatch,
+    Halt,
+    RequestResend,
+    RollbackBatch,
+    SaveCheckpoint,
+    StandDown,
+)
+from engine.events import (
+    ApplyEvent,
+    BatchCommitted,
+    BatchReady,
+    BatchRolledBack,
+    CheckpointSaved,
+    DdlApplied,
+    LogArrived,
+    TakenOver,
+    Tick,
+)
+from engine.records import LogBatch
+from simulations.faults import Faults
+from simulations.history import History
+from simulations.log import Reader
+from simulations.plan import Plan
+
+if TYPE_CHECKING:
+    from simulations.target import Target
+
+ANSWERS = (BatchCommitted, BatchReady, BatchRolledBack, CheckpointSaved, DdlApplied)
+
+
+class Owner:
+    """`dies_at`: how many more effects it carries out before it dies; below zero: no end is near."""
+
+    def __init__(self, number: int, plan: Plan, history: History, faults: Faults) -> None:
+        self.number = number
+        self.machine = ApplyMachine(
+            Options(atomic=plan.atomic, locking=plan.locking, **msgspec.structs.asdict(plan.engine))
+        )
+        self.mailbox: list[ApplyEvent] = []
+        self.reader: Reader | None = None
+        self.alive = True
+        self.caught_up = False
+        self.halt: Halt | None = None
+        self.stood_down: StandDown | None = None
+        self.hangs = 0
+        self.dies_at = -1
+        self.skew = 0
+        self._now = 0
+        self._history = history
+        self._faults = faults
+        self._sent: list[LogBatch] = []  # by the present reader
+        self._answers: list[ApplyEvent] = []
+
+    def begin(self, taken: TakenOver, chance: Random) -> None:
+        self.post(msgspec.structs.replace(taken, log_end=self._history.told_end))
+        self.reader = Reader(self._history, taken.checkpoint, chance)
+
+    def clock(self, now: int) -> int:
+        return now + self.skew
+
+    def post(self, event: ApplyEvent) -> None:
+        if self.alive:
+            self.mailbox.append(event)
+            if isinstance(event, ANSWERS):
+                self._answers.append(event)
+
+    def take(self, chance: Random, *, everything: bool) -> list[ApplyEvent]:
+        """The events of the next step: some or all of the mailbox, else a tick."""
+        taken = len(self.mailbox) if everything else chance.randint(0, len(self.mailbox))
+        events, self.mailbox = self.mailbox[:taken], self.mailbox[taken:]
+        return events or [Tick()]
+
+    # ------------------------------------------------------------------ the log arrives, or does not
+
+    def read(self) -> None:
+        assert self.reader is not None
+        batch = self.reader.next()
+        self._sent.append(batch)
+        self.post(LogArrived([batch]))
+
+    def lose(self) -> bool:
+        if self.reader is None:
+            return False
+        self.reader.next()
+        return True
+
+    def repeat(self, chance: Random) -> bool:
+        if not self._sent:
+            return False
+        self.post(LogArrived([msgspec.structs.replace(chance.choice(self._sent), resent=False)]))
+        return True
+
+    def reorder(self) -> bool:
+        if self.reader is None or not self._sent:
+            return False
+        one, two = self.reader.next(), self.reader.next()
+        self._sent += (two, one)
+        self.post(LogArrived([two, one]))
+        return True
+
+    def rewind(self, chance: Random) -> bool:
+        """The reader starts again somewhere behind where it is, and nobody asked for it."""
+        if self.reader is None or not self._sent:
+            return False
+        self.reader = Reader(self._history, chance.choice(self._sent).prev, chance)
+        self.reader.unasked()
+        return True
+
+    def echo(self, chance: Random) -> bool:
+        """An answer arrives a second time."""
+        if not self._answers:
+            return False
+        self.mailbox.append(chance.choice(self._answers))
+        return True
+
+    # ------------------------------------------------------------------ what the machine wants done
+
+    def carry_out(self, effect: ApplyEffect, target: Target, chance: Random) -> None:
+        match effect:
+            case ApplyBatch():
+                target.apply(self.number, effect, self.post)
+            case CommitBatch():
+                target.commit(self.number, effect, self.post)
+            case RollbackBatch():
+                target.roll_back(self.number, effect, self.post)
+            case SaveCheckpoint() | ApplyDdl():
+                target.order(self.number, effect, self.post)
+            case RequestResend():
+                self.reader = Reader(self._history, effect.position, chance)
+                self._sent.clear()
+            case Halt():
+                self.halt, self.alive = effect, False
+            case StandDown():
+                self.stood_down, self.alive = effect, False
+            case CaughtUp():
+                self.caught_up = True
+            case _:
+                assert_never(effect)
