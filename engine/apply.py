@@ -45,6 +45,7 @@ from engine.segments import Change
 from engine.watermark import Watermark
 
 _RETRY_US = 200_000
+_RESEND_US = 5_000_000  # batches that come so long after a resend was asked for mean that its answer is lost
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -103,6 +104,7 @@ class ApplyMachine:
         self._save_after = 0  # a refused checkpoint or statement is tried again, but not at once
         self._apply_after = 0
         self._resent_at: Position | None = None
+        self._resend_asked = 0
         self._halting: Halt | None = None
 
     # ------------------------------------------------------------------ the interface
@@ -211,6 +213,7 @@ class ApplyMachine:
         self.state = State.FLOWING
         self._epoch = event.epoch
         self._counter = 0
+        self._resend_asked = self._now
         self._tables = dict(event.tables)
         self._ddl_passed = event.ddl_passed
         self._barrier = barriers.Barrier()
@@ -236,6 +239,9 @@ class ApplyMachine:
             case Verdict.NEXT:
                 self._inbox.append(batch)
                 self._inbox_rows += len(batch.rows)
+            case Verdict.LATE:
+                if self._now - self._resend_asked > _RESEND_US:
+                    self._resend()
             case Verdict.DUPLICATE:
                 if batch.shapes:  # later batches of its reader name them by number
                     self._inbox.append(LogBatch(self._chain.last, self._chain.last, shapes=batch.shapes))
@@ -258,6 +264,7 @@ class ApplyMachine:
     def _resend(self) -> None:
         """Ask for everything behind what was taken; what is in flight goes on."""
         self._resent_at = self._chain.last
+        self._resend_asked = self._now
         self._effects.append(RequestResend(self._chain.expect_resend()))
 
     # ------------------------------------------------------------------ going on

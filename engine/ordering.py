@@ -1,7 +1,8 @@
 """The chain: every batch of the log names the position before it (design 4).
 
 `prev` equal to the last position seen: next.  At or below it: a duplicate, ignored.  Anything else is a gap or a
-regress: applying stops and a resend is asked for; if that does not close the gap, the feed halts.
+regress: applying stops and a resend is asked for; if that does not close the gap, the feed halts.  While a resend is
+awaited, batches that do not answer it are late: they were sent before it was asked for, or its answer was lost.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ class Verdict(enum.Enum):
     NEXT = "next"
     DUPLICATE = "duplicate"
     GAP = "gap"
+    LATE = "late"
 
 
 class Chain:
@@ -36,7 +38,7 @@ class Chain:
                 return Verdict.NEXT
             return Verdict.GAP
         if self._resending:
-            return Verdict.DUPLICATE  # sent before the resend was asked for
+            return Verdict.LATE
         if batch.prev == self.last:
             self.last = batch.last
             return Verdict.NEXT

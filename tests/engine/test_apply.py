@@ -1,4 +1,4 @@
-"""The apply machine in simulated worlds, and what an operator sees of it.  `simulations.world` says what is checked."""
+"""The apply machine, and what an operator sees of it.  In simulated worlds it runs in tests/simulations."""
 
 import pytest
 
@@ -10,44 +10,6 @@ from engine.events import ApplyEvent, LogArrived, SourceFailed, TakenOver, Tick
 from engine.records import LogBatch, Position, RowChange, TableName, Transaction
 from simulations.catalogue import ACCOUNT, EXACT, SEAT, linked, shape, table
 from simulations.scenario import Scenario, position
-from simulations.world import World
-
-SEEDS = range(0, 700, 100)
-
-
-def fails(seed: int, *, atomic: bool = False, locking: bool = True) -> str:
-    """The command that repeats a failure, with the mistake; '' if all went well."""
-    try:
-        World(seed, atomic=atomic, locking=locking).run()
-    except AssertionError as error:
-        return f"python -m simulations.world {seed} {'atomic' if atomic else 'rows'}: {error!r}"
-    return ""
-
-
-@pytest.mark.parametrize("first", SEEDS)
-@pytest.mark.parametrize("atomic", [False, True], ids=["rows", "atomic"])
-def test_no_world_goes_wrong(first: int, atomic: bool) -> None:
-    assert [failure for seed in range(first, first + 100) if (failure := fails(seed, atomic=atomic))] == []
-
-
-@pytest.mark.proof
-@pytest.mark.parametrize("atomic", [False, True], ids=["rows", "atomic"])
-def test_no_world_of_many_goes_wrong(atomic: bool) -> None:
-    assert [failure for seed in range(1000, 21_000) if (failure := fails(seed, atomic=atomic))] == []
-
-
-def test_without_locks_most_worlds_go_wrong() -> None:
-    assert sum(bool(fails(seed, locking=False)) for seed in range(40)) > 20
-
-
-def test_the_same_events_give_the_same_effects() -> None:
-    transcripts = []
-    for _ in range(2):
-        world = World(11)
-        world.transcript = []
-        world.run()
-        transcripts.append(world.transcript)
-    assert transcripts[0] == transcripts[1]
 
 
 def log(prev: int, last: int, *rows: RowChange, resent: bool = False, shapes: tuple[int, ...] = ()) -> LogBatch:
@@ -170,3 +132,13 @@ def test_the_goal_may_be_set_before_the_takeover() -> None:
     list(scenario.take("tables account"))
     assert list(scenario.take("goal 0")) == []
     assert list(scenario.take("take over")) == ["  → caught up"]
+
+
+def test_a_resend_whose_answer_is_lost_is_asked_for_again() -> None:
+    taken = machine()
+    taken.step(1, [LogArrived([log(0, 1, account(1), resent=True, shapes=(0,))])])
+    broken = SourceFailed(Alarm("connection", "connection lost", "Wait"), retryable=True)
+    assert [e for e in taken.step(2, [broken]) if isinstance(e, RequestResend)] == [RequestResend(position(1))]
+    assert taken.step(3, [LogArrived([log(2, 3, account(3))])]) == [], "it may be on its way"
+    later = taken.step(6_000_000, [LogArrived([log(3, 4, account(4))])])
+    assert RequestResend(position(1)) in later

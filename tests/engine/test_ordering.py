@@ -104,7 +104,7 @@ def test_the_next_file_comes_after_the_last() -> None:
 def test_what_was_sent_before_the_resend_is_ignored() -> None:
     chain = flowing(at(10), at(20))
     assert chain.expect_resend() == at(20)
-    assert chain.judge(batch(at(20), at(30))) is Verdict.DUPLICATE
+    assert chain.judge(batch(at(20), at(30))) is Verdict.LATE
     assert chain.judge(batch(at(20), at(25), resent=True)) is Verdict.NEXT
     assert chain.judge(batch(at(25), at(30))) is Verdict.NEXT
 
