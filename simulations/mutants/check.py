@@ -66,8 +66,11 @@ async def _hunt_all(orders: Sequence[Order], jobs: int, progress: Callable[[Resu
 async def _hunt(order: Order) -> Result:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*_COMMAND, stdin=pipe, stdout=pipe, stderr=pipe, cwd=PACKAGES)
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     try:
-        told, failed = await process.communicate(msgspec.json.encode(order))
+        process.stdin.write(msgspec.json.encode(order) + b"\n")  # and left open: the hunt ends when it does
+        told, failed = await asyncio.gather(process.stdout.read(), process.stderr.read())
+        await process.wait()
     finally:
         if process.returncode is None:
             process.kill()

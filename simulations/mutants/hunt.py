@@ -1,6 +1,7 @@
 """The hunt for one mutant, in a process of its own: seed after seed until a world notices, or the limit is reached.
 
-    python -m simulations.mutants.hunt < order.json > result.json
+The order comes as a line of JSON on stdin, the result goes to stdout; when stdin ends the process does, so that no hunt
+outlives the one who ordered it.
 
 Anything counts that a world would not do with the sound engine: a checker's mistake, an assertion of the engine, any
 other exception, more steps than a run may take, a step that does not come to an end.
@@ -8,8 +9,10 @@ other exception, more steps than a run may take, a step that does not come to an
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterator
@@ -95,6 +98,13 @@ def _spell(error: Exception) -> str:
     return f"{where}: {what}{error}".strip()
 
 
+def _end_with_stdin() -> None:
+    while os.read(0, 1):
+        pass
+    os._exit(1)
+
+
 if __name__ == "__main__":
-    result = hunt(msgspec.json.decode(sys.stdin.buffer.read(), type=Order))
-    sys.stdout.buffer.write(msgspec.json.encode(result))
+    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
+    threading.Thread(target=_end_with_stdin, daemon=True).start()
+    sys.stdout.buffer.write(msgspec.json.encode(hunt(order)))
