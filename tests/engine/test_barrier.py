@@ -156,11 +156,16 @@ class Statements(RuleBasedStateMachine):
 
     @rule()
     def it_always_gets_through(self) -> None:
+        """Whatever stray checkpoints there are on the way."""
         if self.stage == "draining":
             self.send()
         if self.stage == "applying":
+            self.a_checkpoint_is_saved(0)
+            self.it_stands_where_the_diary_says()
             self.an_answer(0, 1, done=True)
         if self.stage == "sealing":
+            self.a_checkpoint_is_saved(-50)
+            self.it_stands_where_the_diary_says()
             self.a_checkpoint_is_saved(0)
         assert self.stage == "flowing"
 
