@@ -37,7 +37,7 @@ class CaptureMachine:
         self._resent = True
         self._tables: dict[int, TableMapping] = {}
         self._foreign: tuple[str, int] | None = None  # the last transaction, where it came from the node it would go to
-        self._open = False  # the last transaction goes on in the next chunk
+        self._open = start.rows > 0  # the last transaction goes on in the next chunk
         self._plain = True  # no table so far needs its rows changed
 
     def step(self, now: int, events: Sequence[CaptureEvent]) -> list[CaptureEffect]:
