@@ -412,9 +412,13 @@ class ApplyMachine:
         self._halt(Halt(msgspec.structs.replace(halted, message=message), ddl))
 
     def _checkpoint(self) -> None:
-        """Save when there is something to say: soon while rows flow, at once at the end, rarely while idle."""
+        """Save when there is something to say: soon while rows flow, at once at the end, rarely while idle.
+
+        What an operator wished moves no position, yet a checkpoint must follow it: until then the target may forget it.
+        """
         mark = self.watermark
-        if self._saving is None and mark.position != mark.saved and self._now >= self._save_after:
+        news = mark.position != mark.saved or self.batches.granted is not None
+        if self._saving is None and news and self._now >= self._save_after:
             wait = self.options.checkpoint_us if mark.receipts else self.options.idle_checkpoint_us
             ending = self._halting is not None or (self._goal is not None and mark.position.order >= self._goal.order)
             ending = ending or self._barrier.sealing
@@ -433,9 +437,11 @@ class ApplyMachine:
         self.watermark.saved = saving.position
         self._barrier.saved(saving.position)
         self.watermark.dropped(saving.drop)
+        if self.batches.granted in saving.drop:
+            self.batches.granted = None
 
     def _reach_goal(self) -> None:
-        if self._goal is None or self.state is not State.FLOWING or self.batches.wishing:
+        if self._goal is None or self.state is not State.FLOWING or self.batches.wishing or self.batches.granted:
             return
         if self.watermark.saved.order >= self._goal.order:
             self._goal = None

@@ -68,6 +68,7 @@ class Batches:
         self._next_lane = 0
         self._wishes = Retries()
         self._wish_at = 0
+        self.granted: EffectId | None = None  # the last batch of wishes; no position tells of it
         self.now = 0  # of this step, set before its events are taken
         self.retable(tables)
 
@@ -151,6 +152,7 @@ class Batches:
         if self._wishes.answers(id_):
             self.lot.release(self._wishes.finish())
             self._watermark.receipt(self._watermark.window, id_)
+            self.granted = id_
             return
         attempt = self._attempts.pop(id_, None)
         if attempt is None or attempt.effect is None:

@@ -142,3 +142,20 @@ def test_a_resend_whose_answer_is_lost_is_asked_for_again() -> None:
     assert taken.step(3, [LogArrived([log(2, 3, account(3))])]) == [], "it may be on its way"
     later = taken.step(6_000_000, [LogArrived([log(3, 4, account(4))])])
     assert RequestResend(position(1)) in later
+
+
+def test_a_wish_that_is_carried_out_is_followed_by_a_checkpoint() -> None:
+    """A target may forget its last commits; a wish moves no position that would make the next checkpoint due."""
+    scenario = Scenario()
+    for line in (
+        "tables account",
+        "options checkpoint_us=0 idle_checkpoint_us=0",
+        "take over",
+        "log 1 resent: insert account 1 a x",
+        "failed 1.1 row check violated",
+        "committed 1.2",
+        "saved 1.3",
+        "wish retry 0-1:1:0",
+    ):
+        list(scenario.take(line))
+    assert list(scenario.take("committed 1.4")) == ["  → save checkpoint 1.5 log.000001:100, drop 1.4"]
