@@ -229,6 +229,11 @@ def translate(ddl: Ddl, dialect: Dialect, target_name: Callable[[TableName], Tab
         ) from None
 
 
+def emptied(ddl: Ddl, target_name: Callable[[TableName], TableName]) -> tuple[TableName, ...]:
+    """The target's table whose rows a TRUNCATE takes, those that are parked for it included."""
+    return (target_name(_truncated(ddl)),) if ddl.kind is DdlKind.TRUNCATE else ()
+
+
 def _add_columns(table: TableName, columns: list[NewColumn], dialect: Dialect) -> str:
     missing = "IF NOT EXISTS " if dialect == "postgres" else ""
     actions = [

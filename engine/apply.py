@@ -188,6 +188,7 @@ class ApplyMachine:
                 if self._barrier.answers(event.id):
                     self._tables = dict(event.tables)
                     self._rebind()
+                    self.batches.emptied(event.emptied)
                     self.watermark.open(self._barrier.applied(), 0)
             case DdlFailed():
                 if self._barrier.answers(event.id):

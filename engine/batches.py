@@ -86,8 +86,8 @@ class Batches:
 
     @property
     def busy(self) -> bool:
-        """Is anything planned and not committed?"""
-        return bool(self.rows) or self._wishes.running
+        """Is anything planned or sent and not known to be committed?"""
+        return bool(self.rows) or self._wishes.under_way
 
     # ------------------------------------------------------------------ plan and send
 
@@ -106,7 +106,8 @@ class Batches:
         self.rows += len(changes)
 
     def send(self, *, wishes: bool) -> None:
-        """Start a batch on every lane that is free and has something runnable; `wishes`: and what operators wished."""
+        """Start a batch on every lane that is free and has something runnable; `wishes`: and what operators wished.
+        What was begun of that is brought to its end in any case."""
         for lane in self.lanes:
             if lane.ready:
                 attempt = Attempt(lane.number, lane.cut(1 if self._options.atomic else self._options.batch_rows))
@@ -116,7 +117,7 @@ class Batches:
                     if attempt is self._first:
                         self._head_since = self.now
                 self._send(attempt)
-        if wishes:
+        if wishes or self._wishes.under_way:
             self._send_wishes()
 
     def _send(self, attempt: Attempt) -> None:
@@ -284,6 +285,13 @@ class Batches:
     def wish(self, rows: Sequence[ParkedKey]) -> None:
         """What was read before it was carried out, and is told only now, is not parked any more."""
         self._wishes.add([row for row in rows if (row.source, row.number, row.ordinal) in self.lot])
+
+    def emptied(self, tables: Sequence[TableName]) -> None:
+        """A TRUNCATE took the rows of these tables, the parked ones included: no wish brings them back."""
+        for table in tables:
+            gone = self.lot.of(table)
+            self.lot.release(gone)
+            self._wishes.forget(gone)
 
     def _send_wishes(self) -> None:
         if not self._wishes or self.rows or self._wishes.running or self.now < self._wish_at:

@@ -118,7 +118,8 @@ class SaveCheckpoint(msgspec.Struct, frozen=True):
 
 class ApplyDdl(msgspec.Struct, frozen=True):
     """All before it is committed, nothing after it runs.  The adapter translates and runs it once the older owner's
-    sessions are gone, then reads the tables again.  Answers: DdlApplied or DdlFailed."""
+    sessions are gone, then reads the tables again.  A TRUNCATE takes the rows that are parked for its table with it, in
+    the same transaction: retried later they would come back.  Answers: DdlApplied or DdlFailed."""
 
     id: EffectId
     ddl: Ddl

@@ -79,10 +79,12 @@ class CheckpointFailed(msgspec.Struct, frozen=True):
 
 
 class DdlApplied(msgspec.Struct, frozen=True):
-    """`tables`: all selected tables of the target as they are now."""
+    """`tables`: all selected tables of the target as they are now.  `emptied`: those that a TRUNCATE emptied; what was
+    parked for them is gone with their rows."""
 
     id: EffectId
     tables: dict[TableName, TargetTable]
+    emptied: tuple[TableName, ...] = ()
 
 
 class DdlFailed(msgspec.Struct, frozen=True):

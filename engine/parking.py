@@ -61,6 +61,10 @@ class ParkingLot:
     def __contains__(self, place: Place) -> bool:
         return place in self._places
 
+    def of(self, table: TableName) -> list[Place]:
+        """The changes that are parked for the table."""
+        return [place for place, keys in self._places.items() if keys[0][0] == table]
+
     def follows(self, places: Sequence[Place]) -> bool:
         """Does one of these parked changes come after another of its row that stays parked?"""
         own = frozenset(places)

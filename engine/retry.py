@@ -39,6 +39,11 @@ class Retries:
     def running(self) -> bool:
         return self._running
 
+    @property
+    def under_way(self) -> bool:
+        """A batch was sent, and it is not known what became of it."""
+        return self._batch is not None
+
     def add(self, rows: Sequence[ParkedKey]) -> None:
         """Rows without a wish stay as they are."""
         groups: dict[tuple[TableName, str], list[ParkedKey]] = {}
@@ -98,6 +103,15 @@ class Retries:
         group = self._groups.popleft()
         self._forget(group)
         return _places(group)
+
+    def forget(self, places: Sequence[Place]) -> None:
+        """These are parked no more.  No batch is under way."""
+        assert self._batch is None, "a statement waits for what was begun"
+        gone = frozenset(places)
+        groups = [tuple(r for r in g if (r.source, r.number, r.ordinal) not in gone) for g in self._groups]
+        self._groups = deque(group for group in groups if group)
+        for place in places:
+            self._known.pop(place, None)
 
     def _forget(self, group: Sequence[ParkedKey]) -> None:
         for place in _places(group):

@@ -363,7 +363,8 @@ class Target:
             post(DdlFailed(effect.id, Failure(trouble, "connection lost")))
             return
         self._change_schema(effect)
-        post(DdlApplied(effect.id, self.database.specs))
+        emptied = effect.ddl.tables if effect.ddl.kind is DdlKind.TRUNCATE else ()
+        post(DdlApplied(effect.id, self.database.specs, emptied))
 
     def _try_save(self, owner: int, effect: SaveCheckpoint, post: Post) -> None:
         if self._faults.strikes("checkpoint"):
@@ -406,6 +407,9 @@ class Target:
 
     def _empty(self, name: TableName) -> None:
         """What is parked for a table goes with its rows."""
+        for place in [p for p, (row, _) in self.parked.items() if (row.schema, row.table) == (name.schema, name.table)]:
+            del self.parked[place]
+            self.ledger.emptied[place] = None
 
     def _statement(self, ddl: Ddl) -> Entry:
         return next(e for e in self.ledger.history.entries if e.ddl is not None and e.number == ddl.number)

@@ -6,6 +6,7 @@ MySQL commits implicitly around DDL, so nothing in the same transaction can say 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from adapters.mysql.failures import code_of
 from adapters.mysql.literals import text
@@ -20,14 +21,14 @@ _TABLE = re.compile(rf"\s*ALTER\s+TABLE\s+({_NAME})\s*\.\s*({_NAME})", re.IGNORE
 _WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint|year)\(\d+\)")
 
 
-async def run_ddl(statement: str, fenced: Session, worker: Session) -> None:
+async def run_ddl(statement: str, fenced: Session, worker: Session, along: Sequence[bytes] = ()) -> None:
     """Run `statement` in `worker`, while `fenced` holds the owner's row in its transaction.
 
-    A DELETE (a translated TRUNCATE) runs in `fenced` and commits it.  Raises what `Session.run` raises, and TargetError
+    A DELETE (a translated TRUNCATE) runs in `fenced` with the statements `along`, and commits it.  Raises what `Session.run` raises, and TargetError
     where a column that should be added is there with another type.
     """
     if statement.lstrip()[:6].upper() == "DELETE":
-        await fenced.run([statement.encode(), b"COMMIT"])
+        await fenced.run([statement.encode(), *along, b"COMMIT"])
         return
     try:
         await worker.ask(statement)

@@ -58,6 +58,11 @@ class Ledger:
         tuples = [f"({text(source)},{number:d},{ordinal:d})" for source, number, ordinal in keys]
         return self._delete("parked", "source,number,ordinal", tuples)
 
+    def empty(self, table: TableName) -> bytes:
+        """What is parked for the table goes with its rows."""
+        name = f"table_schema={text(table.schema)} AND table_name={text(table.table)}"
+        return f"DELETE FROM {self._table}parked WHERE {self._of} AND {name}".encode()
+
     def drop(self, receipts: Sequence[EffectId]) -> Iterator[bytes]:
         """By their exact keys: a range would lock the gaps that other lanes insert into."""
         return self._delete("progress", "epoch,batch", [f"({id.epoch:d},{id.counter:d})" for id in receipts])

@@ -20,7 +20,7 @@ from typing import Literal
 
 from pymysql import err
 
-from adapters.ddl import translate
+from adapters.ddl import emptied, translate
 from adapters.endpoint import Endpoint, parse
 from adapters.mysql.batch import Batch, BatchError
 from adapters.mysql.definition import run_ddl
@@ -256,13 +256,14 @@ class MySqlSink:
         """The control session keeps the fence while another runs the statement, whose implicit commit would drop it."""
         try:
             statements = translate(effect.ddl, "mysql", self._target_name)
+            empty = emptied(effect.ddl, self._target_name)
             async with self._controlling() as control:
                 worker = await self._owner.open(self._ddl_number)
                 try:
                     for statement in statements:
                         async with control.transaction():
                             await self._owner.fence(control)
-                            await run_ddl(statement, control, worker)
+                            await run_ddl(statement, control, worker, [self._ledger.empty(table) for table in empty])
                 finally:
                     await worker.close()
                 async with control.transaction():
@@ -270,7 +271,7 @@ class MySqlSink:
         except (BatchError, Fenced, *SERVER_ERRORS) as error:
             return DdlFailed(effect.id, _failure(error))
         self._statements.clear()
-        return DdlApplied(effect.id, found)
+        return DdlApplied(effect.id, found, empty)
 
     async def record_halt(self, effect: Halt) -> bool:
         """A target that cannot be reached keeps no alarm; the caller has it, and it is logged."""

@@ -91,6 +91,11 @@ class Books:
             for source, number, ordinal in rows
         ]
 
+    def empty(self, table: TableName) -> str:
+        """What is parked for the table goes with its rows."""
+        name = f"table_schema = {text(table.schema)} AND table_name = {text(table.table)}"
+        return f"DELETE FROM {self.parked} WHERE {self.mine} AND {name}"
+
     def save_checkpoint(self, epoch: int, position: str, drop: Iterable[EffectId]) -> list[str]:
         dropped = tuple(drop)
         epochs, batches = numbers(i.epoch for i in dropped), numbers(i.counter for i in dropped)

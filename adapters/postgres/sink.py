@@ -22,7 +22,7 @@ from typing import TypeVar
 import asyncpg
 import msgspec
 
-from adapters.ddl import translate
+from adapters.ddl import emptied, translate
 from adapters.endpoint import Endpoint, parse
 from adapters.postgres.books import Books
 from adapters.postgres.copy_text import Copy
@@ -219,14 +219,15 @@ class PostgresSink:
             return await read_tables(session.connection, tables)
 
         try:
-            translated = translate(effect.ddl, "postgres", self._target_name)
+            empty = emptied(effect.ddl, self._target_name)
+            translated = [*translate(effect.ddl, "postgres", self._target_name), *map(self._books.empty, empty)]
         except TargetError as error:
             return DdlFailed(effect.id, Failure(Trouble.TARGET, f"{error}. {error.hint}"))
         found = await self._by_clerk(run_once)
         if isinstance(found, Failure):
             return DdlFailed(effect.id, found)
         self._statements.clear()
-        return DdlApplied(effect.id, found)
+        return DdlApplied(effect.id, found, empty)
 
     async def record_halt(self, effect: Halt) -> bool:
         """A target that cannot be reached keeps no alarm; the caller has it, and it is logged."""

@@ -1050,6 +1050,17 @@ async def test_a_zombies_truncate_empties_nothing(target: Target) -> None:
     assert target.rows() == []
 
 
+async def test_a_truncate_takes_what_is_parked_for_its_table(target: Target) -> None:
+    sink, table = await _any_table(target)
+    here, other = (ParkedRow("0-1", n, 0, target.database, t, "k", "e", b"c") for n, t in ((1, "t"), (2, "u")))
+    await target.committed(sink, UpsertRows(table, [(1, "a", 1)], True), parked=(here, other))
+    answer = await _run(target, sink, "TRUNCATE TABLE t", DdlKind.TRUNCATE)
+    assert isinstance(answer, DdlApplied), answer
+    assert answer.emptied == (TableName(target.database, "t"),)
+    left = target.sql(f"SELECT table_name FROM `{target.books}`.tidelock_parked")
+    assert [name for (name,) in left] == ["u"]
+
+
 async def test_a_takeover_waits_for_ddl_under_way_or_ends_it(target: Target) -> None:
     zombie, _ = await _any_table(target)
     blocker = await open_session(zombie._endpoint, 2)

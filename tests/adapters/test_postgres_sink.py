@@ -971,6 +971,17 @@ async def test_ddl_runs_once_even_if_its_answer_is_lost(target: Target) -> None:
         await sink.close()
 
 
+async def test_a_truncate_takes_what_is_parked_for_its_table(target: Target) -> None:
+    sink, table, epoch = await opened(target)
+    parked = [ParkedRow("0-1", n, 0, "public", name, "k", "e", b"c") for n, name in ((1, "account"), (2, "other"))]
+    await committed(sink, target.batch(epoch, UpsertRows(table, [account(1)], True), parked=tuple(parked)))
+    truncate = Ddl("public", "TRUNCATE account", "0-1", 5, DdlKind.TRUNCATE, (ACCOUNT,))
+    answer = await sink.apply_ddl(ApplyDdl(EffectId(epoch, 70), truncate), [ACCOUNT])
+    assert isinstance(answer, DdlApplied), answer
+    assert answer.emptied == (ACCOUNT,)
+    assert target.sql("SELECT table_name FROM tidelock.tidelock_parked") == [("other",)]
+
+
 async def test_ddl_adds_a_column_that_the_next_batch_writes(target: Target) -> None:
     sink, _, epoch = await opened(target)
     statement = "ALTER TABLE account ADD COLUMN nick varchar(10)"
