@@ -18,7 +18,7 @@ from simulations import catalogue
 from simulations.catalogue import ECHO, NAMES, POISON, shape
 from simulations.model import Database, Table, Token, Violation
 from simulations.plan import Plan
-from simulations.selection import SECRET, at_source, selected
+from simulations.selection import MAPPING, SECRET, at_source, selected
 
 Place: TypeAlias = tuple[str, int, int]
 ADDED = TargetColumn("extra", "")
@@ -74,7 +74,10 @@ class History:
     `deeds`: how often each kind of thing was done, for the coverage table.
 
     `told`: how many entries any reader has read, so that a receipt can hold no row behind them.
+    `mapping`: what the feed takes of it.
     """
+
+    mapping = MAPPING
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

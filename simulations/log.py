@@ -15,7 +15,6 @@ from engine.effects import Publish
 from engine.events import SourceRead
 from engine.records import LogBatch, Position, Row, RowChange, Shape, SourceChunk, SourceTransaction
 from simulations.history import FAR, Entry, History
-from simulations.selection import MAPPING
 
 
 class Reader:
@@ -32,7 +31,7 @@ class Reader:
         self._marked: tuple[str, int] | None = None
         self._last = position
         self._asked = True
-        self._machine = CaptureMachine(MAPPING, position, FAR)
+        self._machine = CaptureMachine(history.mapping, position, FAR)
 
     def unasked(self) -> None:
         """Its batches answer no request."""

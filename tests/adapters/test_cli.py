@@ -16,6 +16,8 @@ import pytest
 
 from adapters.bookkeeping import create_statements
 from adapters.cli import reference
+from adapters.cli.failure import CommandError
+from adapters.cli.plugins import run_plugin
 from adapters.session import session
 from bench.servers import MariaDb, Postgres
 from engine.errors import Alarm
@@ -270,7 +272,9 @@ def test_help_goes_to_stdout_and_the_bare_command_shows_it() -> None:
 
 
 def test_a_plugin_that_is_not_installed_says_how_to_get_it() -> None:
-    assert_one_paragraph(tidelock("simulate", "--seed", "1"), 2, "`tidelock simulate` is not installed. ")
+    with pytest.raises(CommandError, match=r"^`tidelock row-copy` is not installed$") as raised:
+        run_plugin("row-copy", [])
+    assert "make setup" in raised.value.hint
 
 
 def test_a_plugin_gets_its_arguments_and_gives_its_exit_code(tmp_path: Path) -> None:

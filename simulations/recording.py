@@ -1,0 +1,106 @@
+"""Journals and simulated runs: an owner's run written as a journal, and the source's log read back out of one.
+
+The format is that of `adapters.journal`, so `tidelock replay` steps a simulated run as it steps a real one.  A journal
+holds the log as its machine received it: batches twice, out of order, again after a resend.  What comes out here is
+the log itself, each row once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+
+from adapters.journal import Journal, JournalError, read
+from engine.apply import Options
+from engine.events import ApplyEvent, DdlApplied, LogArrived, TakenOver
+from engine.records import Ddl, LogBatch, Position, Row, RowChange, Shape, TableName, Transaction
+from engine.schema import TargetTable
+from simulations.trial import Trial
+
+
+class Logged(msgspec.Struct):
+    """A transaction of the source, or a statement.  `rows`: (shape, before, after) by ordinal."""
+
+    source: str
+    number: int
+    rows: dict[int, tuple[Shape, Row | None, Row | None]] = {}
+    ddl: Ddl | None = None
+    complete: bool = False
+
+
+class Recording(msgspec.Struct):
+    """`tables`: the target's, as they were last seen.  `log`: what changed a row or a schema, in order."""
+
+    tables: dict[TableName, TargetTable]
+    log: list[Logged]
+
+
+def write_journal(trial: Trial, path: Path | str, owner: int) -> None:
+    """The run of one owner.  Raises OSError."""
+    assert trial.options is not None, "the trial was not told"
+    journal = Journal(path, trial.options)
+    try:
+        for turn in trial.turns:
+            if turn.owner == owner:
+                journal.record(turn.now, turn.events)
+    finally:
+        journal.close()
+
+
+def read_recording(path: Path | str) -> Recording:
+    """Raises OSError, and JournalError where the file is no journal."""
+    reading = _Reading()
+    for step in read(path):
+        if not isinstance(step, Options):
+            _, events = step
+            reading.take(events)
+    log = [logged for logged in reading.log.values() if logged.complete and (logged.rows or logged.ddl)]
+    if not log:
+        raise JournalError(f"{path}: no change of a row is in it")
+    return Recording(reading.tables, log)
+
+
+class _Reading:
+    """`end`: up to where the log has come without a gap."""
+
+    def __init__(self) -> None:
+        self.tables: dict[TableName, TargetTable] = {}
+        self.log: dict[tuple[str, int], Logged] = {}
+        self._shapes: dict[int, Shape] = {}
+        self._end: Position | None = None
+
+    def take(self, events: Sequence[ApplyEvent]) -> None:
+        for event in events:
+            match event:
+                case TakenOver():
+                    self.tables.update(event.tables)
+                    self._end = self._end or event.checkpoint
+                case DdlApplied():
+                    self.tables.update(event.tables)
+                case LogArrived():
+                    for batch in event.batches:
+                        self._batch(batch)
+                case _:
+                    pass
+
+    def _batch(self, batch: LogBatch) -> None:
+        self._shapes.update(batch.shapes)
+        if self._end is None or batch.prev.order > self._end.order or batch.last.order <= self._end.order:
+            return  # behind a gap, so it will come again; or seen before
+        self._end = batch.last
+        if batch.ddl is not None:
+            ddl = batch.ddl
+            self.log.setdefault((ddl.source, ddl.number), Logged(ddl.source, ddl.number, ddl=ddl, complete=True))
+        cuts = pairwise([*(transaction.first for transaction in batch.transactions), len(batch.rows)])
+        for transaction, (first, end) in zip(batch.transactions, cuts, strict=True):
+            self._transaction(transaction, batch.rows[first:end])
+
+    def _transaction(self, transaction: Transaction, rows: Sequence[RowChange]) -> None:
+        place = (transaction.source, transaction.number)
+        logged = self.log.setdefault(place, Logged(*place))
+        for row in rows:
+            logged.rows.setdefault(row.ordinal, (self._shapes[row.table], row.before, row.after))
+        logged.complete = logged.complete or transaction.complete

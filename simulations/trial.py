@@ -1,0 +1,120 @@
+"""A trial: one plan run in a world of its own, and what it came to.
+
+The campaign, the shrinker and the story all run worlds through `attempt`.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+import xxhash
+
+from engine.apply import Options
+from engine.events import ApplyEvent
+from simulations.history import History
+from simulations.plan import DEFAULT_CHANGES, Plan, draw
+from simulations.world import World
+
+
+class Turn(msgspec.Struct):
+    """A step that the machine of an owner took.  `told`: how many lines the transcript had before it."""
+
+    owner: int
+    now: int
+    events: list[ApplyEvent]
+    told: int
+
+
+class Trial(msgspec.Struct):
+    """`mistake`: what went wrong, '' if nothing; `error`: its class.  `changes`: rows that the source changed.
+
+    `transactions`: numbers of those in the source's log.  The rest is there only if the run was to be told.
+    """
+
+    plan: Plan
+    mistake: str = ""
+    error: str = ""
+    faults: int = 0
+    changes: int = 0
+    coverage: Mapping[str, int] = {}
+    transactions: tuple[int, ...] = ()
+    transcript: list[str] = []
+    turns: list[Turn] = []
+    options: Options | None = None
+    history: History | None = None
+
+    @property
+    def kind(self) -> str:
+        """The mistake without its numbers, so that two runs can be seen to make the same one."""
+        return re.sub(r"\d+", "#", self.mistake)
+
+    @property
+    def digest(self) -> int:
+        """64 bits of all that the run did, in order."""
+        text = "\n".join((str(self.plan.seed), *self.transcript, self.mistake))
+        return xxhash.xxh3_64_intdigest(text.encode())
+
+
+def attempt(plan: Plan, *, history: History | None = None, told: bool = False) -> Trial:
+    """Run the plan, on `history` instead of the one it draws if there is one.  Any error of the run is its mistake."""
+    world = World(plan) if history is None else World(plan, history=history)
+    turns: list[Turn] = []
+    if told:
+        transcript = world.transcript = []
+
+        def record(owner: int, now: int, events: Sequence[ApplyEvent]) -> None:
+            turns.append(Turn(owner, now, list(events), len(transcript)))
+
+        world.record = record
+    trial = Trial(plan)
+    try:
+        world.run()
+    except Exception as error:
+        trial.mistake, trial.error = _spell(error), type(error).__name__
+    trial.faults, trial.changes, trial.coverage = world.faults, world.history.rows, world.coverage
+    trial.transactions = tuple(dict.fromkeys(entry.number for entry in world.history.entries))
+    if told:
+        trial.transcript, trial.turns, trial.history = world.transcript or [], turns, world.history
+        trial.options = world.owners[0].machine.options
+    return trial
+
+
+class Worlds(Protocol):
+    """Where the plans of a campaign come from, and how they are run.  It goes to other processes, so it pickles."""
+
+    def plan(self, seed: int) -> Plan: ...
+
+    def attempt(self, plan: Plan, *, told: bool = False) -> Trial: ...
+
+    def __call__(self, seed: int) -> Trial: ...
+
+
+class Drawn(msgspec.Struct, frozen=True):
+    """Everything is drawn from the seed."""
+
+    changes: int = DEFAULT_CHANGES
+    locking: bool = True
+    told: bool = False
+
+    def plan(self, seed: int) -> Plan:
+        return draw(seed, self.changes, locking=self.locking)
+
+    def attempt(self, plan: Plan, *, told: bool = False) -> Trial:
+        return attempt(plan, told=told)
+
+    def __call__(self, seed: int) -> Trial:
+        return attempt(self.plan(seed), told=self.told)
+
+
+def _spell(error: Exception) -> str:
+    """The error; one that is no check's own says where it comes from."""
+    text = " ".join(str(error).split())
+    if type(error).__name__ == "Mistake":
+        return text
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {Path(frame.filename).name}, {frame.name}: {text or frame.line}"
