@@ -59,6 +59,15 @@ CAPTURE = (
         "a transaction whose last part holds no row of ours never ends",
     ),
     Mutant(
+        "resumed-part-without-rows-lost",
+        "engine.capture",
+        """
+        - self._open = start.rows > 0  # the last transaction goes on in the next chunk
+        + self._open = False
+        """,
+        "a reader that resumes inside a transaction does not tell its end if no row of ours is left",
+    ),
+    Mutant(
         "position-stays-without-rows",
         "engine.capture",
         """

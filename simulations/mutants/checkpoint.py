@@ -1,4 +1,4 @@
-"""Bugs of the checkpoint: too far, too early, back, twice at once; and of the clock that it goes by."""
+"""Bugs of the checkpoint: too far, too early, back, twice at once; and of what waits for it."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ CHECKPOINT = (
         "two-checkpoints-at-once",
         "engine.apply",
         """
-        - if self._saving is None and mark.position != mark.saved and self._now >= self._save_after:
-        + if mark.position != mark.saved and self._now >= self._save_after:
+        - if self._saving is None and news and self._now >= self._save_after:
+        + if news and self._now >= self._save_after:
         """,
         "a checkpoint is written while another is on its way, and may come first",
         case="checkpoint going back (ticdc 6045)",
@@ -90,10 +90,28 @@ CHECKPOINT = (
         "caught-up-with-wishes-open",
         "engine.apply",
         """
-        - if self._goal is None or self.state is not State.FLOWING or self.batches.wishing:
-        + if self._goal is None or self.state is not State.FLOWING:
+        - if self._goal is None or self.state is not State.FLOWING or self.batches.wishing or self.batches.granted:
+        + if self._goal is None or self.state is not State.FLOWING or self.batches.granted:
         """,
         "the feed says that it has caught up with a retry on its way",
+    ),
+    Mutant(
+        "caught-up-with-a-wish-unsaved",
+        "engine.apply",
+        """
+        - if self._goal is None or self.state is not State.FLOWING or self.batches.wishing or self.batches.granted:
+        + if self._goal is None or self.state is not State.FLOWING or self.batches.wishing:
+        """,
+        "the feed says that it has caught up with a retry that the target may still forget",
+    ),
+    Mutant(
+        "wish-without-a-checkpoint",
+        "engine.apply",
+        """
+        - news = mark.position != mark.saved or self.batches.granted is not None
+        + news = mark.position != mark.saved
+        """,
+        "a retry on an idle feed is never followed by a checkpoint",
     ),
     Mutant(
         "halt-before-saved",
@@ -113,15 +131,5 @@ CHECKPOINT = (
         """,
         "positions without rows are checkpointed at once: two idle feeds keep each other awake",
         row=16,
-    ),
-    Mutant(
-        "clock-runs-back",
-        "engine.apply",
-        """
-        - self._now = max(now, self._now)
-        + self._now = now
-        """,
-        "time may run back, and what waits for its time waits again",
-        case="clocks that jump",
     ),
 )

@@ -31,9 +31,19 @@ ORDER = (
         "engine.ordering",
         """
         - if self._resending:
-        -     return Verdict.DUPLICATE  # sent before the resend was asked for
+        -     return Verdict.LATE
         """,
         "what was sent before the resend was asked for is taken for its answer",
+    ),
+    Mutant(
+        "lost-resend-not-asked-again",
+        "engine.apply",
+        """
+        - if self._now - self._resend_asked > _RESEND_US:
+        -     self._resend()
+        + pass
+        """,
+        "a resend whose answer is lost is waited for in vain",
     ),
     Mutant(
         "resent-from-anywhere",
@@ -131,15 +141,6 @@ BARRIER = (
         + if self._barrier.draining:
         """,
         "a statement runs beside rows that are before it",
-    ),
-    Mutant(
-        "barrier-forgets-wishes",
-        "engine.batches",
-        """
-        - return bool(self.rows) or self._wishes.running
-        + return bool(self.rows)
-        """,
-        "a statement runs beside a retry",
     ),
     Mutant(
         "barrier-lets-wishes-in",
