@@ -67,7 +67,6 @@ class Owner:
         self._history = history
         self._faults = faults
         self._sent: list[LogBatch] = []  # by the present reader
-        self._answers: list[ApplyEvent] = []
 
     def begin(self, taken: TakenOver, chance: Random) -> None:
         self.post(msgspec.structs.replace(taken, log_end=self._history.told_end))
@@ -77,10 +76,11 @@ class Owner:
         return now + self.skew
 
     def post(self, event: ApplyEvent) -> None:
+        """Its answers may arrive twice."""
         if self.alive:
             self.mailbox.append(event)
-            if isinstance(event, ANSWERS):
-                self._answers.append(event)
+            if isinstance(event, ANSWERS) and self._faults.strikes("echo"):
+                self.mailbox.append(event)
 
     def take(self, chance: Random, *, everything: bool) -> list[ApplyEvent]:
         """The events of the next step: some or all of the mailbox, else a tick."""
@@ -117,18 +117,11 @@ class Owner:
         return True
 
     def rewind(self, chance: Random) -> bool:
-        """The reader starts again somewhere behind where it is, and nobody asked for it."""
-        if self.reader is None or not self._sent:
+        """What carries the log goes back, and delivers again what it had delivered from there on."""
+        if not self._sent:
             return False
-        self.reader = Reader(self._history, chance.choice(self._sent).prev, chance)
-        self.reader.unasked()
-        return True
-
-    def echo(self, chance: Random) -> bool:
-        """An answer arrives a second time."""
-        if not self._answers:
-            return False
-        self.mailbox.append(chance.choice(self._answers))
+        again = self._sent[chance.randrange(len(self._sent)) :]
+        self.post(LogArrived([msgspec.structs.replace(batch, resent=False) for batch in again]))
         return True
 
     # ------------------------------------------------------------------ what the machine wants done

@@ -24,7 +24,7 @@ FAULTS = {
     "lost": "a batch of the log never arrives",
     "repeated": "a batch of the log arrives twice",
     "reordered": "a batch of the log overtakes the one before it",
-    "rewound": "the reader goes back in the log by itself",
+    "rewound": "what carries the log goes back and delivers a stretch of it again",
     "disconnected": "the reader loses its connection",
     "purged": "the source no longer has its log from there; the feed halts until an operator brings it back",
     "crash": "the owner dies, and another takes over",

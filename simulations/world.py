@@ -308,7 +308,6 @@ FAULTS: dict[str, Callable[[World], bool]] = {
     "repeated": lambda world: world.owner.repeat(world.chance),
     "reordered": lambda world: world.owner.reorder(),
     "rewound": lambda world: world.owner.rewind(world.chance),
-    "echo": lambda world: world.owner.echo(world.chance),
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from engine.apply import ApplyMachine
 from engine.merge import in_log_order
-from engine.records import RowChange, Transaction
+from engine.records import RowChange, TableName, Transaction
 from engine.schema import Binding, Equality
 from engine.segments import Change
 from simulations.catalogue import POISON
@@ -38,9 +38,27 @@ class Reasons(Checker):
         earlier = (other for other in self.target.parked if self.ledger.index[other] < self.ledger.index[place])
         if any(self._may_share(place, other) for other in earlier):
             return
+        if self._misses_what_was_skipped(place):
+            return
         assert commit.before is not None
         if self._fits(commit.before, place) and self._fits(self.target.database, place):
             raise Mistake(f"{place} is parked without a reason: {entry.before} to {entry.after}")
+
+    def _misses_what_was_skipped(self, place: Place) -> bool:
+        """Where the operator gave up a change of a table that this one is tied to, a row comes back with its next
+        update, and what needs it may be tried before."""
+        tied = self._family(self.ledger.table(place))
+        return any(self.ledger.table(other) in tied for other in self.ledger.skipped)
+
+    def _family(self, name: TableName) -> list[TableName]:
+        """The tables that foreign keys join to this one."""
+        tables = self.target.database.tables
+        found = [name]
+        for table in found:
+            layout = tables[table].layout
+            near = [fk.parent for fk, _ in layout.parents] + [fk.child for fk, _ in layout.children]
+            found += [other for other in dict.fromkeys(near) if other not in found]
+        return found
 
     def _may_share(self, one: Place, other: Place) -> bool:
         """Do they share a row, or may they for all that the engine can know?"""
