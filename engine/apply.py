@@ -46,6 +46,7 @@ from engine.watermark import Watermark
 
 _RETRY_US = 200_000
 _RESEND_US = 5_000_000  # batches that come so long after a resend was asked for mean that its answer is lost
+_RESENDS = 3  # so many requests from one place without an answer are a gap
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -105,6 +106,7 @@ class ApplyMachine:
         self._apply_after = 0
         self._resent_at: Position | None = None
         self._resend_asked = 0
+        self._resends = 0  # that were asked for in vain, from one place
         self._halting: Halt | None = None
 
     # ------------------------------------------------------------------ the interface
@@ -242,28 +244,27 @@ class ApplyMachine:
                 self._inbox_rows += len(batch.rows)
             case Verdict.LATE:
                 if self._now - self._resend_asked > _RESEND_US:
-                    self._resend()
+                    self._resend_again(batch)
             case Verdict.DUPLICATE:
                 if batch.shapes:  # later batches of its reader name them by number
                     self._inbox.append(LogBatch(self._chain.last, self._chain.last, shapes=batch.shapes))
             case Verdict.GAP:
                 if self._resent_at == self._chain.last:
-                    self._halt(
-                        Halt(
-                            Alarm(
-                                "gap",
-                                f"the log has a gap: {self._chain.last} was followed by a record after {batch.prev}",
-                                "A resend did not close it. Check that the source still has its log from that "
-                                "position; else copy the tables anew",
-                                str(self._chain.last),
-                            )
-                        )
-                    )
+                    self._halt(Halt(_gap(self._chain.last, batch.prev)))
                 else:
                     self._resend()
 
+    def _resend_again(self, batch: LogBatch) -> None:
+        """The answer to a resend is lost, or nobody gives it."""
+        self._resends += 1
+        if self._resends < _RESENDS:
+            self._resend()
+        else:
+            self._halt(Halt(_gap(self._chain.last, batch.prev)))
+
     def _resend(self) -> None:
         """Ask for everything behind what was taken; what is in flight goes on."""
+        self._resends = self._resends if self._resent_at == self._chain.last else 0
         self._resent_at = self._chain.last
         self._resend_asked = self._now
         self._effects.append(RequestResend(self._chain.expect_resend()))
@@ -468,6 +469,15 @@ class ApplyMachine:
         self.state = State.HALTED
         self.alarm = halt.alarm
         self._effects.append(halt)
+
+
+def _gap(last: Position, prev: Position) -> Alarm:
+    return Alarm(
+        "gap",
+        f"the log has a gap: {last} was followed by a record after {prev}",
+        "A resend did not close it. Check that the source still has its log from that position; else copy the tables anew",
+        str(last),
+    )
 
 
 def _left_open(batch: LogBatch, before: bool) -> bool:
