@@ -78,7 +78,7 @@ def command(
         worlds, again = _worlds(from_journal, changes)
         if plan or explain is not None:
             return _one(worlds, worlds.plan(explain) if explain is not None else _kept(plan), journal, owner, json)
-        search = _Search(worlds, shrink, save, json, again)
+        search = Search(worlds, shrink, save, json, again)
         return search.run(first, seeds, jobs, first_failure=first_failure)
 
 
@@ -98,7 +98,7 @@ def _worlds(from_journal: str, changes: int) -> tuple[Worlds, str]:
         raise CommandError(str(error)) from None
 
 
-class _Search:
+class Search:
     """A campaign, and the shrinking of its first failure."""
 
     def __init__(self, worlds: Worlds, seconds: float, save: str, json: bool, again: str) -> None:
@@ -112,7 +112,7 @@ class _Search:
             shrinker = self._shrunk(tally.failures[0].seed, screen) if tally.failures and self._seconds else None
         finally:
             screen.close()
-        complete = seeds >= ENOUGH and isinstance(self._worlds, Drawn)
+        complete = self._worlds.varied and seeds >= ENOUGH
         again = f"{self._again} --from {tally.failures[0].seed} --seeds 1" if tally.failures else ""
         if self._json:
             report.campaign_json(tally, shrinker, again)

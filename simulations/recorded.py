@@ -180,6 +180,10 @@ class FromJournal(msgspec.Struct, frozen=True):
     path: str
     told: bool = False
 
+    @property
+    def varied(self) -> bool:
+        return False
+
     def plan(self, seed: int) -> Plan:
         model, drawn = model_of(self.path), draw(seed)
         rows = (row for step in model.steps for change in step.changes for row in (change.before, change.after))

@@ -86,20 +86,10 @@ def print_shrunk(shrinker: Shrinker, again: str) -> None:
     console, first, best = _console(), shrinker.first, shrinker.best
     sizes = [f"{t.changes} row changes in {len(t.transactions)} transactions" for t in (first, best)]
     console.print(Text(f"\nseed {first.plan.seed}, shrunk from {sizes[0]} to {sizes[1]}:\n", "bold"))
-    for line in abridged(best.transcript):
+    for line in best.abridged:
         console.print(Text(f"  {line}"))
     console.print(Text.assemble("  ", (best.mistake, "bold red")))
     console.print(Text.assemble("\nagain: ", (again, "bold")))
-
-
-def abridged(transcript: Sequence[str]) -> list[str]:
-    """Without the heartbeats that changed nothing."""
-    following = [*transcript[1:], ""]
-    return [
-        line
-        for line, after in zip(transcript, following, strict=True)
-        if not re.search(r"  log (\S+) to \1: 0 rows$", line) or "  → " in after
-    ]
 
 
 def print_story(chapters: Sequence[Chapter]) -> None:

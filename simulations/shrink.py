@@ -153,7 +153,7 @@ class Shrinker:
         return bool(numbers) and self._fails(_only(self.best, numbers))
 
     def _halve_changes(self) -> None:
-        while self.best.plan.changes > 1 and self._fails(replace(self.best.plan, changes=self.best.plan.changes // 2)):
+        while self.best.plan.changes > 1 and self._fails(_shorter(self.best.plan, self.best.plan.changes // 2)):
             pass
 
     def _simplify(self) -> None:
@@ -176,7 +176,7 @@ class Shrinker:
             trial = self._run(replace(self.best.plan, schedule=schedule))
             if trial is None:
                 break
-            if trial.kind == self.best.kind and len(trial.transcript) < len(self.best.transcript):
+            if trial.kind == self.best.kind and len(trial.abridged) < len(self.best.abridged):
                 self.best = trial
 
 
@@ -191,3 +191,9 @@ def _only(trial: Trial, numbers: Sequence[int]) -> Plan:
     changes = max(trial.changes, -(-max(numbers) // NUMBERS_A_CHANGE))
     without = tuple(n for n in range(1, NUMBERS_A_CHANGE * changes + 1) if n not in numbers)
     return replace(trial.plan, changes=changes, without=without)
+
+
+def _shorter(plan: Plan, changes: int) -> Plan:
+    """With fewer changes; without naming transactions that do not come to pass then."""
+    without = tuple(n for n in plan.without if n <= NUMBERS_A_CHANGE * changes)
+    return replace(plan, changes=changes, without=without)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
@@ -54,6 +55,15 @@ class Trial(msgspec.Struct):
         return re.sub(r"\d+", "#", self.mistake)
 
     @property
+    def abridged(self) -> list[str]:
+        """The transcript without the heartbeats that changed nothing."""
+        return [
+            line
+            for line, after in pairwise([*self.transcript, ""])
+            if not re.search(r"  log (\S+) to \1: 0 rows$", line) or "  → " in after
+        ]
+
+    @property
     def digest(self) -> int:
         """64 bits of all that the run did, in order."""
         text = "\n".join((str(self.plan.seed), *self.transcript, self.mistake))
@@ -85,7 +95,13 @@ def attempt(plan: Plan, *, history: History | None = None, told: bool = False) -
 
 
 class Worlds(Protocol):
-    """Where the plans of a campaign come from, and how they are run.  It goes to other processes, so it pickles."""
+    """Where the plans of a campaign come from, and how they are run.  It goes to other processes, so it pickles.
+
+    `varied`: enough of them reach everything that a world can do.
+    """
+
+    @property
+    def varied(self) -> bool: ...
 
     def plan(self, seed: int) -> Plan: ...
 
@@ -100,6 +116,10 @@ class Drawn(msgspec.Struct, frozen=True):
     changes: int = DEFAULT_CHANGES
     locking: bool = True
     told: bool = False
+
+    @property
+    def varied(self) -> bool:
+        return True
 
     def plan(self, seed: int) -> Plan:
         return draw(seed, self.changes, locking=self.locking)

@@ -27,7 +27,7 @@ from simulations.history import History
 from simulations.ledger import Ledger, Mistake
 from simulations.model import Database
 from simulations.owner import Owner
-from simulations.plan import LEAST_FAULTS, Plan, draw
+from simulations.plan import ALWAYS_POSSIBLE, LEAST_FAULTS, Plan, draw
 from simulations.target import Target
 
 __all__ = ["Mistake", "World"]
@@ -97,7 +97,8 @@ class World:
         self._finish()
 
     def _is_enough(self) -> bool:
-        if self.faults < LEAST_FAULTS or self._steps < 40:
+        least = LEAST_FAULTS if any(name in self.plan.faults for name in ALWAYS_POSSIBLE) else 0  # 0: a shrunk plan
+        if self.faults < least or self._steps < 40:
             return False
         return len(self.target.ledger.covered) == len(self.target.ledger.order) or self.chance.random() < 0.01
 
