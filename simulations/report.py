@@ -54,7 +54,7 @@ def _summary(tally: Tally) -> Text:
 def _coverage(counts: Mapping[str, int], names: Iterable[str], zero: str) -> Table:
     """`zero`: the style of what was not reached."""
     table = Table(box=None, show_header=False, pad_edge=False)
-    for group, members in _grouped(names).items():
+    for group, members in grouped(names).items():
         table.add_row(Text(group, "bold"), "")
         for name in members:
             count = counts.get(name, 0)
@@ -63,16 +63,16 @@ def _coverage(counts: Mapping[str, int], names: Iterable[str], zero: str) -> Tab
     return table
 
 
-def _grouped(names: Iterable[str]) -> dict[str, list[str]]:
+def grouped(names: Iterable[str]) -> dict[str, list[str]]:
     """By what stands before the colon."""
     groups: dict[str, list[str]] = {}
-    for name in _sorted(names):
+    for name in sorted_names(names):
         group, colon, _ = name.partition(": ")
         groups.setdefault(group if colon else OTHER, []).append(name)
     return groups
 
 
-def _sorted(names: Iterable[str]) -> list[str]:
+def sorted_names(names: Iterable[str]) -> list[str]:
     """Each once."""
     return sorted(dict.fromkeys(names), key=_natural)
 
@@ -119,7 +119,7 @@ def campaign_json(tally: Tally, shrinker: Shrinker | None, again: str) -> None:
         "faults": tally.faults,
         "fewest_changes": tally.fewest_changes,
         "fewest_faults": tally.fewest_faults,
-        "coverage": {name: tally.coverage.get(name, 0) for name in _sorted([*EXPECTED, *tally.coverage])},
+        "coverage": {name: tally.coverage.get(name, 0) for name in sorted_names([*EXPECTED, *tally.coverage])},
         "missing": missing(tally),
     }
     if shrinker is not None:
