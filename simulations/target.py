@@ -99,7 +99,7 @@ class Target:
         self._strict = strict
         self._disk: tuple[State, Any, list[Any]] | None = None  # what would survive a crash of the target
         self._reported: dict[int, dict[EffectId, None]] = {}  # by owner: commits it was told of since it last saved
-        self._flush()
+        self.flush()
 
     @property
     def database(self) -> Database:
@@ -173,7 +173,7 @@ class Target:
         for _, order, _ in self._orders:
             self._faults.seen(f"taken over during {type(order).__name__}")
         self._orders = [entry for entry in self._orders if isinstance(entry[1], SaveCheckpoint)]
-        self._flush()
+        self.flush()
         state = self.state
         held = tuple(Receipt(id_, covered) for id_, covered in sorted(state.receipts.items()))
         wishes = tuple(self.wishes(every=True))
@@ -339,7 +339,7 @@ class Target:
         for checker in self.checkers:
             checker.committed(done)
         if self._disk is not None and self._faults.chance.random() < 0.2:
-            self._flush()
+            self.flush()
 
     # ------------------------------------------------------------------ checkpoints and statements
 
@@ -386,7 +386,7 @@ class Target:
         for id_ in effect.drop:
             state.receipts.pop(id_, None)
         self._reported.pop(owner, None)
-        self._flush()
+        self.flush()
 
     def _change_schema(self, effect: ApplyDdl) -> None:
         entry = self._statement(effect.ddl)
@@ -403,7 +403,7 @@ class Target:
                 self.database.add_column(name, ADDED)
         for checker in self.checkers:
             checker.statement_done(entry)
-        self._flush()
+        self.flush()
 
     def _empty(self, name: TableName) -> None:
         """What is parked for a table goes with its rows."""
@@ -426,11 +426,11 @@ class Target:
         for checker in self.checkers:
             checker.statement_done(entry)
         self.state.ddl_passed = (ddl.source, ddl.number)
-        self._flush()
+        self.flush()
 
     # ------------------------------------------------------------------ a target that forgets
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """All that is committed reaches the disk."""
         if "forgotten" in self._faults.weights:
             self._disk = (self.state.copy(), self.ledger.freeze(), [checker.freeze() for checker in self.checkers])

@@ -231,6 +231,7 @@ class World:
                 )
                 target.parked[place] = (row, wish)
                 self.coverage[f"operator: {wish}"] += 1
+        target.flush()
         read, self._wishes_read = self._wishes_read, ParkedWished(tuple(target.wishes()))
         if chance.random() < 0.3:
             self.owner.post(read)  # read long ago, told only now
@@ -279,12 +280,16 @@ def _clock(world: World) -> bool:
 
 
 def _disconnected(world: World) -> bool:
+    if world.owner.reader is None:
+        return False
     world.owner.reader = None
     world.owner.post(SourceFailed(Alarm("connection", "connection lost", "wait"), retryable=True))
     return True
 
 
 def _purged(world: World) -> bool:
+    if world.owner.reader is None:
+        return False
     world.owner.reader = None
     alarm = Alarm("purged", "the source has no log from there on", "copy the tables anew")
     world.owner.post(SourceFailed(alarm, retryable=False))
