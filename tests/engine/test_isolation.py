@@ -1,8 +1,9 @@
 """Exactly the bad rows are parked, all others are committed, in log order."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from engine.isolation import Isolation
 from engine.segments import Change
@@ -155,3 +156,104 @@ def test_counter_example_15_no_innocent_row_is_parked(first: list, then: list, p
         target = tried
         isolation.succeeded()
     assert parked == must and target.content() == serial.content()
+
+
+class Bisecting(RuleBasedStateMachine):
+    """A batch that the target refused, tried piece by piece; trials are lost on the way and sent again.
+
+    The naive target knows why it refuses: some rows always, some only where another is there already.
+    """
+
+    @initialize(
+        atomic=st.booleans(),
+        sizes=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+        bad=st.lists(st.integers(0, 9), max_size=2),
+        clashes=st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5)), max_size=2),
+    )
+    def start(self, atomic: bool, sizes: list[int], bad: list[int], clashes: list[tuple[int, int]]) -> None:
+        """`clashes`: (first, how far on): the second is refused where the first is."""
+        self.atomic = atomic
+        self.changes = log(*sizes)
+        count = len(self.changes)
+        self.bad = [self.changes[n % count] for n in bad]
+        self.clashes = [(self.changes[n % count], self.changes[(n + far) % count]) for n, far in clashes]
+        self.clashes = [(a, b) for a, b in self.clashes if self.changes.index(a) < self.changes.index(b)]
+        self.there: list[Change] = []
+        self.parked: list[Change] = []
+        self.covered: list[Change] = []
+        self.trials = 0
+        self.isolation = Isolation(self.changes, atomic=atomic)
+        if self.refusal(self.changes) is None:
+            self.bad.append(self.changes[0])
+        refused = self.refusal(self.changes)
+        assert refused is not None
+        self.isolation.failed(f"row {refused.number}.{refused.ordinal}")
+
+    def refusal(self, trial: list[Change]) -> Change | None:
+        """The first change that the target refuses after what is there."""
+        there = list(self.there)
+        for one in trial:
+            if one in self.bad or any(b is one and a in there for a, b in self.clashes):
+                return one
+            there.append(one)
+        return None
+
+    @precondition(lambda self: not self.isolation.finished)
+    @rule()
+    def the_answer_is_lost(self) -> None:
+        """What is sent again is what was sent."""
+        one = self.isolation
+        first = (one.trial(), one.piece, one.tried, one.probing)
+        assert first == (one.trial(), one.piece, one.tried, one.probing)
+
+    @precondition(lambda self: not self.isolation.finished)
+    @rule()
+    def run_the_trial(self) -> None:
+        one = self.isolation
+        trial, parked = one.trial(), [change for change, _ in one.bad]
+        self.trials += 1
+        assert self.trials < 200, "it comes to an end"
+        assert trial == [c for c in one.tried if c not in parked], "log order, the bad ones left out"
+        refused = self.refusal(trial)
+        if refused is not None:
+            one.failed(f"row {refused.number}.{refused.ordinal}")
+        elif one.probing:
+            one.succeeded()
+        else:
+            assert sorted([*trial, *parked], key=self.changes.index) == one.piece
+            self.commit(one.piece, trial, one.bad)
+            one.succeeded()
+
+    def commit(self, piece: list[Change], trial: list[Change], parked: list[tuple[Change, str]]) -> None:
+        self.covered += piece
+        assert self.covered == self.changes[: len(self.covered)], "each change is covered once, in log order"
+        if self.atomic and len(self.covered) < len(self.changes):
+            assert self.covered[-1].number != self.changes[len(self.covered)].number, "transactions stay whole"
+        for one, error in parked:
+            before = [c for c in trial if self.changes.index(c) < self.changes.index(one)]
+            assert self.refusal([*before, one]) is one, "no innocent is parked (counter-example 15)"
+            assert error == f"row {one.number}.{one.ordinal}", "with its own error"
+        self.there += trial
+        self.parked += [c for c, _ in parked]
+
+    @rule()
+    def work_it_off(self) -> None:
+        while not self.isolation.finished:
+            self.run_the_trial()
+        serial: list[Change] = []
+        for one in self.changes:
+            if one not in self.bad and not any(b is one and a in serial for a, b in self.clashes):
+                serial.append(one)
+        assert self.there == serial, "what stays out is what serial replay leaves out"
+        assert sorted([*self.there, *self.parked], key=self.changes.index) == self.changes
+
+
+TestBisecting = Bisecting.TestCase
+TestBisecting.settings = settings(
+    max_examples=200, stateful_step_count=25, deadline=None, derandomize=True, report_multiple_bugs=False
+)
+
+
+@pytest.mark.proof
+def test_bisecting_at_length() -> None:
+    run_state_machine_as_test(Bisecting, settings=settings(max_examples=5000, stateful_step_count=40, deadline=None))

@@ -1,6 +1,10 @@
+"""Receipts say which rows are at the target, and the fence keeps them from being applied again."""
+
 import msgspec
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from engine.effects import EffectId
 from engine.events import Receipt
@@ -87,3 +91,111 @@ def test_a_receipt_that_straddles_the_checkpoint_is_spent_once_the_log_is_past_i
     assert fence.admit([at(above)]) == ([], [])
     assert fence.close() == [EffectId(1, 1)]
     assert len(fence) == 0 and fence.close() == []
+
+
+class Takeovers(RuleBasedStateMachine):
+    """Rows are read, committed in any order with receipts, checkpoints saved; owners crash and others take over.
+
+    The naive side counts how often each row of the log was applied.
+    """
+
+    @initialize()
+    def start(self) -> None:
+        self.log: list[tuple[str, int, int]] = []
+        self.applied: list[tuple[str, int, int]] = []
+        self.standing: dict[EffectId, list[tuple[str, int, int]]] = {}  # receipts at the target
+        self.checkpoint = 0  # so many rows of the log are before it
+        self.epoch = 0
+        self.take_over()
+
+    @rule(
+        source=st.sampled_from(["0-1", "0-2"]),
+        rows=st.integers(1, 4),
+        read=st.integers(0, 5),
+        commit=st.lists(st.integers(0, 5), max_size=4),
+    )
+    def traffic(self, source: str, rows: int, read: int, commit: list[int]) -> None:
+        """A transaction more in the log; some rows are read, and some that wait committed in one batch."""
+        number = 1 + max((n for s, n, _ in self.log if s == source), default=0)
+        self.log += [(source, number, 2 * k) for k in range(rows)]  # rows in between are of other tables
+        self.read(read)
+        self.commit(commit)
+
+    def read(self, rows: int) -> None:
+        window = self.log[self.cursor : self.cursor + rows]
+        self.cursor += len(window)
+        fresh, spent = self.fence.admit([at(place) for place in window])
+        admitted = [(c.source, c.number, c.ordinal) for c in fresh]
+        assert admitted == [place for place in window if place not in self.applied], "what is there is not done again"
+        self.waiting += admitted
+        self.spend(spent)
+
+    def spend(self, receipts: list[EffectId]) -> None:
+        for id_ in receipts:
+            assert id_ not in self.spent, "once"
+            assert all(self.log.index(place) < self.cursor for place in self.standing[id_]), "by its last row"
+        self.spent += receipts
+
+    def commit(self, picks: list[int]) -> None:
+        """Lanes do not keep to the order of the log."""
+        batch = [self.waiting.pop(pick % len(self.waiting)) for pick in picks if self.waiting]
+        if batch:
+            self.counter += 1
+            self.standing[EffectId(self.epoch, self.counter)] = batch
+            self.spent.append(EffectId(self.epoch, self.counter))
+            self.applied += batch
+
+    @rule()
+    def save(self) -> None:
+        """The checkpoint: the prefix that is read and applied.  Receipts that lie wholly below it go."""
+        unread = self.log[self.cursor :]
+        done = (place in self.applied and place not in unread for place in self.log)
+        self.checkpoint = next((n for n, is_done in enumerate(done) if not is_done), len(self.log))
+        below = self.log[: self.checkpoint]
+        for id_ in [i for i in self.spent if i in self.standing and all(p in below for p in self.standing[i])]:
+            del self.standing[id_]
+
+    @rule(read=st.integers(0, 5), commit=st.lists(st.integers(0, 5), max_size=3))
+    def crash(self, read: int, commit: list[int]) -> None:
+        """Another owner takes over, and gets on a little."""
+        self.take_over()
+        self.read(read)
+        self.commit(commit)
+
+    def take_over(self) -> None:
+        """What waits is forgotten, the log is read again from the checkpoint."""
+        self.epoch += 1
+        self.counter = 0
+        self.fence = Fence(Receipt(id_, encode(map(at, rows))) for id_, rows in self.standing.items())
+        self.cursor, self.waiting, self.log_end = self.checkpoint, [], len(self.log)
+        self.spent: list[EffectId] = list(self.fence.empty)
+
+    @rule()
+    def come_to_rest(self) -> None:
+        while self.cursor < len(self.log):
+            self.read(3)
+        self.spend(self.fence.close())
+        assert self.fence.close() == [] and len(self.fence) == 0
+        while self.waiting:
+            self.commit([0, 0])
+        self.save()
+        assert sorted(self.applied) == sorted(self.log), "each row, and each once"
+        assert not self.standing, "no receipt stays for ever"
+
+    @invariant()
+    def nothing_is_applied_twice(self) -> None:
+        assert len(self.applied) == len(set(self.applied))
+        covered = [place for rows in self.standing.values() for place in rows]
+        above = [place for place in self.applied if place not in self.log[: self.checkpoint]]
+        assert set(above) <= set(covered), "what is above the checkpoint has its receipt"
+
+
+TestTakeovers = Takeovers.TestCase
+TestTakeovers.settings = settings(
+    max_examples=120, stateful_step_count=30, deadline=None, derandomize=True, report_multiple_bugs=False
+)
+
+
+@pytest.mark.proof
+def test_takeovers_at_length() -> None:
+    run_state_machine_as_test(Takeovers, settings=settings(max_examples=2500, stateful_step_count=50, deadline=None))
