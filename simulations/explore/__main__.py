@@ -1,0 +1,44 @@
+"""`python -m simulations.explore [--size small|full] [--without RULE]`"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from simulations.explore.rules import RULES
+from simulations.explore.runs import SIZES, Result, run, without
+
+
+def main(argv: Sequence[str]) -> int:
+    """0: all is clean, or every rule that was broken was missed; 1: not so."""
+    parser = argparse.ArgumentParser("python -m simulations.explore", description="explore every small history")
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--without", choices=("all", *RULES), metavar="RULE", help=f"all, {', '.join(RULES)}")
+    given = parser.parse_args(argv)
+    console = Console(highlight=False)
+    if given.without is None:
+        return 0 if all(result.clean for result in show(console, run(given.size))) else 1
+    rules = RULES if given.without == "all" else [given.without]
+    return 0 if not any(result.clean for result in show(console, map(without, rules))) else 1
+
+
+def show(console: Console, results: Iterable[Result]) -> list[Result]:
+    """Print each counter-example as it comes, and all results as a table."""
+    table = Table("model", "scope", "changes", "histories", "states", "transitions", "seconds", "")
+    shown = []
+    for result in results:
+        shown.append(result)
+        console.print(*result.story, sep="\n", end="\n\n" if result.story else "", markup=False)
+        figures = (result.changes, result.histories, result.states, result.transitions)
+        outcome = "clean" if result.clean else "broken"
+        table.add_row(result.model, result.scope, *(f"{n:,}" for n in figures), f"{result.seconds:.1f}", outcome)
+    console.print(table)
+    return shown
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

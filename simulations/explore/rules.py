@@ -1,0 +1,139 @@
+"""The rules of the lock table and the fence, each broken in turn: what comes of it is why the rule is there.
+
+Nothing in the engine is switched: the model is built with one piece in which the rule does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from engine.dispatch import Dispatcher
+from engine.effects import DeleteRows, EffectId, Step
+from engine.index import Key
+from engine.keys import Moded, RowKeys
+from engine.lanes import Lane
+from engine.locks import LockTable
+from engine.merge import Ranks, merge
+from engine.receipts import Fence
+from engine.records import Row
+from engine.schema import Binding
+from engine.segments import Change, Segment
+from engine.watermark import Watermark
+from simulations.explore import scopes
+from simulations.explore.histories import Scope
+from simulations.explore.locks import LockModel
+from simulations.explore.world import Pieces
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """`broken`: what is done instead.  `scope`: where it shows."""
+
+    broken: str
+    scope: Callable[[], Scope] = scopes.one_unique
+    pieces: Pieces = Pieces()
+    model: type[LockModel] = LockModel
+    apart: bool = False
+
+
+def _no_locks(lanes: Sequence[Lane], locks: LockTable) -> Dispatcher:
+    return Dispatcher(lanes, locks, locking=False)
+
+
+def _no_primary_key(binding: Binding, keys: RowKeys) -> RowKeys:
+    """The namespace of the primary key is that of a row's first key."""
+    blank: Row = (0,) * len(binding.columns)
+    primary = keys.exclusive(None, blank)[0][0]
+    return _only(keys, lambda key: key[0] != primary)
+
+
+def _no_unique_key(binding: Binding, keys: RowKeys) -> RowKeys:
+    blank: Row = (0,) * len(binding.columns)
+    primary = keys.exclusive(None, blank)[0][0]
+    return _only(keys, lambda key: key[0] == primary)
+
+
+def _only(keys: RowKeys, wanted: Callable[[Key], bool]) -> RowKeys:
+    def exclusive(before: Row | None, after: Row | None) -> list[Key]:
+        return [key for key in keys.exclusive(before, after) if wanted(key)]
+
+    return RowKeys(exclusive, keys.moded, keys.serial)
+
+
+def _no_parents(_binding: Binding, keys: RowKeys) -> RowKeys:
+    return RowKeys(keys.exclusive, None, keys.serial)
+
+
+def _null_is_equal(_binding: Binding, keys: RowKeys) -> RowKeys:
+    def filled(row: Row | None) -> Row | None:
+        return row and tuple("null" if value is None else value for value in row)
+
+    return RowKeys(lambda before, after: keys.exclusive(filled(before), filled(after)), keys.moded, keys.serial)
+
+
+class _OneHeir(LockTable):
+    """Remembers the last holder of a key only."""
+
+    def moded_holders(self, keys: list[Moded]) -> list[Segment]:
+        return [holders[-1] for key in keys if (holders := super(_OneHeir, self).moded_holders([key]))]
+
+
+class _Overtaking(Lane):
+    """What can run goes first, past what waits."""
+
+    @property
+    def ready(self) -> bool:
+        return not self.running and any(segment.blockers == 0 for segment in self.queue)
+
+    def cut(self, limit: int) -> list[Segment]:
+        waiting = [segment for segment in self.queue if segment.blockers]
+        able = [segment for segment in self.queue if not segment.blockers]
+        self.queue.clear()
+        self.queue.extend(able)
+        super().cut(limit)
+        rest = [*waiting, *self.queue]
+        self.queue.clear()
+        self.queue.extend(sorted(rest, key=lambda segment: segment.order))
+        return self.running
+
+
+class _ReleasedWhenSent(LockModel):
+    def _send(self, lane: Lane, rows: int) -> None:
+        super()._send(lane, rows)
+        for segment in lane.running:
+            self.locks.release(segment)
+
+    def _release(self, segment: Segment) -> None:
+        pass
+
+
+class _Forgetful(Watermark):
+    def droppable(self) -> tuple[EffectId, ...]:
+        return tuple(sorted(receipt for _, receipt in self._receipts))
+
+
+class _Open(Fence):
+    def admit(self, changes: list[Change]) -> tuple[list[Change], list[EffectId]]:
+        return changes, []
+
+
+def _deletes_last(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
+    return sorted(merge(changes, ranks), key=lambda step: isinstance(step, DeleteRows))
+
+
+RULES = {
+    "locks": Rule("no change takes a lock", pieces=Pieces(dispatcher=_no_locks)),
+    "primary-key": Rule("the primary key is no lock key (counter-example 1)", pieces=Pieces(keys=_no_primary_key)),
+    "unique-key": Rule("only the primary key is a lock key", pieces=Pieces(keys=_no_unique_key)),
+    "parent-key": Rule("a child takes no lock on its parent", scopes.parents, Pieces(keys=_no_parents)),
+    "all-holders": Rule(
+        "a parent waits for its last child only (counter-example 10)", scopes.children, Pieces(locks=_OneHeir)
+    ),
+    "null": Rule("NULL equals NULL", pieces=Pieces(keys=_null_is_equal)),
+    "lane-order": Rule("a lane lets what can run overtake what waits", scopes.parents, Pieces(lane=_Overtaking)),
+    "release": Rule("locks are released when a batch is sent", model=_ReleasedWhenSent, apart=True),
+    "deletes-first": Rule("a batch writes before it deletes", pieces=Pieces(merge=_deletes_last)),
+    "fence": Rule("receipts are not looked at after a crash", pieces=Pieces(fence=_Open)),
+    "receipts": Rule("a checkpoint drops all receipts (counter-example 4)", pieces=Pieces(watermark=_Forgetful)),
+}
