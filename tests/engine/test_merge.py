@@ -1,12 +1,17 @@
 """A merged batch ends where serial replay ends, and breaks no constraint on the way."""
 
+from functools import partial
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from engine.effects import DeleteRows, UpdateRows, UpsertRows
 from engine.merge import Ranks, fold, in_log_order, merge
-from engine.records import TableName
+from engine.records import Row, TableName
+from engine.schema import Binding, Equality
+from engine.segments import Change
 from tests.engine.world import (
     ACCOUNT,
     BY_CODE,
@@ -20,7 +25,9 @@ from tests.engine.world import (
     Database,
     Dialect,
     History,
+    Violation,
     World,
+    bind,
     change,
     drafts,
     linked,
@@ -301,3 +308,194 @@ def test_parents_rank_before_children_and_weights_decide_between_equals() -> Non
     assert sorted(name, key=lambda n: ranks.of(name[n])) == ["b", "z", "a", "m"]
     assert not ranks.looped
     assert Ranks(SELF.tables, {}).looped == set(SELF.tables)
+
+
+# ------------------------------------------------------------------ a batch that grows, compared after every change
+
+GROWN = World(
+    "a column added in between",
+    linked(table("account", ["id", "u", "own"], ["id"], [["u"]])),
+    {**ACCOUNT.values, "own": ("p", "q")},
+    own={"account": ["own"]},
+)
+MIXED = World(
+    "all at once",
+    linked(
+        table("mother", ["id", "u"], ["id"], [["u"]]),
+        table(
+            "child", ["id", "parent", "tag"], ["id"], [["tag"]],
+            [refers("child", ["parent"], "mother", ["id"], cascades=True)],
+        ),
+        table("visit", ["id", "note"], []),
+        table("word", ["name", "u"], ["name"], [["u"]], equality={"name": Equality.FOLDED, "u": Equality.PADDED}),
+        table("use", ["id", "name"], ["id"], [], [refers("use", ["name"], "word", ["name"])]),
+    ),
+    {**FOLDED.values, **CASCADE.values, "u": ("a", "a ", "b", None), "note": (0, 1)},
+    actions=CASCADE.actions,
+    dialects=(Dialect.MYSQL,),
+)  # fmt: skip
+GROUNDS = {world.name: world for world in (*WORLDS, GROWN, MIXED)}
+PICKS = st.integers(0, 5)
+VALUES = st.tuples(PICKS, PICKS, PICKS, PICKS)
+
+
+class GrowingBatch(RuleBasedStateMachine):
+    """Changes that the source's database allows are logged one by one; the naive side is that database.
+
+    After each, the batch so far is merged and run on a copy of the target as it was when the batch began.
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+        self.bindings = world.bindings()
+        self.ranks = Ranks(world.tables, {})
+        self.source = Database(world)
+        self.commit()
+
+    @initialize(rows=st.integers(1, 4), parent=st.sampled_from(["the same", "the one before"]))
+    def start(self, rows: int, parent: str) -> None:
+        """So many rows in each table, if allowed; a child's parent has its number, or the one before."""
+        for of in range(len(self.bindings)):
+            for n in range(rows):
+                self.insert(of, (n, n if parent == "the same" else n + 3, n))
+        self.commit()
+
+    @rule(of=PICKS, values=VALUES)
+    def insert(self, of: int, values: tuple[int, ...]) -> None:
+        binding = self.bindings[of % len(self.bindings)]
+        self.do(binding, None, self.made(binding, values))
+
+    @rule(of=PICKS, row=PICKS)
+    def delete(self, of: int, row: int) -> None:
+        if (found := self.found(of, row)) is not None:
+            self.do(*found, None)
+
+    @rule(of=PICKS, row=PICKS, column=PICKS, value=PICKS)
+    def set_one_column(self, of: int, row: int, column: int, value: int) -> None:
+        if (found := self.found(of, row)) is not None:
+            self.do(*found, self.with_value(*found, column, value))
+
+    @rule(of=PICKS, row=PICKS, values=VALUES)
+    def become_another_row(self, of: int, row: int, values: tuple[int, ...]) -> None:
+        if (found := self.found(of, row)) is not None:
+            self.do(*found, self.made(found[0], values))
+
+    @rule(of=PICKS, row=PICKS, with_row=PICKS, column=PICKS)
+    def swap_values(self, of: int, row: int, with_row: int, column: int) -> None:
+        """One gives its value up for a moment: NULL, or the last of those that the column may hold."""
+        one, other = self.found(of, row), self.found(of, with_row)
+        if one is None or other is None or one == other:
+            return
+        (binding, a), (_, b) = one, other
+        at = column % len(a)
+        between = self.with_value(binding, a, at, -1)
+        self.do(binding, a, between)
+        self.do(binding, b, (*b[:at], a[at], *b[at + 1 :]))
+        self.do(binding, between, (*between[:at], b[at], *between[at + 1 :]))
+
+    @rule(of=PICKS, row=PICKS, column=PICKS, value=PICKS)
+    def leave_and_come_back(self, of: int, row: int, column: int, value: int) -> None:
+        """With all that refers to it; perhaps it comes back a little different."""
+        if (found := self.found(of, row)) is None:
+            return
+        gone = self.clear(*found)
+        self.do(found[0], None, self.with_value(*found, column, value))
+        for binding, one in reversed(gone):
+            self.do(binding, None, one)
+
+    def clear(self, binding: Binding, row: Row, deep: int = 3) -> list[tuple[Binding, Row]]:
+        """Deletes it after all that refers to it, which a database may do by itself and not log."""
+        gone: list[tuple[Binding, Row]] = []
+        if deep and not any(fk.cascades for fk in binding.target.references):
+            for child in (b for b in self.bindings if any(fk.parent == binding.name for fk in b.target.foreign_keys)):
+                for one in [self.logged(child, r) for r in self.source.rows[child.name]]:
+                    if not self.allowed(binding, row, None) and one != row:
+                        gone += self.clear(child, one, deep - 1)
+        self.do(binding, row, None)
+        return [*gone, (binding, row)]
+
+    @rule(of=PICKS)
+    def move_all_keys_up(self, of: int) -> None:
+        binding = self.bindings[of % len(self.bindings)]
+        rows = [self.logged(binding, row) for row in self.source.rows[binding.name]]
+        for row in sorted((r for r in rows if isinstance(r[0], int)), reverse=True):
+            self.do(binding, row, (row[0] + 1, *row[1:]))
+
+    @rule()
+    def add_the_column(self) -> None:
+        """The log names from now on what only the target had: one table under two shapes in one batch."""
+        if self.world is GROWN:
+            self.bindings = [bind(target) for target in self.world.tables.values()]
+
+    @rule()
+    def commit(self) -> None:
+        """The next batch begins, on a target whose own columns hold something that the log never said."""
+        self.before = marked(self.source)
+        self.batch: list[Change] = []
+        self.source = self.before.copy()
+
+    # ------------------------------------------------------------------
+
+    def made(self, binding: Binding, values: tuple[int, ...]) -> Row:
+        held = (self.world.values[column.name] for column in binding.shape.columns)
+        return tuple(of[values[i % len(values)] % len(of)] for i, of in enumerate(held))
+
+    def with_value(self, binding: Binding, row: Row, column: int, value: int) -> Row:
+        at = column % len(row)
+        held = self.world.values[binding.shape.columns[at].name]
+        return (*row[:at], held[value % len(held)], *row[at + 1 :])
+
+    def found(self, of: int, row: int) -> tuple[Binding, Row] | None:
+        binding = self.bindings[of % len(self.bindings)]
+        rows = self.source.rows[binding.name]
+        return (binding, self.logged(binding, rows[row % len(rows)])) if rows else None
+
+    def logged(self, binding: Binding, row: Row) -> Row:
+        there = dict(zip((c.name for c in binding.target.columns), row, strict=True))
+        return tuple(there[c.name] for c in binding.shape.columns)
+
+    def allowed(self, binding: Binding, before: Row | None, after: Row | None) -> Database | None:
+        trial = self.source.copy()
+        try:
+            trial.replay(change(binding, before, after))
+        except Violation:
+            return None
+        return trial
+
+    def do(self, binding: Binding, before: Row | None, after: Row | None) -> None:
+        """Log it, unless a constraint of the source refuses it."""
+        trial = self.allowed(binding, before, after)
+        if trial is not None and before != after:
+            note(f"{self.world.name}, {binding.name.table}: {before} → {after}")
+            self.source = trial
+            self.batch.append(change(binding, before, after, number=len(self.batch)))
+            self.compare()
+
+    def compare(self) -> None:
+        for steps in (merge(self.batch, self.ranks), in_log_order(self.batch)):
+            updates = [step for step in steps if isinstance(step, UpdateRows)]
+            assert all(len(set(step.keys)) == len(step.keys) for step in updates), "no key twice in a step"
+            for dialect in self.world.dialects:
+                target = self.before.copy(dialect)
+                target.run(steps)
+                assert target.content() == self.source.content(), [type(step).__name__ for step in steps]
+
+
+@pytest.mark.parametrize("ground", sorted(GROUNDS))
+def test_a_batch_that_grows(ground: str) -> None:
+    run_state_machine_as_test(
+        partial(GrowingBatch, GROUNDS[ground]),
+        settings=settings(
+            max_examples=50, stateful_step_count=20, deadline=None, derandomize=True, report_multiple_bugs=False
+        ),
+    )
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("ground", sorted(GROUNDS))
+def test_a_batch_that_grows_at_length(ground: str) -> None:
+    run_state_machine_as_test(
+        partial(GrowingBatch, GROUNDS[ground]),
+        settings=settings(max_examples=1500, stateful_step_count=40, deadline=None, report_multiple_bugs=False),
+    )

@@ -1,11 +1,18 @@
+"""Rows set aside, what is blocked by them, and what a new owner makes of them."""
+
+from collections.abc import Sequence
+
+import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from engine.effects import EffectId
 from engine.events import ParkedKey
 from engine.parking import BLOCKED, ParkedChange, ParkingLot, decode_change, parked_row
 from engine.records import TableName
+from engine.schema import Equality
 from engine.segments import Change
 from tests.engine.world import ACCOUNT, COMPOSITE, FOLDED, KEYLESS, World, change, comparable, shape_of
 
@@ -184,3 +191,124 @@ def test_held_is_exactly_what_a_parked_change_touches(moves: list) -> None:
             held.park(at(number, (one, "a", 0), (other, "a", 0)))
         for key in range(1, 5):
             assert held.holds(at(99, (key, "q", 9), None)) == any(key in keys for keys in parked.values())
+
+
+# ------------------------------------------------------------------ parked, blocked, released, read back
+
+TABLES = ACCOUNT.tables | FOLDED.tables | KEYLESS.tables
+BINDINGS = {"account": ACCOUNTS, "word": WORDS, "visit": KEYLESS.bindings()[0]}
+KEYS = {"account": [1, 2], "word": ["a", "A ", "b", "á"], "visit": [1, 2]}
+CHANGES = [
+    (table, before, after)
+    for table, keys in KEYS.items()
+    for before in (None, *keys)
+    for after in (None, *keys)
+    if before is not None or after is not None
+]
+
+
+class Parked(msgspec.Struct, frozen=True):
+    place: tuple[str, int, int]
+    table: str
+    keys: tuple[object, ...]
+
+    def may_be_a_row_of(self, other: "Parked") -> bool:
+        """One key of each may be the same; what is not plain ASCII may be any key of its table."""
+        return self.table == other.table and any(
+            comparable(a, Equality.FOLDED_PADDED) == comparable(b, Equality.FOLDED_PADDED)
+            or any(isinstance(k, str) and not k.isascii() for k in (a, b))
+            for a in self.keys
+            for b in other.keys
+        )
+
+
+class Lot(RuleBasedStateMachine):
+    """Changes come by in log order; some are refused and parked, what follows them too, until they are released.
+
+    The naive side is the list of the parked ones in order.
+    """
+
+    @initialize()
+    def start(self) -> None:
+        self.lot = ParkingLot()
+        self.parked: list[Parked] = []
+        self.stored: dict[tuple[str, int, int], ParkedKey] = {}
+        self.batches = 0
+        self.number = 0
+
+    def come(self, table: str, before: object, after: object) -> tuple[Change, Parked]:
+        """The next change of the log; numbers fall, as where a source's numbers follow another's."""
+        self.number -= 1
+        images = [
+            key if key is None else ((key, None, 0) if table != "visit" else (key, 0)) for key in (before, after)
+        ]
+        one = change(BINDINGS[table], *images, number=1000 + self.number)
+        return one, Parked((one.source, one.number, 0), table, tuple(k for k in (before, after) if k is not None))
+
+    def blocked(self, one: Parked, ahead: Sequence[Parked] = ()) -> bool:
+        return any(one.may_be_a_row_of(other) for other in (*self.parked, *ahead))
+
+    @rule(
+        those=st.lists(st.sampled_from(CHANGES), min_size=1, max_size=5),
+        bad=st.lists(st.integers(0, 4), max_size=2),
+        new_owner=st.booleans(),
+    )
+    def a_batch(self, those: list, bad: list[int], new_owner: bool) -> None:
+        """Some of it is refused; then perhaps another owner takes over and reads what is parked in any order."""
+        batch = [self.come(*one) for one in those]
+        refused = {batch[n][0]: "refused" for n in sorted(set(bad)) if n < len(batch)}
+        for one, as_parked in batch:
+            assert self.lot.holds(one) is self.blocked(as_parked)
+        run, parked = self.lot.sift([one for one, _ in batch], refused)
+        want_run, want_parked = [], []
+        for one, as_parked in batch:
+            if one in refused or self.blocked(as_parked, [p for _, p, _ in want_parked]):
+                want_parked.append((one, as_parked, refused.get(one, BLOCKED)))
+            else:
+                want_run.append(one)
+        assert run == want_run and parked == [(one, error) for one, _, error in want_parked]
+        self.batches += 1
+        for n, (one, as_parked, error) in enumerate(want_parked):
+            self.lot.park(one)
+            self.parked.append(as_parked)
+            row = parked_row(one, error, EffectId(1, self.batches), n)
+            self.stored[as_parked.place] = ParkedKey(
+                row.source, row.number, row.ordinal, TableName(row.schema, row.table), row.change
+            )
+        if new_owner:
+            self.lot = ParkingLot()
+            self.lot.load(sorted(self.stored.values(), key=lambda row: row.number), TABLES)
+
+    @rule(picks=st.lists(st.integers(0, 9), min_size=1, max_size=3))
+    def release(self, picks: list[int]) -> None:
+        """Retried or skipped; refused before, if one of them comes after another of its row that would stay."""
+        own = [self.parked[n % len(self.parked)] for n in picks if self.parked]
+        stay = [one for one in self.parked if one not in own]
+        follows = any(
+            one.may_be_a_row_of(other)
+            for one in own
+            for other in stay
+            if self.parked.index(other) < self.parked.index(one)
+        )
+        places = [one.place for one in own]
+        assert self.lot.follows(places) is follows
+        self.lot.release(places)
+        self.parked = stay
+        for place in places:
+            self.stored.pop(place, None)
+
+    @invariant()
+    def as_many_as_are_parked(self) -> None:
+        assert len(self.lot) == len(self.parked)
+        assert all(one.place in self.lot for one in self.parked)
+
+
+TestLot = Lot.TestCase
+TestLot.settings = settings(
+    max_examples=150, stateful_step_count=20, deadline=None, derandomize=True, report_multiple_bugs=False
+)
+
+
+@pytest.mark.proof
+def test_a_lot_at_length() -> None:
+    run_state_machine_as_test(Lot, settings=settings(max_examples=4000, stateful_step_count=40, deadline=None))

@@ -1,6 +1,17 @@
 """Parked rows wanted back: all of a table in one batch, the same batch under the same id until it is answered."""
 
-from hypothesis import given
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from engine.effects import DeleteRows, EffectId, UpsertRows
 from engine.events import ParkedKey
@@ -174,3 +185,157 @@ def test_a_model_target_survives_a_swap_retried() -> None:
     retries.add(SWAP)
     target.run(retries.start(ONE, TABLES, RANKS).steps)
     assert sorted(target.rows[NAME]) == [(1, "b", 0), (2, "a", 0)]
+
+
+# ------------------------------------------------------------------ wishes, lost answers, refusals
+
+BOTH = {"account": ACCOUNTS, "mother": FAMILY.bindings()[0]}
+BOTH_TABLES = TABLES | FAMILY.tables
+BOTH_RANKS = Ranks(BOTH_TABLES, {})
+
+
+class Wishes(RuleBasedStateMachine):
+    """An operator wishes for parked rows, batches go to a target whose answers may be lost.
+
+    The naive side is that target: what is parked there, and which batches it has committed.  `queue`: the groups of
+    rows still to be tried or skipped; a refused one stands in it, empty, until its new error is written.
+    """
+
+    @initialize(accounts=st.integers(1, 4), mothers=st.integers(0, 2))
+    def start(self, accounts: int, mothers: int) -> None:
+        self.retries = Retries()
+        self.parked: list[ParkedKey] = []
+        for name, count in (("account", accounts), ("mother", mothers)):
+            for _ in range(count):
+                n = len(self.parked)
+                self.parked.append(stored(change(BOTH[name], None, (n, None, 0), number=90 - n), n, ""))
+        self.rows = {self.place(row): row for row in self.parked}
+        self.order = {place: n for n, place in enumerate(self.rows)}
+        self.errors: dict[tuple, str] = {}
+        self.done: list[tuple] = []
+        self.committed: list[EffectId] = []
+        self.queue: list[tuple[str, list[tuple]]] = []  # wish, places
+        self.sent: EffectId | None = None  # what the target may have committed, or is to be asked again
+        self.running = False
+        self.ids = 0
+
+    def place(self, row: ParkedKey) -> tuple:
+        return row.source, row.number, row.ordinal
+
+    def new_id(self) -> EffectId:
+        self.ids += 1
+        return EffectId(1, self.ids)
+
+    @rule(
+        picks=st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True),
+        wish=st.sampled_from(["retry", "retry", "skip"]),
+        read=st.sampled_from(["once", "twice", "backwards"]),
+    )
+    def wish_for(self, picks: list[int], wish: str, read: str) -> None:
+        """Rows that wait already, or run, are not taken again; each table goes in a group of its own."""
+        rows = [self.parked[n] for n in picks if n < len(self.parked)]
+        told = [msgspec.structs.replace(row, wish=wish) for row in rows]
+        waiting = [place for _, places in self.queue for place in places]
+        for name in sorted(BOTH):
+            of = [self.place(r) for r in rows if r.table.table == name and self.place(r) not in waiting]
+            if of:
+                self.queue.append((wish, sorted(of, key=self.order.__getitem__)))
+        self.retries.add(told[::-1] if read == "backwards" else told)
+        if read == "twice":
+            self.retries.add(told)
+
+    @rule(pick=st.integers(0, 5))
+    def park_anew(self, pick: int) -> None:
+        """Of the rows that were done: an operator asked for a rewind, say."""
+        over = [place for place in self.done if not self.waits(place)]
+        if over:
+            place = over[pick % len(over)]
+            self.done.remove(place)
+            self.parked.append(self.rows[place])
+
+    @precondition(lambda self: self.queue and not self.running)
+    @rule()
+    def send(self) -> None:
+        wish, places = self.queue[0]
+        assert self.retries.places == (places if wish == "retry" else [])
+        id_ = self.new_id()
+        batch = self.retries.start(id_, BOTH_TABLES, BOTH_RANKS)
+        assert batch.id == (self.sent or id_), "sent before: the identical batch, so that its receipt can answer"
+        self.running, self.sent = True, batch.id
+        assert list(batch.unparked) == places and batch.covered == NOTHING
+        written = [row for step in batch.steps for row in step.rows]
+        images = [self.image(place) for place in places] if wish == "retry" else []
+        assert sorted(written) == sorted(images), "all of the group, and nothing where it is to be forgotten"
+
+    def image(self, place: tuple) -> tuple:
+        (row,) = (row for row in self.parked if self.place(row) == place)
+        return decode_change(row.change).after
+
+    @precondition(lambda self: self.running)
+    @rule(how=st.sampled_from(["committed", "committed", "answer lost", "not committed", "refused"]))
+    def the_target(self, how: str) -> None:
+        """Commits, or not; a batch that it committed before it knows by its receipt."""
+        again = self.sent in self.committed
+        for old in range(1, self.ids + 3):
+            assert self.retries.answers(EffectId(1, old)) is (old == self.sent.counter)
+        if how == "refused" and not again and self.queue[0][1]:
+            self.refuse()
+            return
+        if how != "not committed" and not again:
+            self.commit()
+        self.running = False
+        if how == "committed":
+            assert self.retries.finish() == self.queue.pop(0)[1]
+            self.sent = None
+        else:
+            self.retries.again()
+
+    def commit(self) -> None:
+        self.committed.append(self.sent)
+        places = self.queue[0][1]
+        self.done += places
+        if not places:
+            self.errors |= self.refused
+
+    def refuse(self) -> None:
+        """Its rows stay parked, and may be wished for again; what runs now writes their new error."""
+        _, places = self.queue[0]
+        self.sent = self.new_id()
+        batch = self.retries.refuse(self.sent, f"refused by {self.sent.counter}")
+        assert [(r.source, r.number, r.ordinal) for r in batch.parked] == places and not batch.steps
+        assert list(batch.unparked) == []
+        self.refused = {place: r.error for place, r in zip(places, batch.parked, strict=True)}
+        self.queue[0] = ("", [])
+
+    @rule()
+    def come_to_rest(self) -> None:
+        while self.queue:
+            if not self.running:
+                if self.queue[0][1] or self.sent is None:
+                    self.send()
+                else:
+                    assert self.retries.start(self.new_id(), BOTH_TABLES, BOTH_RANKS).id == self.sent
+                    self.running = True
+            self.the_target("committed")
+        assert not self.retries
+
+    @invariant()
+    def each_row_is_tried_until_it_is_done_and_not_again(self) -> None:
+        assert bool(self.retries) is bool(self.queue)
+        assert self.retries.running is self.running
+        assert len(self.done) == len(set(self.done)), "no row is written twice"
+        self.parked = [row for row in self.parked if self.place(row) not in self.done or self.waits(self.place(row))]
+
+    def waits(self, place: tuple) -> bool:
+        return any(place in places for _, places in self.queue)
+
+
+TestWishes = Wishes.TestCase
+TestWishes.settings = settings(
+    max_examples=150, stateful_step_count=25, deadline=None, derandomize=True, report_multiple_bugs=False
+)
+
+
+@pytest.mark.proof
+def test_wishes_at_length() -> None:
+    run_state_machine_as_test(Wishes, settings=settings(max_examples=4000, stateful_step_count=40, deadline=None))
