@@ -415,6 +415,24 @@ class GrowingBatch(RuleBasedStateMachine):
         self.do(binding, row, None)
         return [*gone, (binding, row)]
 
+    @rule(of=PICKS, row=PICKS, value=PICKS)
+    def hand_its_children_over(self, of: int, row: int, value: int) -> None:
+        """To another row that holds the same value, or to what the collation takes for it."""
+        if (found := self.found(of, row)) is None:
+            return
+        held: list[tuple[Binding, Row, Row]] = []
+        for child in self.bindings:
+            names = [column.name for column in child.shape.columns]
+            for at in [names.index(fk.columns[0]) for fk in child.target.foreign_keys if fk.parent == found[0].name]:
+                for one in [self.logged(child, r) for r in self.source.rows[child.name]]:
+                    held.append((child, (*one[:at], None, *one[at + 1 :]), one))
+                    self.do(child, one, held[-1][1])
+        self.do(*found, None)
+        self.do(found[0], None, self.with_value(*found, 0, value))
+        for child, free, one in held:
+            if free in [self.logged(child, r) for r in self.source.rows[child.name]]:
+                self.do(child, free, one)
+
     @rule(of=PICKS)
     def move_all_keys_up(self, of: int) -> None:
         binding = self.bindings[of % len(self.bindings)]
