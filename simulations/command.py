@@ -8,13 +8,13 @@ import shlex
 import signal
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
 import msgspec
 import typer
+from rich.console import Console
 
 from adapters.cli.failure import CommandError
 from adapters.cli.output import print_json
@@ -194,8 +194,15 @@ def _mutants(jobs: int, json: bool) -> int:
 
 
 def _exhaustive(json: bool) -> int:
-    code: int = import_module("simulations.explore.__main__").command(json=json)
-    return code
+    from simulations.explore.__main__ import show
+    from simulations.explore.runs import run
+
+    if json:
+        results = list(run())
+        print_json(results)
+    else:
+        results = show(Console(highlight=False), run())
+    return CLEAN if all(result.clean for result in results) else FAILED
 
 
 @contextlib.contextmanager

@@ -115,14 +115,11 @@ def _rows_before(tables: dict[TableName, TargetTable], steps: Iterable[Step]) ->
     before: list[tuple[TableName, Row]] = []
     seen: dict[tuple[TableName, Token], None] = {}
     keyless: Counter[tuple[TableName, Row]] = Counter()  # rows that are there now
-    emptied: dict[TableName, None] = {}
     for step in steps:
-        if step.ddl is not None and step.ddl.kind is DdlKind.TRUNCATE:
-            emptied.update(dict.fromkeys(step.ddl.tables))
         for change in step.changes:
             name, laid = change.table, layout(tables[change.table])
             images = [row for row in (change.before, change.after) if row is not None]
-            if change.before is not None and name not in emptied:
+            if change.before is not None:
                 known = (name, laid.key(change.before)) in seen if laid.spec.key else keyless[name, change.before] > 0
                 if not known:
                     before.append((name, change.before))

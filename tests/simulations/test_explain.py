@@ -8,6 +8,7 @@ from engine.events import BatchCommitted, LogArrived
 from simulations.checkers import ALL
 from simulations.explain import checks, story
 from simulations.narrative import Chapter
+from simulations.plan import FAULTS
 from simulations.trial import Drawn, Trial
 
 TOLD = Drawn(told=True)
@@ -61,6 +62,12 @@ def test_a_run_that_failed_ends_with_its_mistake() -> None:
     unlocked = Drawn(locking=False, told=True)
     failed = next(trial for trial in map(unlocked, range(50)) if trial.mistake)
     assert story(failed)[-1] == Chapter("The mistake", [("", failed.mistake)])
+
+
+def test_what_came_after_the_last_step_is_told() -> None:
+    trial = TOLD(1)
+    trial.transcript.append("-- rival")
+    assert story(trial)[-2].lines[-1][1] == f"fault: {FAULTS['rival']}"
 
 
 def test_a_machine_that_breaks_down_is_told() -> None:

@@ -168,6 +168,13 @@ def test_rows_that_must_have_been_there_are_inserted_first(tmp_path: Path) -> No
     assert (made.rows, FromJournal(path).plan(1).changes) == (9, 7)
 
 
+def test_a_plan_may_end_the_log_early(tmp_path: Path) -> None:
+    batches = (log(100 * n - 100, 100 * n, n, (None, (n, f"c{n}")), ((n, f"c{n}"), None)) for n in range(1, 5))
+    model = model_of(written(tmp_path, *batches))
+    plan = FromJournal(str(tmp_path / "a.journal")).plan(1)
+    assert [RecordedHistory(model, replace(plan, changes=n)).rows for n in (1, 2, 3, 8, 99)] == [2, 2, 4, 8, 8]
+
+
 def test_rows_of_a_table_without_a_key_are_counted(tmp_path: Path) -> None:
     keyless = replace(ITEM, key=(), uniques=())
     path = written(
@@ -196,10 +203,12 @@ def test_the_table_is_what_the_log_shows_of_it(tmp_path: Path) -> None:
     grown = replace(SHAPE, columns=(*SHAPE.columns, Column("late", Kind.TEXT)))
     add = LogBatch(at(100), at(200), ddl=Ddl("shop", "ALTER …", "0-1", 2, DdlKind.ADD_COLUMN, (SHOP,)))
     batches = (log(0, 100, 1, (None, (1, "a"))), add, log(200, 300, 3, ((1, "a", None), (1, "a", "l")), shape=grown))
-    folded = replace(ITEM, columns=(ITEM.columns[0], replace(ITEM.columns[1], equality=Equality.FOLDED)))
+    columns = (ITEM.columns[0], replace(ITEM.columns[1], equality=Equality.FOLDED, generated=True, default=True))
+    folded = replace(ITEM, columns=columns)
     path = written(tmp_path, *batches, tables=(folded,))
     table = model_of(path).tables[NAME]
     assert [(c.name, c.equality) for c in table.columns] == [("id", "exact"), ("code", "folded"), ("late", "exact")]
+    assert not any(c.generated or c.default for c in table.columns)
     assert [u.name for u in table.uniques] == ["primary", "code"]
     assert rows_of(history(path))[0][4] == (1, "a", None)
     assert [entry.ddl.kind for entry in history(path).entries if entry.ddl is not None] == [DdlKind.UNRELATED]

@@ -69,7 +69,14 @@ def test_everything_that_has_no_part_in_it_goes() -> None:
     assert small.plan.faults == {"crash": 1, "doubt": 1}
     assert small.plan.features == ("ddl",)
     assert (small.plan.atomic, small.plan.cascades, small.plan.changes) == (False, "hidden", 9)
+    assert small.plan.without == tuple(n for n in range(1, 46) if n not in (3, 41))
     assert (small.plan.engine.lanes, small.plan.engine.batch_rows, small.plan.engine.window_rows) == (2, 1, 1)
+
+
+def test_a_shorter_history_names_no_transaction_that_is_not_in_it() -> None:
+    plan = replace(BIG, changes=64, without=(2, 3, 50, 300))
+    small = shrunk(plan, world(lambda plan, numbers: "Mistake" if 1 in numbers else ""))
+    assert (small.plan.changes, small.plan.without) == (1, (2, 3))
 
 
 def test_a_smaller_history_is_tried_under_other_schedules() -> None:
