@@ -128,7 +128,7 @@ class Shell:
             case ApplyDdl():
                 self._start(self._answer(self._sink.apply_ddl(effect, self._tables(effect.ddl))))
             case RequestResend():
-                self._start(self._read_from(effect.position))
+                self._start(self._read_from(effect.position, effect.reader))
             case Halt():
                 self._start(self._record_halt(effect))
             case StandDown():
@@ -172,9 +172,9 @@ class Shell:
     # ------------------------------------------------------------------ the source
 
     def begin_reading(self, position: Position) -> None:
-        self._start(self._read_from(position))
+        self._start(self._read_from(position, 0))
 
-    async def _read_from(self, position: Position) -> None:
+    async def _read_from(self, position: Position, reader: int) -> None:
         """(Re)start the capture process behind `position`; the reading task lives until the next restart."""
         async with self._restarting:
             if self._reading is not None:
@@ -187,9 +187,9 @@ class Shell:
             capture = self._capture or CaptureProcess()
             self._capture = capture
             await capture.begin(self._order(position))
-            self._reading = self._start(self._read(capture))
+            self._reading = self._start(self._read(capture, reader))
 
-    async def _read(self, capture: CaptureProcess) -> None:
+    async def _read(self, capture: CaptureProcess, reader: int) -> None:
         while True:
             await self._room.wait()
             batch = await capture.next()
@@ -198,7 +198,7 @@ class Shell:
                 self.post(SourceFailed(alarm, batch.retryable))
                 return
             self._restart_delay = 0.0
-            self.post(LogArrived([batch]))
+            self.post(LogArrived([batch], reader))
 
     async def _stop_capture(self) -> None:
         capture, self._capture = self._capture, None

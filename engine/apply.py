@@ -45,8 +45,6 @@ from engine.segments import Change
 from engine.watermark import Watermark
 
 _RETRY_US = 200_000
-_RESEND_US = 5_000_000  # batches that come so long after a resend was asked for mean that its answer is lost
-_RESENDS = 3  # so many requests from one place without an answer are a gap
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -104,9 +102,7 @@ class ApplyMachine:
         self._saved_at = 0
         self._save_after = 0  # a refused checkpoint or statement is tried again, but not at once
         self._apply_after = 0
-        self._resent_at: Position | None = None
-        self._resend_asked = 0
-        self._resends = 0  # that were asked for in vain, from one place
+        self._gap_at: Position | None = None  # where a resend was asked for because of a gap
         self._halting: Halt | None = None
 
     # ------------------------------------------------------------------ the interface
@@ -166,7 +162,7 @@ class ApplyMachine:
                 self._take_over(event)
             case LogArrived():
                 for batch in event.batches:
-                    self._arrive(batch)
+                    self._arrive(batch, self._chain.reader if event.reader is None else event.reader)
             case BatchCommitted():
                 self.batches.committed(event.id)
             case BatchReady():
@@ -216,7 +212,6 @@ class ApplyMachine:
         self.state = State.FLOWING
         self._epoch = event.epoch
         self._counter = 0
-        self._resend_asked = self._now
         self._tables = dict(event.tables)
         self._ddl_passed = event.ddl_passed
         self._barrier = barriers.Barrier()
@@ -237,37 +232,25 @@ class ApplyMachine:
     def _effects_append(self, effect: ApplyEffect) -> None:
         self._effects.append(effect)
 
-    def _arrive(self, batch: LogBatch) -> None:
-        match self._chain.judge(batch):
+    def _arrive(self, batch: LogBatch, reader: int) -> None:
+        match self._chain.judge(batch, reader):
             case Verdict.NEXT:
                 self._inbox.append(batch)
                 self._inbox_rows += len(batch.rows)
-            case Verdict.LATE:
-                if self._now - self._resend_asked > _RESEND_US:
-                    self._resend_again(batch)
             case Verdict.DUPLICATE:
                 if batch.shapes:  # later batches of its reader name them by number
                     self._inbox.append(LogBatch(self._chain.last, self._chain.last, shapes=batch.shapes))
+            case Verdict.LATE:
+                pass
+            case Verdict.GAP if self._gap_at == self._chain.last:
+                self._halt(Halt(_gap(self._chain.last, batch.prev)))
             case Verdict.GAP:
-                if self._resent_at == self._chain.last:
-                    self._halt(Halt(_gap(self._chain.last, batch.prev)))
-                else:
-                    self._resend()
-
-    def _resend_again(self, batch: LogBatch) -> None:
-        """The answer to a resend is lost, or nobody gives it."""
-        self._resends += 1
-        if self._resends < _RESENDS:
-            self._resend()
-        else:
-            self._halt(Halt(_gap(self._chain.last, batch.prev)))
+                self._gap_at = self._chain.last
+                self._resend()
 
     def _resend(self) -> None:
         """Ask for everything behind what was taken; what is in flight goes on."""
-        self._resends = self._resends if self._resent_at == self._chain.last else 0
-        self._resent_at = self._chain.last
-        self._resend_asked = self._now
-        self._effects.append(RequestResend(self._chain.expect_resend()))
+        self._effects.append(RequestResend(*self._chain.expect_resend()))
 
     # ------------------------------------------------------------------ going on
 

@@ -132,9 +132,13 @@ class Publish(msgspec.Struct, frozen=True):
 
 
 class RequestResend(msgspec.Struct, frozen=True):
-    """Restart the reader behind `position`; its first batch is marked `resent`."""
+    """Start a new reader behind `position`, in the place of the one before; its first batch is marked `resent`.
+
+    `reader`: its number, to be told with each batch of it.
+    """
 
     position: Position
+    reader: int
 
 
 class Halt(msgspec.Struct, frozen=True):

@@ -47,9 +47,11 @@ class TakenOver(msgspec.Struct, frozen=True):
 
 
 class LogArrived(msgspec.Struct, frozen=True):
-    """Batches of the log in the order received."""
+    """Batches of the log in the order received, from the reader with this number (`RequestResend`); the first is 0.
+    None: from the one asked for last."""
 
     batches: list[LogBatch]
+    reader: int | None = None
 
 
 class BatchReady(msgspec.Struct, frozen=True, gc=False):

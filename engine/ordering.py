@@ -1,9 +1,11 @@
 """The chain: every batch of the log names the position before it (design 4).
 
 `prev` equal to the last position seen: next.  At or below it: a duplicate, ignored.  Anything else is a gap or a
-regress: applying stops and a resend is asked for; if that does not close the gap, the feed halts.  While a resend is
-awaited, batches that do not answer it are late: they were sent before it was asked for, or its answer was lost.  Only a
-resent batch may end before it begins, on a replica that was promoted and counts its log in its own way.
+regress: applying stops and a resend is asked for; if that does not close the gap, the feed halts.
+
+Each request is answered by a reader of its own, whose first batch says that it is one (`resent`).  Batches of readers
+before it are late, whatever they hold: taken for the answer, they could repeat rows, or name tables by numbers that
+the new reader gives to others.
 """
 
 from __future__ import annotations
@@ -21,47 +23,38 @@ class Verdict(enum.Enum):
 
 
 class Chain:
-    """`last`: the position up to which the log has been taken.
+    """`last`: the position up to which the log has been taken.  `reader`: number of the reader asked for last."""
 
-    A request may be overtaken by the answer to one before it, and then its own answer is late.  So answers are counted:
-    only the answer to the one request that is open can show a gap.
-    """
-
-    __slots__ = ("_open", "_resending", "last")
+    __slots__ = ("_resending", "last", "reader")
 
     def __init__(self, last: Position) -> None:
         self.last = last
+        self.reader = 0
         self._resending = True  # the first batch answers the first request
-        self._open = 1  # requests without an answer
 
-    def judge(self, batch: LogBatch) -> Verdict:
-        """Take the batch if it is next.  A batch that overlaps `last` is a gap: it cannot be cut apart here."""
-        open_ = self._open
-        if batch.resent and open_:
-            self._open -= 1
+    def judge(self, batch: LogBatch, reader: int) -> Verdict:
+        """Take the batch if it is next.  A batch that overlaps `last` is a gap: it cannot be cut apart here.
+
+        Only an answer may end before it begins, on a replica that was promoted and counts its log in its own way.
+        """
+        if reader != self.reader:
+            return Verdict.LATE
         if self._resending:
-            return self._answered(batch, open_) if batch.resent else Verdict.LATE
+            return self._take(batch) if batch.resent and _same_place(batch.prev, self.last) else Verdict.GAP
         if batch.prev == self.last:
             return self._take(batch) if batch.last.order >= batch.prev.order else Verdict.GAP
-        if batch.last.order <= self.last.order:
-            return Verdict.DUPLICATE
-        return Verdict.GAP
-
-    def _answered(self, batch: LogBatch, open_: int) -> Verdict:
-        if _same_place(batch.prev, self.last):
-            self._resending = False
-            return self._take(batch)
-        return Verdict.LATE if open_ > 1 else Verdict.GAP
+        return Verdict.DUPLICATE if batch.last.order <= self.last.order else Verdict.GAP
 
     def _take(self, batch: LogBatch) -> Verdict:
         self.last = batch.last
+        self._resending = False
         return Verdict.NEXT
 
-    def expect_resend(self) -> Position:
-        """From now on only a resent batch is taken; returns the position to resend from."""
+    def expect_resend(self) -> tuple[Position, int]:
+        """From now on only a new reader's batches are taken; returns the position to resend from, and its number."""
         self._resending = True
-        self._open += 1
-        return self.last
+        self.reader += 1
+        return self.last, self.reader
 
 
 def _same_place(one: Position, other: Position) -> bool:

@@ -66,6 +66,7 @@ class Owner:
         self._now = 0
         self._history = history
         self._faults = faults
+        self._reader = 0  # the present reader's number
         self._sent: list[LogBatch] = []  # by the present reader
 
     def begin(self, taken: TakenOver, chance: Random) -> None:
@@ -94,7 +95,7 @@ class Owner:
         assert self.reader is not None
         batch = self.reader.next()
         self._sent.append(batch)
-        self.post(LogArrived([batch]))
+        self.post(LogArrived([batch], self._reader))
 
     def lose(self) -> bool:
         if self.reader is None:
@@ -105,7 +106,7 @@ class Owner:
     def repeat(self, chance: Random) -> bool:
         if not self._sent:
             return False
-        self.post(LogArrived([msgspec.structs.replace(chance.choice(self._sent), resent=False)]))
+        self.post(LogArrived([msgspec.structs.replace(chance.choice(self._sent), resent=False)], self._reader))
         return True
 
     def reorder(self) -> bool:
@@ -113,7 +114,7 @@ class Owner:
             return False
         one, two = self.reader.next(), self.reader.next()
         self._sent += (two, one)
-        self.post(LogArrived([two, one]))
+        self.post(LogArrived([two, one], self._reader))
         return True
 
     def rewind(self, chance: Random) -> bool:
@@ -121,7 +122,7 @@ class Owner:
         if not self._sent:
             return False
         again = self._sent[chance.randrange(len(self._sent)) :]
-        self.post(LogArrived([msgspec.structs.replace(batch, resent=False) for batch in again]))
+        self.post(LogArrived([msgspec.structs.replace(batch, resent=False) for batch in again], self._reader))
         return True
 
     # ------------------------------------------------------------------ what the machine wants done
@@ -138,6 +139,7 @@ class Owner:
                 target.order(self.number, effect, self.post)
             case RequestResend():
                 self.reader = Reader(self._history, effect.position, chance)
+                self._reader = effect.reader
                 self._sent.clear()
             case Halt():
                 self.halt, self.alive = effect, False

@@ -27,7 +27,7 @@ import msgspec
 
 from engine import receipts
 from engine.apply import ApplyMachine, Options, State
-from engine.effects import ApplyBatch, ApplyEffect, EffectId
+from engine.effects import ApplyBatch, ApplyEffect, EffectId, RequestResend
 from engine.errors import Alarm, Failure, Trouble
 from engine.events import (
     ApplyEvent,
@@ -94,6 +94,7 @@ class Scenario:
         self._log = SourceLog(self._tables)
         self._now = 0
         self._parked: dict[str, ParkedKey] = {}
+        self._reader = self._asked = 0  # a reader that is asked for takes over with its first batch, a resent one
 
     def restarted(self) -> Scenario:
         """A new machine at the same target and source."""
@@ -125,7 +126,9 @@ class Scenario:
                 yield f"  → {self._log.spell(batch)}"
                 if self.machine.state is State.WAITING:
                     continue
-            yield from self._step(LogArrived([batch]))
+            if batch.resent:
+                self._reader = self._asked
+            yield from self._step(LogArrived([batch], self._reader))
 
     def _step(self, event: ApplyEvent, passed_us: int = 1000) -> Iterator[str]:
         self._now += passed_us
@@ -134,6 +137,8 @@ class Scenario:
             yield f"  → {spell_effect(effect)}"
 
     def _note(self, effect: ApplyEffect) -> None:
+        if isinstance(effect, RequestResend):
+            self._asked = effect.reader
         for row in effect.parked if isinstance(effect, ApplyBatch) else ():
             key = ParkedKey(row.source, row.number, row.ordinal, TableName(row.schema, row.table), row.change)
             self._parked[f"{row.source}:{row.number}:{row.ordinal}"] = key

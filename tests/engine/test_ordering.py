@@ -51,8 +51,8 @@ class Delivery(RuleBasedStateMachine):
     def start(self) -> None:
         self.taken: Place = (0, 0)
         self.chain = Chain(named(self.taken, "a"))
-        self.sent: list[tuple[Place, Place, LogBatch]] = []
-        self.waiting, self.open = True, 1
+        self.sent: list[tuple[Place, Place, LogBatch, int]] = []
+        self.waiting = True
         self.new_reader("a", self.chain.last)
 
     def new_reader(self, server: str, start: Position) -> None:
@@ -63,7 +63,7 @@ class Delivery(RuleBasedStateMachine):
         """No rows: a heartbeat."""
         end = ahead(self.reading, rows)
         last = named(end, self.server) if rows else self.prev
-        self.sent.append((self.reading, end, batch(self.prev, last, resent=self.first)))
+        self.sent.append((self.reading, end, batch(self.prev, last, resent=self.first), self.chain.reader))
         self.reading, self.prev, self.first = end, last, False
         if not lost:
             self.arrive(*self.sent[-1])
@@ -72,44 +72,40 @@ class Delivery(RuleBasedStateMachine):
     @rule(back=st.integers(0, 8))
     def an_old_one_arrives(self, back: int) -> None:
         """Late, or a second time; from the reader of now or one before it."""
-        begin, end, one = self.sent[max(len(self.sent) - 1 - back, 0)]
-        self.arrive(begin, end, one)
+        self.arrive(*self.sent[max(len(self.sent) - 1 - back, 0)])
 
     @precondition(lambda self: self.sent)
     @rule(back=st.integers(0, 4), rows=st.integers(1, 6))
     def a_longer_one_arrives(self, back: int, rows: int) -> None:
-        """Cut by another reader: it begins where an old one did, and may overlap what is taken."""
-        begin, _, one = self.sent[max(len(self.sent) - 1 - back, 0)]
+        """It begins where an old one did, and may overlap what is taken."""
+        begin, _, one, reader = self.sent[max(len(self.sent) - 1 - back, 0)]
         end = ahead(begin, rows)
-        self.arrive(begin, end, batch(one.prev, named(end, one.prev.file[0])))
+        self.arrive(begin, end, batch(one.prev, named(end, one.prev.file[0])), reader)
 
     @rule(server=st.sampled_from("aab"), renamed=st.booleans())
     def resend(self, server: str, renamed: bool) -> None:
         """The new reader starts at the place asked for, under the name it was given or by the server's own."""
-        start = self.chain.expect_resend()
+        start, _ = self.chain.expect_resend()
         assert start == self.chain.last, "from the last position taken"
-        self.open += 1
         self.waiting = True
         self.new_reader(server, named(self.taken, server) if renamed else start)
 
-    def arrive(self, begin: Place, end: Place, one: LogBatch) -> None:
-        before, open_ = self.chain.last, self.open
-        self.open -= bool(one.resent and open_)
-        verdict = self.chain.judge(one)
-        if verdict is Verdict.NEXT:
+    def arrive(self, begin: Place, end: Place, one: LogBatch, reader: int) -> None:
+        before, verdict = self.chain.last, self.chain.judge(one, reader)
+        if reader != self.chain.reader:
+            assert verdict is Verdict.LATE, "of a reader that has been replaced"
+        elif verdict is Verdict.NEXT:
             assert begin == self.taken, "never on over a gap, nothing twice"
             self.taken, self.waiting = end, False
-        elif self.waiting and one.resent and verdict is Verdict.LATE:
-            assert open_ > 1, "only an answer that another may follow is late"
-        elif self.waiting and not one.resent:
-            assert verdict is Verdict.LATE, "sent before the resend was asked for"
+        elif self.waiting:
+            assert verdict is Verdict.GAP, "only its answer is the next"
+            assert not one.resent or begin != self.taken, "the answer is never refused"
         elif one.prev == before and one.last.order < before.order:
             assert verdict is Verdict.GAP, "the log goes back"
-        elif one.last.file[0] == self.chain.last.file[0]:  # names of one server can be compared
+        elif one.last.file[0] == before.file[0]:  # names of one server can be compared
             assert begin != self.taken, "the next one is never refused"
-            gap = self.waiting or end > self.taken
-            assert verdict is (Verdict.GAP if gap else Verdict.DUPLICATE)
-        assert self.chain.last == (one.last if verdict is Verdict.NEXT else self.chain.last)
+            assert verdict is (Verdict.GAP if end > self.taken else Verdict.DUPLICATE)
+        assert self.chain.last == (one.last if verdict is Verdict.NEXT else before)
         assert self.chain.last.gtids == f"0-1-{self.taken[0]}" and self.chain.last.rows == self.taken[1]
 
     @rule()
@@ -134,20 +130,25 @@ def test_delivery_at_length() -> None:
 def flowing(start: Position, *lasts: Position) -> Chain:
     chain, prev = Chain(start), start
     for n, last in enumerate(lasts):
-        assert chain.judge(batch(prev, last, resent=n == 0)) is Verdict.NEXT
+        assert chain.judge(batch(prev, last, resent=n == 0), 0) is Verdict.NEXT
         prev = last
     return chain
 
 
+def judge(chain: Chain, one: LogBatch, reader: int | None = None) -> Verdict:
+    """By default from the reader that was asked for last."""
+    return chain.judge(one, chain.reader if reader is None else reader)
+
+
 def test_a_gap_is_never_passed() -> None:
     chain = flowing(at(10), at(20))
-    assert chain.judge(batch(at(30), at(40))) is Verdict.GAP
+    assert judge(chain, batch(at(30), at(40))) is Verdict.GAP
     assert chain.last == at(20)
 
 
 def test_a_batch_that_overlaps_is_a_gap_it_cannot_be_cut_apart() -> None:
     chain = flowing(at(10), at(20))
-    assert chain.judge(batch(at(15), at(30))) is Verdict.GAP
+    assert judge(chain, batch(at(15), at(30))) is Verdict.GAP
 
 
 def test_events_with_the_same_position_are_not_lost_debezium_7531() -> None:
@@ -155,28 +156,28 @@ def test_events_with_the_same_position_are_not_lost_debezium_7531() -> None:
     parts = [Position("bin.000001", 20, n) for n in (100, 200, 300)]
     chain = flowing(at(20), *parts)
     assert chain.last == parts[-1]
-    assert chain.judge(batch(parts[1], parts[2])) is Verdict.DUPLICATE
+    assert judge(chain, batch(parts[1], parts[2])) is Verdict.DUPLICATE
 
 
 def test_the_next_file_comes_after_the_last() -> None:
     chain = flowing(at(10), at(900), at(4, "bin.000002"))
-    assert chain.judge(batch(at(10), at(900))) is Verdict.DUPLICATE
+    assert judge(chain, batch(at(10), at(900))) is Verdict.DUPLICATE
     assert at(1, "bin.1000000").order > at(1, "bin.999999").order, "numbers, not text"
 
 
 def test_what_was_sent_before_the_resend_is_ignored() -> None:
     chain = flowing(at(10), at(20))
-    assert chain.expect_resend() == at(20)
-    assert chain.judge(batch(at(20), at(30))) is Verdict.LATE
-    assert chain.judge(batch(at(20), at(25), resent=True)) is Verdict.NEXT
-    assert chain.judge(batch(at(25), at(30))) is Verdict.NEXT
+    assert chain.expect_resend() == (at(20), 1)
+    assert judge(chain, batch(at(20), at(30)), 0) is Verdict.LATE
+    assert judge(chain, batch(at(20), at(25), resent=True)) is Verdict.NEXT
+    assert judge(chain, batch(at(25), at(30))) is Verdict.NEXT
 
 
 def test_a_resend_from_elsewhere_is_a_gap() -> None:
     chain = flowing(at(10), at(20))
     chain.expect_resend()
-    assert chain.judge(batch(at(30), at(40), resent=True)) is Verdict.GAP
-    assert chain.judge(batch(at(20), at(40), resent=True)) is Verdict.NEXT, "a later answer may still close it"
+    assert judge(chain, batch(at(30), at(40), resent=True)) is Verdict.GAP
+    assert judge(chain, batch(at(20), at(40), resent=True)) is Verdict.NEXT, "a later answer may still close it"
 
 
 def test_a_replica_promoted_is_met_by_its_gtids() -> None:
@@ -184,9 +185,9 @@ def test_a_replica_promoted_is_met_by_its_gtids() -> None:
     chain = flowing(at(10, gtids="0-1-5"), at(20, gtids="0-1-9"))
     chain.expect_resend()
     there = Position("other.000042", 777, 0, "0-1-9")
-    assert chain.judge(batch(there, Position("other.000042", 900, 0, "0-1-12"), resent=True)) is Verdict.NEXT
+    assert judge(chain, batch(there, Position("other.000042", 900, 0, "0-1-12"), resent=True)) is Verdict.NEXT
     chain.expect_resend()
-    assert chain.judge(batch(at(20), at(30), resent=True)) is Verdict.GAP, "no GTIDs, another place"
+    assert judge(chain, batch(at(20), at(30), resent=True)) is Verdict.GAP, "no GTIDs, another place"
 
 
 def test_an_old_answer_inside_the_same_transaction_is_not_this_one() -> None:
@@ -194,13 +195,13 @@ def test_an_old_answer_inside_the_same_transaction_is_not_this_one() -> None:
     before, inside = at(20, gtids="0-1-9"), Position("bin.000001", 20, 1, "0-1-9")
     chain = Chain(before)
     answer = batch(before, inside, resent=True)
-    assert chain.judge(answer) is Verdict.NEXT
-    assert chain.expect_resend() == inside
-    assert chain.judge(answer) is not Verdict.NEXT
+    assert judge(chain, answer) is Verdict.NEXT
+    assert chain.expect_resend() == (inside, 1)
+    assert judge(chain, answer) is not Verdict.NEXT
 
 
 def test_an_old_answer_of_a_server_whose_files_have_the_same_numbers_is_not_this_one() -> None:
     """Number and offset of a file say nothing of another server's, the GTID sets do."""
     chain = Chain(at(20, "b-bin.000008", "0-1-9"))
     answer = batch(at(20, "a-bin.000008", "0-1-2"), at(30, "a-bin.000008", "0-1-3"), resent=True)
-    assert chain.judge(answer) is Verdict.GAP
+    assert judge(chain, answer) is Verdict.GAP
