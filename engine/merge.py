@@ -16,8 +16,8 @@ Order.  First all deletes *and all rows whose unique or foreign key changes*, ch
 write, parents before children.  That is exact for swaps and chains of unique values.
 
 Log order, unfolded, where delete-first or the fold would hurt: a row that a foreign key refers to would have to go for
-a moment, target-only columns would be lost, a cascade would not fire, or would fire on the wrong rows, and
-self-references or cycles of foreign keys have no order of tables.
+a moment, target-only columns would be lost, a cascade would not fire, or would fire on the wrong rows, a unique index
+holds what the log does not tell, and self-references or cycles of foreign keys have no order of tables.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def merge(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
 
 def _must_keep_order(changes: Sequence[Change], ranks: Ranks) -> bool:
     bindings = dict.fromkeys(c.binding for c in changes)
-    if any(not b.key or b.name in ranks.looped for b in bindings):
+    if any(not b.key or b.blind or b.name in ranks.looped for b in bindings):
         return True
     tied = {b: _Tied(b) for b in bindings if b.partial or b.target.references}
     return bool(tied) and any(rows.hurt(change) for change in changes if (rows := tied.get(change.binding)) is not None)
@@ -249,7 +249,7 @@ def in_log_order(changes: Sequence[Change]) -> list[Step]:
             last.keys.append(key)
             keys.add(key)
             continue
-        moves = not binding.key or any(
+        moves = not binding.key or binding.blind or any(
             before[p] != after[p] for p in (*binding.unique_positions, *binding.foreign_positions)
         )
         if not (isinstance(last, UpdateRows) and key not in keys and not moves and not last.moves):

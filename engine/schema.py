@@ -97,9 +97,11 @@ class Binding:
     `key_of(row)`: the values that identify a row at the target (the whole row where there is no key).
     `unique_positions`: positions that belong to any unique index.
     `foreign_positions`: positions that belong to any foreign key of this table.
+    `blind`: some unique index holds what the log does not tell, so no change is known to leave it alone.
     """
 
     __slots__ = (
+        "blind",
         "columns",
         "foreign_positions",
         "key",
@@ -132,6 +134,7 @@ class Binding:
         self.key = tuple(at[c] for c in target.key)
         self.key_of = _keyer(self.key)
         names = {c for u in target.uniques for c in u.columns}
+        self.blind = any(c not in at for c in names)
         self.unique_positions = tuple(i for i, c in enumerate(shape.columns) if c.name in names)
         names = {c for f in target.foreign_keys for c in f.columns}
         self.foreign_positions = tuple(i for i, c in enumerate(shape.columns) if c.name in names)

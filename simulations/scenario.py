@@ -27,7 +27,7 @@ import msgspec
 
 from engine import receipts
 from engine.apply import ApplyMachine, Options, State
-from engine.effects import ApplyBatch, ApplyEffect, EffectId, RequestResend
+from engine.effects import ApplyBatch, ApplyDdl, ApplyEffect, EffectId, RequestResend
 from engine.errors import Alarm, Failure, Trouble
 from engine.events import (
     ApplyEvent,
@@ -49,7 +49,7 @@ from engine.events import (
     TakenOver,
     Tick,
 )
-from engine.records import RowChange, TableName, Transaction
+from engine.records import DdlKind, RowChange, TableName, Transaction
 from engine.replay import spell_effect
 from engine.schema import Binding
 from engine.segments import Change
@@ -94,6 +94,7 @@ class Scenario:
         self._log = SourceLog(self._tables)
         self._now = 0
         self._parked: dict[str, ParkedKey] = {}
+        self._emptied: tuple[TableName, ...] = ()
         self._reader = self._asked = 0  # a reader that is asked for takes over with its first batch, a resent one
 
     def restarted(self) -> Scenario:
@@ -139,6 +140,8 @@ class Scenario:
     def _note(self, effect: ApplyEffect) -> None:
         if isinstance(effect, RequestResend):
             self._asked = effect.reader
+        if isinstance(effect, ApplyDdl):
+            self._emptied = effect.ddl.tables if effect.ddl.kind is DdlKind.TRUNCATE else ()
         for row in effect.parked if isinstance(effect, ApplyBatch) else ():
             key = ParkedKey(row.source, row.number, row.ordinal, TableName(row.schema, row.table), row.change)
             self._parked[f"{row.source}:{row.number}:{row.ordinal}"] = key
@@ -153,7 +156,7 @@ class Scenario:
         word, _, rest = line.partition(" ")
         match word, rest:
             case "ddl", _:
-                return DdlApplied(effect_id(rest.removeprefix("applied ")), self._tables.target())
+                return DdlApplied(effect_id(rest.removeprefix("applied ")), self._tables.target(), self._emptied)
             case "take", _:
                 return self._taken_over(rest)
             case "wish", _:

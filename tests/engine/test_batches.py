@@ -62,7 +62,12 @@ def test_a_wish_waits_for_a_schema_change() -> None:
     assert play(*ddl, "wish skip 0-1:1:0") == []
     assert play(*ddl, "wish skip 0-1:1:0", "ddl applied 1.3") == ["save checkpoint 1.4 log.000001:200, drop 1.2"]
     saved = play(*ddl, "wish skip 0-1:1:0", "ddl applied 1.3", "saved 1.4")
-    assert saved == ["apply 1.5 lane 0 []: unpark 0-1:1:0"]
+    assert saved == [], "the row went with its table's rows"
+
+
+def test_a_wish_waits_for_the_statement_and_is_carried_out_behind_it() -> None:
+    ddl = (*PARKED, "ddl 2 add column account", "wish skip 0-1:1:0", "ddl applied 1.3")
+    assert play(*ddl, "saved 1.4") == ["apply 1.5 lane 0 []: unpark 0-1:1:0"]
 
 
 def test_what_the_lot_holds_is_what_the_target_holds() -> None:
@@ -84,13 +89,14 @@ def test_only_what_comes_after_the_bad_change_of_a_row_is_parked_with_it() -> No
         "take over",
         "log 1 resent: insert account 1 a x; update account 1 a x to 1 a bad; update account 1 a bad to 1 b y",
         "failed 1.1 row too long",
-        "ready 1.2",
-        "rolled back 1.2",
-        "failed 1.3 row too long",
+        "failed 1.2 row too long",
+        "ready 1.3",
+        "rolled back 1.3",
+        "failed 1.4 row too long",
     )
     assert effects == [
         (
-            "apply 1.4 lane 0 held [0-1:1:0 0-1:1:1 0-1:1:2]: insert shop.account (1, a, x); "
+            "apply 1.5 lane 0 held [0-1:1:0 0-1:1:1 0-1:1:2]: insert shop.account (1, a, x); "
             "park 0-1:1:1 of shop.account (too long), 0-1:1:2 of shop.account (an earlier change of this row is parked)"
         )
     ]
