@@ -64,12 +64,12 @@ def read_recording(path: Path | str) -> Recording:
 
 
 class _Reading:
-    """`end`: up to where the log has come without a gap."""
+    """`end`: up to where the log has come without a gap.  `shapes`: by number, as each reader counts them."""
 
     def __init__(self) -> None:
         self.tables: dict[TableName, TargetTable] = {}
         self.log: dict[tuple[str, int], Logged] = {}
-        self._shapes: dict[int, Shape] = {}
+        self._shapes: dict[int | None, dict[int, Shape]] = {}
         self._end: Position | None = None
 
     def take(self, events: Sequence[ApplyEvent]) -> None:
@@ -82,25 +82,32 @@ class _Reading:
                     self.tables.update(event.tables)
                 case LogArrived():
                     for batch in event.batches:
-                        self._batch(batch)
+                        self._batch(batch, self._shapes.setdefault(event.reader, {}))
                 case _:
                     pass
 
-    def _batch(self, batch: LogBatch) -> None:
-        self._shapes.update(batch.shapes)
-        if self._end is None or batch.prev.order > self._end.order or batch.last.order <= self._end.order:
-            return  # behind a gap, so it will come again; or seen before
+    def _batch(self, batch: LogBatch, shapes: dict[int, Shape]) -> None:
+        shapes.update(batch.shapes)
+        if self._end is None or not _goes_on(batch, self._end):
+            return
         self._end = batch.last
         if batch.ddl is not None:
             ddl = batch.ddl
             self.log.setdefault((ddl.source, ddl.number), Logged(ddl.source, ddl.number, ddl=ddl, complete=True))
         cuts = pairwise([*(transaction.first for transaction in batch.transactions), len(batch.rows)])
         for transaction, (first, end) in zip(batch.transactions, cuts, strict=True):
-            self._transaction(transaction, batch.rows[first:end])
+            self._transaction(transaction, batch.rows[first:end], shapes)
 
-    def _transaction(self, transaction: Transaction, rows: Sequence[RowChange]) -> None:
+    def _transaction(self, transaction: Transaction, rows: Sequence[RowChange], shapes: dict[int, Shape]) -> None:
         place = (transaction.source, transaction.number)
         logged = self.log.setdefault(place, Logged(*place))
         for row in rows:
-            logged.rows.setdefault(row.ordinal, (self._shapes[row.table], row.before, row.after))
+            logged.rows.setdefault(row.ordinal, (shapes[row.table], row.before, row.after))
         logged.complete = logged.complete or transaction.complete
+
+
+def _goes_on(batch: LogBatch, end: Position) -> bool:
+    """Not one behind a gap, which will come again, nor one seen before.  A promoted replica counts its log anew."""
+    if batch.prev.gtids and batch.prev.gtids == end.gtids:
+        return True
+    return batch.prev.order <= end.order < batch.last.order

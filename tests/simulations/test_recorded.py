@@ -155,6 +155,33 @@ def test_duplicates_gaps_and_parts(tmp_path: Path) -> None:
     ]
 
 
+def test_the_log_goes_on_at_a_promoted_replica(tmp_path: Path) -> None:
+    one = replace(log(0, 5000, 1, (None, (1, "a"))), last=replace(at(5000), gtids="0-1-1"))
+    two = replace(
+        log(0, 0, 2, (None, (2, "b"))), prev=replace(at(70), gtids="0-1-1"), last=replace(at(90), gtids="0-1-2")
+    )
+    assert [row[4] for row in rows_of(history(written(tmp_path, one, two)))] == [(1, "a"), (2, "b")]
+
+
+def test_each_reader_numbers_the_tables_in_its_own_way(tmp_path: Path) -> None:
+    other = replace(SHAPE, name=TableName("shop", "other"), columns=SHAPE.columns[:1])
+    rows = (RowChange(0, None, (5,), 0), RowChange(1, None, (6, "f"), 1))
+    first = LogBatch(at(0), at(100), (Transaction("0-1", 1, 0),), rows, {0: other, 1: SHAPE})
+    again = LogBatch(at(0), at(100), (Transaction("0-1", 1, 0),), rows[:1], {0: SHAPE, 1: other}, resent=True)
+    next_ = LogBatch(at(100), at(200), (Transaction("0-1", 2, 0),), rows)
+    journal = Journal(tmp_path / "a.journal", Options())
+    tables = {table.name: table for table in (ITEM, replace(ITEM, name=other.name, uniques=ITEM.uniques[:1]))}
+    arrived = [LogArrived([first], 0), LogArrived([again], 1), LogArrived([next_], 0)]
+    journal.record(0, [TakenOver(1, at(0), tables=tables), *arrived])
+    journal.close()
+    found = [
+        (shape.name.table, after)
+        for one in read_recording(tmp_path / "a.journal").log
+        for shape, _, after in one.rows.values()
+    ]
+    assert found == [("other", (5,)), ("item", (6, "f"))] * 2
+
+
 def test_rows_that_must_have_been_there_are_inserted_first(tmp_path: Path) -> None:
     path = written(
         tmp_path,
