@@ -9,8 +9,8 @@ ORDER = (
         "duplicates-applied",
         "engine.ordering",
         """
-        - return Verdict.DUPLICATE
-        + return Verdict.NEXT
+        - return Verdict.DUPLICATE if batch.last.order <= self.last.order else Verdict.GAP
+        + return Verdict.NEXT if batch.last.order <= self.last.order else Verdict.GAP
         """,
         "a batch of the log that comes twice is applied twice",
     ),
@@ -18,30 +18,27 @@ ORDER = (
         "gap-ignored",
         "engine.ordering",
         """
-              return Verdict.DUPLICATE
-        - return Verdict.GAP
-        + self.last = batch.last
-        + return Verdict.NEXT
+        - return Verdict.DUPLICATE if batch.last.order <= self.last.order else Verdict.GAP
+        + return Verdict.DUPLICATE if batch.last.order <= self.last.order else self._take(batch)
         """,
         "the feed goes on over a gap",
         case="rows lost without an error (airbyte 85783)",
     ),
     Mutant(
-        "resent-flag-ignored",
+        "replaced-reader-heard",
         "engine.ordering",
         """
-        - if self._resending:
+        - if reader != self.reader:
         -     return Verdict.LATE
         """,
-        "what was sent before the resend was asked for is taken for its answer",
+        "batches of a reader that was replaced are taken for its successor's",
     ),
     Mutant(
         "lost-resend-not-asked-again",
-        "engine.apply",
+        "engine.ordering",
         """
-        - if self._now - self._resend_asked > _RESEND_US:
-        -     self._resend()
-        + pass
+        - return self._take(batch) if batch.resent and _same_place(batch.prev, self.last) else Verdict.GAP
+        + return self._take(batch) if batch.resent and _same_place(batch.prev, self.last) else Verdict.LATE
         """,
         "a resend whose answer is lost is waited for in vain",
     ),
@@ -49,17 +46,28 @@ ORDER = (
         "resent-from-anywhere",
         "engine.ordering",
         """
-        - if same_place or (batch.prev.gtids and batch.prev.gtids == self.last.gtids):
-        + if True:
+        - return self._take(batch) if batch.resent and _same_place(batch.prev, self.last) else Verdict.GAP
+        + return self._take(batch) if batch.resent else Verdict.GAP
         """,
         "a resent batch is taken wherever it begins",
+        case="log purged (airbyte 6425)",
+    ),
+    Mutant(
+        "log-that-goes-back-taken",
+        "engine.ordering",
+        """
+        - return self._take(batch) if batch.last.order >= batch.prev.order else Verdict.GAP
+        + return self._take(batch)
+        """,
+        "a log that was reset is read on as if it were the old one",
+        case="log reset (airbyte 85783)",
     ),
     Mutant(
         "resend-too-early",
         "engine.apply",
         """
-        - self._effects.append(RequestResend(self._chain.expect_resend()))
-        + self._effects.append([self._chain.expect_resend(), RequestResend(self.watermark.position)][1])
+        - self._effects.append(RequestResend(*self._chain.expect_resend()))
+        + self._effects.append(RequestResend(self.watermark.position, self._chain.expect_resend()[1]))
         """,
         "a resend is asked from what is committed, though more is taken",
     ),
@@ -67,8 +75,8 @@ ORDER = (
         "first-gap-halts",
         "engine.apply",
         """
-        - if self._resent_at == self._chain.last:
-        + if True:
+        - case Verdict.GAP if self._gap_at == self._chain.last:
+        + case Verdict.GAP if True:
         """,
         "the feed halts at a gap without asking for a resend",
     ),
@@ -76,8 +84,8 @@ ORDER = (
         "gap-never-halts",
         "engine.apply",
         """
-        - if self._resent_at == self._chain.last:
-        + if False:
+        - case Verdict.GAP if self._gap_at == self._chain.last:
+        + case Verdict.GAP if False:
         """,
         "a gap that no resend closes is asked for again and again",
         case="log purged (airbyte 6425)",

@@ -249,15 +249,6 @@ WISHES = (
         "what was parked for a table that a TRUNCATE emptied is known as parked",
     ),
     Mutant(
-        "begun-wish-left-lying",
-        "engine.batches",
-        """
-        - if wishes or self._wishes.under_way:
-        + if wishes:
-        """,
-        "a retry that is in doubt is left for after the statement that came meanwhile",
-    ),
-    Mutant(
         "wish-released-before-committed",
         "engine.batches",
         """
