@@ -100,6 +100,7 @@ class ApplyMachine:
         self._goal: Position | None = None
         self._saving: SaveCheckpoint | None = None
         self._saved_at = 0
+        self._saved_here = False
         self._save_after = 0  # a refused checkpoint or statement is tried again, but not at once
         self._apply_after = 0
         self._gap_at: Position | None = None  # where a resend was asked for because of a gap
@@ -420,15 +421,20 @@ class ApplyMachine:
         self._saving = None
         self._saved_at = self._now
         self.watermark.saved = saving.position
+        self._saved_here = True
         self._barrier.saved(saving.position)
         self.watermark.dropped(saving.drop)
         if self.batches.granted in saving.drop:
             self.batches.granted = None
 
     def _reach_goal(self) -> None:
+        """Only places of the log that is read now can be compared with the goal: the checkpoint that was found may be of
+        another server, until this owner has stored one, or has read that there is nothing behind it."""
         if self._goal is None or self.state is not State.FLOWING or self.batches.wishing or self.batches.granted:
             return
-        if self.watermark.saved.order >= self._goal.order:
+        mark = self.watermark
+        comparable = self._saved_here or (mark.window >= 0 and mark.position == mark.saved)
+        if comparable and mark.saved.order >= self._goal.order:
             self._goal = None
             self._effects.append(CaughtUp())
 
