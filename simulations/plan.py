@@ -18,6 +18,7 @@ from simulations import catalogue
 DEFAULT_CHANGES = 100
 LEAST_TABLES = 3
 LEAST_FAULTS = 5
+NUMBERS_A_CHANGE = 5  # a history ends after so many transactions for each change it should have, whatever they did
 
 # fault → what happens.  How often it does is the plan's.
 FAULTS = {
@@ -27,6 +28,7 @@ FAULTS = {
     "rewound": "what carries the log goes back and delivers a stretch of it again",
     "disconnected": "the reader loses its connection",
     "purged": "the source no longer has its log from there; the feed halts until an operator brings it back",
+    "unreadable": "the reader meets an event that it does not understand; the feed halts until an operator has seen to it",
     "crash": "the owner dies, and another takes over",
     "crash_amid": "the owner dies between two effects of one step",
     "rival": "another owner takes over while this one lives on as a zombie",

@@ -36,7 +36,7 @@ MOST_STEPS = 6_000  # in each of the two phases
 Record = Callable[[int, int, Sequence[ApplyEvent]], None]
 
 # Alarms that halt a feed until an operator has seen to the cause, and the fault that is the cause.
-HALTS = {"purged": ("purged",), "gap": ("lost", "reordered", "rewound"), "target": ("broken",)}
+HALTS = {"purged": ("purged",), "unreadable": ("unreadable",), "gap": ("lost", "reordered", "rewound"), "target": ("broken",)}
 
 
 class World:
@@ -288,10 +288,17 @@ def _disconnected(world: World) -> bool:
 
 
 def _purged(world: World) -> bool:
+    return _ends_for_good(world, Alarm("purged", "the source has no log from there on", "copy the tables anew"))
+
+
+def _unreadable(world: World) -> bool:
+    return _ends_for_good(world, Alarm("unreadable", "an event of type 0x99 is not understood", "report it"))
+
+
+def _ends_for_good(world: World, alarm: Alarm) -> bool:
     if world.owner.reader is None:
         return False
     world.owner.reader = None
-    alarm = Alarm("purged", "the source has no log from there on", "copy the tables anew")
     world.owner.post(SourceFailed(alarm, retryable=False))
     return True
 
@@ -309,6 +316,7 @@ FAULTS: dict[str, Callable[[World], bool]] = {
     "clock": _clock,
     "disconnected": _disconnected,
     "purged": _purged,
+    "unreadable": _unreadable,
     "forgotten": _forgotten,
     "lost": lambda world: world.owner.lose(),
     "repeated": lambda world: world.owner.repeat(world.chance),
