@@ -17,7 +17,7 @@ from engine.schema import TargetColumn, TargetTable, UniqueKey
 from simulations import catalogue
 from simulations.catalogue import ECHO, NAMES, POISON, shape
 from simulations.model import Database, Table, Token, Violation
-from simulations.plan import Plan
+from simulations.plan import NUMBERS_A_CHANGE, Plan
 from simulations.selection import MAPPING, SECRET, at_source, selected
 
 Place: TypeAlias = tuple[str, int, int]
@@ -96,7 +96,7 @@ class History:
         self.told = 0
         self.number = 0
         self._end = self.start
-        while self.rows < plan.changes and self.number < 5 * plan.changes:
+        while self.rows < plan.changes and self.number < NUMBERS_A_CHANGE * plan.changes:
             self.number += 1
             if self.number not in plan.without:
                 self._happen(Random((plan.seed << 12) + self.number))

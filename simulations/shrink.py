@@ -14,11 +14,10 @@ from typing import Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from simulations.plan import Plan
+from simulations.plan import NUMBERS_A_CHANGE, Plan
 from simulations.trial import Trial
 
 SECONDS = 60.0
-NUMBERS_A_CHANGE = 5  # a history ends after so many transactions for each change it should have, whatever they did
 SCHEDULES = 8
 LAST_SCHEDULES = 200
 
