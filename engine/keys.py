@@ -19,6 +19,7 @@ star key shared; any other value takes the star key exclusive (slow, never wrong
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
@@ -176,8 +177,13 @@ def _compile_exclusive(indexes: list[Index]) -> ExclusiveKeys:
             changed = " or ".join(["moved", *(f"a[{p}] != b[{p}]" for p in index.positions)])
             lines += [f"    if {changed}:", *append(index, "b", "        "), *append(index, "a", "        ")]
     lines.append("    return out")
+    return _compiled("\n".join(lines))
+
+
+@functools.lru_cache(maxsize=1024)
+def _compiled(text: str) -> ExclusiveKeys:
     scope: dict[str, object] = {"pad": lambda v: v.rstrip(" ") if isinstance(v, str) else v}
-    exec("\n".join(lines), scope)
+    exec(text, scope)
     return scope["keys"]  # type: ignore[return-value]
 
 

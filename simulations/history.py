@@ -15,7 +15,7 @@ import msgspec
 from engine.records import Ddl, DdlKind, Position, Row, RowChange, Shape, TableName, Value
 from engine.schema import TargetColumn, TargetTable, UniqueKey
 from simulations import catalogue
-from simulations.catalogue import ECHO, NAMES, POISON, shape
+from simulations.catalogue import CARD, ECHO, NAMES, POISON, shape
 from simulations.model import Database, Table, Token, Violation
 from simulations.plan import NUMBERS_A_CHANGE, Plan
 from simulations.selection import MAPPING, SECRET, at_source, selected
@@ -184,7 +184,7 @@ class History:
             keys = Keys(spec.key, (*primary, *others[1:]))
         elif wish == "add" and all(u.name != "by_note" for u in others):
             keys = Keys(spec.key, (*spec.uniques, UniqueKey("by_note", ("note",))))
-        elif wish == "keyless":
+        elif wish == "keyless" and spec.name != CARD.name:  # which of two equal rows has the target's own value?
             keys = Keys((), others)
         else:
             return None

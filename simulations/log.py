@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from random import Random
 
-import msgspec
-
 from engine.capture import CaptureMachine
 from engine.effects import Publish
 from engine.events import SourceRead
@@ -30,12 +28,7 @@ class Reader:
         self._first = chance.randrange(3)
         self._marked: tuple[str, int] | None = None
         self._last = position
-        self._asked = True
         self._machine = CaptureMachine(history.mapping, position, FAR)
-
-    def unasked(self) -> None:
-        """Its batches answer no request."""
-        self._asked = False
 
     def next(self) -> LogBatch:
         """The next batch; at the end of the log, and now and then before it, a heartbeat, which is an empty one."""
@@ -51,7 +44,7 @@ class Reader:
     def _publish(self, chunk: SourceChunk) -> LogBatch:
         (effect,) = self._machine.step(0, [SourceRead([chunk])])
         assert isinstance(effect, Publish)
-        return effect.batch if self._asked else msgspec.structs.replace(effect.batch, resent=False)
+        return effect.batch
 
     def _cut(self, entries: list[Entry]) -> list[Entry]:
         """The next entries of the log, up to a statement, which comes alone."""

@@ -85,7 +85,7 @@ class Owner:
 
     def take(self, chance: Random, *, everything: bool) -> list[ApplyEvent]:
         """The events of the next step: some or all of the mailbox, else a tick."""
-        taken = len(self.mailbox) if everything else chance.randint(0, len(self.mailbox))
+        taken = len(self.mailbox) if everything else int(chance.random() * (len(self.mailbox) + 1))
         events, self.mailbox = self.mailbox[:taken], self.mailbox[taken:]
         return events or [Tick()]
 

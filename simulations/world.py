@@ -33,6 +33,8 @@ from simulations.target import Target
 __all__ = ["Mistake", "World"]
 
 MOST_STEPS = 6_000  # in each of the two phases
+PAUSES_US = (0, 100, 2_000, 30_000)  # between two steps
+TURNS = (1, 1, 2, 4)  # of the log and the target between two steps of the machines
 Record = Callable[[int, int, Sequence[ApplyEvent]], None]
 
 # Alarms that halt a feed until an operator has seen to the cause, and the fault that is the cause.
@@ -116,12 +118,12 @@ class World:
     def _happen(self) -> None:
         """Some of the log arrives, the target does something, machines take a step."""
         chance = self.chance
-        self.now += 30_000 if self.calm else chance.choice((0, 100, 2_000, 30_000))
-        for _ in range(chance.choice((1, 1, 2, 4))):
+        self.now += 30_000 if self.calm else PAUSES_US[int(chance.random() * len(PAUSES_US))]
+        for _ in range(TURNS[int(chance.random() * len(TURNS))]):
             self._read(self.owner)
             deeds = self.target.deeds()
             if deeds:
-                chance.choice(deeds)()
+                deeds[int(chance.random() * len(deeds))]()
         for owner in self.owners if len(self.owners) > 1 else (self.owner,):
             if owner.alive and (owner is self.owners[-1] or chance.random() < 0.3):
                 self._step(owner)

@@ -181,9 +181,9 @@ class Replayed(Checker):
 
     def _advance(self, serial: Serial, start: int, stop: int) -> None:
         """Replay what is applied of `entries[start:stop]`, in the order of the log, as the tables are now."""
-        ledger = self.ledger
+        ledger, entries = self.ledger, self.ledger.history.entries
         for index in range(start, stop):
-            entry = ledger.history.entries[index]
+            entry = entries[index]
             if entry.ddl is not None:
                 if entry.ddl.kind is DdlKind.TRUNCATE and entry.number in self._seen_statements:
                     serial.rows[entry.ddl.tables[0]].clear()
