@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ from simulations import command, kept, report
 from simulations.campaign import Failure, Tally
 from simulations.command import ENOUGH, Search
 from simulations.coverage import EXPECTED
+from simulations.explore.runs import Result as Explored
+from simulations.mutants.catalogue import CATALOGUE
+from simulations.mutants.hunt import Result
 from simulations.plan import Plan, draw
 from simulations.trial import Trial
 
@@ -146,6 +150,48 @@ def test_a_tally_tells_how_many_it_keeps() -> None:
         tally.count(seed, Trial(draw(1), "bad"))
     assert tally.failed == 1200
     assert (len(tally.failures), tally.failures[-1]) == (1000, Failure(999, "bad"))
+
+
+# ---------------------------------------------------------------------- the other ways to look for bugs
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize(("seeds", "code"), [((3, 0), 0), ((3, None), 1)])
+def test_every_mutant_must_die(
+    seeds: tuple[int | None, ...],
+    code: int,
+    as_json: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    results = [Result(CATALOGUE[n], seed, 2000, 1.5, "locks.issue: told") for n, seed in enumerate(seeds)]
+
+    def run(jobs: int, progress: Callable[[Result], None]) -> list[Result]:
+        for result in results:
+            progress(result)
+        return results
+
+    monkeypatch.setattr("simulations.mutants.check.run", run)
+    assert command.command(mutants=True, json=as_json) == code
+    told = capsys.readouterr()
+    assert told.err.count("killed after 2000 seeds") == 2 - code
+    if as_json:
+        assert [one["seed"] for one in json.loads(told.out)] == list(seeds)
+    else:
+        assert f"{2 - code} of 2 killed" in told.out
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize(("story", "code"), [([], 0), (["it breaks"], 1)])
+def test_every_small_case_must_be_clean(
+    story: list[str], code: int, as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = [Explored("locks", "one row", 3, 10, 1000, 2000, 0.5, story)]
+    monkeypatch.setattr("simulations.explore.runs.run", lambda: iter(results))
+    assert command.command(exhaustive=True, json=as_json) == code
+    told = capsys.readouterr().out
+    assert ("it breaks" in told) == bool(code)
+    assert (json.loads(told)[0]["states"] == 1000) if as_json else ("1,000" in told)
 
 
 # ---------------------------------------------------------------------- single runs
