@@ -2,6 +2,53 @@
 
 from __future__ import annotations
 
+from engine.records import DdlKind
 from simulations.plan import FAULTS
 
-EXPECTED: tuple[str, ...] = tuple(f"fault: {name}" for name in FAULTS)
+_MERGES = ("insert, update", "insert, delete", "update, update", "update, delete", "delete, insert")
+_EFFECTS = (
+    "ApplyBatch", "CommitBatch", "RollbackBatch", "SaveCheckpoint", "ApplyDdl", "RequestResend", "Halt", "StandDown",
+    "CaughtUp",
+)  # fmt: skip
+_DEATHS = ("ApplyBatch", "CommitBatch", "RollbackBatch", "SaveCheckpoint", "ApplyDdl", "RequestResend", "Halt")
+
+EXPECTED: tuple[str, ...] = (
+    *(f"fault: {name}" for name in FAULTS),
+    *(f"merged: {pair}" for pair in _MERGES),
+    *(f"waits in a chain of {n}" for n in range(2, 10)),
+    "waits in a chain of 10 or more",
+    *(f"effect: {name}" for name in _EFFECTS),
+    *(f"crash before {name}" for name in _DEATHS),
+    *(f"taken over with a batch {stage}" for stage in ("queued", "open", "committing", "rolling")),
+    *(f"taken over during {name}" for name in ("SaveCheckpoint", "ApplyDdl", "RollbackBatch")),
+    *(f"source: ddl {kind}" for kind in DdlKind),
+    *(f"halted: {kind}" for kind in ("ddl", "gap", "purged", "unreadable", "target")),
+    "source: unique values handed over",
+    "source: unique values of two rows swapped",
+    "source: keys of two rows traded",
+    "source: keys changed",
+    "source: cascade logged",
+    "source: cascade not logged",
+    "source: from the target's side",
+    "source: from a third node",
+    "source: row enters the filter",
+    "source: row leaves the filter",
+    "key moved",
+    "parked: the target refuses the row",
+    "parked: an earlier change of its row is",
+    "parked: a constraint refuses it",
+    "parked, then applied",
+    "parked, then given up",
+    "parked, then emptied with the table",
+    "operator: retry",
+    "operator: skip",
+    "zombie rejected",
+    "receipt answers a batch that was in doubt",
+    "committed without an answer",
+    "not committed, without an answer",
+    "checkpoint stored without an answer",
+    "statement took effect without an answer",
+    "target forgot commits",
+    "owner of a target that forgot is told so",
+    "target's own column written",
+)

@@ -142,6 +142,8 @@ class History:
             return
         far = "two_way" in features and chance.random() < 0.25
         origin = chance.choice((FAR, FAR, "third")) if far else ""
+        if far:
+            self.note("from the target's side" if origin == FAR else "from a third node")
         writing = Writing(self, chance, source, file, offset, origin)
         if origin == FAR:
             writing.echo()
@@ -328,6 +330,8 @@ class Writing:
         except Violation:
             return False
         children = list(cascaded) if self._logs_cascades != "hidden" else []
+        if len(cascaded) > len(children):
+            self._history.note("cascade not logged")
         if self._logs_cascades == "child first":
             self._log_all(children)
         self._log(table.spec, before, after)
@@ -348,4 +352,6 @@ class Writing:
         if self._origin != FAR:
             entry.before, entry.after = selected(spec.name, before), selected(spec.name, after)
             self._history.rows += entry.taken
+            if before is not None and after is not None and (entry.before is None) != (entry.after is None):
+                self._history.note("row enters the filter" if entry.before is None else "row leaves the filter")
         self._history.entries.append(entry)

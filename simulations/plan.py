@@ -28,7 +28,7 @@ FAULTS = {
     "rewound": "what carries the log goes back and delivers a stretch of it again",
     "disconnected": "the reader loses its connection",
     "purged": "the source no longer has its log from there; the feed halts until an operator brings it back",
-    "unreadable": "the reader meets an event that it does not understand; the feed halts until an operator has seen to it",
+    "unreadable": "the reader meets an event that it does not understand; the feed halts",
     "crash": "the owner dies, and another takes over",
     "crash_amid": "the owner dies between two effects of one step",
     "rival": "another owner takes over while this one lives on as a zombie",

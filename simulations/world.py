@@ -22,6 +22,7 @@ from engine.events import ApplyEvent, GoalSet, ParkedWished, Paused, SourceFaile
 from engine.replay import tell
 from simulations.catalogue import CARD, OWN, POISON
 from simulations.checkers.locks import Locks
+from simulations.exercise import Exercise
 from simulations.faults import Faults
 from simulations.history import History
 from simulations.ledger import Ledger, Mistake
@@ -38,7 +39,12 @@ TURNS = (1, 1, 2, 4)  # of the log and the target between two steps of the machi
 Record = Callable[[int, int, Sequence[ApplyEvent]], None]
 
 # Alarms that halt a feed until an operator has seen to the cause, and the fault that is the cause.
-HALTS = {"purged": ("purged",), "unreadable": ("unreadable",), "gap": ("lost", "reordered", "rewound"), "target": ("broken",)}
+HALTS = {
+    "purged": ("purged",),
+    "unreadable": ("unreadable",),
+    "gap": ("lost", "reordered", "rewound"),
+    "target": ("broken",),
+}
 
 
 class World:
@@ -63,6 +69,10 @@ class World:
         self.target = Target(
             database, Ledger(self.history), self._faults, atomic=plan.atomic, whole=self.whole, strict=plan.locking
         )
+        self._exercise = Exercise(
+            self.coverage, self.target.ledger, self.target, atomic=plan.atomic, whole=self.whole
+        )
+        self.target.checkers = (*self.target.checkers, self._exercise)
         self.now = 0
         self.owners: list[Owner] = []
         self.calm = False
@@ -154,6 +164,7 @@ class World:
                 owner.alive = False
                 break
             owner.dies_at -= 1
+            self._exercise.wanted(effect)
             if not owner.alive:
                 raise Mistake(f"{effect} after the machine had stopped")
             owner.carry_out(effect, self.target, self.chance)
@@ -245,7 +256,8 @@ class World:
         for checker in self.target.checkers:
             checker.finished(self.owner.machine)
             if isinstance(checker, Locks):
-                self.coverage.update(f"waits in a chain of {n}" for n in checker.chains if n > 1)
+                for length in checker.chains:
+                    self._exercise.chain(length)
 
     def _tell(self, line: str) -> None:
         if self.transcript is not None:

@@ -30,7 +30,7 @@ class Checkpoint(Checker):
         for id_, covered in dropped.items():
             for place in receipts.decode(covered):
                 if ledger.index[place] >= passed:
-                    raise Mistake(f"the receipt {id_} of {place} is dropped with the checkpoint {new}, which is before it")
+                    raise Mistake(f"the receipt {id_} of {place} is dropped with {new}, which is before it")
 
     def finished(self, machine: ApplyMachine) -> None:
         last = self.ledger.history.last
