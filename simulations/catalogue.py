@@ -37,13 +37,21 @@ def linked(*tables: TargetTable) -> dict[TableName, TargetTable]:
 
 
 def shape(spec: TargetTable) -> Shape:
-    columns = tuple(Column(c.name, Kind.INT if c.name == "id" else Kind.TEXT) for c in spec.columns)
+    """As the log describes the table: without what the database computes."""
+    logged = (c for c in spec.columns if not c.generated)
+    columns = tuple(Column(c.name, Kind.INT if c.name == "id" else Kind.TEXT) for c in logged)
     return Shape(spec.name, columns, spec.key)
 
 
 def with_own(spec: TargetTable) -> TargetTable:
     """With a column that only the target has."""
     return msgspec.structs.replace(spec, columns=(*spec.columns, TargetColumn(OWN, "", default=True)))
+
+
+def with_computed(spec: TargetTable, unique: UniqueKey) -> TargetTable:
+    """With columns that both databases compute by themselves, and that no log holds."""
+    computed = tuple(TargetColumn(name, "", generated=True) for name in unique.columns)
+    return msgspec.structs.replace(spec, columns=(*spec.columns, *computed), uniques=(*spec.uniques, unique))
 
 
 EXACT, FOLDED, PADDED = Equality.EXACT, Equality.FOLDED, Equality.FOLDED_PADDED
@@ -100,12 +108,15 @@ LEAD = table(
 )
 BADGE = table("badge", {"id": EXACT, "code": EXACT, "note": EXACT}, ("id",), (UniqueKey("code", ("code",)),))
 CARD = with_own(table("card", {"id": EXACT, "code": EXACT, "note": EXACT}, ("id",), (UniqueKey("code", ("code",)),)))
+TALK = with_computed(
+    table("talk", {"id": EXACT, "title": EXACT, "note": EXACT}, ("id",)), UniqueKey("slug", ("slug",))
+)
 ECHO = table("echo", {"id": EXACT, "note": EXACT}, ("id",))
 
 # Families: tables joined by foreign keys come together.  The last cascades.
 FAMILIES = (
     (ACCOUNT,), (MEMBER,), (SEAT,), (WORD,), (PREFIX,), (VISIT,), (CLIENT, ORDER, ITEM), (NODE,), (LEAD,), (BADGE,),
-    (CARD,),
+    (CARD,), (TALK,),
 )  # fmt: skip
 CASCADING = (OWNER, PET)
 

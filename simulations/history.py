@@ -16,6 +16,7 @@ from engine.records import Ddl, DdlKind, Position, Row, RowChange, Shape, TableN
 from engine.schema import TargetColumn, TargetTable, UniqueKey
 from simulations import catalogue
 from simulations.catalogue import CARD, ECHO, NAMES, POISON, shape
+from simulations.layout import layout
 from simulations.model import Database, Table, Token, Violation
 from simulations.plan import NUMBERS_A_CHANGE, Plan
 from simulations.selection import MAPPING, SECRET, at_source, selected
@@ -347,6 +348,8 @@ class Writing:
     def _log(self, spec: TargetTable, before: Row | None, after: Row | None) -> None:
         self._ordinal += 1
         entry = self._entry()
+        laid = layout(spec)
+        before, after = laid.logged(before), laid.logged(after)
         entry.change = RowChange(-1, before, after, self._ordinal - 1)
         entry.shape = shape(spec)
         if self._origin != FAR:

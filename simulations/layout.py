@@ -18,6 +18,7 @@ Reads = Callable[[Row], Token | None]
 
 PREFIX = 1  # characters that a prefix index compares
 DEFAULT = "default"
+COMPUTED_FROM = "title"
 
 
 @functools.lru_cache(maxsize=4096)
@@ -50,7 +51,24 @@ class Layout:
         # Where the values of columns that others refer to are looked up: the key (-1) or the number of a unique index.
         self.lookup = {spec.key: -1} | {u.columns: n for n, u in enumerate(others) if not u.opaque}
         self.defaults: Row = tuple(DEFAULT if c.default else None for c in spec.columns)
+        self._computed = tuple((self.at[c.name], self.at[COMPUTED_FROM]) for c in spec.columns if c.generated)
         self.unique_places = frozenset(self.at[c] for u in spec.uniques for c in u.columns)
+
+    def complete(self, row: Row) -> Row:
+        """With the values that the database computes: lower case of `COMPUTED_FROM`."""
+        if not self._computed:
+            return row
+        out = list(row)
+        for place, origin in self._computed:
+            out[place] = out[origin].lower() if isinstance(out[origin], str) else None
+        return tuple(out)
+
+    def logged(self, row: Row | None) -> Row | None:
+        """Without them: no log holds what a virtual column is."""
+        if row is None or not self._computed:
+            return row
+        computed = [place for place, _ in self._computed]
+        return tuple(value for place, value in enumerate(row) if place not in computed)
 
     def reads(self, columns: tuple[str, ...], prefix: int | None = None) -> Reads:
         places = tuple((self.at[c], self.equality[c]) for c in columns)

@@ -79,4 +79,4 @@ def _lined_up(laid: Layout, shape: Shape, row: Row | None) -> Row | None:
     if row is None or len(row) == len(laid.spec.columns):
         return row
     given = {c.name: value for c, value in zip(shape.columns, row, strict=True)}
-    return tuple(given.get(c.name, DEFAULT if c.default else None) for c in laid.spec.columns)
+    return laid.complete(tuple(given.get(c.name, DEFAULT if c.default else None) for c in laid.spec.columns))

@@ -92,6 +92,7 @@ class Session:
 
     def _put(self, table: Table, held: Token | None, slot: Token, row: Row) -> None:
         """Write `row` at `slot`, in the place of what stands at `held`.  Checks all, then changes."""
+        row = table.layout.complete(row)
         name = table.spec.name
         old = table.rows[held] if held is not None else None
         if self._database.refuses(name, row):
@@ -217,7 +218,7 @@ class Session:
         for column, value in zip(binding.columns, row, strict=True):
             if column is not None:
                 out[at[column.name]] = value
-        return tuple(out)
+        return table.layout.complete(tuple(out))
 
     def _unmoved(self, table: Table, binding: Binding, row: Row, old: Row) -> Row:
         """`row` over `old`, except its unique columns: sinks leave those out of SET."""
