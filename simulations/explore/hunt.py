@@ -22,16 +22,16 @@ class Found(msgspec.Struct, Generic[S]):
     way: tuple[Move, ...] = ()
 
 
-def hunt(sizes: Iterable[Iterable[S]], build: Callable[[S], System]) -> Found[S]:
+def hunt(sizes: Iterable[Iterable[S]], build: Callable[[S], System], *, common: bool = True) -> Found[S]:
     """`sizes`: all starts, those of the fewest changes first.  A size with a counter-example is the last: of its starts
-    the first with the shortest way is told."""
+    the first with the shortest way is told.  `common`: keys mean the same whatever the start."""
     found: Found[S] = Found()
     seen: set[Hashable] = set()
     for starts in sizes:
         for start in starts:
             bound = len(found.way) - 1 if found.start is not None else None
             # What is only looked at up to a bound is not clean, so it must not count as seen.
-            outcome = search(build(start), seen if bound is None else set(), bound)
+            outcome = search(build(start), seen if common and bound is None else set(), bound)
             found.starts += 1
             found.states += outcome.states
             found.transitions += outcome.transitions

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
 
 import msgspec
 
-from simulations.explore import scopes
+from simulations.explore import fence_story, scopes
 from simulations.explore.book import Book
+from simulations.explore.fence import FenceModel
+from simulations.explore.fence_rules import FENCE_RULES
+from simulations.explore.fence_state import OPTIONS, Source
+from simulations.explore.heard import Tree
 from simulations.explore.histories import Scope
 from simulations.explore.hunt import hunt
 from simulations.explore.locks import LockModel, Start, begin
 from simulations.explore.rules import RULES, Rule
+from simulations.explore.search import search
 from simulations.explore.story import told
 from simulations.explore.world import World
 
@@ -38,8 +44,8 @@ SIZES: dict[str, tuple[tuple[Callable[[], Scope], int], ...]] = {
 
 
 class Result(msgspec.Struct):
-    """`histories`: how many were explored, of up to `changes` changes.  `seconds` of processor time.  `story`: the
-    shortest counter-example as a transcript, empty where there is none."""
+    """`histories`: how many were explored, of up to `changes` changes (those of a counter-example, if there is one).
+    `seconds` of processor time.  `story`: the shortest counter-example as a transcript, empty where there is none."""
 
     model: str
     scope: str
@@ -55,16 +61,28 @@ class Result(msgspec.Struct):
         return not self.story
 
 
+# Logs of the fence model: all of up to so many entries, and some that are longer.
+LOGS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "small": (2, ("aab", "abT", "aTb", "Tab")),
+    "full": (3, ("aTbT", "abTa", "aabb")),
+}
+
+
 def run(size: str = "small") -> Iterator[Result]:
     """Explore everything of this size.  Raises KeyError for a size that there is not."""
     for make, changes in SIZES[size]:
         yield locks(make(), changes)
+    longest, more = LOGS[size]
+    yield fence([*logs(longest), list(more)])
 
 
 def without(rule: str) -> Result:
     """The shortest counter-example once this rule is broken.  Raises KeyError for a rule that there is not."""
-    broken = RULES[rule]
-    return locks(broken.scope(), MOST_TO_BREAK, broken)
+    if rule in FENCE_RULES:
+        found = fence(logs(MOST_TO_BREAK), FENCE_RULES[rule].model)
+    else:
+        found = locks(RULES[rule].scope(), MOST_TO_BREAK, RULES[rule])
+    return msgspec.structs.replace(found, scope=f"without {rule}")
 
 
 MOST_TO_BREAK = 4
@@ -81,6 +99,35 @@ def locks(scope: Scope, changes: int, rule: Rule = AS_IT_IS) -> Result:
     since = time.process_time()
     sizes = ((begin(world, *history) for history in scope.histories(n)) for n in range(1, changes + 1))
     found = hunt(sizes, build)
-    story = told(build(found.start), found.way) if found.start is not None else []
+    story: list[str] = []
+    if found.start is not None:
+        changes = len(found.start.drafts)
+        story = told(build(found.start), found.way)
     seconds = time.process_time() - since
     return Result("locks", scope.name, changes, found.starts, found.states, found.transitions, seconds, story)
+
+
+def logs(longest: int) -> Iterator[list[str]]:
+    """All of each length, with `a` before `b`."""
+    for length in range(1, longest + 1):
+        every = ("".join(letters) for letters in product("abT", repeat=length))
+        yield [log for log in every if "b" not in log or -1 < log.find("a") < log.find("b")]
+
+
+def fence(sizes: Iterable[Sequence[str]], model: type[FenceModel] = FenceModel) -> Result:
+    """These logs through the fence model, each with a crash and an answer that is lost."""
+    longest = 0
+
+    def build(log: str) -> FenceModel:
+        nonlocal longest
+        longest = max(longest, len(log))
+        return model(Source(log), Tree(OPTIONS))
+
+    since = time.process_time()
+    found = hunt(sizes, build, common=False)
+    story: list[str] = []
+    if found.start is not None:
+        start = build(found.start)  # its moves name machines by the numbers of its own tree, so it is searched again
+        story = fence_story.told(start, search(start.fork(), set()).way or ())
+    seconds = time.process_time() - since
+    return Result("fence", "one table", longest, found.starts, found.states, found.transitions, seconds, story)

@@ -63,9 +63,15 @@ def _family(
 
 def _spec(table: TargetTable, homes: Sequence[tuple[int, int]], values: Sequence[tuple[str, Sequence[Value]]]) -> Spec:
     """One key for each of `homes`, (lane of two, lane of three), with all `values` of the other columns."""
+    keys = plain_keys(table, homes)
+    rows: list[Row] = [(key, *rest, 0) for key in keys for rest in product(*(options for _, options in values))]
+    return Spec(table, (table.name.table, *(column for column, _ in values), ""), tuple(rows))
+
+
+def plain_keys(table: TargetTable, homes: Sequence[tuple[int, int]]) -> list[int]:
+    """The smallest keys that hash to these lanes, (of two, of three)."""
     home = home_of(Binding(0, catalogue.shape(table), table))
     keys: list[int] = []
     for lanes in homes:
         keys.append(next(k for k in count(1) if k not in keys and (home((k,)) % 2, home((k,)) % 3) == lanes))
-    rows: list[Row] = [(key, *rest, 0) for key in keys for rest in product(*(options for _, options in values))]
-    return Spec(table, (table.name.table, *(column for column, _ in values), ""), tuple(rows))
+    return keys
