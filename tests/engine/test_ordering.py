@@ -52,18 +52,18 @@ class Delivery(RuleBasedStateMachine):
         self.taken: Place = (0, 0)
         self.chain = Chain(named(self.taken, "a"))
         self.sent: list[tuple[Place, Place, LogBatch, int]] = []
-        self.waiting = True
-        self.new_reader("a", self.chain.last)
+        self.waiting, self.asked = True, 0
+        self.new_reader("a", self.taken, self.chain.last)
 
-    def new_reader(self, server: str, start: Position) -> None:
-        self.server, self.reading, self.first, self.prev = server, self.taken, True, start
+    def new_reader(self, server: str, place: Place, start: Position) -> None:
+        self.server, self.reading, self.first, self.prev = server, place, True, start
 
     @rule(rows=st.integers(0, 4), lost=st.sampled_from([False, False, True]))
     def send(self, rows: int, lost: bool) -> None:
         """No rows: a heartbeat."""
         end = ahead(self.reading, rows)
         last = named(end, self.server) if rows else self.prev
-        self.sent.append((self.reading, end, batch(self.prev, last, resent=self.first), self.chain.reader))
+        self.sent.append((self.reading, end, batch(self.prev, last, resent=self.first), self.asked))
         self.reading, self.prev, self.first = end, last, False
         if not lost:
             self.arrive(*self.sent[-1])
@@ -82,20 +82,36 @@ class Delivery(RuleBasedStateMachine):
         end = ahead(begin, rows)
         self.arrive(begin, end, batch(one.prev, named(end, one.prev.file[0])), reader)
 
-    @rule(server=st.sampled_from("aab"), renamed=st.booleans())
-    def resend(self, server: str, renamed: bool) -> None:
+    @rule(server=st.sampled_from("ab"), renamed=st.booleans(), beats=st.booleans())
+    def resend(self, server: str, renamed: bool, beats: bool = False) -> None:
         """The new reader starts at the place asked for, under the name it was given or by the server's own."""
-        start, _ = self.chain.expect_resend()
-        assert start == self.chain.last, "from the last position taken"
-        self.waiting = True
-        self.new_reader(server, named(self.taken, server) if renamed else start)
+        start = self.ask()
+        self.new_reader(server, self.taken, named(self.taken, server) if renamed else start)
+        if beats:
+            self.send(0, lost=False)
+
+    @rule(server=st.sampled_from("ab"), where=st.sampled_from(["its transaction's begin", "a row on"]))
+    def resend_from_elsewhere(self, server: str, where: str) -> None:
+        """The reader does not start where it was asked to."""
+        self.ask()
+        place = ahead(self.taken, 1) if where == "a row on" else (self.taken[0], 0)
+        self.new_reader(server, place, named(place, server))
+        self.send(1, lost=False)
+
+    def ask(self) -> Position:
+        start, number = self.chain.expect_resend()
+        self.waiting, self.asked = True, self.asked + 1
+        assert start == self.chain.last and number == self.asked, "from the last position taken, by a reader anew"
+        return start
 
     def arrive(self, begin: Place, end: Place, one: LogBatch, reader: int) -> None:
         before, verdict = self.chain.last, self.chain.judge(one, reader)
-        if reader != self.chain.reader:
+        if reader != self.asked:
             assert verdict is Verdict.LATE, "of a reader that has been replaced"
         elif verdict is Verdict.NEXT:
             assert begin == self.taken, "never on over a gap, nothing twice"
+            assert one.resent or not self.waiting, "an answer comes first: it names the tables"
+            assert self.waiting or one.last.order >= before.order, "the log does not go back"
             self.taken, self.waiting = end, False
         elif self.waiting:
             assert verdict is Verdict.GAP, "only its answer is the next"
