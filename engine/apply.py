@@ -97,6 +97,7 @@ class ApplyMachine:
         self._inbox_rows = 0
         self._shapes: dict[int, Shape] = {}
         self._bindings: dict[int, Binding] = {}
+        self._known: dict[Shape, Binding] = {}  # each reader numbers shapes anew
         self._goal: Position | None = None
         self._saving: SaveCheckpoint | None = None
         self._saved_at = 0
@@ -358,12 +359,15 @@ class ApplyMachine:
         table = self._tables.get(shape.name)
         if table is None:
             raise SchemaMismatch(f"the target has no table {shape.name}; `tidelock init --apply FEED` makes it")
-        binding = Binding(number, shape, table)
-        self.batches.bind(binding)
+        binding = self._known.get(shape)
+        if binding is None:
+            binding = self._known[shape] = Binding(number, shape, table)
+            self.batches.bind(binding)
         return binding
 
     def _rebind(self) -> None:
         self._bindings.clear()
+        self._known.clear()
         self.batches.retable(self._tables)
 
     # ------------------------------------------------------------------ barrier, checkpoint, goal, halt

@@ -73,7 +73,9 @@ class Batches:
         self.retable(tables)
 
     def retable(self, tables: dict[TableName, TargetTable]) -> None:
+        """The target's tables are these from now on; nothing is under way."""
         self._tables = tables
+        self.dispatcher.unbind()
         self._ranks = Ranks(tables, self._options.weights)
 
     def bind(self, binding: Binding) -> None:

@@ -37,6 +37,11 @@ class Dispatcher:
         self._keys[binding] = keys
         self._homes[binding] = home_of(binding)
 
+    def unbind(self) -> None:
+        """No change of the tables that were bound comes any more."""
+        self._keys.clear()
+        self._homes.clear()
+
     def plan(self, window: int, changes: Sequence[Change]) -> int:
         """Append all `changes` (log order) to lanes.  Returns the number of segments made."""
         exclusive, moded = self._keys_of(changes)

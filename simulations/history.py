@@ -15,8 +15,8 @@ import msgspec
 from engine.records import Ddl, DdlKind, Position, Row, RowChange, Shape, TableName, Value
 from engine.schema import TargetColumn, TargetTable, UniqueKey
 from simulations import catalogue
-from simulations.catalogue import CARD, ECHO, NAMES, POISON, shape
-from simulations.layout import layout
+from simulations.catalogue import CARD, ECHO, NAMES, POISON
+from simulations.layout import Layout
 from simulations.model import Database, Table, Token, Violation
 from simulations.plan import NUMBERS_A_CHANGE, Plan
 from simulations.selection import MAPPING, SECRET, at_source, selected
@@ -335,7 +335,7 @@ class Writing:
             self._history.note("cascade not logged")
         if self._logs_cascades == "child first":
             self._log_all(children)
-        self._log(table.spec, before, after)
+        self._log(table.layout, before, after)
         if self._logs_cascades == "parent first":
             self._log_all(children)
         return True
@@ -343,17 +343,16 @@ class Writing:
     def _log_all(self, deleted: list[tuple[TableName, Row]]) -> None:
         for name, row in deleted:
             self._history.note("cascade logged")
-            self._log(self._session.table(name).spec, row, None)
+            self._log(self._session.table(name).layout, row, None)
 
-    def _log(self, spec: TargetTable, before: Row | None, after: Row | None) -> None:
+    def _log(self, laid: Layout, before: Row | None, after: Row | None) -> None:
         self._ordinal += 1
         entry = self._entry()
-        laid = layout(spec)
         before, after = laid.logged(before), laid.logged(after)
         entry.change = RowChange(-1, before, after, self._ordinal - 1)
-        entry.shape = shape(spec)
+        entry.shape = laid.shape
         if self._origin != FAR:
-            entry.before, entry.after = selected(spec.name, before), selected(spec.name, after)
+            entry.before, entry.after = selected(laid.spec.name, before), selected(laid.spec.name, after)
             self._history.rows += entry.taken
             if before is not None and after is not None and (entry.before is None) != (entry.after is None):
                 self._history.note("row enters the filter" if entry.before is None else "row leaves the filter")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from engine.records import Row, Value
 from engine.schema import Equality, TargetTable
+from simulations.catalogue import shape
 
 Token = tuple[Value, ...]
 Reads = Callable[[Row], Token | None]
@@ -34,11 +35,12 @@ def comparable(value: Value, equality: Equality) -> Value:
 
 
 class Layout:
-    """`key(row)`: comparable values of the key (the empty tuple where there is none).  `uniques`: (name, values of a
+    """`shape`: as the log describes the table.  `key(row)`: comparable values of the key (the empty tuple where there is none).  `uniques`: (name, values of a
     row or None where one is NULL) of every unique index but the key.  `at`: where a column stands."""
 
     def __init__(self, spec: TargetTable) -> None:
         self.spec = spec
+        self.shape = shape(spec)
         self.at = {column.name: i for i, column in enumerate(spec.columns)}
         self.equality = {column.name: column.equality for column in spec.columns}
         self.key = self._never_null(spec.key)

@@ -21,6 +21,7 @@ from engine.errors import Alarm
 from engine.events import ApplyEvent, GoalSet, ParkedWished, Paused, SourceFailed, Tick
 from engine.replay import tell
 from simulations.catalogue import CARD, OWN, POISON
+from simulations.checkers.checker import Checker
 from simulations.checkers.locks import Locks
 from simulations.exercise import Exercise
 from simulations.faults import Faults
@@ -73,6 +74,7 @@ class World:
             self.coverage, self.target.ledger, self.target, atomic=plan.atomic, whole=self.whole
         )
         self.target.checkers = (*self.target.checkers, self._exercise)
+        self._steppers = [c for c in self.target.checkers if type(c).stepped is not Checker.stepped]
         self.now = 0
         self.owners: list[Owner] = []
         self.calm = False
@@ -155,7 +157,7 @@ class World:
         effects = owner.machine.step(now, events)
         if self.transcript is not None and (effects or not isinstance(events[0], Tick)):
             self.transcript += [f"{owner.number} {line}" for line in tell(now, events, effects)]
-        for checker in self.target.checkers:
+        for checker in self._steppers:
             checker.stepped(owner.machine)
         for effect in effects:
             if owner.dies_at == 0:

@@ -34,5 +34,5 @@ def fails(seed: int) -> bool:
     return False
 
 
-def test_without_locks_most_worlds_go_wrong() -> None:
-    assert sum(map(fails, range(40))) > 20
+def test_without_locks_many_worlds_go_wrong() -> None:
+    assert sum(map(fails, range(40))) > 12, "with one lane, or whole transactions, nothing is to be seen"
