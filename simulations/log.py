@@ -30,10 +30,14 @@ class Reader:
         self._last = position
         self._machine = CaptureMachine(history.mapping, position, FAR)
 
+    @property
+    def at_end(self) -> bool:
+        return self._index == len(self._history.entries)
+
     def next(self) -> LogBatch:
         """The next batch; at the end of the log, and now and then before it, a heartbeat, which is an empty one."""
         entries = self._history.entries
-        if self._index == len(entries) or self._chance.random() < 0.02:
+        if self.at_end or self._chance.random() < 0.02:
             return self._publish(SourceChunk([], self._last, {}, 1))
         taken = self._cut(entries)
         self._index += len(taken)

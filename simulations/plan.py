@@ -109,7 +109,7 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
         atomic=chance.random() < 0.35,
         features=_features(chance, families),
         faults={name: chance.choice((1, 1, 4)) for name in faults},
-        fault_rate=chance.choice((0.02, 0.05, 0.1, 0.2)),
+        fault_rate=chance.choice((0.03, 0.05, 0.1, 0.15)),
         longest=chance.choice((1, 4, 12, 40)),
         cut_anywhere=chance.random() < 0.5,
         engine=Engine(

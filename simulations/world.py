@@ -141,7 +141,9 @@ class World:
                 self._step(owner)
 
     def _read(self, owner: Owner) -> None:
-        if owner.reader is not None and not owner.machine.full and self.chance.random() < 0.7:
+        """The reader hands over a batch, if it likes; at the end of the log it has little to say."""
+        reader = owner.reader
+        if reader is not None and not owner.machine.full and self.chance.random() < (0.2 if reader.at_end else 0.7):
             owner.read()
 
     def _step(self, owner: Owner) -> None:
