@@ -432,8 +432,8 @@ class ApplyMachine:
             self.batches.granted = None
 
     def _reach_goal(self) -> None:
-        """Only places of the log that is read now can be compared with the goal: the checkpoint that was found may be of
-        another server, until this owner has stored one, or has read that there is nothing behind it."""
+        """Only places of the log that is read now can be compared with the goal: the checkpoint that was found may be
+        of another server, until this owner has stored one, or has read that there is nothing behind it."""
         if self._goal is None or self.state is not State.FLOWING or self.batches.wishing or self.batches.granted:
             return
         mark = self.watermark
@@ -468,7 +468,8 @@ def _gap(last: Position, prev: Position) -> Alarm:
     return Alarm(
         "gap",
         f"the log has a gap: {last} was followed by a record after {prev}",
-        "A resend did not close it. Check that the source still has its log from that position; else copy the tables anew",
+        "A resend did not close it. Check that the source still has its log from that position; else copy the tables "
+        "anew",
         str(last),
     )
 

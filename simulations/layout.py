@@ -35,8 +35,9 @@ def comparable(value: Value, equality: Equality) -> Value:
 
 
 class Layout:
-    """`shape`: as the log describes the table.  `key(row)`: comparable values of the key (the empty tuple where there is none).  `uniques`: (name, values of a
-    row or None where one is NULL) of every unique index but the key.  `at`: where a column stands."""
+    """`shape`: as the log describes the table.  `key(row)`: comparable values of the key (the empty tuple where there
+    is none).  `uniques`: (name, values of a row or None where one is NULL) of every unique index but the key.
+    `at`: where a column stands."""
 
     def __init__(self, spec: TargetTable) -> None:
         self.spec = spec

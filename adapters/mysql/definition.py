@@ -24,8 +24,8 @@ _WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint|year)\(\d+\)")
 async def run_ddl(statement: str, fenced: Session, worker: Session, along: Sequence[bytes] = ()) -> None:
     """Run `statement` in `worker`, while `fenced` holds the owner's row in its transaction.
 
-    A DELETE (a translated TRUNCATE) runs in `fenced` with the statements `along`, and commits it.  Raises what `Session.run` raises, and TargetError
-    where a column that should be added is there with another type.
+    A DELETE (a translated TRUNCATE) runs in `fenced` with the statements `along`, and commits it.  Raises what
+    `Session.run` raises, and TargetError where a column that should be added is there with another type.
     """
     if statement.lstrip()[:6].upper() == "DELETE":
         await fenced.run([statement.encode(), *along, b"COMMIT"])

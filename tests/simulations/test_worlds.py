@@ -14,7 +14,7 @@ from simulations.trial import Drawn
 
 ROOT = Path(__file__).parents[2]
 FIRST = 1_000_000
-BLOCKS, BLOCK = 24, 500
+BLOCKS, BLOCK = 44, 500
 PROOF = 100_000
 
 
