@@ -5,5 +5,18 @@ and cut by a crash, through the engine's own machines.
     python -m simulations.explore --without RULE          break a rule; the shortest counter-example as a transcript
 
 Most mistakes in an ordering protocol show with a handful of events.  Within its scope a search like this says not that
-none was met, but that there is none.
+none was met, but that there is none.  `locks` drives the lock table and all around it, `fence` whole apply machines
+around one target; `rules` and `fence_rules` break one rule at a time, and each has a counter-example.
+
+Seen at the size of `make test`, all clean (seconds of one core):
+
+| model, scope            | changes | histories |  states |   moves | seconds |
+|-------------------------|---------|-----------|---------|---------|---------|
+| locks, one unique value |       4 |     5,694 | 282,323 | 817,428 |      37 |
+| locks, one unique key   |       3 |     2,132 |  50,696 | 119,932 |       4 |
+| locks, three rows       |       4 |       568 |  20,370 |  57,422 |       3 |
+| locks, two unique keys  |       2 |       889 |   8,128 |  14,876 |       1 |
+| locks, two parents      |       2 |       528 |   4,862 |   9,090 |       1 |
+| locks, two children     |       3 |       541 |  12,518 |  30,684 |       1 |
+| fence, one table        |       3 |        11 |  90,371 | 156,913 |       6 |
 """

@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Column, Table
 
@@ -31,17 +30,17 @@ def main(argv: Sequence[str]) -> int:
 
 def show(console: Console, results: Iterable[Result]) -> list[Result]:
     """Print each counter-example as it comes, and all results as a table."""
-    table = Table("model", Column("scope", no_wrap=True), box=SIMPLE)
-    for heading in ("changes", "histories", "states", "transitions", "seconds"):
-        table.add_column(heading, justify="right")
-    table.add_column("")
+    table = Table(Column("scope", no_wrap=True), box=None)
+    for heading in ("changes", "histories", "states", "moves", "seconds"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
     shown = []
     for result in results:
         shown.append(result)
         console.print(*result.story, sep="\n", end="\n\n" if result.story else "", markup=False, soft_wrap=True)
         figures = (result.changes, result.histories, result.states, result.transitions)
         outcome = "clean" if result.clean else "broken"
-        table.add_row(result.model, result.scope, *(f"{n:,}" for n in figures), f"{result.seconds:.1f}", outcome)
+        table.add_row(f"{result.model}: {result.scope}", *(f"{n:,}" for n in figures), f"{result.seconds:.1f}", outcome)
     console.print(table)
     return shown
 

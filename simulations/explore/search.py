@@ -72,7 +72,7 @@ def search(start: System, seen: set[Hashable], most_moves: int | None = None) ->
                     seen.add(key)
                     states += 1
                     frontier.append((twin, (way, move), depth + 1))
-        except Broken as error:
+        except AssertionError as error:  # Broken, or an assertion of the engine
             return Outcome(states, transitions, _moves((way, move) if move else way), str(error))
     return Outcome(states, transitions)
 

@@ -69,3 +69,15 @@ def test_the_hunt_goes_to_the_next_size_when_one_is_clean() -> None:
     assert hunt([(0,), (1,)], lambda start: Counter(start, wrong=1 + 2)).start == 0
     assert hunt([(4,), (1,)], lambda start: Counter(start, wrong=3)).start == 1
     assert hunt([(4,), (5,)], lambda start: Counter(start, wrong=3)).start is None
+
+
+def test_an_assertion_of_the_engine_breaks_it_too() -> None:
+    class Asserting(Counter):
+        def take(self, move: Move) -> None:
+            super().take(move)
+            assert self.value != 4
+
+        def fork(self) -> "Asserting":
+            return Asserting(self.value)
+
+    assert search(Asserting(), set()).way == (("add", 2), ("add", 2))
