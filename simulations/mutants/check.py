@@ -11,6 +11,7 @@ import msgspec
 from simulations.mutants.catalogue import CATALOGUE
 from simulations.mutants.hunt import PACKAGES, Order, Result
 from simulations.mutants.mutant import Mutant
+from simulations.mutants.planting import source_of
 
 LIMIT = 2000
 PATIENCE = 30.0
@@ -34,9 +35,13 @@ def run(
 ) -> list[Result]:
     """Hunt these mutants, `jobs` at a time, for `limit` seeds each; `progress` is called as each hunt ends.
 
-    Returns the results in the order of the catalogue, or of `names`.  Raises ValueError (`named`), HuntFailed.
+    Returns the results in the order of the catalogue, or of `names`.  Raises ValueError (`named`), HuntFailed, and
+    before any hunt begins Stale.
     """
-    return hunt_all([Order(mutant, limit, PATIENCE) for mutant in named(names)], jobs, progress)
+    mutants = named(names)
+    for mutant in mutants:
+        mutant.plant(source_of(mutant.module))
+    return hunt_all([Order(mutant, limit, PATIENCE) for mutant in mutants], jobs, progress)
 
 
 def hunt_all(

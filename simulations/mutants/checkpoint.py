@@ -81,10 +81,20 @@ CHECKPOINT = (
         "caught-up-before-saved",
         "engine.apply",
         """
-        - if self.watermark.saved.order >= self._goal.order:
-        + if self.watermark.position.order >= self._goal.order:
+        - if comparable and mark.saved.order >= self._goal.order:
+        + if comparable and mark.position.order >= self._goal.order:
         """,
         "the feed says that it has caught up before the checkpoint does",
+    ),
+    Mutant(
+        "caught-up-by-another-servers-places",
+        "engine.apply",
+        """
+        - if comparable and mark.saved.order >= self._goal.order:
+        + if mark.saved.order >= self._goal.order:
+        """,
+        "a checkpoint of one server is compared with a goal of another",
+        case="a replica promoted",
     ),
     Mutant(
         "caught-up-with-wishes-open",

@@ -225,6 +225,15 @@ BARRIER = (
         "rows after a statement are lined up with the table before it",
         case="a stale plan after DDL (Vitess 19535)",
     ),
+    Mutant(
+        "stale-bindings-after-a-statement",
+        "engine.apply",
+        """
+        - self._known.clear()
+        """,
+        "a shape that comes again after a statement is lined up with the table before it",
+        case="a stale plan after DDL (Vitess 19535)",
+    ),
 )
 
 ROOM = (

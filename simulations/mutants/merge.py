@@ -174,11 +174,31 @@ MERGE = (
         case="columns of the target's own",
     ),
     Mutant(
+        "blind-index-folded",
+        "engine.merge",
+        """
+        - if any(not b.key or b.blind or b.name in ranks.looped for b in bindings):
+        + if any(not b.key or b.name in ranks.looped for b in bindings):
+        """,
+        "a table is folded though a unique index holds what the log does not tell",
+        case="unique index on a generated column (tiflow 12696)",
+    ),
+    Mutant(
+        "blind-change-in-place",
+        "engine.merge",
+        """
+        - moves = not binding.key or binding.blind or any(
+        + moves = not binding.key or any(
+        """,
+        "an update is thought to leave a unique index alone that holds what the log does not tell",
+        case="unique index on a generated column (tiflow 12696)",
+    ),
+    Mutant(
         "self-reference-folded",
         "engine.merge",
         """
-        - if any(not b.key or b.name in ranks.looped for b in bindings):
-        + if any(not b.key for b in bindings):
+        - if any(not b.key or b.blind or b.name in ranks.looped for b in bindings):
+        + if any(not b.key or b.blind for b in bindings):
         """,
         "tables that refer to themselves are folded",
         row=9,

@@ -72,6 +72,16 @@ ISOLATION = (
         "a trial that only was to tell commits by itself",
     ),
     Mutant(
+        "transaction-not-tried-whole",
+        "engine.isolation",
+        """
+        - elif self._atomic and self._merged and len(piece) > 1:
+        + elif False:
+        """,
+        "a transaction that only its merged form spoils is searched for a bad row",
+        row=15,
+    ),
+    Mutant(
         "lane-free-before-rolled-back",
         "engine.batches",
         """

@@ -106,6 +106,14 @@ def test_a_hunt_that_cannot_be_is_an_error() -> None:
         hunt("- not in any source\n+ pass", "engine.locks")
 
 
+def test_no_hunt_begins_with_a_stale_mutant(monkeypatch: pytest.MonkeyPatch) -> None:
+    stale = mutant("- not in any source\n+ pass")
+    monkeypatch.setattr(check, "CATALOGUE", (*CATALOGUE, stale))
+    monkeypatch.setattr(check, "hunt_all", lambda *_: pytest.fail("a hunt begins"))
+    with pytest.raises(Stale, match="a mutant: this occurs 0 times"):
+        check.run()
+
+
 def test_quick_ones_die() -> None:
     told: list[str] = []
     results = check.run(QUICK, limit=100, progress=lambda result: told.append(result.mutant.name))
