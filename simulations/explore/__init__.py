@@ -19,4 +19,18 @@ Seen at the size of `make test`, all clean (seconds of one core):
 | locks, two parents      |       2 |       528 |   4,862 |   9,090 |       1 |
 | locks, two children     |       3 |       541 |  12,518 |  30,684 |       1 |
 | fence, one table        |       3 |        11 |  90,371 | 156,913 |       6 |
+
+The same at `--size full` (`make proof`), all clean:
+
+| model, scope            | changes | histories |    states |     moves | seconds |
+|-------------------------|---------|-----------|-----------|-----------|---------|
+| locks, one unique value |       4 |     5,694 |   282,323 |   817,428 |      36 |
+| locks, one unique key   |       4 |    17,155 |   938,194 | 2,706,988 |     118 |
+| locks, three rows       |       5 |     2,131 |   155,789 |   521,356 |      25 |
+| locks, two unique keys  |       3 |     8,803 |   179,049 |   429,046 |      15 |
+| locks, two parents      |       3 |     3,464 |    81,582 |   202,356 |       9 |
+| locks, two children     |       4 |     2,559 |   156,394 |   469,946 |      25 |
+| fence, one table        |       4 |        24 | 1,240,674 | 2,145,359 |     102 |
+
+The fence's logs are all of up to three entries there, and of four `aTbT`, `abTa` and `aabb`.
 """
