@@ -276,6 +276,7 @@ class ApplyMachine:
             ddl = self._inbox[0].ddl
             if ddl is not None:
                 batch = self._inbox.popleft()
+                self._bind(batch)
                 if barriers.judge(ddl, self._ddl_passed) is barriers.Passage.PASS:
                     self.watermark.open(batch.last, 0)
                 else:
