@@ -38,9 +38,24 @@ def linked(*tables: TargetTable) -> dict[TableName, TargetTable]:
 
 def shape(spec: TargetTable) -> Shape:
     """As the log describes the table: without what the database computes."""
-    logged = (c for c in spec.columns if not c.generated)
-    columns = tuple(Column(c.name, Kind.INT if c.name == "id" else Kind.TEXT) for c in logged)
+    columns = tuple(_logged(c) for c in spec.columns if not c.generated)
     return Shape(spec.name, columns, spec.key)
+
+
+def _logged(column: TargetColumn) -> Column:
+    if column.type:
+        return Column(column.name, Kind.DECIMAL, precision=9, scale=scale_of(column))
+    return Column(column.name, Kind.INT if column.name == "id" else Kind.TEXT)
+
+
+def scale_of(column: TargetColumn) -> int:
+    """Digits behind the point of a `numeric(9,2)`."""
+    return int(column.type[-2])
+
+
+def with_type(spec: TargetTable, column: str, type_: str) -> TargetTable:
+    columns = (msgspec.structs.replace(c, type=type_) if c.name == column else c for c in spec.columns)
+    return msgspec.structs.replace(spec, columns=tuple(columns))
 
 
 def with_own(spec: TargetTable) -> TargetTable:
@@ -111,14 +126,51 @@ CARD = with_own(table("card", {"id": EXACT, "code": EXACT, "note": EXACT}, ("id"
 TALK = with_computed(
     table("talk", {"id": EXACT, "title": EXACT, "note": EXACT}, ("id",)), UniqueKey("slug", ("slug",))
 )
+RATE = with_type(
+    table("rate", {"id": EXACT, "level": EXACT, "note": EXACT}, ("id",), (UniqueKey("level", ("level",)),)),
+    "level",
+    "numeric(9,2)",
+)
+OFFER = with_type(
+    table(
+        "offer",
+        {"id": EXACT, "level": EXACT, "note": EXACT},
+        ("id",),
+        (),
+        (ForeignKey("offer_rate", TableName("shop", "offer"), ("level",), RATE.name, ("level",)),),
+    ),
+    "level",
+    "numeric(9,1)",
+)
+LABEL = table(
+    "label",
+    {"id": EXACT, "line": Equality.FOLDED_PADDED, "note": EXACT},
+    ("id",),
+    (UniqueKey("line", ("line",)),),
+)
 ECHO = table("echo", {"id": EXACT, "note": EXACT}, ("id",))
 
-# Families: tables joined by foreign keys come together.  The last cascades.
+TOY = table(
+    "toy",
+    {"id": EXACT, "pet": EXACT, "note": EXACT},
+    ("id",),
+    (),
+    (ForeignKey("toy_pet", TableName("shop", "toy"), ("pet",), PET.name, ("id",), cascades=True),),
+)
+TAG = table(
+    "tag",
+    {"id": EXACT, "pet": EXACT, "note": EXACT},
+    ("id",),
+    (),
+    (ForeignKey("tag_pet", TableName("shop", "tag"), ("pet",), PET.name, ("id",)),),
+)
+
+# Families: tables joined by foreign keys come together.  The last cascades, over two levels; `tag` refuses there.
 FAMILIES = (
     (ACCOUNT,), (MEMBER,), (SEAT,), (WORD,), (PREFIX,), (VISIT,), (CLIENT, ORDER, ITEM), (NODE,), (LEAD,), (BADGE,),
-    (CARD,), (TALK,),
+    (CARD,), (TALK,), (LABEL,), (RATE, OFFER),
 )  # fmt: skip
-CASCADING = (OWNER, PET)
+CASCADING = (OWNER, PET, TOY, TAG)
 
 # By the name of the first table.
 BY_NAME = {family[0].name.table: family for family in (*FAMILIES, CASCADING)}

@@ -15,7 +15,7 @@ import msgspec
 from engine.records import Ddl, DdlKind, Position, Row, RowChange, Shape, TableName, Value
 from engine.schema import TargetColumn, TargetTable, UniqueKey
 from simulations import catalogue
-from simulations.catalogue import CARD, ECHO, NAMES, POISON
+from simulations.catalogue import CARD, ECHO, NAMES, POISON, scale_of
 from simulations.layout import Layout
 from simulations.model import Database, Table, Token, Violation
 from simulations.plan import NUMBERS_A_CHANGE, Plan
@@ -271,7 +271,7 @@ class Writing:
             columns = [chance.randrange(len(old)) for _ in range(chance.choice((1, 1, 1, 2, 3)))]
             new = list(old)
             for place in columns:
-                new[place] = self._value(table.spec.columns[place].name)
+                new[place] = self._value(table.spec.columns[place])
             self.try_(table, slot, tuple(new))
 
     def _trade(self, table: Table) -> None:
@@ -293,16 +293,18 @@ class Writing:
             self._history.note(what)
 
     def _row(self, table: Table, first: Value = None) -> Row:
-        row = [self._value(column.name) for column in table.spec.columns]
+        row = [self._value(column) for column in table.spec.columns]
         if first is not None:
             row[0] = first
         return tuple(row)
 
-    def _value(self, column: str) -> Value:
-        chance = self._chance
+    def _value(self, of: TargetColumn) -> Value:
+        chance, column = self._chance, of.name
+        if of.type:
+            return f"{int(chance.random() * 5)}.{'0' * scale_of(of)}"
         if column in ("id", "rank", "hall", "chip"):
             return int(chance.random() * 6)
-        if column in ("up", "order", "owner"):
+        if column in ("up", "order", "owner", "pet"):
             return chance.choice((None, 0, 1, 2, 3, 4, 5))
         if column == "note":
             if self._poison and chance.random() < 0.06:
@@ -337,7 +339,7 @@ class Writing:
             self._log_all(children)
         self._log(table.layout, before, after)
         if self._logs_cascades == "parent first":
-            self._log_all(children)
+            self._log_all(children[::-1])
         return True
 
     def _log_all(self, deleted: list[tuple[TableName, Row]]) -> None:

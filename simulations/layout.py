@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import unicodedata
 from collections.abc import Callable
+from decimal import Decimal
 
 from engine.records import Row, Value
 from engine.schema import Equality, TargetTable
@@ -44,6 +45,7 @@ class Layout:
         self.shape = shape(spec)
         self.at = {column.name: i for i, column in enumerate(spec.columns)}
         self.equality = {column.name: column.equality for column in spec.columns}
+        self._numeric = frozenset(column.name for column in spec.columns if column.type)
         self.key = self._never_null(spec.key)
         others = [u for u in spec.uniques if u.columns != spec.key or u.opaque]
         self.uniques: tuple[tuple[str, Reads], ...] = tuple(
@@ -74,6 +76,8 @@ class Layout:
         return tuple(value for place, value in enumerate(row) if place not in computed)
 
     def reads(self, columns: tuple[str, ...], prefix: int | None = None) -> Reads:
+        if self._numeric.intersection(columns):
+            return self._reads_number(self.at[columns[0]])
         places = tuple((self.at[c], self.equality[c]) for c in columns)
         if len(places) == 1 and prefix is None:
             place, equality = places[0]
@@ -91,6 +95,11 @@ class Layout:
             return tuple(out)
 
         return read
+
+    @staticmethod
+    def _reads_number(place: int) -> Reads:
+        """1.0 is 1.00, whatever the scale of its column."""
+        return lambda row: None if row[place] is None else (Decimal(row[place]),)
 
     def _never_null(self, columns: tuple[str, ...]) -> Callable[[Row], Token]:
         read = self.reads(columns)

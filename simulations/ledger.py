@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.effects import EffectId
-from engine.records import Row, Shape, TableName
-from engine.schema import TargetTable
+from engine.records import Row, RowChange, Shape, TableName, Transaction
+from engine.schema import Binding, TargetTable
+from engine.segments import Change
 from simulations.history import Entry, History, Place
 from simulations.layout import DEFAULT, Layout, layout
 from simulations.model import Database
@@ -60,6 +61,15 @@ class Ledger:
         shape = self.entry(place).shape
         assert shape is not None
         return shape.name
+
+    def change(self, place: Place, database: Database) -> Change:
+        """As the apply machine has it, bound to the target's table of now."""
+        entry = self.entry(place)
+        assert entry.shape is not None
+        shape = selected_shape(entry.shape)
+        binding = Binding(0, shape, database.tables[shape.name].spec)
+        row = RowChange(0, entry.before, entry.after, place[2])
+        return Change(binding, row, Transaction(entry.source, entry.number, 0))
 
     def images(self, place: Place, database: Database) -> Images:
         """The layout of its table, the row before and the row after, as the target's table has its columns now."""

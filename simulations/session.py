@@ -76,19 +76,35 @@ class Session:
         self._put(table, slot, table.key(row) if table.spec.key else slot, row)
 
     def delete(self, name: TableName, slot: Token) -> None:
+        self._refuse_delete(name, slot)
+        self._delete(name, slot)
+
+    def _refuse_delete(self, name: TableName, slot: Token) -> None:
+        """Raises Violation where a child refuses, of this row or of one that would go with it."""
         table = self.table(name)
         row = table.rows[slot]
         for fk, read in table.layout.children:
-            if not fk.cascades and (value := read(row)) is not None:
+            value = read(row)
+            if value is None:
+                continue
+            if not fk.cascades:
                 self._refuse_children(fk, value, row, slot)
+                continue
+            for child in self._children(fk, value):
+                self._refuse_delete(fk.child, child)
+
+    def _delete(self, name: TableName, slot: Token) -> None:
+        table = self.table(name)
+        row = table.rows[slot]
         self._drop(table, slot)
         if self._watched:
             self._lock(table, row, None)
         for fk, read in table.layout.children:
             if fk.cascades and (value := read(row)) is not None:
                 for child in self._children(fk, value):
-                    self.cascaded.append((fk.child, self.table(fk.child).rows[child]))
-                    self.delete(fk.child, child)
+                    gone = self.table(fk.child).rows[child]
+                    self._delete(fk.child, child)
+                    self.cascaded.append((fk.child, gone))
 
     def _put(self, table: Table, held: Token | None, slot: Token, row: Row) -> None:
         """Write `row` at `slot`, in the place of what stands at `held`.  Checks all, then changes."""

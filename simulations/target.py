@@ -276,6 +276,8 @@ class Target:
         try:
             session.run(effect.steps)
         except Violation as error:
+            for checker in self.checkers:
+                checker.refused(effect, str(error))
             self._fail(work, Trouble.ROW, str(error))
             return
         for other in self.works:

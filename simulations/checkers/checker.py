@@ -50,6 +50,9 @@ class Checker:
     def sent(self, effect: ApplyBatch) -> None:
         """A batch reaches the target."""
 
+    def refused(self, effect: ApplyBatch, error: str) -> None:
+        """The target cannot carry the batch out; nothing has changed."""
+
     def committed(self, commit: Commit) -> None:
         """The ledger is up to date already."""
 

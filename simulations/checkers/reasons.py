@@ -1,4 +1,4 @@
-"""A row is parked only for a reason, and wishes are carried out once.
+"""A batch is refused and a row is parked only for a reason.
 
 Reasons: the target refuses the row itself; an earlier change of the same row is parked (or may be, for all that the
 engine can know: it folds printable ASCII only); or a constraint does not allow it before or after its batch.
@@ -6,20 +6,30 @@ engine can know: it folds printable ASCII only); or a constraint does not allow 
 
 from __future__ import annotations
 
+from engine import receipts
 from engine.apply import ApplyMachine
+from engine.effects import ApplyBatch
 from engine.merge import in_log_order
-from engine.records import RowChange, TableName, Transaction
-from engine.schema import Binding, Equality
-from engine.segments import Change
+from engine.records import TableName
+from engine.schema import Equality
 from simulations.catalogue import POISON
 from simulations.checkers.checker import Checker, Commit
 from simulations.history import Place
 from simulations.ledger import Mistake
 from simulations.model import Database, Violation
-from simulations.selection import selected_shape
 
 
 class Reasons(Checker):
+    def refused(self, effect: ApplyBatch, error: str) -> None:
+        """Looking for the bad row would hide that there is none: a batch is refused only if its changes are, one after
+        another in the order of the log."""
+        if self.whole:
+            raise Mistake(f"{effect.id} is refused, and no row is bad: {error}")
+        aside = [(row.source, row.number, row.ordinal) for row in effect.parked]
+        places = [place for place in receipts.decode(effect.covered) if place not in aside] + list(effect.unparked)
+        if places and self._works(self.target.database, self.ledger.in_log_order(places)):
+            raise Mistake(f"{effect.id} is refused, though its changes are not: {error}")
+
     def committed(self, commit: Commit) -> None:
         for place in commit.parked:
             if place in self.ledger.covered and self.ledger.covered[place] == commit.effect.id:
@@ -77,13 +87,13 @@ class Reasons(Checker):
         return not all(value.isascii() for value in values if isinstance(value, str))
 
     def _fits(self, database: Database, place: Place) -> bool:
-        entry = self.ledger.entry(place)
-        assert entry.shape is not None
-        shape = selected_shape(entry.shape)
-        binding = Binding(0, shape, database.tables[shape.name].spec)
-        change = Change(binding, RowChange(0, entry.before, entry.after, 0), Transaction(entry.source, entry.number, 0))
+        return self._works(database, [place])
+
+    def _works(self, database: Database, places: list[Place]) -> bool:
+        """Could these be applied now, one after another?"""
+        changes = [self.ledger.change(place, database) for place in places]
         try:
-            database.begin().run(in_log_order([change]))
+            database.begin().run(in_log_order(changes))
         except Violation:
             return False
         return True

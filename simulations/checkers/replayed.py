@@ -64,6 +64,7 @@ class Serial:
             assert isinstance(rows, dict), "such tables have a key"
             for row in [row for row in rows.values() if refers(row) == read(gone)]:
                 del rows[child.key(row)]
+                self._cascade(child.spec, row)
 
     def statement(self, entry: Entry, specs: dict[TableName, TargetTable]) -> None:
         """`specs`: the target's before it."""
