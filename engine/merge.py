@@ -172,9 +172,9 @@ def _must_keep_order(changes: Sequence[Change], ranks: Ranks) -> bool:
 class _Tied:
     """Watches a table whose rows hold more than the log tells: what refers to them, or columns of the target's own.
 
-    No row of it may leave and come back in one batch, under its key or with a value that is referred to: the fold would
-    make an update of it, or delete first what a child still needs.  Nor may its key move, for the same reason.  Where
-    its deletes cascade, each must find the children as the log has them at that point.
+    No row of it may leave and come back in one batch, under its key or with a value that is referred to, be it by an
+    insert or an update: the fold would make an update of it, or delete first what a child still needs.  Nor may its key
+    move, for the same reason.  Where its deletes cascade, each must find the children as the log has them at that point.
     """
 
     def __init__(self, binding: Binding) -> None:
@@ -196,10 +196,15 @@ class _Tied:
         if before is None:
             assert after is not None, "a change has an image"
             return bool(self._left) and any(self._returns(index, after) for index in self._indexes)
+        changed = self._indexes
         if after is not None:
-            return self._key_of(before) != self._key_of(after)
-        self._left.update((key, None) for index in self._indexes if (key := index.values(before)) is not None)
-        return self._cascades
+            if self._key_of(before) != self._key_of(after):
+                return True
+            changed = [index for index in self._indexes if index.values(before) != index.values(after)]
+            if self._left and any(self._returns(index, after) for index in changed):
+                return True
+        self._left.update((key, None) for index in changed if (key := index.values(before)) is not None)
+        return after is None and self._cascades
 
     def _returns(self, index: Index, row: Row) -> bool:
         """May the row hold a value that has left?  The star, which stands for any, returns with every other."""

@@ -209,6 +209,19 @@ def test_a_referenced_value_passes_from_one_parent_to_another() -> None:
     run(BY_CODE, state(BY_CODE, country=[(1, "a", 0), (2, "b", 0)], town=[(1, "a", 0)]), log)
 
 
+def test_a_referenced_value_passes_to_a_row_that_took_another_first() -> None:
+    country, town = BY_CODE.bindings()
+    log = [
+        change(town, (1, "a", 0), None),
+        change(country, (1, "a", 0), None),
+        change(country, None, (3, "c", 0)),
+        change(country, (3, "c", 0), (3, "a", 0)),
+        change(town, None, (1, "a", 1)),
+    ]
+    steps = run(BY_CODE, state(BY_CODE, country=[(1, "a", 0)], town=[(1, "a", 0)]), log)
+    assert [type(step) for step in steps] == [DeleteRows, DeleteRows, UpsertRows, UpdateRows, UpsertRows], "log order"
+
+
 def test_a_parent_whose_key_moves_takes_its_children_along() -> None:
     """ON UPDATE CASCADE that the log does not show: delete-first would delete the children."""
     mother, _, _ = CASCADE.bindings()
