@@ -70,10 +70,14 @@ class Batches:
         self._wish_at = 0
         self.granted: EffectId | None = None  # the last batch of wishes; no position tells of it
         self.now = 0  # of this step, set before its events are taken
+        self._tables: dict[TableName, TargetTable] = {}
         self.retable(tables)
 
     def retable(self, tables: dict[TableName, TargetTable]) -> None:
         """The target's tables are these from now on; nothing is under way."""
+        for name, table in tables.items():
+            if not table.key and name in self._tables and table.columns != self._tables[name].columns:
+                self.lot.widen(name)
         self._tables = tables
         self.dispatcher.unbind()
         self._ranks = Ranks(tables, self._options.weights)

@@ -2,7 +2,8 @@
 until the operator says retry or skip; all other rows go on (design 7).
 
 Rows are the same if the target's key says so: under a case-insensitive collation 'a' and 'A' are one row, and a key
-that cannot be folded exactly may be any row of its table.
+that cannot be folded exactly may be any row of its table.  Without a key the whole row says it, so one that was parked
+under other columns may be any row too.
 """
 
 from __future__ import annotations
@@ -86,11 +87,17 @@ class ParkingLot:
             columns = table.key if table is not None else ()
             images = [image for image in (known.before, known.after) if image is not None]
             keys: list[_Key] = [(row.table, None)]  # its key has changed since: it may be any row
-            if table is not None and all(c in at for c in columns):
+            if table is not None and all(c in at for c in columns or _written(table)):
                 equalities = _equalities(table, columns)
                 values = [tuple(image[at[c]] for c in columns) if columns else image for image in images]
                 keys = [(row.table, _folded(key, equalities)) for key in values]
             self._add((row.source, row.number, row.ordinal), keys)
+
+    def widen(self, table: TableName) -> None:
+        """Its columns have changed, and it has no key: a whole row of before may be any row of after."""
+        for place in self.of(table):
+            self.release([place])
+            self._add(place, [(table, None)])
 
     def sift(
         self, changes: Sequence[Change], bad: Mapping[Change, str]
@@ -165,6 +172,11 @@ def _keys(change: Change) -> list[_Key]:
     equalities = _equalities(binding.target, binding.target.key)
     rows = (row for row in (change.before, change.after) if row is not None)
     return [(binding.name, _folded(binding.key_of(row), equalities)) for row in rows]
+
+
+def _written(table: TargetTable) -> list[str]:
+    """The columns of a whole row."""
+    return [c.name for c in table.columns if not c.generated]
 
 
 def _equalities(table: TargetTable, columns: tuple[str, ...]) -> tuple[Equality, ...]:

@@ -17,6 +17,7 @@ from simulations.checkers.checker import Checker, Commit
 from simulations.history import Place
 from simulations.ledger import Mistake
 from simulations.model import Database, Violation
+from simulations.selection import selected_shape
 
 
 class Reasons(Checker):
@@ -75,6 +76,8 @@ class Reasons(Checker):
         if self.ledger.table(one) != self.ledger.table(other):
             return False
         database = self.target.database
+        if self._of_other_columns(other, database):
+            return True
         laid, *rows = self.ledger.images(one, database)
         _, *others = self.ledger.images(other, database)
         keys, other_keys = ([laid.key(row) or row for row in images if row] for images in (rows, others))
@@ -88,6 +91,13 @@ class Reasons(Checker):
 
     def _fits(self, database: Database, place: Place) -> bool:
         return self._works(database, [place])
+
+    def _of_other_columns(self, place: Place, database: Database) -> bool:
+        """Without a key, a row from before a column was added may be any row."""
+        entry = self.ledger.entry(place)
+        assert entry.shape is not None
+        laid = database.tables[entry.shape.name].layout
+        return not laid.spec.key and len(selected_shape(entry.shape).columns) < len(laid.shape.columns)
 
     def _works(self, database: Database, places: list[Place]) -> bool:
         """Could these be applied now, one after another?"""

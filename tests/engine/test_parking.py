@@ -154,6 +154,15 @@ def test_a_row_parked_under_another_key_may_be_any_primary_key_changed_tiflow_10
     assert held.holds(change(COMPOSITE.bindings()[0], None, (7, 7, "a", "x")))
 
 
+def test_without_a_key_a_row_parked_under_other_columns_may_be_any() -> None:
+    visit = KEYLESS.bindings()[0]
+    other = change(visit, (2, "z"), None, number=9)
+    held = lot(change(visit, None, (1, "n")))
+    assert not held.holds(other)
+    held.widen(visit.name)
+    assert held.holds(other) and len(held) == 1
+
+
 def test_a_change_that_follows_one_that_stays_parked() -> None:
     """Retried alone it would be written before what it stands on."""
     first, second, other = at(1, None, (1, "a", 0)), at(2, (1, "a", 0), (2, "a", 0)), at(3, None, (3, "c", 0))
