@@ -109,7 +109,7 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
         atomic=chance.random() < 0.35,
         features=_features(chance, families),
         faults={name: chance.choice((1, 1, 4)) for name in faults},
-        fault_rate=chance.choice((0.03, 0.05, 0.1, 0.15)),
+        fault_rate=chance.choice((0.04, 0.06, 0.08, 0.12)),
         longest=chance.choice((1, 4, 12, 40)),
         cut_anywhere=chance.random() < 0.5,
         engine=Engine(
@@ -117,7 +117,7 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
             batch_rows=chance.choice((1, 3, 10, 50)),
             window_rows=chance.choice((1, 4, 12, 40)),
             room_rows=chance.choice((4, 10, 40, 200)),
-            checkpoint_us=chance.choice((0, 20_000, 500_000)),
+            checkpoint_us=chance.choice((2_000, 50_000, 500_000)),
             idle_checkpoint_us=chance.choice((20_000, 5_000_000)),
             commit_bound_us=chance.choice((20_000, 200_000)),
         ),
