@@ -247,8 +247,8 @@ MERGE = (
         "parent-key-moved-in-a-fold",
         "engine.merge",
         """
-        - return self._key_of(before) != self._key_of(after)
-        + return False
+        - if self._key_of(before) != self._key_of(after):
+        + if False:
         """,
         "a parent whose key moves is folded to delete and insert",
         row=9,
@@ -257,11 +257,21 @@ MERGE = (
         "cascade-in-a-fold",
         "engine.merge",
         """
-        - return self._cascades
+        - return after is None and self._cascades
         + return False
         """,
         "a delete that cascades is folded, and takes children that came or left at another time",
         row=11,
+    ),
+    Mutant(
+        "referenced-value-taken-by-an-update",
+        "engine.merge",
+        """
+        - if self._left and any(self._returns(index, after) for index in changed):
+        + if False:
+        """,
+        "a parent's value that left comes back by an update, and the fold takes it from under its children",
+        row=9,
     ),
     Mutant(
         "same-key-twice-in-a-statement",

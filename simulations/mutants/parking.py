@@ -168,6 +168,26 @@ PARKING = (
 
 WISHES = (
     Mutant(
+        "narrower-row-of-a-keyless-table",
+        "engine.batches",
+        """
+        - if not table.key and name in self._tables and table.columns != self._tables[name].columns:
+        + if False:
+        """,
+        "a row parked before a column was added is not known again in a table without a key",
+        case="no primary key (tiflow 994)",
+    ),
+    Mutant(
+        "narrower-row-found-by-a-new-owner",
+        "engine.parking",
+        """
+        - if table is not None and all(c in at for c in columns or _written(table)):
+        + if table is not None and all(c in at for c in columns):
+        """,
+        "the same, for an owner that finds the row parked",
+        case="no primary key (tiflow 994)",
+    ),
+    Mutant(
         "wish-beside-rows",
         "engine.batches",
         """
