@@ -13,8 +13,9 @@ from engine.parking import BLOCKED
 from engine.records import TableName
 from simulations.catalogue import POISON
 from simulations.checkers.checker import Checker, Commit
-from simulations.history import Entry, Place
+from simulations.history import Entry
 from simulations.layout import Token
+from simulations.ledger import Images
 
 DEEPEST = 10
 
@@ -47,15 +48,15 @@ class Exercise(Checker):
     def _merged(self, commit: Commit) -> None:
         """Pairs of neighbours among the changes of one row in one batch."""
         last: dict[tuple[TableName, Token], str] = {}
-        for place in commit.applied:
-            for slot, kind in self._parts(place):
+        for images in commit.images:
+            for slot, kind in self._parts(images):
                 if slot in last:
                     self._coverage[f"merged: {last[slot]}, {kind}"] += 1
                 last[slot] = kind
 
-    def _parts(self, place: Place) -> list[tuple[tuple[TableName, Token], str]]:
+    def _parts(self, images: Images) -> list[tuple[tuple[TableName, Token], str]]:
         """What a change does to each row; a key that moves is a delete and an insert."""
-        laid, before, after = self.ledger.images(place, self.target.database)
+        laid, before, after = images
         name = laid.spec.name
         if not laid.spec.key:
             return []

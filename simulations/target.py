@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import enum
 from collections.abc import Callable
+from random import Random
 from typing import Any, TypeAlias
 
 import msgspec
@@ -42,7 +43,6 @@ from simulations.model import Database, Violation
 from simulations.session import Session
 
 Post: TypeAlias = Callable[[ApplyEvent], None]
-Deed: TypeAlias = Callable[[], None]
 Order: TypeAlias = SaveCheckpoint | ApplyDdl | RollbackBatch
 
 
@@ -207,20 +207,28 @@ class Target:
 
     # ------------------------------------------------------------------ what happens by itself
 
-    def deeds(self) -> list[Deed]:
-        """All that may happen next at the target."""
-        out: list[Deed] = [lambda e=entry: self._carry_out(*e) for entry in self._orders]  # type: ignore[misc]
-        for work in self.works:
-            if work.stage is Stage.QUEUED:
-                deed = self._time_out if self._held_up(work) else self._execute
-            elif work.stage is Stage.ROLLING:
-                deed = self._rolled_back
-            elif work.stage is Stage.COMMITTING or not work.effect.held:
-                deed = self._try_commit
-            else:
-                continue
-            out.append(lambda w=work, d=deed: d(w))  # type: ignore[misc]
-        return out
+    def go_on(self, chance: Random) -> None:
+        """Something that is under way goes on, if it can."""
+        at = int(chance.random() * (len(self._orders) + len(self.works)))
+        if at < len(self._orders):
+            self._carry_out(*self._orders[at])
+        elif self.works:
+            self._work_on(self.works[at - len(self._orders)])
+
+    def _work_on(self, work: Work) -> None:
+        match work.stage:
+            case Stage.QUEUED if self._held_up(work):
+                self._time_out(work)
+            case Stage.QUEUED:
+                self._execute(work)
+            case Stage.ROLLING:
+                self._end(work, BatchRolledBack(work.effect.id))
+            case Stage.COMMITTING:
+                self._try_commit(work)
+            case Stage.OPEN if not work.effect.held:
+                self._try_commit(work)
+            case Stage.OPEN:
+                pass  # until it is told to commit
 
     def _held_up(self, work: Work) -> bool:
         return work.behind is not None and any(
@@ -230,9 +238,6 @@ class Target:
     def _time_out(self, work: Work) -> None:
         if self._faults.chance.random() < 0.2:
             self._fail(work, Trouble.TRANSIENT, "lock wait timeout")
-
-    def _rolled_back(self, work: Work) -> None:
-        self._end(work, BatchRolledBack(work.effect.id))
 
     def _end(self, work: Work, answer: ApplyEvent) -> None:
         self.works.remove(work)
@@ -337,7 +342,8 @@ class Target:
         applied = [] if unknown else ledger.in_log_order([*(p for p in places if p not in aside), *retried])
         ledger.applied.update(dict.fromkeys(applied))
         ledger.skipped.update(dict.fromkeys(skipped))
-        done = Commit(effect, places, applied, retried, skipped, parked, before, work.session.touched)
+        images = [ledger.images(place, self.database) for place in applied]
+        done = Commit(effect, places, applied, images, retried, skipped, parked, before, work.session.touched)
         for checker in self.checkers:
             checker.committed(done)
         if self._disk is not None and self._faults.chance.random() < 0.2:

@@ -133,9 +133,7 @@ class World:
         self.now += 30_000 if self.calm else PAUSES_US[int(chance.random() * len(PAUSES_US))]
         for _ in range(TURNS[int(chance.random() * len(TURNS))]):
             self._read(self.owner)
-            deeds = self.target.deeds()
-            if deeds:
-                deeds[int(chance.random() * len(deeds))]()
+            self.target.go_on(chance)
         for owner in self.owners if len(self.owners) > 1 else (self.owner,):
             if owner.alive and (owner is self.owners[-1] or chance.random() < 0.3):
                 self._step(owner)

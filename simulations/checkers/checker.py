@@ -16,7 +16,7 @@ from engine.effects import ApplyBatch, EffectId
 from engine.records import Position, Row, TableName
 from simulations.history import Entry, Place
 from simulations.layout import Token
-from simulations.ledger import Ledger
+from simulations.ledger import Images, Ledger
 from simulations.model import Database
 
 if TYPE_CHECKING:
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 
 class Commit(msgspec.Struct):
     """A batch that the target has just committed.  `places`: what its receipt covers.  `applied`: in log order, what it
-    wrote, parked rows that are tried again included; `retried`, `skipped`: the parked rows it took out; `parked`: those
-    it put in.  `before`: the database before it, only where it parks something.  `touched`: tables it wrote to."""
+    wrote, parked rows that are tried again included; `images`: the same as rows of the target.  `retried`, `skipped`:
+    the parked rows it took out; `parked`: those it put in.  `before`: the database before it, only where it parks
+    something.  `touched`: tables it wrote to."""
 
     effect: ApplyBatch
     places: list[Place]
     applied: list[Place]
+    images: list[Images]
     retried: list[Place]
     skipped: list[Place]
     parked: list[Place]

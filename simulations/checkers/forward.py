@@ -6,9 +6,8 @@ from typing import Any
 
 from engine.records import Row, TableName
 from simulations.checkers.checker import Checker, Commit
-from simulations.history import Place
 from simulations.layout import Token
-from simulations.ledger import Mistake
+from simulations.ledger import Images, Mistake
 
 Slot = tuple[TableName, Token]
 
@@ -22,15 +21,16 @@ class Forward(Checker):
 
     def committed(self, commit: Commit) -> None:
         newest: dict[Slot, int] = {}
-        for place in commit.applied:
+        for place, images in zip(commit.applied, commit.images, strict=True):
             index = self.ledger.index[place]
-            for slot in self._slots(place):
+            for slot in _slots(images):
                 if self._seen_newest.get(slot, -1) > index:
                     raise Mistake(f"{place} is applied to {slot} after a newer version")
                 newest[slot] = index
         self._seen_newest.update(newest)
 
-    def _slots(self, place: Place) -> list[Slot]:
-        laid, before, after = self.ledger.images(place, self.target.database)
-        rows: list[Row] = [row for row in (before, after) if row is not None]
-        return [(laid.spec.name, laid.key(row) or row) for row in rows]
+
+def _slots(images: Images) -> list[Slot]:
+    laid, before, after = images
+    rows: list[Row] = [row for row in (before, after) if row is not None]
+    return [(laid.spec.name, laid.key(row) or row) for row in rows]

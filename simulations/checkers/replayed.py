@@ -17,10 +17,9 @@ from engine.records import DdlKind, Position, Row, TableName
 from engine.schema import TargetTable
 from simulations.catalogue import ECHO
 from simulations.checkers.checker import Checker, Commit
-from simulations.history import ADDED, Entry, Place
+from simulations.history import ADDED, Entry
 from simulations.layout import Token, layout
-from simulations.ledger import Ledger, Mistake
-from simulations.model import Database
+from simulations.ledger import Images, Mistake
 from simulations.selection import selected
 
 Keyed: TypeAlias = dict[Token, Row]
@@ -39,8 +38,8 @@ class Serial:
         twin.rows = {name: rows.copy() for name, rows in self.rows.items()}
         return twin
 
-    def apply(self, ledger: Ledger, place: Place, database: Database) -> None:
-        laid, before, after = ledger.images(place, database)
+    def apply(self, images: Images) -> None:
+        laid, before, after = images
         rows = self.rows[laid.spec.name]
         if isinstance(rows, list):
             if before in rows:
@@ -111,10 +110,9 @@ class Replayed(Checker):
         self._base_known = (0, 0, 0, 0)
 
     def committed(self, commit: Commit) -> None:
-        database, ledger = self.target.database, self.ledger
         self._seen_retried += len(commit.retried)
-        for place in commit.applied:
-            self._seen_now.apply(ledger, place, database)
+        for images in commit.images:
+            self._seen_now.apply(images)
         if commit.skipped or self._seen_tainted:
             self._taint(commit)
         for name in commit.touched:
@@ -173,7 +171,7 @@ class Replayed(Checker):
         self._advance(self._base, self._base_known[0], known[0])
         self._base_known = known
         anew = copy.copy(self._base)
-        self._advance(anew, known[0], len(history.entries))
+        self._advance(anew, known[0], history.told)
         for name, rows in anew.rows.items():
             spec = self.target.database.tables[name].spec
             own = any(c.default for c in spec.columns)
@@ -182,14 +180,14 @@ class Replayed(Checker):
 
     def _advance(self, serial: Serial, start: int, stop: int) -> None:
         """Replay what is applied of `entries[start:stop]`, in the order of the log, as the tables are now."""
-        ledger, entries = self.ledger, self.ledger.history.entries
+        ledger, entries, database = self.ledger, self.ledger.history.entries, self.target.database
         for index in range(start, stop):
             entry = entries[index]
             if entry.ddl is not None:
                 if entry.ddl.kind is DdlKind.TRUNCATE and entry.number in self._seen_statements:
                     serial.rows[entry.ddl.tables[0]].clear()
             elif entry.taken and entry.place in ledger.applied:
-                serial.apply(ledger, entry.place, self.target.database)
+                serial.apply(ledger.images(entry.place, database))
 
     def finished(self, machine: ApplyMachine) -> None:
         self._compare_all("at the end")
