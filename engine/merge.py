@@ -174,7 +174,7 @@ class _Tied:
 
     No row of it may leave and come back in one batch, under its key or with a value that is referred to, be it by an
     insert or an update: the fold would make an update of it, or delete first what a child still needs.  Nor may its key
-    move, for the same reason.  Where its deletes cascade, each must find the children as the log has them at that point.
+    move, for the same reason.  Where its deletes cascade, each must find the children as the log has them then.
     """
 
     def __init__(self, binding: Binding) -> None:

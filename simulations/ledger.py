@@ -5,6 +5,7 @@ The ledger knows the source's log and the target's tables, not the engine.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 from engine.effects import EffectId
@@ -66,8 +67,7 @@ class Ledger:
         """As the apply machine has it, bound to the target's table of now."""
         entry = self.entry(place)
         assert entry.shape is not None
-        shape = selected_shape(entry.shape)
-        binding = Binding(0, shape, database.tables[shape.name].spec)
+        binding = _binding(selected_shape(entry.shape), database.tables[entry.shape.name].spec)
         row = RowChange(0, entry.before, entry.after, place[2])
         return Change(binding, row, Transaction(entry.source, entry.number, 0))
 
@@ -82,6 +82,11 @@ class Ledger:
             images = laid, _lined_up(laid, shape, entry.before), _lined_up(laid, shape, entry.after)
             known = self._images[place] = (spec, images)
         return known[1]
+
+
+@functools.lru_cache(maxsize=256)
+def _binding(shape: Shape, spec: TargetTable) -> Binding:
+    return Binding(0, shape, spec)
 
 
 def _lined_up(laid: Layout, shape: Shape, row: Row | None) -> Row | None:

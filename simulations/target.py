@@ -346,7 +346,7 @@ class Target:
         done = Commit(effect, places, applied, images, retried, skipped, parked, before, work.session.touched)
         for checker in self.checkers:
             checker.committed(done)
-        if self._disk is not None and self._faults.chance.random() < 0.2:
+        if self._disk is not None and self._faults.chance.random() < 0.1:
             self.flush()
 
     # ------------------------------------------------------------------ checkpoints and statements

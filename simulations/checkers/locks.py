@@ -14,7 +14,7 @@ from engine.segments import Segment
 from simulations.checkers.checker import Checker
 from simulations.ledger import Mistake
 
-EVERY = 3  # steps between two looks
+EVERY = 4  # steps between two looks
 
 
 class Locks(Checker):
