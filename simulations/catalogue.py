@@ -144,7 +144,7 @@ OFFER = with_type(
 )
 LABEL = table(
     "label",
-    {"id": EXACT, "line": Equality.FOLDED_PADDED, "note": EXACT},
+    {"id": EXACT, "line": Equality.PADDED, "note": EXACT},
     ("id",),
     (UniqueKey("line", ("line",)),),
 )

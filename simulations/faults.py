@@ -12,7 +12,7 @@ from random import Random
 from simulations.plan import Plan
 
 # Those that the target meets in the middle of its work.
-AT_TARGET = ("deadlock", "doubt", "crossing", "stall", "checkpoint", "broken", "echo")
+AT_TARGET = ("deadlock", "doubt", "crossing", "stall", "checkpoint", "broken", "echo", "hole")
 
 
 class Faults:

@@ -24,6 +24,7 @@ from simulations.selection import MAPPING, SECRET, at_source, selected
 Place: TypeAlias = tuple[str, int, int]
 ADDED = TargetColumn("extra", "")
 FAR = "far"  # the target's own node: what comes from there must not go back
+ORIGINS = (FAR, FAR, f"third {FAR}", "third", f"a{FAR}")  # the nodes that a transaction came through, the first first
 _SIZES = (1, 1, 2, 3, 6)
 
 
@@ -42,7 +43,7 @@ class Entry(msgspec.Struct):
 
     `change` is as the source logs it (`change.table` is not set: each reader numbers shapes its own way); `before`,
     `after` as the target should see it, both None where it does not concern the target.
-    `origin`: the node that the transaction was first made at; '' for the source itself.
+    `origin`: the nodes that the transaction came through, the one that made it first; '' for the source itself.
     `keys`: what a statement makes of its table's keys, at both ends, by an operator's hand at the target.
     """
 
@@ -90,7 +91,8 @@ class History:
         self.late = self._late(chance, plan)
         self.at_first = [name for name in self.tables if name != self.late]
         self.source = Database({n: at_source(self.tables[n]) for n in self.at_first})
-        self.start = Position("log.000001", 0)
+        self._first_file = chance.choice((1, 1, 999_995))
+        self.start = Position(f"log.{self._first_file:06}", 0)
         self.entries: list[Entry] = []
         self.deeds: dict[str, int] = {}
         self.rows = 0
@@ -114,6 +116,12 @@ class History:
         """How many entries are at or before `position`."""
         return bisect_right(self._orders, position.order)
 
+    def behind(self, position: Position, entries: int) -> Position:
+        """The place so many entries behind this one."""
+        if not entries:
+            return position
+        return self.entries[min(self.index(position) + entries, len(self.entries)) - 1].end
+
     @property
     def last(self) -> Position:
         return self.entries[-1].end if self.entries else self.start
@@ -133,7 +141,7 @@ class History:
     # ------------------------------------------------------------------ what happens at the source
 
     def _happen(self, chance: Random) -> None:
-        file = f"log.{1 + self.number // 8:06}"
+        file = f"log.{self._first_file + self.number // 8:06}"
         offset = 0 if file != self._end.file else self._end.offset
         source = chance.choice(("0-1", "0-2"))
         features = self.plan.features
@@ -142,11 +150,11 @@ class History:
             self._statement(chance, source, file, offset, due=due)
             return
         far = "two_way" in features and chance.random() < 0.25
-        origin = chance.choice((FAR, FAR, "third")) if far else ""
+        origin = chance.choice(ORIGINS) if far else ""
         if far:
-            self.note("from the target's side" if origin == FAR else "from a third node")
+            self.note("from the target's side" if FAR in origin.split() else "from a third node")
         writing = Writing(self, chance, source, file, offset, origin)
-        if origin == FAR:
+        if FAR in origin.split():
             writing.echo()
         else:
             large = "large" in features and chance.random() < 0.08
@@ -311,7 +319,7 @@ class Writing:
                 return POISON
             return f"n{int(chance.random() * 1000)}"
         if column == "region":
-            return chance.choice(("eu", "eu", "us"))
+            return chance.choice(("eu", "eu", "us", None))
         if column == SECRET:
             return f"s{int(chance.random() * 1000)}"
         return chance.choice(NAMES if column == "text" else (None, *NAMES))
@@ -353,7 +361,7 @@ class Writing:
         before, after = laid.logged(before), laid.logged(after)
         entry.change = RowChange(-1, before, after, self._ordinal - 1)
         entry.shape = laid.shape
-        if self._origin != FAR:
+        if FAR not in self._origin.split():
             entry.before, entry.after = selected(laid.spec.name, before), selected(laid.spec.name, after)
             self._history.rows += entry.taken
             if before is not None and after is not None and (entry.before is None) != (entry.after is None):

@@ -34,8 +34,9 @@ class Reader:
     def at_end(self) -> bool:
         return self._index == len(self._history.entries)
 
-    def next(self) -> LogBatch:
-        """The next batch; at the end of the log, and now and then before it, a heartbeat, which is an empty one."""
+    def next(self) -> LogBatch | None:
+        """The next batch; at the end of the log, and now and then before it, a heartbeat, which is an empty one.  None
+        where the capture machine has nothing to say."""
         entries = self._history.entries
         if self.at_end or self._chance.random() < 0.02:
             return self._publish(SourceChunk([], self._last, {}, 1))
@@ -45,10 +46,11 @@ class Reader:
         self._last = taken[-1].end
         return self._publish(self._chunk(taken))
 
-    def _publish(self, chunk: SourceChunk) -> LogBatch:
-        (effect,) = self._machine.step(0, [SourceRead([chunk])])
-        assert isinstance(effect, Publish)
-        return effect.batch
+    def _publish(self, chunk: SourceChunk) -> LogBatch | None:
+        for effect in self._machine.step(0, [SourceRead([chunk])]):
+            assert isinstance(effect, Publish)
+            return effect.batch
+        return None
 
     def _cut(self, entries: list[Entry]) -> list[Entry]:
         """The next entries of the log, up to a statement, which comes alone."""
@@ -74,7 +76,7 @@ class Reader:
             if entry.commit or entry is taken[-1]:
                 transactions.append(self._part(entry, rows))
                 rows = []
-        return SourceChunk(transactions, taken[-1].end, shapes, 1)
+        return SourceChunk(transactions, taken[-1].end, shapes, int(self._chance.random() < 0.5))
 
     def _row(self, entry: Entry, shapes: dict[int, Shape]) -> RowChange:
         assert entry.change is not None and entry.shape is not None
@@ -89,7 +91,7 @@ class Reader:
         marks: tuple[tuple[int, Row], ...] = ()
         if entry.origin and self._marked != (entry.source, entry.number):
             self._marked = (entry.source, entry.number)
-            marks = ((99, ("shop", 1, entry.origin, entry.origin)),)
+            marks = ((99, ("shop", 1, entry.origin.split()[0], entry.origin)),)
         return SourceTransaction(
             entry.source, entry.number, entry.end.file, entry.end.offset, rows,
             complete=entry.commit or entry.ddl is not None, ddl=entry.ddl, marks=marks,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
-from engine.apply import ApplyMachine, Options
+from engine.apply import ApplyMachine, Options, State
 from engine.effects import (
     ApplyBatch,
     ApplyDdl,
@@ -31,12 +31,15 @@ from engine.events import (
     CheckpointSaved,
     DdlApplied,
     LogArrived,
+    Paused,
+    SourceFailed,
     TakenOver,
     Tick,
 )
 from engine.records import LogBatch
 from simulations.faults import Faults
 from simulations.history import History
+from simulations.ledger import Mistake
 from simulations.log import Reader
 from simulations.plan import Plan
 
@@ -89,19 +92,32 @@ class Owner:
         events, self.mailbox = self.mailbox[:taken], self.mailbox[taken:]
         return events or [Tick()]
 
+    def windows(self) -> int | None:
+        """How many windows its machine has planned; None unless it is paused."""
+        flows = self.machine.state is State.FLOWING
+        return self.machine.watermark.upcoming() if flows and self.machine.paused else None
+
+    def obeys(self, events: list[ApplyEvent], windows: int | None) -> None:
+        """After a step: what is paused plans nothing, and what has lost its log for good does not go on."""
+        if self.machine.state is not State.FLOWING:
+            return
+        if any(isinstance(event, SourceFailed) and not event.retryable for event in events):
+            raise Mistake(f"owner {self.number} goes on without its log")
+        told = any(isinstance(event, (Paused, DdlApplied)) for event in events)
+        if windows is not None and not told and self.machine.watermark.upcoming() > windows:
+            raise Mistake(f"owner {self.number} is paused and plans")
+
     # ------------------------------------------------------------------ the log arrives, or does not
 
     def read(self) -> None:
         assert self.reader is not None
         batch = self.reader.next()
-        self._sent.append(batch)
-        self.post(LogArrived([batch], self._reader))
+        if batch is not None:
+            self._sent.append(batch)
+            self.post(LogArrived([batch], self._reader))
 
     def lose(self) -> bool:
-        if self.reader is None:
-            return False
-        self.reader.next()
-        return True
+        return self.reader is not None and self.reader.next() is not None
 
     def repeat(self, chance: Random) -> bool:
         if not self._sent:
@@ -113,6 +129,8 @@ class Owner:
         if self.reader is None or not self._sent:
             return False
         one, two = self.reader.next(), self.reader.next()
+        if one is None or two is None:
+            return False
         self._sent += (two, one)
         self.post(LogArrived([two, one], self._reader))
         return True
@@ -138,7 +156,8 @@ class Owner:
             case SaveCheckpoint() | ApplyDdl():
                 target.order(self.number, effect, self.post)
             case RequestResend():
-                self.reader = Reader(self._history, effect.position, chance)
+                skipped = chance.randrange(1, 9) if self._faults.strikes("hole") else 0
+                self.reader = Reader(self._history, self._history.behind(effect.position, skipped), chance)
                 self._reader = effect.reader
                 self._sent.clear()
             case Halt():

@@ -26,6 +26,7 @@ FAULTS = {
     "repeated": "a batch of the log arrives twice",
     "reordered": "a batch of the log overtakes the one before it",
     "rewound": "what carries the log goes back and delivers a stretch of it again",
+    "hole": "a resend begins behind the place that was asked for",
     "disconnected": "the reader loses its connection",
     "purged": "the source no longer has its log from there; the feed halts until an operator brings it back",
     "unreadable": "the reader meets an event that it does not understand; the feed halts",

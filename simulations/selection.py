@@ -9,7 +9,7 @@ import functools
 
 import msgspec
 
-from engine.filter import Compare
+from engine.filter import Compare, Not
 from engine.mapping import Mapping, Rule
 from engine.records import Row, Shape, TableName
 from engine.schema import TargetColumn, TargetTable
@@ -20,7 +20,7 @@ REGION = "eu"
 
 MAPPING = Mapping(
     (
-        Rule("shop.lead", "shop.lead", where=Compare("region", "=", REGION)),
+        Rule("shop.lead", "shop.lead", where=Not(Compare("region", "<>", REGION))),
         Rule("shop.badge", "shop.badge", exclude=(SECRET,)),
         Rule("shop.*", "shop.*"),
     )

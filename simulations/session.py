@@ -187,7 +187,7 @@ class Session:
         for step in steps:
             match step:
                 case DeleteRows():
-                    for key in step.keys:
+                    for key in reversed(step.keys):  # a server goes through them as it likes
                         self._delete_row(step.table, key)
                 case UpsertRows():
                     for row in step.rows:

@@ -56,7 +56,7 @@ class Stage(enum.Enum):
 class Work:
     """One lane's batch. `owner`: number of the machine that sent it."""
 
-    __slots__ = ("behind", "effect", "owner", "post", "session", "stage")
+    __slots__ = ("effect", "owner", "post", "session", "stage")
 
     def __init__(self, owner: int, effect: ApplyBatch, post: Post) -> None:
         self.owner = owner
@@ -64,7 +64,6 @@ class Work:
         self.post = post
         self.stage = Stage.QUEUED
         self.session: Session | None = None
-        self.behind: EffectId | None = None  # held up by a later batch (a gap lock, say), as nobody could foresee
 
 
 class State(msgspec.Struct):
@@ -94,6 +93,7 @@ class Target:
         self.epoch = 0
         self._orders: list[tuple[int, Order, Post]] = []
         self._lanes: dict[EffectId, int] = {}
+        self._behind: dict[EffectId, EffectId] = {}  # held up by a later batch (a gap lock, say), however often retried
         self._cut: dict[EffectId, None] = {}  # held batches whose connection is gone; told when they are to commit
         self._faults = faults
         self._strict = strict
@@ -192,7 +192,7 @@ class Target:
     def wishes(self, *, every: bool = False) -> list[ParkedKey]:
         return [
             ParkedKey(*place, TableName(row.schema, row.table), row.change, wish)
-            for place, (row, wish) in self.parked.items()
+            for place, (row, wish) in reversed(self.parked.items())  # in no order that means anything
             if wish or every
         ]
 
@@ -231,9 +231,8 @@ class Target:
                 pass  # until it is told to commit
 
     def _held_up(self, work: Work) -> bool:
-        return work.behind is not None and any(
-            w.effect.id == work.behind and w.stage is not Stage.QUEUED for w in self.works
-        )
+        other = self._behind.get(work.effect.id)
+        return other is not None and any(w.effect.id == other and w.stage is not Stage.QUEUED for w in self.works)
 
     def _time_out(self, work: Work) -> None:
         if self._faults.chance.random() < 0.2:
@@ -248,10 +247,10 @@ class Target:
 
     def _execute(self, work: Work) -> None:
         effect, faults = work.effect, self._faults
-        if work.behind is None and faults.may("crossing"):
+        if faults.may("crossing") and effect.id not in self._behind:
             later = [w for w in self.works if w.stage is Stage.OPEN and w.effect.held and w.effect.id > effect.id]
             if later and faults.strikes("crossing"):
-                work.behind = faults.chance.choice(later).effect.id
+                self._behind[effect.id] = faults.chance.choice(later).effect.id
                 return
         if faults.strikes("deadlock"):
             self._fail(work, Trouble.TRANSIENT, "deadlock")

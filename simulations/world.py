@@ -19,6 +19,7 @@ from engine.apply import State
 from engine.effects import Halt
 from engine.errors import Alarm
 from engine.events import ApplyEvent, GoalSet, ParkedWished, Paused, SourceFailed, Tick
+from engine.records import DdlKind
 from engine.replay import tell
 from simulations.catalogue import CARD, OWN, POISON
 from simulations.checkers.checker import Checker
@@ -43,7 +44,7 @@ Record = Callable[[int, int, Sequence[ApplyEvent]], None]
 HALTS = {
     "purged": ("purged",),
     "unreadable": ("unreadable",),
-    "gap": ("lost", "reordered", "rewound"),
+    "gap": ("lost", "reordered", "rewound", "hole"),
     "target": ("broken",),
 }
 
@@ -154,7 +155,9 @@ class World:
         now = owner.clock(self.now)
         if self.record is not None:
             self.record(owner.number, now, events)
+        windows = owner.windows()
         effects = owner.machine.step(now, events)
+        owner.obeys(events, windows)
         if self.transcript is not None and (effects or not isinstance(events[0], Tick)):
             self.transcript += [f"{owner.number} {line}" for line in tell(now, events, effects)]
         for checker in self._steppers:
@@ -172,6 +175,8 @@ class World:
             owner.carry_out(effect, self.target, self.chance)
         if not owner.alive and owner is self.owner:
             self._replace(owner)
+        elif owner.stood_down and owner.stood_down.again and not self._faults.forgot:
+            raise Mistake(f"owner {owner.number} would take over what a newer one has: {owner.stood_down}")
 
     # ------------------------------------------------------------------ owners
 
@@ -190,12 +195,14 @@ class World:
         if halt is not None:
             self.coverage[f"halted: {halt.alarm.kind}"] += 1
             self._attend_to(halt)
-        elif owner.stood_down and not self._faults.forgot:
+        elif owner.stood_down and not (self._faults.forgot and owner.stood_down.again):
             raise Mistake(f"the newest owner stood down: {owner.stood_down}")
         self._take_over()
 
     def _attend_to(self, halt: Halt) -> None:
         if halt.ddl is not None:
+            if halt.ddl.kind is not DdlKind.OTHER:
+                raise Mistake(f"the feed halts for a statement that it could do: {halt.ddl}")
             self.target.pass_statement(halt.ddl)
             return
         causes = HALTS.get(halt.alarm.kind, ())

@@ -21,6 +21,10 @@ class Once(Checker):
         if self._sent.setdefault(effect.id, effect) is not effect:
             raise Mistake(f"{effect.id} was sent with another content")
 
+        wished = self.target.state.wished
+        if effect.steps and effect.unparked and all(wished.get(place) == "skip" for place in effect.unparked):
+            raise Mistake(f"{effect.id} writes rows that the operator gave up: {effect.steps}")
+
     def committed(self, commit: Commit) -> None:
         id_ = commit.effect.id
         for place in commit.places:
