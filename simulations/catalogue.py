@@ -43,14 +43,14 @@ def shape(spec: TargetTable) -> Shape:
 
 
 def _logged(column: TargetColumn) -> Column:
-    if column.type:
+    if column.type.startswith("numeric"):
         return Column(column.name, Kind.DECIMAL, precision=9, scale=scale_of(column))
     return Column(column.name, Kind.INT if column.name == "id" else Kind.TEXT)
 
 
 def scale_of(column: TargetColumn) -> int:
     """Digits behind the point of a `numeric(9,2)`."""
-    return int(column.type[-2])
+    return int(column.type.rstrip(")").rpartition(",")[2]) if "," in column.type else 0
 
 
 def with_type(spec: TargetTable, column: str, type_: str) -> TargetTable:

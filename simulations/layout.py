@@ -45,7 +45,7 @@ class Layout:
         self.shape = shape(spec)
         self.at = {column.name: i for i, column in enumerate(spec.columns)}
         self.equality = {column.name: column.equality for column in spec.columns}
-        self._numeric = frozenset(column.name for column in spec.columns if column.type)
+        self._numeric = frozenset(column.name for column in spec.columns if column.type.startswith("numeric"))
         self.key = self._never_null(spec.key)
         others = [u for u in spec.uniques if u.columns != spec.key or u.opaque]
         self.uniques: tuple[tuple[str, Reads], ...] = tuple(

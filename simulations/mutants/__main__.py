@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from adapters.cli.output import print_table
+from simulations.mutants.beyond import BEYOND
 from simulations.mutants.check import LIMIT, run
 from simulations.mutants.hunt import Result
 
@@ -17,6 +18,7 @@ def show(results: list[Result]) -> None:
     print_table(("mutant", "what is wrong", "stands for", "seeds", "seconds", "noticed by"), [_row(r) for r in results])
     alive = [result.mutant.name for result in results if not result.killed]
     print(f"\n{len(results) - len(alive)} of {len(results)} killed" + (f"; alive: {', '.join(alive)}" if alive else ""))
+    print(f"{len(BEYOND)} more are beyond what the random worlds reach: simulations/mutants/beyond.py says what they lack")
 
 
 def _row(result: Result) -> tuple[str, ...]:

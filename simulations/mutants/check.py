@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from simulations.mutants.beyond import BEYOND
 from simulations.mutants.catalogue import CATALOGUE
 from simulations.mutants.hunt import PACKAGES, Order, Result
 from simulations.mutants.mutant import Mutant
@@ -23,11 +24,12 @@ class HuntFailed(Exception):
 
 
 def named(names: Sequence[str]) -> list[Mutant]:
-    """Those of the catalogue, all of them if no name is given.  Raises ValueError for names that it does not have."""
+    """Those of the catalogue; all that are not beyond the worlds' reach if no name is given.  Raises ValueError for names
+    that it does not have."""
     known = {mutant.name: mutant for mutant in CATALOGUE}
     if unknown := [name for name in names if name not in known]:
         raise ValueError(f"no such mutant: {', '.join(unknown)}")
-    return [known[name] for name in names or known]
+    return [known[name] for name in names or known if names or name not in BEYOND]
 
 
 def run(

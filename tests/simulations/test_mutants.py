@@ -3,6 +3,7 @@
 import pytest
 
 from simulations.mutants import check, planting
+from simulations.mutants.beyond import BEYOND
 from simulations.mutants.catalogue import CATALOGUE
 from simulations.mutants.check import HuntFailed, hunt_all
 from simulations.mutants.hunt import Order
@@ -65,6 +66,13 @@ def test_every_mutant_still_applies(planted: Mutant) -> None:
 def test_the_catalogue_is_whole() -> None:
     assert len({planted.name for planted in CATALOGUE}) == len(CATALOGUE) >= 60
     assert {planted.row for planted in CATALOGUE} - {0} == COUNTER_EXAMPLES
+
+
+def test_what_is_beyond_reach_is_in_the_catalogue_and_not_hunted_unnamed() -> None:
+    names = {planted.name for planted in CATALOGUE}
+    hunted = {planted.name for planted in check.named(())}
+    assert set(BEYOND) <= names and hunted == names - set(BEYOND)
+    assert [planted.name for planted in check.named(["never-full"])] == ["never-full"]
 
 
 def test_names_that_the_catalogue_does_not_have() -> None:

@@ -1,0 +1,36 @@
+"""Planted bugs that the random worlds do not reach, or too rarely to ask for, and what a world would need to.
+
+They stay in the catalogue, can be hunted by name, and are the list of where to widen the worlds next; most are noticed
+by a scenario or a leaf's own test.  `python -m simulations.mutants` and `make proof` hunt all others.
+"""
+
+from __future__ import annotations
+
+BEYOND: dict[str, str] = {
+    "moded-downgraded-in-a-transaction": "a transaction that writes a key and reads it again, with another at that key",
+    "cascade-one-level": "a third level of cascades",
+    "cycle-of-tables-folded": "two tables that refer to each other",
+    "parent-back-in-other-letters": "more parents that leave and come back in one batch",
+    "referenced-value-taken-by-an-update": "more parents that leave while another takes their value (once in 22,246 worlds)",
+    "fold-two-shapes-apart": "rows of one key parked before and after a column was added, retried together",
+    "neighbours-of-two-tables-share": "the same",
+    "narrower-row-of-a-keyless-table": "rows parked in a table without a key that then gains a column (once in 3,537)",
+    "narrower-row-found-by-a-new-owner": "the same",
+    "blind-change-in-place": "a target that goes through the rows of one statement in an order of its own",
+    "transaction-not-tried-whole": "a merged form that fails where log order would not: none is known",
+    "fence-without-source": "two sources whose transactions have the same numbers",
+    "any-answer-saves": "answers that arrive again much later",
+    "any-answer-ends-a-statement": "the same",
+    "lane-free-before-rolled-back": "late answers to a rollback",
+    "fenced-owner-raises-an-alarm": "a checker of what zombies say",
+    "caught-up-by-another-servers-places": "a promoted replica",
+    "log-that-goes-back-taken": "a log that is reset under its reader",
+    "gap-never-halts": "a gap that stays",
+    "idle-checkpoints-hurry": "a checker of how often an idle feed writes",
+    "never-full": "a checker of the inbox between two steps",
+    "duplicate-takes-its-shapes-along": "nothing: readers have numbers now, it may have become harmless",
+    "stuck-order-not-seen-while-resting": "longer lock waits beside failing batches",
+    "stuck-order-next-one-only": "a stuck commit order with three batches in it",
+    "wish-row-by-row": "a checker that everything parked can be applied once the target is mended",
+    "related-statement-passed": "a statement that names two tables",
+}
