@@ -18,7 +18,7 @@ def show(results: list[Result]) -> None:
     print_table(("mutant", "what is wrong", "stands for", "seeds", "seconds", "noticed by"), [_row(r) for r in results])
     alive = [result.mutant.name for result in results if not result.killed]
     print(f"\n{len(results) - len(alive)} of {len(results)} killed" + (f"; alive: {', '.join(alive)}" if alive else ""))
-    print(f"{len(BEYOND)} more are beyond what the random worlds reach: simulations/mutants/beyond.py says what they lack")
+    print(f"{len(BEYOND)} more are beyond the random worlds' reach: simulations/mutants/beyond.py says what they lack")
 
 
 def _row(result: Result) -> tuple[str, ...]:

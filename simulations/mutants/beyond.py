@@ -11,7 +11,7 @@ BEYOND: dict[str, str] = {
     "cascade-one-level": "a third level of cascades",
     "cycle-of-tables-folded": "two tables that refer to each other",
     "parent-back-in-other-letters": "more parents that leave and come back in one batch",
-    "referenced-value-taken-by-an-update": "more parents that leave while another takes their value (once in 22,246 worlds)",
+    "referenced-value-taken-by-an-update": "more parents that leave while another takes their value (once in 22,246)",
     "fold-two-shapes-apart": "rows of one key parked before and after a column was added, retried together",
     "neighbours-of-two-tables-share": "the same",
     "narrower-row-of-a-keyless-table": "rows parked in a table without a key that then gains a column (once in 3,537)",
