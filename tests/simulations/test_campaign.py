@@ -1,5 +1,6 @@
 """The campaign's own plumbing, with trials that need no world."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -77,17 +78,22 @@ def test_an_interrupted_campaign_leaves_no_worker(how: signal.Signals, tmp_path:
         "def stop(*_): raise KeyboardInterrupt\n"
         "if __name__ == '__main__':\n"
         "    signal.signal(signal.SIGTERM, stop)\n"
+        "    signal.signal(signal.SIGINT, stop)  # a job in the background inherits that it is ignored\n"
         f"    campaign.run(functools.partial(endless, {str(tmp_path)!r}), 0, 4, jobs=2, chunk=1)\n"
     )
     script = tmp_path / "script.py"
     script.write_text(code)
-    with subprocess.Popen(
-        [sys.executable, script],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    ) as process:
+    with (
+        subprocess.Popen(
+            [sys.executable, script],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        ) as process,
+        contextlib.ExitStack() as stack,
+    ):
+        stack.callback(process.kill)
         while len(workers := [p for p in tmp_path.iterdir() if p.name.isdigit()]) < 2:
             assert process.poll() is None
             time.sleep(0.02)
