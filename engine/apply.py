@@ -239,10 +239,7 @@ class ApplyMachine:
             case Verdict.NEXT:
                 self._inbox.append(batch)
                 self._inbox_rows += len(batch.rows)
-            case Verdict.DUPLICATE:
-                if batch.shapes:  # later batches of its reader name them by number
-                    self._inbox.append(LogBatch(self._chain.last, self._chain.last, shapes=batch.shapes))
-            case Verdict.LATE:
+            case Verdict.DUPLICATE | Verdict.LATE:
                 pass
             case Verdict.GAP if self._gap_at == self._chain.last:
                 self._halt(Halt(_gap(self._chain.last, batch.prev)))

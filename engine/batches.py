@@ -112,8 +112,7 @@ class Batches:
         self.rows += len(changes)
 
     def send(self, *, wishes: bool) -> None:
-        """Start a batch on every lane that is free and has something runnable; `wishes`: and what operators wished.
-        What was begun of that is brought to its end in any case."""
+        """Start a batch on every lane that is free and has something runnable; `wishes`: and what operators wished."""
         for lane in self.lanes:
             if lane.ready:
                 attempt = Attempt(lane.number, lane.cut(1 if self._options.atomic else self._options.batch_rows))
@@ -123,7 +122,7 @@ class Batches:
                     if attempt is self._first:
                         self._head_since = self.now
                 self._send(attempt)
-        if wishes or self._wishes.under_way:
+        if wishes:
             self._send_wishes()
 
     def _send(self, attempt: Attempt) -> None:

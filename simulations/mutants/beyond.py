@@ -28,7 +28,6 @@ BEYOND: dict[str, str] = {
     "gap-never-halts": "a gap that stays",
     "idle-checkpoints-hurry": "a checker of how often an idle feed writes",
     "never-full": "a checker of the inbox between two steps",
-    "duplicate-takes-its-shapes-along": "nothing: readers have numbers now, it may have become harmless",
     "stuck-order-not-seen-while-resting": "longer lock waits beside failing batches",
     "stuck-order-next-one-only": "a stuck commit order with three batches in it",
     "wish-row-by-row": "a checker that everything parked can be applied once the target is mended",

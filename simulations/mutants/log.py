@@ -101,15 +101,6 @@ ORDER = (
         case="log purged (airbyte 6425)",
     ),
     Mutant(
-        "duplicate-takes-its-shapes-along",
-        "engine.apply",
-        """
-        - if batch.shapes:  # later batches of its reader name them by number
-        + if False:  # later batches of its reader name them by number
-        """,
-        "shapes that were announced in a duplicate are unknown later",
-    ),
-    Mutant(
         "shape-number-of-an-old-reader",
         "engine.apply",
         """

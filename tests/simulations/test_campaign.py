@@ -94,8 +94,9 @@ def test_an_interrupted_campaign_leaves_no_worker(how: signal.Signals, tmp_path:
         contextlib.ExitStack() as stack,
     ):
         stack.callback(process.kill)
+        deadline = time.monotonic() + 60
         while len(workers := [p for p in tmp_path.iterdir() if p.name.isdigit()]) < 2:
-            assert process.poll() is None
+            assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.02)
         os.killpg(process.pid, how)
         _, errors = process.communicate(timeout=60)
