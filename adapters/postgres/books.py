@@ -135,10 +135,13 @@ class Books:
     def start(self, position: str) -> str:
         return f"INSERT INTO {self.checkpoint} (feed, grp, position) VALUES ({self._values}, {text(position)})"
 
-    def count_receipts(self, epoch: int, batches: Iterable[int]) -> str:
+    def missing(self, epoch: int, batches: Iterable[int]) -> str:
+        """One row: `missing`, those of the batches that have no receipt, and the stored `position`."""
+        receipt = f"SELECT FROM {self.progress} WHERE {self.mine} AND epoch = {epoch} AND batch = wanted"
         return (
-            f"SELECT count(*) FROM {self.progress} WHERE {self.mine} AND epoch = {epoch} "
-            f"AND batch = ANY ({numbers(batches)}::bigint[])"
+            f"SELECT ARRAY(SELECT wanted FROM unnest({numbers(batches)}::bigint[]) AS wanted "
+            f"WHERE NOT EXISTS ({receipt})) AS missing, "
+            f"(SELECT position FROM {self.checkpoint} WHERE {self.mine}) AS position"
         )
 
     async def read_checkpoint(self, connection: asyncpg.Connection[asyncpg.Record]) -> str | None:

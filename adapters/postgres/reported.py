@@ -20,40 +20,53 @@ class LostCommits(Exception):
 
 
 class Reported:
+    """`leaving`, `left_at`: receipts that a checkpoint deletes which is on its way or in doubt, and its position.  They
+    may be missing once that position is stored, and no earlier."""
+
     def __init__(self, books: Books) -> None:
         self._books = books
         self._epoch = 0
         self._batches: dict[EffectId, None] = {}
-        self._position = ""
-        self._dropped: list[EffectId] = []
+        self._leaving: tuple[EffectId, ...] = ()
+        self._left_at = ""
+        self._sessions = 0
 
     def begin(self, epoch: int) -> None:
         self._epoch = epoch
         self._batches.clear()
-        self._dropped = []
+        self._leaving = ()
 
     def add(self, batch: EffectId) -> None:
         if batch.epoch == self._epoch:
             self._batches[batch] = None
 
-    def drop(self, position: str, batches: Iterable[EffectId]) -> None:
-        """A checkpoint that deletes these receipts is on its way: from now on they may be missing."""
-        self._position, self._dropped = position, [i for i in batches if i in self._batches]
-        for batch in self._dropped:
-            del self._batches[batch]
+    @property
+    def sessions(self) -> int:
+        """How many were verified: an answer that arrives after a newer one was is believed only if its own server still
+        answers, because a dead server's last words may come late, after that newer session missed them."""
+        return self._sessions
 
-    def undo_drop(self) -> None:
-        """It failed, or is in doubt; then the stored position tells."""
-        self._batches.update(dict.fromkeys(self._dropped))
+    def leave(self, position: str, batches: Iterable[EffectId]) -> None:
+        """A checkpoint that deletes these receipts goes out, on a session that was verified."""
+        self._left_at, self._leaving = position, tuple(batches)
+
+    def left(self) -> None:
+        """It is stored."""
+        for batch in self._leaving:
+            self._batches.pop(batch, None)
+        self._leaving = ()
 
     async def verify(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         """For every new session.  Raises LostCommits."""
-        while wanted := list(self._batches):
-            query = self._books.count_receipts(self._epoch, [i.counter for i in wanted])
-            if await connection.fetchval(query) == len(wanted):
-                return
-            if self._dropped and await self._books.read_checkpoint(connection) == self._position:
-                for batch in self._dropped:
-                    self._batches.pop(batch, None)
-            if all(i in self._batches for i in wanted):  # else a checkpoint has deleted some meanwhile: look again
-                raise LostCommits
+        self._sessions += 1
+        wanted = [i.counter for i in self._batches]
+        if not wanted:
+            return
+        row = await connection.fetchrow(self._books.missing(self._epoch, wanted))
+        assert row is not None
+        missing = {EffectId(self._epoch, counter) for counter in row["missing"]} & self._batches.keys()
+        if missing and row["position"] == self._left_at:
+            missing -= set(self._leaving)
+            self.left()
+        if missing:
+            raise LostCommits

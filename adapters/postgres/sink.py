@@ -141,7 +141,7 @@ class PostgresSink:
             return failure_of(error)
         lane.left_open = True
         try:
-            await session.run(statements)
+            await self._run(session, statements)
         except CONNECTION_ERRORS as error:
             await lane.leave()
             if self._books.is_receipt(error):
@@ -152,6 +152,12 @@ class PostgresSink:
             return failure_of(error, committing=not effect.held, tables=tables)
         lane.left_open = effect.held
         return None
+
+    async def _run(self, session: Session, statements: Sequence[str | Copy]) -> None:
+        sessions = self._reported.sessions
+        await session.run(statements)
+        if self._reported.sessions != sessions:
+            await session.run(["SELECT 1"])
 
     def _batch(self, effect: ApplyBatch, careful: bool) -> Iterator[str | Copy]:
         yield "BEGIN"
@@ -173,7 +179,7 @@ class PostgresSink:
         lane = self._lane_of(effect.id)
         assert lane is not None and lane.session is not None and lane.task is None, f"{effect.id} is not held"
         try:
-            await lane.session.run(["COMMIT"])
+            await self._run(lane.session, ["COMMIT"])
         except CONNECTION_ERRORS as error:
             await lane.leave()
             return BatchFailed(effect.id, failure_of(error, committing=True))
@@ -200,13 +206,13 @@ class PostgresSink:
     async def save_checkpoint(self, effect: SaveCheckpoint) -> CheckpointSaved | CheckpointFailed:
         position = msgspec.json.encode(effect.position).decode()
         statements = self._books.save_checkpoint(effect.id.epoch, position, effect.drop)
-        failure: Failure | None = Failure(Trouble.TRANSIENT, "interrupted")
-        self._reported.drop(position, effect.drop)
-        try:
-            failure = await self._by_clerk(lambda session: session.run(["BEGIN", *statements, "COMMIT"]))
-        finally:
-            if failure is not None:
-                self._reported.undo_drop()
+
+        async def save(session: Session) -> None:
+            self._reported.leave(position, effect.drop)
+            await session.run(["BEGIN", *statements, "COMMIT"])
+            self._reported.left()
+
+        failure = await self._by_clerk(save)
         return CheckpointSaved(effect.id) if failure is None else CheckpointFailed(effect.id, failure)
 
     async def apply_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed:

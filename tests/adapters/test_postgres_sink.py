@@ -374,6 +374,48 @@ async def test_commits_lost_in_a_crash_stand_the_owner_down(make_postgres: Calla
     await sink.close()
 
 
+async def test_a_checkpoint_does_not_step_over_commits_that_a_crash_lost(target: Target) -> None:
+    """It names all receipts that were reported, so nothing else would ever miss them.  The answer of a crash, on any
+    session: the receipt is not there, and the connections are gone."""
+    sink, table, epoch = await opened(target)
+    batch = target.batch(epoch, UpsertRows(table, [account(1)], True))
+    await committed(sink, batch)
+    await sink.control()
+    target.sql("DELETE FROM tidelock.tidelock_progress")
+    target.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'tidelock/%'")
+    save = SaveCheckpoint(EffectId(epoch, 50), Position("binlog.000002", 8), (batch.id,))
+    answers = [await sink.save_checkpoint(save) for _ in range(2)]
+    assert isinstance(answers[-1], CheckpointFailed)
+    assert answers[-1].failure.trouble is Trouble.REWOUND
+    assert (await failed(sink, target.batch(epoch, lane=2))).trouble is Trouble.REWOUND
+    await sink.close()
+
+
+async def test_a_session_opened_while_a_checkpoint_is_in_doubt_still_misses_what_a_crash_lost(target: Target) -> None:
+    """The receipts that a checkpoint was to delete may be missing only where that checkpoint is stored."""
+    async with Proxy(target.server.port) as proxy:
+        sink, table, epoch = await opened(target, url=proxy.url(target))
+        batch = target.batch(epoch, UpsertRows(table, [account(1)], True))
+        await committed(sink, batch)
+        await sink.control()
+        holder = await asyncpg.connect(target.server.url(target.database), ssl=False)
+        transaction = holder.transaction()
+        await transaction.start()
+        await holder.execute("DELETE FROM tidelock.tidelock_progress")
+        save = SaveCheckpoint(EffectId(epoch, 50), Position("binlog.000002", 8), (batch.id,))
+        saving = asyncio.create_task(sink.save_checkpoint(save))
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        async with asyncio.timeout(10):
+            while target.sql(waiting) != [(1,)]:
+                await asyncio.sleep(0.01)
+        target.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+        await transaction.commit()
+        await holder.close()
+        assert (await failed(sink, target.batch(epoch, lane=2))).trouble is Trouble.REWOUND
+        assert isinstance(await saving, CheckpointFailed)
+        await sink.close()
+
+
 async def test_a_checkpoint_survives_a_crash_and_so_does_all_before_it(make_postgres: Callable[..., Postgres]) -> None:
     target = Target(make_postgres(extra=["--wal-writer-delay=10s", "--autovacuum=off"], durable=True))
     sink, table, epoch = await opened(target)
