@@ -371,14 +371,14 @@ class ApplyMachine:
     # ------------------------------------------------------------------ barrier, checkpoint, goal, halt
 
     def _drained(self) -> None:
-        ddl = self._barrier.ddl
-        assert ddl is not None
+        ddl, end = self._barrier.ddl, self._barrier.end
+        assert ddl is not None and end is not None
         if barriers.judge(ddl, self._ddl_passed) is barriers.Passage.APPLY:
             if self._now < self._apply_after:
                 return
             id_ = self._next_id()
             self._barrier.apply(id_)
-            self._effects.append(ApplyDdl(id_, ddl))
+            self._effects.append(ApplyDdl(id_, ddl, end))
         elif self._halting is None:
             self._halting = Halt(barriers.alarm(ddl, str(self.watermark.position)), ddl)
 

@@ -119,10 +119,12 @@ class SaveCheckpoint(msgspec.Struct, frozen=True):
 class ApplyDdl(msgspec.Struct, frozen=True):
     """All before it is committed, nothing after it runs.  The adapter translates and runs it once the older owner's
     sessions are gone, then reads the tables again.  A TRUNCATE takes the rows that are parked for its table with it, in
-    the same transaction: retried later they would come back.  Answers: DdlApplied or DdlFailed."""
+    the same transaction: retried later they would come back.  `end`: the position after it.
+    Answers: DdlApplied or DdlFailed."""
 
     id: EffectId
     ddl: Ddl
+    end: Position
 
 
 class Publish(msgspec.Struct, frozen=True):

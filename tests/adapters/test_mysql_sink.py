@@ -1006,7 +1006,7 @@ async def test_a_rollback_of_an_unknown_batch_is_answered(target: Target) -> Non
 
 def _ddl(target: Target, statement: str, kind: DdlKind) -> ApplyDdl:
     ddl = Ddl(target.database, statement, "0-1", 5, kind, (TableName(target.database, "t"),))
-    return ApplyDdl(EffectId(1, next(target.counters)), ddl)
+    return ApplyDdl(EffectId(1, next(target.counters)), ddl, START)
 
 
 async def _run(target: Target, sink: MySqlSink, statement: str, kind: DdlKind) -> DdlApplied | DdlFailed:

@@ -228,7 +228,7 @@ async def test_a_zombie_is_fenced_off_in_everything_it_writes(target: Target) ->
     assert isinstance(saved, CheckpointFailed)
     assert saved.failure.trouble is Trouble.FENCED
     ddl = Ddl("public", "ALTER TABLE account ADD COLUMN more int", "s", 1, DdlKind.ADD_COLUMN, (ACCOUNT,))
-    applied = await zombie.apply_ddl(ApplyDdl(EffectId(epoch, 91), ddl), [ACCOUNT])
+    applied = await zombie.apply_ddl(ApplyDdl(EffectId(epoch, 91), ddl, START), [ACCOUNT])
     assert isinstance(applied, DdlFailed)
     assert applied.failure.trouble is Trouble.FENCED
     await zombie.record_halt(Halt(Alarm("kind", "message", "hint")))
@@ -406,7 +406,7 @@ async def test_a_session_opened_while_a_checkpoint_is_in_doubt_still_misses_what
         saving = asyncio.create_task(sink.save_checkpoint(save))
         waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
         async with asyncio.timeout(10):
-            while target.sql(waiting) != [(1,)]:
+            while target.sql(waiting) != [(1,)]:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         target.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
         await transaction.commit()
@@ -1001,7 +1001,7 @@ async def test_ddl_runs_once_even_if_its_answer_is_lost(target: Target) -> None:
         sink, table, epoch = await opened(target, url=proxy.url(target))
         await committed(sink, target.batch(epoch, UpsertRows(table, [account(1)], True)))
         truncate = Ddl("public", "TRUNCATE account", "0-1", 5, DdlKind.TRUNCATE, (ACCOUNT,))
-        effect = ApplyDdl(EffectId(epoch, 70), truncate)
+        effect = ApplyDdl(EffectId(epoch, 70), truncate, START)
         assert isinstance(await sink.apply_ddl(effect, [ACCOUNT]), DdlApplied)
         assert target.rows() == []
         await committed(sink, target.batch(epoch, UpsertRows(table, [account(2)], True)))
@@ -1018,7 +1018,7 @@ async def test_a_truncate_takes_what_is_parked_for_its_table(target: Target) -> 
     parked = [ParkedRow("0-1", n, 0, "public", name, "k", "e", b"c") for n, name in ((1, "account"), (2, "other"))]
     await committed(sink, target.batch(epoch, UpsertRows(table, [account(1)], True), parked=tuple(parked)))
     truncate = Ddl("public", "TRUNCATE account", "0-1", 5, DdlKind.TRUNCATE, (ACCOUNT,))
-    answer = await sink.apply_ddl(ApplyDdl(EffectId(epoch, 70), truncate), [ACCOUNT])
+    answer = await sink.apply_ddl(ApplyDdl(EffectId(epoch, 70), truncate, START), [ACCOUNT])
     assert isinstance(answer, DdlApplied), answer
     assert answer.emptied == (ACCOUNT,)
     assert target.sql("SELECT table_name FROM tidelock.tidelock_parked") == [("other",)]
@@ -1028,7 +1028,7 @@ async def test_ddl_adds_a_column_that_the_next_batch_writes(target: Target) -> N
     sink, _, epoch = await opened(target)
     statement = "ALTER TABLE account ADD COLUMN nick varchar(10)"
     ddl = Ddl("public", statement, "0-1", 6, DdlKind.ADD_COLUMN, (ACCOUNT,))
-    answer = await sink.apply_ddl(ApplyDdl(EffectId(epoch, 70), ddl), [ACCOUNT])
+    answer = await sink.apply_ddl(ApplyDdl(EffectId(epoch, 70), ddl, START), [ACCOUNT])
     assert isinstance(answer, DdlApplied), answer
     assert [c.name for c in answer.tables[ACCOUNT].columns][-1] == "nick"
     columns = (*ACCOUNT_COLUMNS, Column("nick", Kind.TEXT, length=10))

@@ -1,0 +1,66 @@
+"""What the parts of a scaled-out feed tell each other through its control topic: plain data, the newest by key counts.
+
+Reports carry the epoch of the owner that wrote them, and readers ignore those of an owner before one they have seen: a
+zombie may still write here, where no fence stops it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from engine.errors import Alarm
+from engine.records import Position, TableName
+
+
+class Statement(msgspec.Struct, frozen=True, array_like=True):
+    """A statement in the log: its identity (`Ddl.source`, `Ddl.number`) and the position after it."""
+
+    source: str
+    number: int
+    end: Position
+
+
+class GroupReport(msgspec.Struct, frozen=True):
+    """One group, by its owner.  Key `group/<n>`.
+
+    `resolved`: everything at or below it is committed.  `checkpoint`: the same, and stored at the target for good.
+    `vote`: the statement that the group has drained before, with all that was committed durable; None while rows flow.
+    `end_us`: source time of `resolved` (0: unknown).  `at_us`: the worker's clock.  Both microseconds since the epoch.
+    """
+
+    group: int
+    epoch: int
+    worker: str
+    state: str
+    resolved: Position
+    checkpoint: Position
+    vote: Statement | None = None
+    rows: int = 0
+    parked: int = 0
+    fenced: int = 0
+    end_us: int = 0
+    at_us: int = 0
+    alarm: Alarm | None = None
+
+
+class FeedState(msgspec.Struct, frozen=True):
+    """The whole feed, by its conductor.  Key `feed`.
+
+    `epoch`: the conductor's.  `resolved`, `checkpoint`: the least of its groups', never back.  `published`: the end of
+    the log.  `passed`: the last statement that has run (or that the operator passed); `emptied`: the tables that it
+    emptied.  `refused`: the statement that the target refused, and why.
+    """
+
+    epoch: int
+    worker: str
+    state: str
+    plan: int
+    resolved: Position
+    checkpoint: Position
+    published: Position
+    passed: Statement | None = None
+    emptied: tuple[TableName, ...] = ()
+    refused: Statement | None = None
+    refusal: str = ""
+    at_us: int = 0
+    alarm: Alarm | None = None
