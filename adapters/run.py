@@ -20,6 +20,7 @@ from adapters.bookkeeping import TABLES, create_statements, present_query, quote
 from adapters.capture import CaptureProcess
 from adapters.composition import make_sink, options_of, order_of, rules_of, start_of
 from adapters.config import Feed
+from adapters.embedded_log import EmbeddedLog
 from adapters.journal import Journal, NoJournal
 from adapters.mysql.errors import SourceError
 from adapters.mysql.source import Source, look
@@ -27,10 +28,11 @@ from adapters.progress import Progress
 from adapters.session import session
 from adapters.shell import Shell
 from engine.apply import ApplyMachine
-from engine.events import GoalSet
+from engine.effects import ApplyDdl
+from engine.events import DdlApplied, DdlFailed, GoalSet
 from engine.mapping import Mapping
 from engine.pattern import Pattern
-from engine.records import Ddl, Position, TableName
+from engine.records import Position, TableName
 
 if TYPE_CHECKING:
     from adapters.finding import Finding
@@ -69,11 +71,11 @@ async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: C
     tables = list(dict.fromkeys([*(mapping.target(name) for name in source.tables if mapping.selects(name)), *there]))
     sink = make_sink(feed, mapping)
 
-    def tables_after(ddl: Ddl) -> Sequence[TableName]:
-        """The feed's target tables once the statement is applied: it may make a new one."""
-        made = [mapping.target(name) for name in ddl.tables if mapping.selects(name)]
+    async def apply_ddl(effect: ApplyDdl) -> DdlApplied | DdlFailed:
+        """The statement may make a table of the feed's."""
+        made = [mapping.target(name) for name in effect.ddl.tables if mapping.selects(name)]
         tables.extend(name for name in made if name not in tables)
-        return tables
+        return await sink.apply_ddl(effect, tables)
 
     taken = await sink.take_over(tables, start_of(feed, source))
     if taken.receipts:  # an older owner may have read on until its last moment, so ask again
@@ -82,11 +84,10 @@ async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: C
     options = options_of(feed, mapping, source)
     machine = ApplyMachine(options)
     journal = Journal(Path(feed.journal), options) if feed.journal else NoJournal()
-    shell = Shell(machine, sink, lambda at: order_of(feed, at), tables_after, journal, capture)
+    shell = Shell(machine, sink, EmbeddedLog(lambda at: order_of(feed, at), capture), apply_ddl, journal)
     shell.post(taken)
     if until_caught_up:
         shell.post(GoalSet(source.now))
-    shell.begin_reading(taken.checkpoint)
     board = Board(machine, shell, progress)
     async with contextlib.AsyncExitStack() as stack:
         if feed.http_address is not None:
@@ -96,7 +97,7 @@ async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: C
         stack.enter_context(_signals(shell))
         reporter = asyncio.get_running_loop().create_task(board.report())
         try:
-            await shell.run()
+            await shell.run(taken.checkpoint)
         finally:
             reporter.cancel()
             await asyncio.gather(reporter, return_exceptions=True)

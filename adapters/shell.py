@@ -1,7 +1,7 @@
 """The shell around an apply machine: drain the mailbox → one `step` → start the effects as tasks → answers come back.
 
 It holds no decision.  Everything moves in batches: the only things done per batch of the log are one append to the
-mailbox and one wake-up.  Faust's agents drive the same machine with the same loop (a later step).
+mailbox and one wake-up.  An embedded run and a partition of a worker differ in their `Log` and in who runs a statement.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any, assert_never
 
-from adapters.capture import CaptureProcess
-from adapters.frames import Failed, Order
 from adapters.journal import Recorder
+from adapters.log import Log
 from adapters.sink import Sink
 from engine.apply import ApplyMachine, State
 from engine.effects import (
@@ -29,20 +28,16 @@ from engine.effects import (
     SaveCheckpoint,
     StandDown,
 )
-from engine.errors import Alarm
-from engine.events import ApplyEvent, LogArrived, ParkedWished, Paused, SourceFailed, Tick
-from engine.records import Ddl, Position, TableName
+from engine.events import ApplyEvent, DdlApplied, DdlFailed, ParkedWished, Paused, Tick
+from engine.records import Position
 
 TICK_SECONDS = 0.05
 CONTROL_SECONDS = 1.0
-FIRST_RESTART_SECONDS = 0.2
-LONGEST_RESTART_SECONDS = 5.0
 DRAIN_SECONDS = 10.0
 
 
 class Shell:
-    """`order(position)`: the capture order that reads on from there.  `tables(ddl)`: the feed's target tables once
-    the statement is applied.
+    """`apply_ddl`: carries out that effect.
 
     `ended`: set when the feed halted, stood down, caught up, or was told to stop.
     """
@@ -51,39 +46,40 @@ class Shell:
         self,
         machine: ApplyMachine,
         sink: Sink,
-        order: Callable[[Position], Order],
-        tables: Callable[[Ddl], Sequence[TableName]],
+        log: Log,
+        apply_ddl: Callable[[ApplyDdl], Coroutine[Any, Any, DdlApplied | DdlFailed]],
         journal: Recorder,
-        first_capture: CaptureProcess,
     ) -> None:
         self.machine = machine
         self.caught_up = False
         self.stood_down: StandDown | None = None
         self.halt: Halt | None = None
-        self.restarts = 0
         self.ended = asyncio.Event()
         self._sink = sink
-        self._order = order
-        self._tables = tables
+        self._log = log
+        self._apply_ddl = apply_ddl
         self._journal = journal
         self._mailbox: list[ApplyEvent] = []
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._capture: CaptureProcess | None = first_capture
-        self._reading: asyncio.Task[None] | None = None
-        self._restart_delay = 0.0
-        self._restarting = asyncio.Lock()  # one reader at a time, whatever asks for it
         self.stopping = False
+        log.attach(self.post, self._room)
+
+    @property
+    def restarts(self) -> int:
+        return self._log.restarts
 
     def post(self, event: ApplyEvent) -> None:
         self._mailbox.append(event)
         self._wake.set()
 
-    async def run(self) -> None:
-        """Until `ended`.  Raises whatever a sink raises: that is a bug, and the process must not go on."""
+    async def run(self, start: Position) -> None:
+        """Read the log from behind `start`, until `ended`.  Raises whatever a sink raises: that is a bug, and the
+        process must not go on."""
         control = self._start(self._watch_control())
+        self._start(self._log.read_from(start, 0))
         try:
             while not self.ended.is_set():
                 self._step()
@@ -126,9 +122,9 @@ class Shell:
             case SaveCheckpoint():
                 self._start(self._answer(self._sink.save_checkpoint(effect)))
             case ApplyDdl():
-                self._start(self._answer(self._sink.apply_ddl(effect, self._tables(effect.ddl))))
+                self._start(self._answer(self._apply_ddl(effect)))
             case RequestResend():
-                self._start(self._read_from(effect.position, effect.reader))
+                self._start(self._log.read_from(effect.position, effect.reader))
             case Halt():
                 self._start(self._record_halt(effect))
             case StandDown():
@@ -169,42 +165,6 @@ class Shell:
             self.stood_down = StandDown("a newer owner has taken the feed over", again=False)
         self.ended.set()
 
-    # ------------------------------------------------------------------ the source
-
-    def begin_reading(self, position: Position) -> None:
-        self._start(self._read_from(position, 0))
-
-    async def _read_from(self, position: Position, reader: int) -> None:
-        """(Re)start the capture process behind `position`; the reading task lives until the next restart."""
-        async with self._restarting:
-            if self._reading is not None:
-                self.restarts += 1
-                self._reading.cancel()
-                await asyncio.gather(self._reading, return_exceptions=True)
-                await self._stop_capture()
-                await asyncio.sleep(self._restart_delay)  # back off, not synchronisation
-                self._restart_delay = min(max(self._restart_delay * 2, FIRST_RESTART_SECONDS), LONGEST_RESTART_SECONDS)
-            capture = self._capture or CaptureProcess()
-            self._capture = capture
-            await capture.begin(self._order(position))
-            self._reading = self._start(self._read(capture, reader))
-
-    async def _read(self, capture: CaptureProcess, reader: int) -> None:
-        while True:
-            await self._room.wait()
-            batch = await capture.next()
-            if isinstance(batch, Failed):
-                alarm = Alarm(batch.kind, batch.message, batch.hint)
-                self.post(SourceFailed(alarm, batch.retryable))
-                return
-            self._restart_delay = 0.0
-            self.post(LogArrived([batch], reader))
-
-    async def _stop_capture(self) -> None:
-        capture, self._capture = self._capture, None
-        if capture is not None:
-            await capture.stop()
-
     # ------------------------------------------------------------------ the operator
 
     async def _watch_control(self) -> None:
@@ -221,7 +181,7 @@ class Shell:
             await asyncio.sleep(CONTROL_SECONDS)
 
     async def _close(self) -> None:
-        await self._stop_capture()
+        await self._log.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,61 @@
+"""The log of an embedded run: the source's own, read by a capture process beside this one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from adapters.capture import CaptureProcess
+from adapters.frames import Failed, Order
+from engine.errors import Alarm
+from engine.events import ApplyEvent, LogArrived, SourceFailed
+from engine.records import Position
+
+FIRST_RESTART_SECONDS = 0.2
+LONGEST_RESTART_SECONDS = 5.0
+
+
+class EmbeddedLog:
+    """`order(position)`: the capture order that reads on from there.  `first`: a process that is started already, so
+    that its imports overlap the takeover."""
+
+    def __init__(self, order: Callable[[Position], Order], first: CaptureProcess) -> None:
+        self.restarts = 0
+        self._order = order
+        self._capture: CaptureProcess | None = first
+        self._reading: asyncio.Task[None] | None = None
+        self._delay = 0.0
+        self._restarting = asyncio.Lock()  # one reader at a time, whatever asks for it
+
+    def attach(self, post: Callable[[ApplyEvent], None], room: asyncio.Event) -> None:
+        self._post = post
+        self._room = room
+
+    async def read_from(self, position: Position, reader: int) -> None:
+        async with self._restarting:
+            if self._reading is not None:
+                self.restarts += 1
+                self._reading.cancel()
+                await asyncio.gather(self._reading, return_exceptions=True)
+                await self.close()
+                await asyncio.sleep(self._delay)  # back off, not synchronisation
+                self._delay = min(max(self._delay * 2, FIRST_RESTART_SECONDS), LONGEST_RESTART_SECONDS)
+            self._reading = asyncio.current_task()
+            capture = self._capture = self._capture or CaptureProcess()
+            await capture.begin(self._order(position))
+        await self._read(capture, reader)
+
+    async def _read(self, capture: CaptureProcess, reader: int) -> None:
+        while True:
+            await self._room.wait()
+            batch = await capture.next()
+            if isinstance(batch, Failed):
+                self._post(SourceFailed(Alarm(batch.kind, batch.message, batch.hint), batch.retryable))
+                return
+            self._delay = 0.0
+            self._post(LogArrived([batch], reader))
+
+    async def close(self) -> None:
+        capture, self._capture = self._capture, None
+        if capture is not None:
+            await capture.stop()

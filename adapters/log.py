@@ -1,0 +1,28 @@
+"""Where an apply machine's batches come from, as the shell around it sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from engine.events import ApplyEvent
+from engine.records import Position
+
+
+class Log(Protocol):
+    """`restarts`: how often reading began anew."""
+
+    restarts: int
+
+    def attach(self, post: Callable[[ApplyEvent], None], room: asyncio.Event) -> None:
+        """Once, before reading.  Events go to `post`: LogArrived, or SourceFailed when reading ends; while `room` is
+        not set nothing more is read."""
+        ...
+
+    async def read_from(self, position: Position, reader: int) -> None:
+        """Read on from behind `position`, in the place of whatever was read before, as reader number `reader`; the
+        first batch is marked `resent`.  Returns when reading has ended, also because another call took over."""
+        ...
+
+    async def close(self) -> None: ...
