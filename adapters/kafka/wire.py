@@ -1,0 +1,112 @@
+"""The changes topic's records: one version byte, then a msgpack array that holds one batch of one partition.
+
+Every record describes itself: it carries the shapes of all tables that it uses, so reading can begin at any record.
+A new form takes the next version number and a decoder of its own beside those here; what was written stays readable.
+Byte for byte in docs/reference/changes-topic.md, which tests/adapters/test_wire.py holds to its word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+import xxhash
+
+from engine.records import Ddl, LogBatch, Position, RowChange, Shape, Transaction
+
+VERSION: Final = 1
+_FOREIGN: Final = "see what else writes to the topic: only the feed's publisher may"
+
+
+class WireError(Exception):
+    """A record of the log cannot be read: what is wrong, and in `hint` what the operator can do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One record of the log, decoded.
+
+    `batch.shapes` holds every table that the batch uses; shape numbers mean nothing beyond the record.
+    `origin`: `host:port` of the source that the log was read from.  `plan`: `Plan.version` it was cut by.
+    `schema`: names the shapes; records of equal schema number hold equal shapes under equal numbers.
+    """
+
+    batch: LogBatch
+    origin: str
+    plan: int
+    schema: int
+
+
+class _Version1(msgspec.Struct, frozen=True, array_like=True):
+    """The array of version 1, in the order of its elements."""
+
+    prev: Position
+    last: Position
+    transactions: tuple[Transaction, ...]
+    rows: tuple[RowChange, ...]
+    shapes: msgspec.Raw
+    ddl: Ddl | None
+    end_us: int
+    origin: str
+    plan: int
+    schema: int
+
+
+def encode(batch: LogBatch, *, origin: str, plan: int) -> bytes:
+    """One record's value.  `batch.shapes` must hold all tables that its rows use; `resent` is not written."""
+    shapes = _encode(batch.shapes)
+    body = _Version1(
+        prev=batch.prev,
+        last=batch.last,
+        transactions=batch.transactions,
+        rows=batch.rows,
+        shapes=msgspec.Raw(shapes),
+        ddl=batch.ddl,
+        end_us=batch.end_us,
+        origin=origin,
+        plan=plan,
+        schema=xxhash.xxh3_64_intdigest(shapes),
+    )
+    return _HEAD + _encode(body)
+
+
+def decode(value: bytes) -> Record:
+    """The record of a Kafka value of any version so far.  Raises WireError."""
+    if not value:
+        raise WireError("a record without a value, which the publisher never writes", _FOREIGN)
+    decoder = _DECODERS.get(value[0])
+    if decoder is None:
+        raise WireError(
+            f"a record of version {value[0]}; this program reads up to version {VERSION}",
+            "Run every worker of the feed with the newest version that any of them had; if all are the same, "
+            + _FOREIGN,
+        )
+    try:
+        return decoder(memoryview(value)[1:])
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise WireError(f"a record of version {value[0]} is damaged: {error}", _FOREIGN) from error
+
+
+def _decode_1(body: memoryview) -> Record:
+    read = _VERSION_1.decode(body)
+    batch = LogBatch(
+        prev=read.prev,
+        last=read.last,
+        transactions=read.transactions,
+        rows=read.rows,
+        shapes=_SHAPES.decode(read.shapes),
+        ddl=read.ddl,
+        end_us=read.end_us,
+    )
+    return Record(batch, read.origin, read.plan, read.schema)
+
+
+_HEAD: Final = bytes((VERSION,))
+_encode = msgspec.msgpack.Encoder().encode
+_VERSION_1 = msgspec.msgpack.Decoder(_Version1)
+_SHAPES = msgspec.msgpack.Decoder(dict[int, Shape])
+_DECODERS: Final[dict[int, Callable[[memoryview], Record]]] = {1: _decode_1}
