@@ -1,7 +1,8 @@
 """*mix*: 60 % inserts, 30 % updates, 10 % deletes of one account table, no unique value ever moves.
 
 The plain case that every replication tool is measured with.  `Mix(peers=True)` leaves the
-version column out: that is the table of the recorded peer figures.
+version column out: that is the table of the recorded peer figures.  `Mix(table="…")` names
+the table, so that several may work side by side.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ class Mix(Workload):
 
     name = "mix"
 
-    def __init__(self, *, peers: bool = False) -> None:
-        self.specs = (without_version(ACCOUNT) if peers else ACCOUNT,)
+    def __init__(self, *, peers: bool = False, table: str = ACCOUNT.name) -> None:
+        account = dataclasses.replace(ACCOUNT, name=table)
+        self.specs = (without_version(account) if peers else account,)
+        self._table = table
         self._versioned = not peers
         self._live = Pool()
         self._versions: dict[int, int] = {}
@@ -88,11 +91,11 @@ class Mix(Workload):
     def _drop_row(self) -> int:
         id_ = self._live.draw(self._rng)
         self._live.remove(id_)
-        self.deleted.append(("account", id_, self._versions.pop(id_)))
+        self.deleted.append((self._table, id_, self._versions.pop(id_)))
         return id_
 
     def _insert(self, rows: list[str]) -> str:
-        return f"INSERT INTO account VALUES {','.join(rows)}"
+        return f"INSERT INTO {self._table} VALUES {','.join(rows)}"
 
     def _update(self) -> str:
         id_, version = self._live.draw(self._rng), self.next_version()
@@ -100,9 +103,9 @@ class Mix(Workload):
         payload = self._payloads[version % PAYLOADS]
         tail = f",version={version}" if self._versioned else ""
         return (
-            f"UPDATE account SET balance={self.amount()},updated_at={self.moment()},payload={payload}{tail}"
+            f"UPDATE {self._table} SET balance={self.amount()},updated_at={self.moment()},payload={payload}{tail}"
             f" WHERE id={id_}"
         )
 
     def _delete(self, ids: list[int]) -> str:
-        return f"DELETE FROM account WHERE id IN ({','.join(map(str, ids))})"
+        return f"DELETE FROM {self._table} WHERE id IN ({','.join(map(str, ids))})"

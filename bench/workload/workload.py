@@ -107,14 +107,22 @@ class Workload(abc.ABC):
     def changes(self) -> Iterator[Change]:
         """The endless stream of changes, in order; the model changes as they are drawn."""
 
+    def seed(self, seed: int) -> None:
+        """What is drawn from now on depends on `seed` and the model alone."""
+        self._rng = random.Random(seed)
+
+    def draw(self) -> Change:
+        """The next change of the stream."""
+        return next(self._stream)
+
     def transaction(self, size: int) -> Transaction:
         """The next `size` changes as one transaction."""
-        drawn = [next(self._stream) for _ in range(size)]
+        drawn = [self.draw() for _ in range(size)]
         return Transaction([sql for _, sql in drawn], [kind for kind, _ in drawn])
 
     def transactions(self, changes: int, seed: int) -> Iterator[Transaction]:
         """Transactions of exactly `changes` row changes in all."""
-        self._rng = random.Random(seed)
+        self.seed(seed)
         while changes > 0:
             sizes = [1] * min(LARGE_TRANSACTION_ROWS, changes)
             changes -= len(sizes)
