@@ -6,12 +6,13 @@ A sink decides nothing.  Each method carries one effect out and returns the even
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
 from engine.effects import ApplyBatch, ApplyDdl, CommitBatch, Halt, RollbackBatch, SaveCheckpoint
+from engine.errors import Failure
 from engine.events import (
     BatchCommitted,
     BatchFailed,
@@ -57,7 +58,22 @@ class Sink(Protocol):
 
     async def save_checkpoint(self, effect: SaveCheckpoint) -> CheckpointSaved | CheckpointFailed: ...
 
-    async def apply_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed: ...
+    async def settle(self) -> Failure | None:
+        """None: all that was reported as committed is on disk, and this owner is still the owner.  Else REWOUND or
+        FENCED, or what kept us from knowing."""
+        ...
+
+    async def apply_ddl(
+        self, effect: ApplyDdl, tables: Sequence[TableName], votes: Mapping[int, int] = {}
+    ) -> DdlApplied | DdlFailed:
+        """`votes` (group to epoch): the feed's groups, which must all be found at these epochs and stay there until the
+        statement has run; where one has a newer owner nothing runs, and the trouble is TRANSIENT.  With them a TRUNCATE
+        takes what is parked in all groups of the feed.  A statement that is noted as passed does not run again."""
+        ...
+
+    async def pass_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed:
+        """The statement has passed without us: note that for good, and read the tables."""
+        ...
 
     async def record_halt(self, effect: Halt) -> bool:
         """Keep the alarm (and statement) in `tidelock_owner.halt` as JSON.  False: a newer owner has the feed."""

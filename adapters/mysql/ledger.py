@@ -11,7 +11,7 @@ from adapters.mysql.ownership import Ownership
 from adapters.mysql.session import Session
 from engine.effects import EffectId, Halt, ParkedRow
 from engine.events import ParkedKey, Receipt
-from engine.records import Position, TableName
+from engine.records import Ddl, Position, TableName
 
 ERROR_CHARACTERS = 4000
 """Kept of a parked row's error: a server may quote the whole row."""
@@ -58,10 +58,16 @@ class Ledger:
         tuples = [f"({text(source)},{number:d},{ordinal:d})" for source, number, ordinal in keys]
         return self._delete("parked", "source,number,ordinal", tuples)
 
-    def empty(self, table: TableName) -> bytes:
-        """What is parked for the table goes with its rows."""
+    def empty(self, table: TableName, everywhere: bool = False) -> bytes:
+        """What is parked for the table goes with its rows; `everywhere`: in all groups of the feed."""
         name = f"table_schema={text(table.schema)} AND table_name={text(table.table)}"
-        return f"DELETE FROM {self._table}parked WHERE {self._of} AND {name}".encode()
+        groups = self._owner.feed if everywhere else self._of
+        return f"DELETE FROM {self._table}parked WHERE {groups} AND {name}".encode()
+
+    def pass_ddl(self, ddl: Ddl) -> bytes:
+        passed = text(f"{ddl.source}:{ddl.number}")
+        mine = f"{self._of} AND epoch={self._owner.epoch}"
+        return f"UPDATE {self._table}owner SET ddl_passed={passed} WHERE {mine}".encode()
 
     def drop(self, receipts: Sequence[EffectId]) -> Iterator[bytes]:
         """By their exact keys: a range would lock the gaps that other lanes insert into."""

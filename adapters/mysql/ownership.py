@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from collections.abc import Mapping
 
 from adapters.bookkeeping import quote
 from adapters.endpoint import Endpoint
@@ -31,6 +32,10 @@ class Fenced(Exception):
     """A newer owner has taken the feed over."""
 
 
+class Outvoted(Exception):
+    """A group of the feed has a newer owner than the one that voted for a statement."""
+
+
 class Ownership:
     """Of one feed and table group.  `epoch` is 0 until `take`n.
 
@@ -43,6 +48,8 @@ class Ownership:
         self.schema = quote("mysql", schema)
         self.identity = f"feed={text(feed)} AND grp={group}"
         """The feed's and group's rows in any bookkeeping table."""
+        self.feed = f"feed={text(feed)}"
+        """The rows of all its groups."""
         self._values = f"{text(feed)},{group}"
         self._lock_seconds = lock_seconds
         digest = hashlib.blake2b(f"{schema}/{feed}/{group}".encode(), digest_size=16).hexdigest()
@@ -57,6 +64,13 @@ class Ownership:
         """Within the session's transaction, keep any newer owner waiting.  Raises Fenced if there is one."""
         if not (await session.ask(f"SELECT epoch {self.owner_row(session, self.epoch)}")).rows:
             raise Fenced
+
+    async def fence_votes(self, session: Session, votes: Mapping[int, int]) -> None:
+        """Within the session's transaction, keep every group (to epoch) with the owner that voted.  Raises Outvoted."""
+        for group, epoch in sorted(votes.items()):
+            row = f"FROM {self.schema}.tidelock_owner WHERE {self.feed} AND grp={group:d} AND epoch={epoch:d}"
+            if not (await session.ask(f"SELECT epoch {row} {session.dialect.share}")).rows:
+                raise Outvoted
 
     async def open(self, number: int) -> Session:
         """A session that holds lock `number` under our epoch; an older one that still does is ended."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +27,7 @@ from adapters.mysql.definition import run_ddl
 from adapters.mysql.failures import DUPLICATE, code_of, commit_failure, failure_of, target_error
 from adapters.mysql.ledger import Ledger
 from adapters.mysql.literals import Unwritable
-from adapters.mysql.ownership import CONTROL, SESSIONS_MAX, Fenced, Ownership
+from adapters.mysql.ownership import CONTROL, SESSIONS_MAX, Fenced, Outvoted, Ownership
 from adapters.mysql.schema import read_tables
 from adapters.mysql.session import Session, StatementFailed, is_lost
 from adapters.mysql.statements import TableStatements
@@ -53,6 +53,7 @@ log = logging.getLogger(__name__)
 LOCK_TIMEOUT_SECONDS = 30
 RETRY_SECONDS = 0.5
 FENCED = Failure(Trouble.FENCED, "a newer run of this feed has taken over")
+OUTVOTED = Failure(Trouble.TRANSIENT, "a group has a newer owner than the one that voted for the statement")
 SERVER_ERRORS = (err.MySQLError, OSError, StatementFailed, TargetError)
 
 
@@ -252,26 +253,68 @@ class MySqlSink:
             return CheckpointFailed(effect.id, _failure(error))
         return CheckpointSaved(effect.id)
 
-    async def apply_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed:
-        """The control session keeps the fence while another runs the statement, whose implicit commit would drop it."""
+    async def settle(self) -> Failure | None:
+        """InnoDB's commit is on disk when it is reported (`innodb_flush_log_at_trx_commit=1`, its default)."""
+        try:
+            async with self._controlling() as control, control.transaction():
+                await self._owner.fence(control)
+        except (Fenced, *SERVER_ERRORS) as error:
+            return _failure(error)
+        return None
+
+    async def apply_ddl(
+        self, effect: ApplyDdl, tables: Sequence[TableName], votes: Mapping[int, int] = {}
+    ) -> DdlApplied | DdlFailed:
+        """The control session keeps the fence while another runs the statement, whose implicit commit would drop it.
+
+        The note that it ran commits with a DELETE, and after DDL, which may be run again until then.
+        """
         try:
             statements = translate(effect.ddl, "mysql", self._target_name)
             empty = emptied(effect.ddl, self._target_name)
+            along = [self._ledger.empty(table, everywhere=bool(votes)) for table in empty]
             async with self._controlling() as control:
-                worker = await self._owner.open(self._ddl_number)
-                try:
-                    for statement in statements:
+                if not await self._has_passed(control, effect):
+                    worker = await self._owner.open(self._ddl_number)
+                    try:
                         async with control.transaction():
-                            await self._owner.fence(control)
-                            await run_ddl(statement, control, worker, [self._ledger.empty(table) for table in empty])
-                finally:
-                    await worker.close()
+                            await self._note_passed(control, effect)
+                            await self._owner.fence_votes(control, votes)
+                            for statement in statements:
+                                await run_ddl(statement, control, worker, along)
+                            await control.commit()
+                    finally:
+                        await worker.close()
+        except (BatchError, Fenced, Outvoted, *SERVER_ERRORS) as error:
+            return DdlFailed(effect.id, _failure(error))
+        return await self.pass_ddl(effect, tables)
+
+    async def pass_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed:
+        try:
+            async with self._controlling() as control:
+                if not await self._has_passed(control, effect):
+                    async with control.transaction():
+                        await self._note_passed(control, effect)
+                        await control.commit()
                 async with control.transaction():
                     found = await read_tables(control.connection, tables)
-        except (BatchError, Fenced, *SERVER_ERRORS) as error:
+        except (Fenced, *SERVER_ERRORS) as error:
             return DdlFailed(effect.id, _failure(error))
         self._statements.clear()
-        return DdlApplied(effect.id, found, empty)
+        return DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
+
+    async def _note_passed(self, control: Session, effect: ApplyDdl) -> None:
+        """The fence as well.  Not after a shared lock on the same row: with a takeover that waits for it, that would be
+        a deadlock.  Raises Fenced."""
+        (answer,) = await control.run([self._ledger.pass_ddl(effect.ddl)])
+        if answer.affected != 1:
+            raise Fenced
+
+    async def _has_passed(self, control: Session, effect: ApplyDdl) -> bool:
+        """Raises Fenced."""
+        async with control.transaction():
+            await self._owner.fence(control)
+            return await self._ledger.read_ddl_passed(control) == (effect.ddl.source, effect.ddl.number)
 
     async def record_halt(self, effect: Halt) -> bool:
         """A target that cannot be reached keeps no alarm; the caller has it, and it is logged."""
@@ -355,6 +398,8 @@ def _failure(error: Exception) -> Failure:
     match error:
         case Fenced():
             return FENCED
+        case Outvoted():
+            return OUTVOTED
         case Unwritable():
             return Failure(Trouble.ROW, str(error))
         case BatchError() if error.commit_answered or (error.commit_sent and is_lost(error.error)):

@@ -11,7 +11,7 @@ followed by Kafka offsets and replication slots.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import asyncpg
 
@@ -24,6 +24,7 @@ from engine.records import Ddl, TableName
 
 DURABLE = "SET LOCAL synchronous_commit = on"
 _FENCED = "tidelock: not the owner"
+_OUTVOTED = "tidelock: not all votes hold"
 
 
 class Books:
@@ -35,7 +36,8 @@ class Books:
         self.owner, self.progress, self.checkpoint, self.parked = (
             f"{place}.tidelock_{name}" for name in ("owner", "progress", "checkpoint", "parked")
         )
-        self.mine = f"feed = {text(feed)} AND grp = {int(group)}"
+        self._ours = f"feed = {text(feed)}"
+        self.mine = f"{self._ours} AND grp = {int(group)}"
         self._values = f"{text(feed)}, {int(group)}"
         self._marks = f"{text(origin)}, {text(path)}"
 
@@ -46,7 +48,7 @@ class Books:
             f"SELECT feed, grp, epoch, $2, $3, {self._marks} FROM {self.owner} "
             f"WHERE {self.mine} AND epoch = $1 FOR SHARE"
         )
-        check = self._check(f"{self.progress} WHERE {self.mine} AND epoch = $1 AND batch = $2")
+        check = _check(f"{self.progress} WHERE {self.mine} AND epoch = $1 AND batch = $2")
         return [
             f"PREPARE tidelock_receipt(bigint, bigint, bytea) AS {receipt}",
             f"PREPARE tidelock_check(bigint, bigint) AS {check}",
@@ -67,11 +69,7 @@ class Books:
     def fence(self, epoch: int) -> list[str]:
         """For transactions without a receipt."""
         row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
-        return [f"SELECT epoch FROM {row} FOR SHARE", self._check(row)]
-
-    def _check(self, row: str) -> str:
-        """The number is read from a text that is none, so the error carries our own words."""
-        return f"SELECT CASE count(*) WHEN 1 THEN 1 ELSE CAST('{_FENCED}' || count(*) AS int) END FROM {row}"
+        return [f"SELECT epoch FROM {row} FOR SHARE", _check(row)]
 
     def park(self, rows: Iterable[ParkedRow]) -> list[str]:
         """A row that is parked already (its retry failed) gets the new error and has no wish any more."""
@@ -91,10 +89,21 @@ class Books:
             for source, number, ordinal in rows
         ]
 
-    def empty(self, table: TableName) -> str:
-        """What is parked for the table goes with its rows."""
+    def empty(self, table: TableName, everywhere: bool = False) -> str:
+        """What is parked for the table goes with its rows; `everywhere`: in all groups of the feed."""
         name = f"table_schema = {text(table.schema)} AND table_name = {text(table.table)}"
-        return f"DELETE FROM {self.parked} WHERE {self.mine} AND {name}"
+        return f"DELETE FROM {self.parked} WHERE {self._ours if everywhere else self.mine} AND {name}"
+
+    def voted(self, votes: Mapping[int, int]) -> list[str]:
+        """Keep each group at the epoch of its vote until the transaction ends."""
+        pairs = ", ".join(f"({int(group)}, {int(epoch)})" for group, epoch in sorted(votes.items()))
+        row = f"{self.owner} WHERE {self._ours} AND (grp, epoch) IN ({pairs})"
+        return [f"SELECT grp FROM {row} ORDER BY grp FOR SHARE", _check(row, len(votes), _OUTVOTED)] if votes else []
+
+    def settle(self, epoch: int) -> list[str]:
+        """Nothing changes, but a commit that has written something waits for the disk, and for all before it."""
+        row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
+        return [f"UPDATE {self.owner} SET epoch = epoch WHERE {self.mine} AND epoch = {epoch}", _check(row), DURABLE]
 
     def save_checkpoint(self, epoch: int, position: str, drop: Iterable[EffectId]) -> list[str]:
         dropped = tuple(drop)
@@ -109,7 +118,7 @@ class Books:
             f"DELETE FROM {self.progress} AS p USING unnest({epochs}::bigint[], {batches}::bigint[]) AS d(e, b) "
             f"WHERE {self.mine} AND p.epoch = d.e AND p.batch = d.b"
         )
-        return [upsert, self._check(row), DURABLE, delete]
+        return [upsert, _check(row), DURABLE, delete]
 
     def make_owner(self) -> str:
         return f"INSERT INTO {self.owner} (feed, grp, epoch) VALUES ({self._values}, 0) ON CONFLICT DO NOTHING"
@@ -119,7 +128,7 @@ class Books:
 
     def halt(self, epoch: int, halt: str) -> list[str]:
         row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
-        return [f"UPDATE {self.owner} SET halt = {text(halt)} WHERE {self.mine} AND epoch = {epoch}", self._check(row)]
+        return [f"UPDATE {self.owner} SET halt = {text(halt)} WHERE {self.mine} AND epoch = {epoch}", _check(row)]
 
     def pass_ddl(self, epoch: int, ddl: Ddl, statements: Iterable[str]) -> list[str]:
         """Run `statements` and note that they ran."""
@@ -127,7 +136,7 @@ class Books:
         passed = text(f"{ddl.source}:{ddl.number}")
         return [
             f"UPDATE {self.owner} SET ddl_passed = {passed} WHERE {self.mine} AND epoch = {epoch}",
-            self._check(row),
+            _check(row),
             DURABLE,
             *statements,
         ]
@@ -179,7 +188,11 @@ class Books:
         return (source, int(number)) if colon else None
 
     def is_fenced(self, error: BaseException) -> bool:
-        return isinstance(error, asyncpg.InvalidTextRepresentationError) and f'"{_FENCED}' in str(error)
+        return _says(error, _FENCED)
+
+    def is_outvoted(self, error: BaseException) -> bool:
+        """A group has a newer owner than the one that voted."""
+        return _says(error, _OUTVOTED)
 
     def is_receipt(self, error: BaseException) -> bool:
         """This batch was committed before."""
@@ -188,6 +201,15 @@ class Books:
             and error.schema_name == self.schema
             and error.table_name == "tidelock_progress"
         )
+
+
+def _check(row: str, wanted: int = 1, words: str = _FENCED) -> str:
+    """The number is read from a text that is none, so the error carries our own words."""
+    return f"SELECT CASE count(*) WHEN {wanted} THEN 1 ELSE CAST('{words}' || count(*) AS int) END FROM {row}"
+
+
+def _says(error: BaseException, words: str) -> bool:
+    return isinstance(error, asyncpg.InvalidTextRepresentationError) and f'"{words}' in str(error)
 
 
 def _shown(words: str) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -57,6 +57,7 @@ Answer = TypeVar("Answer")
 LOCK_TIMEOUT_SECONDS = 10.0
 HALT_ATTEMPTS = 3
 _FENCED = Failure(Trouble.FENCED, "a newer owner has taken the feed over")
+_OUTVOTED = Failure(Trouble.TRANSIENT, "a group has a newer owner than the one that voted for the statement")
 _LOST = Failure(
     Trouble.REWOUND,
     "the target lost transactions it had reported as committed (a crash or a failover)",
@@ -215,25 +216,43 @@ class PostgresSink:
         failure = await self._by_clerk(save)
         return CheckpointSaved(effect.id) if failure is None else CheckpointFailed(effect.id, failure)
 
-    async def apply_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed:
+    async def settle(self) -> Failure | None:
+        """A session that is opened for it verifies first that nothing reported is lost; its commit waits for the disk,
+        and so does all that was committed before."""
+
+        async def settle(session: Session) -> None:
+            await self._run(session, ["BEGIN", *self._books.settle(self._epoch), "COMMIT"])
+
+        return await self._by_clerk(settle)
+
+    async def apply_ddl(
+        self, effect: ApplyDdl, tables: Sequence[TableName], votes: Mapping[int, int] = {}
+    ) -> DdlApplied | DdlFailed:
         """The statement and the note that it ran (`ddl_passed`) commit together: it runs once, whatever is lost."""
-
-        async def run_once(session: Session) -> dict[TableName, TargetTable]:
-            if await self._books.read_ddl_passed(session.connection) != (effect.ddl.source, effect.ddl.number):
-                statements = self._books.pass_ddl(effect.id.epoch, effect.ddl, translated)
-                await session.run(["BEGIN", *statements, "COMMIT"])
-            return await read_tables(session.connection, tables)
-
         try:
             empty = emptied(effect.ddl, self._target_name)
-            translated = [*translate(effect.ddl, "postgres", self._target_name), *map(self._books.empty, empty)]
+            translated = translate(effect.ddl, "postgres", self._target_name)
         except TargetError as error:
             return DdlFailed(effect.id, Failure(Trouble.TARGET, f"{error}. {error.hint}"))
-        found = await self._by_clerk(run_once)
+        gone = [self._books.empty(table, everywhere=bool(votes)) for table in empty]
+        return await self._pass(effect, tables, [*self._books.voted(votes), *translated, *gone])
+
+    async def pass_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed:
+        return await self._pass(effect, tables, [])
+
+    async def _pass(
+        self, effect: ApplyDdl, tables: Sequence[TableName], statements: Sequence[str]
+    ) -> DdlApplied | DdlFailed:
+        async def pass_once(session: Session) -> dict[TableName, TargetTable]:
+            if await self._books.read_ddl_passed(session.connection) != (effect.ddl.source, effect.ddl.number):
+                await session.run(["BEGIN", *self._books.pass_ddl(effect.id.epoch, effect.ddl, statements), "COMMIT"])
+            return await read_tables(session.connection, tables)
+
+        found = await self._by_clerk(pass_once)
         if isinstance(found, Failure):
             return DdlFailed(effect.id, found)
         self._statements.clear()
-        return DdlApplied(effect.id, found, empty)
+        return DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
 
     async def record_halt(self, effect: Halt) -> bool:
         """A target that cannot be reached keeps no alarm; the caller has it, and it is logged."""
@@ -273,6 +292,8 @@ class PostgresSink:
                 return await work(self._clerk)
             except CONNECTION_ERRORS as error:
                 await self._clerk.rollback()
+                if self._books.is_outvoted(error):
+                    return _OUTVOTED
                 return _FENCED if self._books.is_fenced(error) else failure_of(error, committing=True)
             except asyncio.CancelledError:
                 await self._clerk.rollback()

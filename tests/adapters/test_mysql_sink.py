@@ -14,7 +14,7 @@ import pytest
 from adapters.bookkeeping import create_statements
 from adapters.books import Halted
 from adapters.mysql.ownership import Ownership
-from adapters.mysql.session import MODES, open_session
+from adapters.mysql.session import MODES, StatementFailed, open_session
 from adapters.mysql.sink import MySqlSink
 from adapters.sink import TargetError
 from bench.servers import MariaDb, MySql, Server
@@ -1021,6 +1021,7 @@ async def test_ddl_is_applied_and_may_be_applied_again_after_a_crash(target: Tar
         ("ALTER TABLE t ADD COLUMN c varchar(20)", DdlKind.ADD_COLUMN),
     ):
         for _ in range(2):
+            target.server.execute(f"UPDATE `{target.books}`.tidelock_owner SET ddl_passed=NULL")
             answer = await _run(target, sink, statement, kind)
             assert isinstance(answer, DdlApplied), answer
     assert [c.name for c in answer.tables[TableName(target.database, "t")].columns] == ["id", "c"]
@@ -1059,6 +1060,85 @@ async def test_a_truncate_takes_what_is_parked_for_its_table(target: Target) -> 
     assert answer.emptied == (TableName(target.database, "t"),)
     left = target.sql(f"SELECT table_name FROM `{target.books}`.tidelock_parked")
     assert [name for (name,) in left] == ["u"]
+
+
+async def _three_groups(target: Target) -> tuple[MySqlSink, Binding, dict[int, int]]:
+    """Two groups with a row parked in each, and the conductor's sink."""
+    epochs = {}
+    for group in (0, 1):
+        owner, table = await _any_table(target) if group == 0 else await target.opened(*ID_U_X, group=group)
+        parked = ParkedRow("0-1", group, 0, target.database, "t", "k", "e", b"c")
+        await target.committed(owner, UpsertRows(table, [(group + 1, f"{group}", 1)], True), parked=(parked,))
+        epochs[group] = owner._owner.epoch
+    conductor = target.sink(group=-1)
+    await target.own(conductor, "t")
+    return conductor, table, epochs
+
+
+async def test_a_statement_runs_only_while_every_group_has_the_owner_that_voted(target: Target) -> None:
+    conductor, _, votes = await _three_groups(target)
+    ddl, tables = _ddl(target, "TRUNCATE TABLE t", DdlKind.TRUNCATE), [TableName(target.database, "t")]
+    await target.own(target.sink(group=1), "t")
+    for wrong in (votes, {**votes, 1: 7}, {**votes, 1: 2, 2: 1}):
+        answer = await conductor.apply_ddl(ddl, tables, wrong)
+        assert isinstance(answer, DdlFailed)
+        assert answer.failure.trouble is Trouble.TRANSIENT
+        assert len(target.rows()) == 2
+        assert len(target.book("parked")) == 2
+    answer = await conductor.apply_ddl(ddl, tables, {**votes, 1: 2})
+    assert isinstance(answer, DdlApplied), answer
+    assert target.rows() == []
+    assert list(target.book("parked")) == []
+    assert sorted(target.book("owner", "grp, ddl_passed")) == [(-1, "0-1:5"), (0, None), (1, None)]
+    target.sql("INSERT INTO t VALUES (9, 'z', 1)")
+    assert isinstance(await conductor.apply_ddl(ddl, tables, votes), DdlApplied)  # it has passed: no vote is needed
+    assert target.rows("id") == [(9,)]
+
+
+async def test_a_group_cannot_change_its_owner_while_its_vote_is_used(target: Target) -> None:
+    conductor, _, votes = await _three_groups(target)
+    blocker = await open_session(conductor._endpoint, 2)
+    await blocker.ask(f"SELECT * FROM `{target.database}`.t")  # holds the table's definition
+    ddl = _ddl(target, "ALTER TABLE t ADD COLUMN c int", DdlKind.ADD_COLUMN)
+    running = asyncio.create_task(conductor.apply_ddl(ddl, [TableName(target.database, "t")], votes))
+    async with asyncio.timeout(20):
+        while not any("ALTER" in str(row) for row in target.server.execute("SHOW FULL PROCESSLIST")):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    newcomer = await open_session(conductor._endpoint, 1)
+    with pytest.raises(StatementFailed, match="Lock wait timeout"):
+        await newcomer.ask(f"UPDATE `{target.books}`.tidelock_owner SET epoch=epoch+1 WHERE grp=1")
+    await newcomer.close()
+    await blocker.rollback()
+    answer = await running
+    assert isinstance(answer, DdlApplied), answer
+    await blocker.close()
+
+
+async def test_a_group_notes_that_a_statement_has_passed_and_reads_the_tables(target: Target) -> None:
+    sink, _ = await _any_table(target)
+    target.sql("ALTER TABLE t ADD COLUMN c int")
+    ddl = _ddl(target, "TRUNCATE TABLE t", DdlKind.TRUNCATE)
+    target.sql("INSERT INTO t VALUES (1, 'a', 1, 2)")
+    answer = await sink.pass_ddl(ddl, [TableName(target.database, "t")])
+    assert isinstance(answer, DdlApplied), answer
+    assert [c.name for c in answer.tables[TableName(target.database, "t")].columns] == ["id", "u", "x", "c"]
+    assert answer.emptied == (TableName(target.database, "t"),)
+    assert target.rows("id") == [(1,)]
+    assert target.book("owner", "ddl_passed") == [("0-1:5",)]
+    target.server.execute(f"UPDATE `{target.books}`.tidelock_owner SET epoch=epoch+1, ddl_passed=NULL")
+    answer = await sink.pass_ddl(_ddl(target, "TRUNCATE TABLE t", DdlKind.TRUNCATE), [])
+    assert isinstance(answer, DdlFailed)
+    assert answer.failure.trouble is Trouble.FENCED
+
+
+async def test_only_the_owner_settles(target: Target) -> None:
+    sink, table = await _any_table(target)
+    await target.committed(sink, UpsertRows(table, [(1, "a", 1)], True))
+    assert await sink.settle() is None
+    target.server.execute(f"UPDATE `{target.books}`.tidelock_owner SET epoch=epoch+1")
+    failure = await sink.settle()
+    assert failure is not None
+    assert failure.trouble is Trouble.FENCED
 
 
 async def test_a_takeover_waits_for_ddl_under_way_or_ends_it(target: Target) -> None:

@@ -1037,6 +1037,99 @@ async def test_ddl_adds_a_column_that_the_next_batch_writes(target: Target) -> N
     assert target.rows("id, nick") == [(1, "al")]
 
 
+TRUNCATE = Ddl("public", "TRUNCATE account", "0-1", 5, DdlKind.TRUNCATE, (ACCOUNT,))
+
+
+async def two_groups(target: Target) -> tuple[PostgresSink, int, dict[int, int]]:
+    """Two groups with a row parked in each, and the conductor's sink."""
+    epochs = {}
+    for group in (0, 1):
+        owner, table, epochs[group] = await opened(target, group=group)
+        parked = ParkedRow("0-1", group, 0, "public", "account", "k", "e", b"c")
+        await committed(owner, target.batch(epochs[group], UpsertRows(table, [account(group)], True), parked=(parked,)))
+    conductor, _, epoch = await opened(target, group=-1)
+    return conductor, epoch, epochs
+
+
+async def test_a_statement_runs_only_while_every_group_has_the_owner_that_voted(target: Target) -> None:
+    conductor, epoch, votes = await two_groups(target)
+    await opened(target, group=1)
+    effect = ApplyDdl(EffectId(epoch, 1), TRUNCATE, START)
+    for wrong in (votes, {**votes, 1: 7}, {**votes, 1: 2, 2: 1}):
+        answer = await conductor.apply_ddl(effect, [ACCOUNT], wrong)
+        assert isinstance(answer, DdlFailed)
+        assert answer.failure.trouble is Trouble.TRANSIENT
+        assert len(target.rows()) == 2
+        assert len(target.sql("SELECT 1 FROM tidelock.tidelock_parked")) == 2
+    answer = await conductor.apply_ddl(effect, [ACCOUNT], {**votes, 1: 2})
+    assert isinstance(answer, DdlApplied), answer
+    assert target.rows() == []
+    assert target.sql("SELECT 1 FROM tidelock.tidelock_parked") == []
+    owners = target.sql("SELECT grp, ddl_passed FROM tidelock.tidelock_owner ORDER BY grp")
+    assert owners == [(-1, "0-1:5"), (0, None), (1, None)]
+    target.sql("INSERT INTO account (id) VALUES (9)")
+    assert isinstance(await conductor.apply_ddl(effect, [ACCOUNT], votes), DdlApplied)  # it has passed: no vote needed
+    assert target.rows("id") == [(9,)]
+
+
+async def test_a_group_cannot_change_its_owner_while_its_vote_is_used(target: Target) -> None:
+    conductor, epoch, votes = await two_groups(target)
+    blocker = await asyncpg.connect(target.server.url(target.database))
+    await blocker.execute("BEGIN; LOCK TABLE account IN ACCESS SHARE MODE")
+    ddl = Ddl("public", "ALTER TABLE account ADD COLUMN c int", "0-1", 6, DdlKind.ADD_COLUMN, (ACCOUNT,))
+    running = asyncio.create_task(conductor.apply_ddl(ApplyDdl(EffectId(epoch, 1), ddl, START), [ACCOUNT], votes))
+    async with asyncio.timeout(20):
+        waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%ADD COLUMN%'"
+        while not target.sql(waiting):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    newcomer = await asyncpg.connect(target.server.url(target.database))
+    await newcomer.execute("SET lock_timeout = '200ms'")
+    with pytest.raises(asyncpg.LockNotAvailableError):
+        await newcomer.execute("UPDATE tidelock.tidelock_owner SET epoch = epoch + 1 WHERE grp = 1")
+    await newcomer.close()
+    await blocker.close()
+    answer = await running
+    assert isinstance(answer, DdlApplied), answer
+
+
+async def test_a_group_notes_that_a_statement_has_passed_and_reads_the_tables(target: Target) -> None:
+    sink, _, epoch = await opened(target)
+    target.sql("ALTER TABLE account ADD COLUMN c int")
+    target.sql("INSERT INTO account (id) VALUES (9)")
+    effect = ApplyDdl(EffectId(epoch, 1), TRUNCATE, START)
+    answer = await sink.pass_ddl(effect, [ACCOUNT])
+    assert isinstance(answer, DdlApplied), answer
+    assert answer.tables[ACCOUNT].columns[-1].name == "c"
+    assert answer.emptied == (ACCOUNT,)
+    assert target.rows("id") == [(9,)]
+    assert target.sql("SELECT ddl_passed FROM tidelock.tidelock_owner") == [("0-1:5",)]
+    target.sql("UPDATE tidelock.tidelock_owner SET epoch = epoch + 1, ddl_passed = NULL")
+    answer = await sink.pass_ddl(effect, [ACCOUNT])
+    assert isinstance(answer, DdlFailed)
+    assert answer.failure.trouble is Trouble.FENCED
+
+
+async def test_what_has_settled_is_on_disk_and_only_the_owner_settles(target: Target) -> None:
+    sink, table, epoch = await opened(target)
+    await committed(sink, target.batch(epoch, UpsertRows(table, [account(1)], True)))
+    committed_at = target.sql("SELECT pg_current_wal_insert_lsn()")[0][0]
+    assert await sink.settle() is None
+    assert target.sql("SELECT pg_current_wal_flush_lsn() >= $1::pg_lsn", committed_at) == [(True,)]
+    target.sql("UPDATE tidelock.tidelock_owner SET epoch = epoch + 1")
+    failure = await sink.settle()
+    assert failure is not None
+    assert failure.trouble is Trouble.FENCED
+
+
+async def test_settling_notices_that_reported_commits_are_lost(target: Target) -> None:
+    sink, table, epoch = await opened(target)
+    await committed(sink, target.batch(epoch, UpsertRows(table, [account(1)], True)))
+    target.sql("DELETE FROM tidelock.tidelock_progress")  # as a crash would
+    failure = await sink.settle()
+    assert failure is not None
+    assert failure.trouble is Trouble.REWOUND
+
+
 async def test_sessions_are_set_up_and_close_leaks_none(target: Target) -> None:
     sink, table, epoch = await opened(target, lock_timeout_seconds=1.5)
     for lane in range(4):
