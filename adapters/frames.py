@@ -21,7 +21,10 @@ LIMIT_BYTES: Final = 1 << 30
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What the capture process is asked to do.  Holds a password: it travels over the socket pair only."""
+    """What the capture process is asked to do.  Holds a password: it travels over the socket pair only.
+
+    A batch holds about `chunk_rows` rows, fewer where they are `chunk_bytes` in the source's log.
+    """
 
     source: Endpoint
     server_id: int
@@ -30,6 +33,7 @@ class Order(msgspec.Struct, frozen=True):
     node: str
     start: Position
     chunk_rows: int = 500
+    chunk_bytes: int = 4 << 20
     heartbeat_seconds: float = 1.0
 
 

@@ -5,7 +5,7 @@
 - *Ordinals* count every row image of a group, wanted or not.  A statement inside a group with rows (CREATE TABLE …
   SELECT) takes one ordinal too, so that it is not repeated either.
 - Whole transactions wait in `_done`, rows of the open one in `_rows`.  What waits is handed out when it reaches
-  `chunk_rows` rows or `CHUNK_BYTES` of the log, the open group only when it alone is so large: memory is bounded
+  `chunk_rows` rows or `chunk_bytes` of the log, the open group only when it alone is so large: memory is bounded
   however large a transaction is, and a smaller one is never split.
 """
 
@@ -36,7 +36,14 @@ class Assembly:
     """
 
     def __init__(
-        self, tables: Tables, start: Position, gtids: GtidSet, chunk_rows: int, *, settled: bool = True
+        self,
+        tables: Tables,
+        start: Position,
+        gtids: GtidSet,
+        chunk_rows: int,
+        chunk_bytes: int = CHUNK_BYTES,
+        *,
+        settled: bool = True,
     ) -> None:
         self.ready: list[SourceChunk] = []
         self.settled = settled
@@ -44,6 +51,7 @@ class Assembly:
         self._tables = tables
         self._gtids = gtids
         self._chunk_rows = chunk_rows
+        self._chunk_bytes = chunk_bytes
         self._file, self.boundary = start.file, start.offset
         self._told = (start.file, start.offset)
         self._done: list[SourceTransaction] = []
@@ -92,7 +100,7 @@ class Assembly:
             self._sift(kept, role)
         if self._ordinal > self._skip:
             self._bytes += end - p
-        if self._done_rows + len(rows) >= self._chunk_rows or self._done_bytes + self._bytes >= CHUNK_BYTES:
+        if self._done_rows + len(rows) >= self._chunk_rows or self._done_bytes + self._bytes >= self._chunk_bytes:
             self._relieve()
 
     def _sift(self, kept: int, role: Role) -> None:
@@ -111,7 +119,7 @@ class Assembly:
     def _relieve(self) -> None:
         if self._done:
             self.flush()
-        if len(self._rows) >= self._chunk_rows or self._bytes >= CHUNK_BYTES:
+        if len(self._rows) >= self._chunk_rows or self._bytes >= self._chunk_bytes:
             self._hand_out_part()
 
     def _hand_out_part(self) -> None:
@@ -199,7 +207,7 @@ class Assembly:
             self._done_bytes += self._bytes
             self._done.append(self._taken(end, complete=True))
         self._close(end)
-        if self._done_rows >= self._chunk_rows or self._done_bytes >= CHUNK_BYTES:
+        if self._done_rows >= self._chunk_rows or self._done_bytes >= self._chunk_bytes:
             self.flush()
 
     def skip_group(self, end: int) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 import pymysql
 
 from adapters.mysql import connection as server
-from adapters.mysql.assembly import Assembly
+from adapters.mysql.assembly import CHUNK_BYTES, Assembly
 from adapters.mysql.connection import Endpoint
 from adapters.mysql.decoder import Decoder
 from adapters.mysql.errors import SourceError, Unreachable
@@ -51,6 +51,7 @@ class BinlogReader:
         is_marker: Callable[[TableName], bool],
         start: Position,
         chunk_rows: int = 500,
+        chunk_bytes: int = CHUNK_BYTES,
         heartbeat_seconds: float = 1.0,
         column_hints: Callable[[TableName], Mapping[str, Kind]] | None = None,
     ) -> None:
@@ -58,6 +59,7 @@ class BinlogReader:
         self._server_id = server_id
         self._start = start
         self._chunk_rows = chunk_rows
+        self._chunk_bytes = chunk_bytes
         self._heartbeat = heartbeat_seconds
         self._connection: pymysql.Connection[Any] | None = None
         self._flavor = server.Flavor("mysql", (0, 0, 0))
@@ -132,7 +134,7 @@ class BinlogReader:
         self._session(connection)
         self._clock_skew = float(server.rows(connection, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]) - time.time()
         self._request(connection, gtids, by_gtid)
-        assembly = Assembly(self._tables, self._start, gtids, self._chunk_rows, settled=not by_gtid)
+        assembly = Assembly(self._tables, self._start, gtids, self._chunk_rows, self._chunk_bytes, settled=not by_gtid)
         unreached = gtids.domains() if by_gtid and isinstance(gtids, MariaDbGtids) else set()
         return (
             Decoder(self._tables, assembly, self._start, checksums=checksums, by_gtid=by_gtid, unreached=unreached),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 
 import msgspec
 
@@ -21,7 +22,7 @@ from engine.capture import CaptureMachine
 from engine.effects import Publish
 from engine.events import SourceRead
 from engine.mapping import Mapping
-from engine.records import SourceChunk, TableName
+from engine.records import LogBatch, SourceChunk, TableName
 
 
 def main() -> None:
@@ -37,6 +38,16 @@ def main() -> None:
 
 def capture(order: Order, channel: socket.socket) -> None:
     """Read on until the log fails us; the last frame says why.  Raises OSError when the other side is gone."""
+    encode = msgspec.msgpack.Encoder().encode
+    try:
+        for batch in batches(order):
+            send(channel, BATCH, encode(batch))
+    except SourceError as error:
+        send(channel, FAILED, encode(failed(error)))
+
+
+def batches(order: Order) -> Iterator[LogBatch]:
+    """The log behind `order.start`, for ever.  Raises SourceError."""
     mapping = Mapping(order.rules, order.own)
     machine = CaptureMachine(mapping, order.start, order.node)
     receipts = TableName(order.own, "tidelock_progress")
@@ -47,20 +58,21 @@ def capture(order: Order, channel: socket.socket) -> None:
         is_marker=lambda table: table == receipts,
         start=order.start,
         chunk_rows=order.chunk_rows,
+        chunk_bytes=order.chunk_bytes,
         heartbeat_seconds=order.heartbeat_seconds,
     )
-    encode = msgspec.msgpack.Encoder().encode
     try:
         for chunk in reader.chunks():
             for effect in machine.step(0, [SourceRead([classified(chunk, order.source.scheme)])]):
                 if isinstance(effect, Publish):
-                    send(channel, BATCH, encode(effect.batch))
-    except SourceError as error:
-        where = f" at {error.position}" if error.position else ""
-        failed = Failed(type(error).__name__, f"{error.message}{where}", error.hint, isinstance(error, Unreachable))
-        send(channel, FAILED, encode(failed))
+                    yield effect.batch
     finally:
         reader.close()
+
+
+def failed(error: SourceError) -> Failed:
+    where = f" at {error.position}" if error.position else ""
+    return Failed(type(error).__name__, f"{error.message}{where}", error.hint, isinstance(error, Unreachable))
 
 
 def classified(chunk: SourceChunk, scheme: str) -> SourceChunk:
