@@ -45,8 +45,8 @@ $(SETUP):
 	touch $@
 	echo "setup: ready, $(BIN)/tidelock"
 
-servers: setup ## MariaDB, PostgreSQL and MySQL 9 for the tests
-	@$(BIN)/python -m bench.servers.install mariadb postgres mysql
+servers: setup ## MariaDB, PostgreSQL, MySQL 9 and Kafka for the tests
+	@$(BIN)/python -m bench.servers.install mariadb postgres mysql kafka
 
 demo: setup ## replicate between two real databases, under load, and look at it
 	@$(BIN)/python -m bench.servers.install mariadb postgres

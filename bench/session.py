@@ -22,7 +22,7 @@ import pymysql
 from pymysql.constants import CLIENT
 from pymysql.cursors import SSCursor
 
-from bench.servers.process import Server
+from bench.servers.database import Server
 
 FETCH_ROWS = 5000
 

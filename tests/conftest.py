@@ -1,7 +1,8 @@
 """Real servers for tests.
 
-`mariadb`, `mysql` and `postgres` are started once a worker, when first asked for, and shared: take a fresh database
-with `mariadb.database("shop")`.  A test that restarts, kills or configures a server makes its own with `make_…`.
+`mariadb`, `mysql`, `postgres` and `kafka` are started once a worker, when first asked for, and shared: take a fresh
+database with `mariadb.database("shop")`, and for topics a feed's name of your own.  A test that restarts, kills or
+configures a server makes its own with `make_…`.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from bench.rig import Rig
 from bench.servers import MariaDb, MySql, Postgres, Server
+from bench.servers.kafka import Kafka
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +32,12 @@ def mysql() -> Iterator[MySql]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     with Postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Kafka]:
+    with Kafka() as server:
         yield server
 
 
@@ -53,6 +61,12 @@ def make_mysql(own_servers: ExitStack) -> Callable[..., MySql]:
 @pytest.fixture
 def make_postgres(own_servers: ExitStack) -> Callable[..., Postgres]:
     return lambda **options: own_servers.enter_context(Postgres(**options))
+
+
+@pytest.fixture
+def make_kafka(own_servers: ExitStack) -> Callable[..., Kafka]:
+    """`make_kafka(extra=["message.max.bytes=100000"], security="scram")`."""
+    return lambda **options: own_servers.enter_context(Kafka(**options))
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
-"""Put the servers on this machine: `python -m bench.servers.install mariadb postgres mysql`.
+"""Put the servers on this machine: `python -m bench.servers.install mariadb postgres mysql kafka`.
 
-MariaDB and PostgreSQL are Debian packages, which takes root or sudo without a password; MySQL 9 needs neither.
+MariaDB, PostgreSQL and what runs Kafka are Debian packages, which takes root or sudo without a password; MySQL 9 and
+Kafka themselves need neither.
 Run again, it does only what is missing.
 """
 
@@ -12,37 +13,75 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
+from bench.servers import certificates, kafka_jars
+from bench.servers.kafka_jars import fetch_kafka, java, kafka_version, verified_jars
 from bench.servers.mysql_tree import fetch_mysql, mysql_root, mysql_version
 from bench.servers.place import ServerMissing, program
 from bench.servers.postgres import program as postgres_program
 
-PACKAGES = {"mariadb": "mariadb-server", "postgres": "postgresql"}
-CHECKS: dict[str, Callable[[], str]] = {
-    "mariadb": lambda: program("mariadbd", PACKAGES["mariadb"]),
-    "postgres": lambda: postgres_program("postgres"),
+
+class Recipe(NamedTuple):
+    """How a server comes here.  The looks raise ServerMissing where they find nothing."""
+
+    where: Callable[[], str]
+    """Finds the server, ready to run."""
+    packages: dict[str, Callable[[], str]] = {}
+    """Debian packages that it needs, each with a look for what it holds."""
+    fetching: str = ""
+    fetch: Callable[[], None] | None = None
+
+
+def _mysql() -> str:
+    if mysql_version() is None:
+        raise ServerMissing("MySQL 9 is not here: run `make servers`")
+    return f"{mysql_root()} ({mysql_version()})"
+
+
+def _kafka() -> str:
+    return f"{verified_jars()} (Java: {java()}, {program('openssl', certificates.PACKAGE)})"
+
+
+RECIPES = {
+    "mariadb": Recipe(
+        lambda: program("mariadbd", "mariadb-server"), {"mariadb-server": lambda: program("mariadbd", "mariadb-server")}
+    ),
+    "postgres": Recipe(lambda: postgres_program("postgres"), {"postgresql": lambda: postgres_program("postgres")}),
+    "mysql": Recipe(_mysql, {}, "MySQL 9: fetching from Debian unstable, about 50 MB", fetch_mysql),
+    "kafka": Recipe(
+        _kafka,
+        {
+            kafka_jars.JAVA_PACKAGE: java,
+            kafka_jars.MAVEN_PACKAGE: lambda: program("mvn", kafka_jars.MAVEN_PACKAGE),
+            certificates.PACKAGE: lambda: program("openssl", certificates.PACKAGE),
+        },
+        f"Kafka {kafka_version()}: fetching from Maven Central, about 45 MB",
+        fetch_kafka,
+    ),
 }
 
 
 def main(names: list[str]) -> int:
     try:
-        packages = [PACKAGES[name] for name in names if name in CHECKS and not _there(name)]
-        if packages:
-            _install(packages)
-        if "mysql" in names and mysql_version() is None:
-            _step("MySQL 9: fetching from Debian unstable, about 50 MB", fetch_mysql)
+        missing = [RECIPES[name] for name in names if not _there(RECIPES[name].where)]
+        wanted = [package for recipe in missing for package, look in recipe.packages.items() if not _there(look)]
+        if wanted:
+            _install(wanted)
+        for recipe in missing:
+            if recipe.fetch is not None and not _there(recipe.where):
+                _step(recipe.fetching, recipe.fetch)
         for name in names:
-            where = f"{mysql_root()} ({mysql_version()})" if name == "mysql" else CHECKS[name]()
-            print(f"servers: {name} at {where}", flush=True)
+            print(f"servers: {name} at {RECIPES[name].where()}", flush=True)
     except ServerMissing as error:
         print(f"servers: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _there(name: str) -> bool:
+def _there(look: Callable[[], str]) -> bool:
     try:
-        CHECKS[name]()
+        look()
     except ServerMissing:
         return False
     return True

@@ -10,7 +10,7 @@ from typing import Any
 import pymysql
 from pymysql.constants import CLIENT
 
-from bench.servers.process import Connection, Server
+from bench.servers.database import Connection, Server
 
 ANSWER_SECONDS = 300
 

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import asyncpg
 
+from bench.servers.database import Connection, Server
 from bench.servers.place import ServerMissing, run, template, version
-from bench.servers.process import Connection, Server
 
 PACKAGE = "postgresql"
 OLDEST = 15

@@ -1,4 +1,4 @@
-"""A server process: its folder, its start and end, and one administrator's connection to it."""
+"""A server process: its folder, its port, its start and end."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Self
-from urllib.parse import quote
+from typing import ClassVar, Self
 
 from bench.servers.guard import guard
 from bench.servers.place import HOST, account, environment, free_port, give, run_as
@@ -30,29 +28,10 @@ class ServerFailed(RuntimeError):
     """A server did not start, stop or answer; the text holds the end of its log."""
 
 
-class Connection(ABC):
-    """A session that blocks; `execute` and `execute_script` as in `Server`."""
+class Process(ABC):
+    """A server of our own on a free loopback port, its files in a folder that goes with it.
 
-    @abstractmethod
-    def execute(self, sql: str, args: Sequence[Any]) -> list[tuple[Any, ...]]: ...
-
-    @abstractmethod
-    def execute_script(self, sql: str) -> None: ...
-
-    @property
-    @abstractmethod
-    def open(self) -> bool:
-        """Whether the server still holds its end."""
-
-    @abstractmethod
-    def close(self) -> None: ...
-
-
-class Server(ABC):
-    """A database server of our own on a free loopback port, its files in a folder that goes with it.
-
-    Use it as a context manager.  `extra` are arguments for the server program, after ours, so they win.
-    `durable=False` leaves out the waits for the disk: what was committed survives `kill()`, not a power cut.
+    Use it as a context manager.  `extra` are settings for the server program, after ours, so they win.
     """
 
     scheme: ClassVar[str]
@@ -64,12 +43,9 @@ class Server(ABC):
     """Ends it at once and leaves nothing behind outside its folder; the data is thrown away."""
 
     host = HOST
-    user: str
-    password = ""
 
-    def __init__(self, extra: Sequence[str] = (), *, durable: bool = False) -> None:
+    def __init__(self, extra: Sequence[str] = ()) -> None:
         self.extra = list(extra)
-        self.durable = durable
         self.account = account(*self.accounts)
         self.port = free_port()
         self.folder = Path(tempfile.mkdtemp(prefix=f"tidelock-{self.scheme}-"))
@@ -77,14 +53,6 @@ class Server(ABC):
         self.data = self.folder / "data"
         self.log = self.folder / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
-        self._lock = threading.RLock()
-        self._connection: tuple[str | None, Connection] | None = None
-        self._databases = 0
-
-    @property
-    @abstractmethod
-    def socket(self) -> Path:
-        """Its Unix socket."""
 
     @abstractmethod
     def _template(self) -> Path:
@@ -95,12 +63,11 @@ class Server(ABC):
         """Program and arguments, `extra` included."""
 
     @abstractmethod
-    def connect(self, database: str | None = None, user: str | None = None, password: str = "") -> Connection:
-        """A session for the caller to close; without `user`, the administrator's.  Raises what the driver raises."""
+    def _probe(self) -> None:
+        """Ask it something.  Raises whatever it likes while there is no answer."""
 
-    @abstractmethod
-    def unique_violations(self) -> int:
-        """How many statements failed on a unique key since the server's data was made."""
+    def _disconnect(self) -> None:  # noqa: B027  # not every kind keeps a connection
+        """Give up our own connection before the server ends."""
 
     @property
     def running(self) -> bool:
@@ -115,9 +82,7 @@ class Server(ABC):
         """Start on its data and port, return when it answers.  Raises ServerFailed."""
         assert self._process is None, f"{self.scheme} on port {self.port} runs already"
         if not self.data.exists():
-            shutil.copytree(self._template(), self.data, symlinks=True)
-            (self.folder / "tmp").mkdir()
-            self.log.touch()
+            self._prepare()
             give(self.folder, self.account)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -137,13 +102,19 @@ class Server(ABC):
             self.kill()
             raise
 
+    def _prepare(self) -> None:
+        """Fill its folder, before the first start."""
+        shutil.copytree(self._template(), self.data, symlinks=True)
+        (self.folder / "tmp").mkdir()
+        self.log.touch()
+
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         while True:
             if not self.running:
                 raise ServerFailed(f"{self.scheme} on port {self.port} ended while starting.\n{self._log_tail()}")
             try:
-                self.execute("SELECT 1")
+                self._probe()
             except Exception as error:  # whatever the driver says while nobody listens
                 if time.monotonic() > deadline:
                     raise ServerFailed(
@@ -190,48 +161,6 @@ class Server(ABC):
         finally:
             guard.ended(self._process.pid)
             self._process = None
-
-    def execute(self, sql: str, *args: Any, database: str | None = None) -> list[tuple[Any, ...]]:
-        """Run one statement as the administrator and return its rows.
-
-        One session is kept, and replaced when `database` is another than the last time.  Placeholders are the
-        driver's: `%s` for MySQL and MariaDB, `$1` for PostgreSQL.
-        """
-        with self._lock:
-            return self._session(database).execute(sql, args)
-
-    def execute_script(self, sql: str, *, database: str | None = None) -> None:
-        """Run statements separated by `;` (PostgreSQL: in one transaction, unless the script says otherwise)."""
-        with self._lock:
-            self._session(database).execute_script(sql)
-
-    def _session(self, database: str | None) -> Connection:
-        if self._connection is not None and self._connection[0] == database and self._connection[1].open:
-            return self._connection[1]
-        self._disconnect()
-        connection = self.connect(database)
-        self._connection = (database, connection)
-        return connection
-
-    def _disconnect(self) -> None:
-        with self._lock:
-            if self._connection is not None:
-                _, connection = self._connection
-                self._connection = None
-                connection.close()
-
-    def database(self, prefix: str = "shop") -> str:
-        """Create an empty database and return its name: `prefix_1`, `prefix_2`, …"""
-        self._databases += 1
-        name = f"{prefix}_{self._databases}"
-        self.execute(f"CREATE DATABASE {name}")
-        return name
-
-    def url(self, database: str = "", user: str | None = None, password: str | None = None) -> str:
-        """The server's URL for a feed; without `user`, the administrator's."""
-        user, password = (self.user, self.password) if user is None else (user, password or "")
-        login = quote(user, safe="") + (f":{quote(password, safe='')}" if password else "")
-        return f"{self.scheme}://{login}@{self.host}:{self.port}/{quote(database, safe='')}"
 
     def log_text(self) -> str:
         """The server's error log since its data was made."""
