@@ -19,11 +19,15 @@ do: it is cached while it is read often.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
+
+import asyncpg
+import pymysql
 
 from bench.session import Endpoint, Flavor, connection
 
@@ -138,6 +142,12 @@ class Recorder:
             self._remove()
         finally:
             self._close()
+
+    def reconnect(self, endpoint: Endpoint) -> None:
+        """After the target was restarted; its history went through the restart as its tables did."""
+        with contextlib.suppress(OSError, pymysql.Error, asyncpg.InterfaceError, asyncpg.PostgresError):
+            self._close()
+        self._session, self._close = connection(endpoint)
 
     def events(self) -> Iterator[Event]:
         """The history so far, in order."""

@@ -17,12 +17,19 @@ from bench.workload.churn import Churn
 from bench.workload.family import Family
 from bench.workload.keyless import Keyless
 from bench.workload.mix import Mix
+from bench.workload.several import Several
 from bench.workload.shop import Shop
 from bench.workload.workload import Workload
 
 CHANGES = 3000
-EVERY = [Mix, Churn, Family, Shop, Keyless]
-KEYED = [Mix, Churn, Family, Shop]
+
+
+def several() -> Several:
+    return Several(Mix(), Churn(), Family(), Mix(table="other"))
+
+
+EVERY = [Mix, Churn, Family, Shop, Keyless, several]
+KEYED = [Mix, Churn, Family, Shop, several]
 
 
 @pytest.fixture(params=["mariadb", "mysql", "postgres"])
