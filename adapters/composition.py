@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from adapters.config import Feed
 from adapters.frames import Order
@@ -11,7 +12,8 @@ from adapters.sink import Sink
 from engine.apply import Options
 from engine.filter import Condition
 from engine.mapping import Mapping, Rule
-from engine.records import Position
+from engine.pattern import Pattern
+from engine.records import Position, TableName
 
 NO_LOCKS = "TIDELOCK_TEST_WITHOUT_LOCKS"  # set by one test only: the churn workload must fail without them
 
@@ -48,10 +50,9 @@ def start_of(feed: Feed, source: Source) -> Position:
             return position
 
 
-def options_of(feed: Feed, mapping: Mapping, source: Source) -> Options:
-    weights = {
-        mapping.target(name): rule.weight for name in source.tables if (rule := feed.select(name)) and rule.weight
-    }
+def options_of(feed: Feed, tables: Sequence[TableName]) -> Options:
+    """`tables`: the feed's target tables."""
+    weights = {name: weight for name in tables if (weight := _weight(feed, name))}
     return Options(
         lanes=feed.lanes,
         batch_rows=feed.batch_rows,
@@ -59,6 +60,12 @@ def options_of(feed: Feed, mapping: Mapping, source: Source) -> Options:
         weights=weights,
         locking=NO_LOCKS not in os.environ,
     )
+
+
+def _weight(feed: Feed, target: TableName) -> int:
+    """Of the first rule that this target table may come from."""
+    rules = (rule for rule in feed.tables if Pattern.of(rule.target or rule.source).matches(target))
+    return next((rule.weight for rule in rules), 0)
 
 
 def order_of(feed: Feed, start: Position) -> Order:
@@ -73,7 +80,7 @@ def order_of(feed: Feed, start: Position) -> Order:
     )
 
 
-def make_sink(feed: Feed, mapping: Mapping) -> Sink:
+def make_sink(feed: Feed, mapping: Mapping, group: int = 0) -> Sink:
     source = f"{feed.source_url.host}:{feed.source_url.port}"
     if feed.target_url.dialect == "postgres":
         from adapters.postgres.sink import PostgresSink
@@ -81,6 +88,7 @@ def make_sink(feed: Feed, mapping: Mapping) -> Sink:
         return PostgresSink(
             feed.target_url,
             feed.name,
+            group,
             schema=feed.schema,
             lanes=feed.lanes,
             origin=source,
@@ -94,6 +102,7 @@ def make_sink(feed: Feed, mapping: Mapping) -> Sink:
     return MySqlSink(
         feed.target_url,
         feed.name,
+        group,
         schema=feed.schema,
         lanes=feed.lanes,
         origin=source,

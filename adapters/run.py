@@ -81,7 +81,7 @@ async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: C
     if taken.receipts:  # an older owner may have read on until its last moment, so ask again
         now = await _look(feed)
         taken = msgspec.structs.replace(taken, log_end=now.now if isinstance(now, Source) else None)
-    options = options_of(feed, mapping, source)
+    options = options_of(feed, tables)
     machine = ApplyMachine(options)
     journal = Journal(Path(feed.journal), options) if feed.journal else NoJournal()
     shell = Shell(machine, sink, EmbeddedLog(lambda at: order_of(feed, at), capture), apply_ddl, journal)
