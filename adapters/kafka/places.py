@@ -114,7 +114,7 @@ class Places:
                     f"no answer about {self._topic}/{partition} in {ANSWER_SECONDS:.0f} s"
                 ) from None
             finally:
-                self._consumer.unsubscribe()  # or it would go on fetching
+                self._consumer.pause(tp)  # or it would go on fetching; unsubscribed, aiokafka may hang at its stop
 
 
 class _Partition:

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from adapters.frames import Failed
-from adapters.kafka.orders import AtStatement, Published, PublishOrder
+from typing import Any, Final
+
+import msgspec
+
+from adapters.child import Child
+from adapters.frames import FAILED, Failed
+from adapters.kafka.orders import AT_STATEMENT, PUBLISHED, AtStatement, GoOn, Published, PublishOrder
 from engine.plan import Plan
+
+_SAYS: Final[dict[int, msgspec.msgpack.Decoder[Any]]] = {
+    PUBLISHED: msgspec.msgpack.Decoder(Published),
+    AT_STATEMENT: msgspec.msgpack.Decoder(AtStatement),
+    FAILED: msgspec.msgpack.Decoder(Failed),
+}
 
 
 class PublisherProcess:
@@ -14,23 +25,30 @@ class PublisherProcess:
     from the end of the log).  Not retryable: another publisher has fenced it, or an operator is needed.
     """
 
-    def __init__(self) -> None: ...
+    def __init__(self) -> None:
+        self._child = Child("adapters.kafka.publisher_process", "publisher")
 
     @property
     def pid(self) -> int:
-        raise NotImplementedError
+        return self._child.pid
 
     async def begin(self, order: PublishOrder) -> None:
-        raise NotImplementedError
+        await self._child.connect()
+        await self._child.send(order)
 
     async def next(self) -> Published | AtStatement | Failed:
         """What the process tells next."""
-        raise NotImplementedError
+        frame = await self._child.receive()
+        if isinstance(frame, Failed):
+            return frame
+        kind, body = frame
+        said: Published | AtStatement | Failed = _SAYS[kind].decode(body)
+        return said
 
     async def go_on(self, plan: Plan) -> None:
         """Leave to publish behind the statement, under `plan`."""
-        raise NotImplementedError
+        await self._child.send(GoOn(plan))
 
     async def stop(self) -> None:
         """End it and wait until it is gone."""
-        raise NotImplementedError
+        await self._child.stop()

@@ -1,0 +1,151 @@
+"""The publisher process: the source's log → records of the partitions, in a process of its own.
+
+Started as `python -m adapters.kafka.publisher_process FD`, it waits on the socket FD for its `PublishOrder`, so that
+its start-up overlaps other work.  What happens, and in which order:
+
+1. The transactional producer starts, which fences any older publisher of the feed and ends its open transaction.
+2. Only then is the log's end read: nobody can move it any more, and it says where the source is read on from.
+3. A thread reads and decodes the source; this loop commits what it gathered, one Kafka transaction after another.
+4. After a statement it waits for `GoOn`; the end of the log tells a later process that one waits.
+
+It holds no state, so every failure has one answer: it says why and ends, and the next one begins at 1.  A commit whose
+answer was lost is decided there too.  It also ends when the other side closes the socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import sys
+import threading
+from typing import Final
+
+import msgspec
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from adapters.frames import FAILED, Failed, Order, receive
+from adapters.kafka.gathering import Gathering, TooLarge
+from adapters.kafka.log_end import LogEnd, Uneven, read_end
+from adapters.kafka.orders import PublishOrder
+from adapters.kafka.parent import Parent, Report
+from adapters.kafka.places import Places
+from adapters.kafka.producing import commit, explained, message_limit, producer_of
+from adapters.kafka.wire import WireError
+from adapters.mysql.capture_process import batches, failed
+from adapters.mysql.errors import SourceError
+from engine.publisher import NoGroup, Publisher
+
+# So that a record stays below 1 MiB where rows allow: values take up to four times the bytes that the binlog has.
+RECORD_LOG_BYTES: Final = 256 << 10
+CLOSE_SECONDS: Final = 1.0
+SWITCH_SECONDS: Final = 0.0005  # the loop, which waits for answers, gets its turn beside the thread that decodes
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C goes to the whole group; our parent decides
+    sys.setswitchinterval(SWITCH_SECONDS)
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    with contextlib.suppress(EOFError, ConnectionError):
+        order = msgspec.msgpack.decode(receive(channel), type=PublishOrder)
+        asyncio.run(_run(order, channel))
+
+
+async def _run(order: PublishOrder, channel: socket.socket) -> None:
+    """Publish until something fails or the parent is gone; the last frame says why."""
+    parent = await Parent.on(channel)
+    publishing = asyncio.create_task(publish(order, parent))
+    await asyncio.wait([publishing, parent.gone], return_when=asyncio.FIRST_COMPLETED)
+    if publishing.done():
+        parent.tell(FAILED, publishing.result())
+        await parent.close()
+    else:
+        publishing.cancel()
+        await asyncio.gather(publishing, return_exceptions=True)
+
+
+async def publish(order: PublishOrder, parent: Parent) -> Failed:
+    """Why it ended."""
+    try:
+        limit = await message_limit(order.kafka, order.topic)
+        producer = producer_of(order.kafka, order.transactional_id, limit)
+        try:
+            await producer.start()  # from here on nobody else publishes
+            async with Places(order.kafka, order.topic) as places:
+                end = await read_end(places, order.plan, order.capture.start)
+            return await _publish_from(end, order, parent, producer, limit)
+        finally:
+            await _close(producer)
+    except KafkaError as error:
+        return explained(error)
+    except (Uneven, WireError) as error:
+        return Failed(type(error).__name__, str(error), error.hint, retryable=False)
+
+
+async def _publish_from(
+    end: LogEnd, order: PublishOrder, parent: Parent, producer: AIOKafkaProducer, limit: int
+) -> Failed:
+    report = Report(parent, end)
+    report.send()
+    plan = order.plan
+    if end.statement is not None:
+        plan = await parent.leave(end.position, end.statement)
+    source = order.capture.source
+    gathering = Gathering(
+        Publisher(plan, end.position),
+        plan,
+        f"{source.host}:{source.port}",
+        limit,
+        order.flush_bytes,
+        order.flush_ms / 1e3,
+    )
+    capture = msgspec.structs.replace(
+        order.capture, start=end.position, chunk_bytes=min(order.capture.chunk_bytes, RECORD_LOG_BYTES)
+    )
+    threading.Thread(target=_gather, args=(capture, gathering), name="capture", daemon=True).start()
+    while True:
+        flush = await gathering.take()
+        if isinstance(flush, Failed):
+            report.send()
+            return flush
+        await commit(producer, order.topic, flush)
+        report.add(flush)
+        if flush.statement is not None:
+            report.send()
+            gathering.go_on(await parent.leave(flush.position, flush.statement))
+
+
+def _gather(order: Order, gathering: Gathering) -> None:
+    """In the capture thread: all that the source says, until it fails us."""
+    try:
+        for batch in batches(order):
+            gathering.add(batch)
+    except SourceError as error:
+        gathering.fail(failed(error))
+    except TooLarge as error:
+        gathering.fail(Failed("TooLarge", str(error), error.hint, retryable=False))
+    except NoGroup as error:
+        gathering.fail(
+            Failed(
+                "NoGroup",
+                str(error),
+                f"Create {error.table} at the target (`tidelock init` prints the statement) or leave it out of "
+                "`tables`, then run the feed again",
+                retryable=False,
+            )
+        )
+    except Exception as error:  # a bug: the parent must hear of it, whatever it is
+        gathering.fail(Failed(type(error).__name__, f"the capture failed: {error!r}", "Please report this", False))
+        raise
+
+
+async def _close(producer: AIOKafkaProducer) -> None:
+    """Without waiting for what could not be sent: it is not committed, and the next publisher undoes it."""
+    with contextlib.suppress(KafkaError, TimeoutError, asyncio.CancelledError):
+        await asyncio.wait_for(producer.stop(), CLOSE_SECONDS)
+
+
+if __name__ == "__main__":
+    main()
