@@ -91,6 +91,7 @@ class Conductor:
         self._run_after = 0
         self._passed: Statement | None = None
         self._emptied: tuple[TableName, ...] = ()
+        self._ran_emptied: tuple[TableName, ...] = ()
         self._refused: tuple[Statement, dict[int, int], str] | None = None
         self._alarm: Alarm | None = None
         self._announced: FeedState | None = None
@@ -190,10 +191,12 @@ class Conductor:
             return
         first = self.plan is None
         self.plan, self._storing = self._storing, None
-        self.state = State.FLOWING if first or self._ddl is None else State.SEALING
         if first:
+            self.state = State.FLOWING
             self._start_publisher()
-        elif self.state is State.FLOWING:
+        elif self._ddl is not None:
+            self._seal()
+        else:
             self._go_on()
 
     # ------------------------------------------------------------------ the barrier
@@ -232,9 +235,14 @@ class Conductor:
     def _ran(self, event: DdlApplied) -> None:
         assert self._statement is not None
         self._running = self._refused = None
-        self._passed, self._emptied = self._statement, event.emptied
+        self._ran_emptied = event.emptied
         self._tables = event.tables
         self._change_plan(self._statement.end)
+
+    def _seal(self) -> None:
+        """The plan behind the statement is stored: the groups may pass it."""
+        self.state = State.SEALING
+        self._passed, self._emptied = self._statement, self._ran_emptied
 
     def _failed(self, failure: Failure) -> None:
         running, self._running = self._running, None
@@ -268,7 +276,7 @@ class Conductor:
         if made != self.plan:
             self._store(made)
         elif self._ddl is not None:
-            self.state = State.SEALING
+            self._seal()
         else:
             self._go_on()
 
@@ -306,7 +314,7 @@ class Conductor:
     def _feed_state(self, plan: Plan) -> FeedState:
         before = self._announced
         resolved, checkpoint = self._standing.resolved(plan), self._standing.checkpoint(plan)
-        statement, _, refusal = self._refused or (None, {}, "")
+        refused, votes, refusal = self._refused or (None, {}, "")
         return FeedState(
             epoch=self._taken.epoch,
             worker=self._taken.worker,
@@ -317,7 +325,8 @@ class Conductor:
             published=_later(self._published or plan.position, before.published if before else None),
             passed=self._passed,
             emptied=self._emptied,
-            refused=statement,
+            refused=refused,
+            refused_votes=votes,
             refusal=refusal,
             alarm=self._alarm,
         )

@@ -48,7 +48,7 @@ class FeedState(msgspec.Struct, frozen=True):
 
     `epoch`: the conductor's.  `resolved`, `checkpoint`: the least of its groups', never back.  `published`: the end of
     the log.  `passed`: the last statement that has run (or that the operator passed); `emptied`: the tables that it
-    emptied.  `refused`: the statement that the target refused, and why.
+    emptied.  `refused`: the statement that the target refused, with which votes (group to epoch), and why.
     """
 
     epoch: int
@@ -61,6 +61,7 @@ class FeedState(msgspec.Struct, frozen=True):
     passed: Statement | None = None
     emptied: tuple[TableName, ...] = ()
     refused: Statement | None = None
+    refused_votes: dict[int, int] = {}
     refusal: str = ""
     at_us: int = 0
     alarm: Alarm | None = None
