@@ -95,9 +95,9 @@ class Publisher:
         parts: list[tuple[list[Transaction], list[RowChange]]] = [([], []) for _ in self._ends]
         if len(parts) == 1:
             return [(list(batch.transactions), list(batch.rows))]
-        ends = [*(transaction.first for transaction in batch.transactions[1:]), len(batch.rows)]
+        bounds = [*(transaction.first for transaction in batch.transactions), len(batch.rows)]
         continued = batch.prev.rows > 0  # the first transaction began in an earlier batch
-        for transaction, end in zip(batch.transactions, ends, strict=True):
+        for transaction, end in zip(batch.transactions, bounds[1:], strict=True):
             firsts = [len(rows) for _, rows in parts]
             for row in batch.rows[transaction.first : end]:
                 parts[homes[row.table]][1].append(row)
