@@ -132,12 +132,11 @@ def rows_of(batches: list[LogBatch], table: int) -> list[tuple[object, ...]]:
     """(transaction, row) of one table in log order, each row told with the shape that its own batch gives it."""
     found = []
     for batch in batches:
-        shapes = batch.shapes or SHAPES
         for i, transaction in enumerate(batch.transactions):
             following = batch.transactions[i + 1 : i + 2]
             end = following[0].first if following else len(batch.rows)
             found += [
-                (transaction.source, transaction.number, row.ordinal, row.after, shapes[row.table])
+                (transaction.source, transaction.number, row.ordinal, row.after, batch.shapes[row.table])
                 for row in batch.rows[transaction.first : end]
                 if row.table == table
             ]
