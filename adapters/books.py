@@ -1,4 +1,8 @@
-"""A feed's bookkeeping at its target, read and written for an operator: one method a statement."""
+"""A feed's bookkeeping at its target, read and written for an operator: one method a statement, or one a group.
+
+An operator thinks of a feed, so what is asked for reaches all its groups.  An embedded run is group 0 alone; of a
+scaled-out feed there is one a partition, and the conductor's, `CONDUCTOR`.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,8 @@ from engine.errors import Alarm
 from engine.parking import decode_change
 from engine.records import Ddl, Position, Row, Shape
 
-GROUP = 0
-
-
-_THIS = "WHERE feed = %s AND grp = %s"
+CONDUCTOR = -1
+_THIS = "WHERE feed = %s"
 _IDENTITY = "source, number, ordinal"
 
 
@@ -37,6 +39,19 @@ class Halted(msgspec.Struct, frozen=True):
 
     alarm: Alarm
     ddl: Ddl | None = None
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """One row of `tidelock_owner`; `halt`: `Halted` as JSON."""
+
+    epoch: int
+    desired_state: str
+    halt: str | None
+    ddl_passed: str | None
+
+    @property
+    def halted(self) -> Halted | None:
+        return msgspec.json.decode(self.halt, type=Halted) if self.halt else None
 
 
 class ParkedChange(msgspec.Struct, frozen=True):
@@ -73,27 +88,31 @@ class Books:
             return f"cast(extract(epoch FROM now() - {column}) AS double precision)"
         return f"timestampdiff(microsecond, {column}, now(6)) / 1e6"
 
-    async def owner(self) -> tuple[int, str, str | None, str | None] | None:
-        """(epoch, desired_state, halt, ddl_passed), None where the feed has never run."""
-        sql = f"SELECT epoch, desired_state, halt, ddl_passed FROM {self.table('tidelock_owner')} {_THIS}"
-        rows = await self.session.fetch(sql, self.feed.name, GROUP)
-        return (int(rows[0][0]), rows[0][1], rows[0][2], rows[0][3]) if rows else None
+    async def owners(self) -> dict[int, Owner]:
+        """By group; none where the feed has never run."""
+        sql = f"SELECT grp, epoch, desired_state, halt, ddl_passed FROM {self.table('tidelock_owner')} {_THIS}"
+        rows = await self.session.fetch(f"{sql} ORDER BY grp", self.feed.name)
+        return {int(row[0]): Owner(int(row[1]), *row[2:]) for row in rows}
 
-    async def halted(self) -> tuple[Halted, str]:
-        """The halt and its stored text.  Raises TargetError where the feed is not halted."""
-        owner = await self.owner()
-        if owner is None or owner[2] is None:
+    async def halted(self) -> Halted:
+        """Of the group that waits for an operator's word on a statement, or else of the first that halted.
+
+        Raises TargetError where none is halted.
+        """
+        halts = [owner.halted for owner in (await self.owners()).values() if owner.halted]
+        if not halts:
             raise TargetError(f"The feed {self.feed.name} is not halted", "See `tidelock status`")
-        return msgspec.json.decode(owner[2], type=Halted), owner[2]
+        return next((halt for halt in halts if halt.ddl), halts[0])
 
-    async def checkpoint(self) -> tuple[Position, float] | None:
-        sql = f"SELECT position, {self.age('saved_at')} FROM {self.table('tidelock_checkpoint')} {_THIS}"
-        rows = await self.session.fetch(sql, self.feed.name, GROUP)
-        return (msgspec.json.decode(rows[0][0], type=Position), float(rows[0][1])) if rows else None
+    async def checkpoints(self) -> dict[int, tuple[Position, float]]:
+        """By group: where, and how many seconds ago it was stored."""
+        sql = f"SELECT grp, position, {self.age('saved_at')} FROM {self.table('tidelock_checkpoint')} {_THIS}"
+        rows = await self.session.fetch(sql, self.feed.name)
+        return {int(row[0]): (msgspec.json.decode(row[1], type=Position), float(row[2])) for row in rows}
 
     async def receipts(self) -> int:
         sql = f"SELECT count(*) FROM {self.table('tidelock_progress')} {_THIS}"
-        return int((await self.session.fetch(sql, self.feed.name, GROUP))[0][0])
+        return int((await self.session.fetch(sql, self.feed.name))[0][0])
 
     async def parked_tables(self) -> tuple[ParkedTable, ...]:
         sql = (
@@ -101,7 +120,7 @@ class Books:
             f"count(CASE wish WHEN 'skip' THEN 1 END), max({self.age('parked_at')}) "
             f"FROM {self.table('tidelock_parked')} {_THIS} GROUP BY table_schema, table_name ORDER BY 1, 2"
         )
-        rows = await self.session.fetch(sql, self.feed.name, GROUP)
+        rows = await self.session.fetch(sql, self.feed.name)
         return tuple(ParkedTable(f"{r[0]}.{r[1]}", int(r[2]), int(r[3]), int(r[4]), float(r[5])) for r in rows)
 
     async def parked(self, table: str, limit: int) -> list[ParkedChange]:
@@ -111,14 +130,14 @@ class Books:
             f"SELECT {_IDENTITY}, table_schema, table_name, row_key, error, wish, {self.age('parked_at')} "
             f"FROM {self.table('tidelock_parked')} {_THIS}{where} ORDER BY parked_at, {_IDENTITY} LIMIT {limit:d}"
         )
-        return [_parked(row) for row in await self.session.fetch(sql, self.feed.name, GROUP, *args)]
+        return [_parked(row) for row in await self.session.fetch(sql, self.feed.name, *args)]
 
     async def detail(self, row_id: str) -> ParkedDetail:
         sql = (
             f"SELECT {_IDENTITY}, table_schema, table_name, row_key, error, wish, {self.age('parked_at')}, change_data "
             f"FROM {self.table('tidelock_parked')} {_THIS} AND source = %s AND number = %s AND ordinal = %s"
         )
-        rows = await self.session.fetch(sql, self.feed.name, GROUP, *_identity(row_id))
+        rows = await self.session.fetch(sql, self.feed.name, *_identity(row_id))
         if not rows:
             raise TargetError(f"No parked row {row_id} in the feed {self.feed.name}", "See `tidelock rows list`")
         change = decode_change(rows[0][-1])
@@ -126,11 +145,15 @@ class Books:
 
     async def set_state(self, state: str) -> None:
         changed = await self.session.execute(
-            f"UPDATE {self.table('tidelock_owner')} SET desired_state = %s {_THIS}", state, self.feed.name, GROUP
+            f"UPDATE {self.table('tidelock_owner')} SET desired_state = %s {_THIS}", state, self.feed.name
         )
         # MySQL counts only rows that changed, so a second `pause` looks like a feed that is not there.
-        if not changed and await self.owner() is None:
+        if not changed and not await self.owners():
             raise never_ran(self.feed)
+
+    async def clear_halts(self) -> None:
+        """So that workers which stand still take their groups over anew."""
+        await self.session.execute(f"UPDATE {self.table('tidelock_owner')} SET halt = NULL {_THIS}", self.feed.name)
 
     async def wish_table(self, table: str, wish: str) -> int:
         """How many now have this wish and had not; `table` '' for all.
@@ -140,27 +163,42 @@ class Books:
         where, args = _of_table(table) if table else ("", ())
         kept = " AND wish <> 'skip'" if wish == "retry" else ""
         sql = f"UPDATE {self.table('tidelock_parked')} SET wish = %s {_THIS}{where}{kept} AND wish <> %s"
-        return await self.session.execute(sql, wish, self.feed.name, GROUP, *args, wish)
+        return await self.session.execute(sql, wish, self.feed.name, *args, wish)
 
     async def wish_row(self, row_id: str, wish: str) -> int:
         sql = (
             f"UPDATE {self.table('tidelock_parked')} SET wish = %s {_THIS} "
             "AND source = %s AND number = %s AND ordinal = %s AND wish <> %s"
         )
-        return await self.session.execute(sql, wish, self.feed.name, GROUP, *_identity(row_id), wish)
+        return await self.session.execute(sql, wish, self.feed.name, *_identity(row_id), wish)
 
     async def pass_ddl(self) -> Ddl:
-        """Let the run go on behind the statement that halted it.  Only if that halt is still the one that was read."""
-        halted, text = await self.halted()
-        if halted.ddl is None:
+        """Let all groups go on behind the statement that halted them.  Only if those halts are still the ones read.
+
+        Where a group has not come to the statement yet, rows from before it are still on their way there.
+        """
+        halted = await self.halted()
+        ddl = halted.ddl
+        if ddl is None:
             raise TargetError(
                 f"The feed {self.feed.name} is halted, but not by a statement: {halted.alarm}", "See `tidelock status`"
             )
-        sql = f"UPDATE {self.table('tidelock_owner')} SET ddl_passed = %s, halt = NULL {_THIS} AND halt = %s"
-        passed = f"{halted.ddl.source}:{halted.ddl.number}"
-        if not await self.session.execute(sql, passed, self.feed.name, GROUP, text):
-            raise TargetError("The feed changed its state meanwhile", "Look at `tidelock ddl show` and try again")
-        return halted.ddl
+        passed = f"{ddl.source}:{ddl.number}"
+        waiting: dict[int, str] = {}
+        for group, owner in (await self.owners()).items():
+            at_it = owner.halted is not None and owner.halted.ddl == ddl
+            if at_it and owner.halt is not None:
+                waiting[group] = owner.halt
+            elif group != CONDUCTOR and owner.ddl_passed != passed:
+                raise TargetError(
+                    f"Group {group} of the feed {self.feed.name} has not come to this statement yet",
+                    "Wait until all groups are halted by it (`tidelock status`), then do it again",
+                )
+        sql = f"UPDATE {self.table('tidelock_owner')} SET ddl_passed = %s, halt = NULL {_THIS} AND grp = %s"
+        for group, halt in waiting.items():
+            if not await self.session.execute(f"{sql} AND halt = %s", passed, self.feed.name, group, halt):
+                raise TargetError("The feed changed its state meanwhile", "Look at `tidelock ddl show` and try again")
+        return ddl
 
 
 def never_ran(feed: Feed) -> TargetError:

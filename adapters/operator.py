@@ -6,26 +6,73 @@ when it is next started.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from adapters.bookkeeping import TABLES, present_query
-from adapters.books import Books, Halted, ParkedChange, ParkedDetail, ParkedTable, never_ran
+from adapters.books import CONDUCTOR, Books, Halted, ParkedChange, ParkedDetail, ParkedTable, never_ran
 from adapters.config import Feed
 from adapters.progress import Sample
 from adapters.session import session
 from engine.records import Ddl, Position
+from engine.reports import GroupReport
 
 ASK_SECONDS = 2.0
+Checkpoints: TypeAlias = dict[int, tuple[Position, float]]
+"""By group: where, and how many seconds ago."""
+
+
+class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One group of a scaled-out feed, as its owner reported last.
+
+    `checkpoint`, `checkpoint_seconds`: as the target has it, and how old.  `vote`: `source:number` of the statement
+    that it waits before.  `lag_seconds`: source time of what is committed, behind this machine's clock.
+    `report_seconds`: how old the report is, by the clocks of two machines.
+    """
+
+    group: int
+    worker: str = ""
+    state: str = ""
+    resolved: Position | None = None
+    checkpoint: Position | None = None
+    checkpoint_seconds: float | None = None
+    lag_seconds: float | None = None
+    rows: int = 0
+    parked: int = 0
+    fenced: int = 0
+    vote: str = ""
+    report_seconds: float | None = None
+    halted: Halted | None = None
+
+
+class ScaleOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A scaled-out feed, as its control topic tells it; `unread`: why that could not be read.
+
+    `resolved`, `checkpoint`: the least of the groups'.  `published`: the end of the log.  `plan`: its version.
+    """
+
+    unread: str = ""
+    conductor: str = ""
+    state: str = ""
+    state_seconds: float | None = None
+    plan: int = 0
+    resolved: Position | None = None
+    checkpoint: Position | None = None
+    published: Position | None = None
+    lag_seconds: float | None = None
+    refusal: str = ""
+    groups: tuple[GroupStatus, ...] = ()
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """A feed as its target knows it; `live` is the sample of a run that answered on `http`.
 
-    `epoch` 0: the feed has never run.  Ages are seconds by the target's clock.
+    `epoch` 0: the feed has never run.  Ages are seconds by the target's clock.  `epoch`, `halted`, `ddl_passed` and
+    `checkpoint` are of group 0, or of the first group that has one; `scale_out` tells of each.
     """
 
     feed: str
@@ -40,6 +87,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     receipts: int = 0
     parked: tuple[ParkedTable, ...] = ()
     live: Sample | None = None
+    scale_out: ScaleOut | None = None
 
     @property
     def needs_operator(self) -> bool:
@@ -62,26 +110,98 @@ async def status(feed: Feed) -> Status:
         if len(await target.fetch(present_query(feed.schema))) < len(TABLES):
             return seen
         book = Books(feed, target)
-        owner, checkpoint = await book.owner(), await book.checkpoint()
-        if owner is None:
+        owners, checkpoints = await book.owners(), await book.checkpoints()
+        if not owners:
             return seen
+        owner = owners.get(0) or next(iter(owners.values()))
+        groups = {group: place for group, place in checkpoints.items() if group != CONDUCTOR}
+        checkpoint = min(groups.values(), key=lambda place: place[0].order, default=None)
+        halts = {group: owner.halted for group, owner in owners.items() if owner.halted}
         return msgspec.structs.replace(
             seen,
-            epoch=owner[0],
-            desired_state=owner[1],
-            halted=msgspec.json.decode(owner[2], type=Halted) if owner[2] else None,
-            ddl_passed=owner[3],
+            epoch=owner.epoch,
+            desired_state=owner.desired_state,
+            halted=next(iter(halts.values()), None),
+            ddl_passed=owner.ddl_passed,
             checkpoint=checkpoint[0] if checkpoint else None,
             checkpoint_seconds=checkpoint[1] if checkpoint else None,
             receipts=await book.receipts(),
             parked=await book.parked_tables(),
             live=await live_sample(feed),
+            scale_out=await _scale_out(feed, groups, halts) if feed.log_url else None,
         )
 
 
+async def _scale_out(feed: Feed, checkpoints: Checkpoints, halts: dict[int, Halted]) -> ScaleOut:
+    from adapters.kafka import control
+    from adapters.kafka.connection import LogError
+
+    try:
+        seen = await control.read(feed)
+    except LogError as error:
+        return ScaleOut(unread=str(error), groups=_groups({}, checkpoints, halts))
+    groups = _groups(seen.groups, checkpoints, halts)
+    lags = [group.lag_seconds for group in groups]
+    told = ScaleOut(plan=seen.plan.version if seen.plan else 0, groups=groups)
+    if seen.state is None:
+        return told
+    return msgspec.structs.replace(
+        told,
+        conductor=seen.state.worker,
+        state=seen.state.state,
+        state_seconds=_seconds_since(seen.state.at_us),
+        resolved=seen.state.resolved,
+        checkpoint=seen.state.checkpoint,
+        published=seen.state.published,
+        lag_seconds=None if None in lags else max((lag for lag in lags if lag is not None), default=None),
+        refusal=seen.state.refusal,
+    )
+
+
+def _groups(
+    reports: dict[int, GroupReport], checkpoints: Checkpoints, halts: dict[int, Halted]
+) -> tuple[GroupStatus, ...]:
+    return tuple(
+        _group(group, reports.get(group), checkpoints.get(group), halts.get(group))
+        for group in sorted({**reports, **checkpoints})
+    )
+
+
+def _group(
+    group: int, report: GroupReport | None, place: tuple[Position, float] | None, halted: Halted | None
+) -> GroupStatus:
+    stored = GroupStatus(
+        group=group,
+        checkpoint=place[0] if place else None,
+        checkpoint_seconds=place[1] if place else None,
+        halted=halted,
+    )
+    if report is None:
+        return stored
+    return msgspec.structs.replace(
+        stored,
+        worker=report.worker,
+        state=report.state,
+        resolved=report.resolved,
+        lag_seconds=_seconds_since(report.end_us),
+        rows=report.rows,
+        parked=report.parked,
+        fenced=report.fenced,
+        vote=f"{report.vote.source}:{report.vote.number}" if report.vote else "",
+        report_seconds=_seconds_since(report.at_us),
+    )
+
+
+def _seconds_since(us: int) -> float | None:
+    return max(0.0, time.time() - us / 1e6) if us else None
+
+
 async def set_state(feed: Feed, state: Literal["running", "paused"]) -> None:
+    """To resume a scaled-out feed is also to begin anew where a group has halted: its workers are still there."""
     async with books(feed) as book:
         await book.set_state(state)
+        if state == "running" and feed.log_url:
+            await book.clear_halts()
 
 
 async def parked(feed: Feed, table: str = "", limit: int = 100) -> list[ParkedChange]:
@@ -112,7 +232,13 @@ async def wish(feed: Feed, what: Literal["retry", "skip"], ids: Sequence[str], t
 
 async def halted(feed: Feed) -> Halted:
     async with books(feed) as book:
-        return (await book.halted())[0]
+        return await book.halted()
+
+
+async def halted_group(feed: Feed, group: int) -> bool:
+    async with books(feed) as book:
+        owner = (await book.owners()).get(group)
+        return owner is not None and owner.halt is not None
 
 
 async def pass_ddl(feed: Feed) -> Ddl:

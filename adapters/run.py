@@ -60,9 +60,9 @@ async def run(feed: Feed, until_caught_up: bool, progress: Progress) -> int:
 
 async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess) -> int:
     mapping = Mapping(rules_of(feed), feed.schema)
-    source, refusals, there = await asyncio.gather(_look(feed), _refusals(feed), _there(feed))
-    if refusals:
-        for finding in refusals:
+    source, findings, there = await asyncio.gather(_look(feed), refusals(feed), tables_there(feed))
+    if findings:
+        for finding in findings:
             progress.message(str(finding))
         await capture.stop()
         return REFUSED
@@ -114,7 +114,7 @@ async def _look(feed: Feed) -> Source | SourceError:
         return error
 
 
-async def _there(feed: Feed) -> list[TableName]:
+async def tables_there(feed: Feed) -> list[TableName]:
     """Target tables that the rules may mean: the log may hold rows of a table that the source has dropped since."""
     patterns = [Pattern.of(rule.target or rule.source) for rule in feed.tables]
     async with session(feed.target_url) as target:
@@ -126,7 +126,7 @@ async def _there(feed: Feed) -> list[TableName]:
     return [name for name in names if any(pattern.matches(name) for pattern in patterns)]
 
 
-async def _refusals(feed: Feed) -> Sequence[Finding]:
+async def refusals(feed: Feed) -> Sequence[Finding]:
     """A first run must pass `check`, and makes the bookkeeping then; nothing is written before.
 
     A later run goes on where the target's checkpoint says: the log may hold the very statements that make the tables

@@ -62,12 +62,14 @@ class StorePlan(msgspec.Struct, frozen=True):
 
 
 class StartPublisher(msgspec.Struct, frozen=True):
-    """Start the publisher anew, in the place of any before; it goes on where the log ends.
+    """Start the publisher anew, in the place of any before; it goes on where the log ends, or at `start` where that
+    holds nothing any more.
 
     `hold`: it says where that is (LogGrew) and waits; at a statement it always waits (StatementReached).
     """
 
     plan: Plan
+    start: Position
     hold: bool = False
 
 

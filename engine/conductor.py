@@ -166,7 +166,7 @@ class Conductor:
         if self.state is State.DRAINING:
             self.state = State.FLOWING
         self._held = self._ddl is None and (self._storing is not None or self._replan(self.plan) != self.plan)
-        self._effects.append(StartPublisher(self.plan, self._held))
+        self._effects.append(StartPublisher(self.plan, self._standing.checkpoint(self.plan), self._held))
 
     def _log_grew(self, event: LogGrew) -> None:
         self._published = event.end

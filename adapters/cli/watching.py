@@ -11,10 +11,11 @@ from adapters.books import ParkedDetail
 from adapters.cli.failure import OK, OPERATOR, CommandError
 from adapters.cli.output import print_facts, print_json, print_table, span
 from adapters.config import load
-from adapters.operator import Status
+from adapters.operator import GroupStatus, ScaleOut, Status
 from adapters.progress import one_line
 from engine.records import Ddl
 
+SILENT_SECONDS = 15.0
 CARRIED_OUT = "A running `tidelock run` does it within seconds, otherwise the next one does."
 
 
@@ -24,6 +25,9 @@ def status(path: str, json: bool) -> int:
         print_json(seen)
     else:
         print_facts(_facts(seen))
+        if seen.scale_out:
+            print()
+            print_table(_GROUP_COLUMNS, [_group_cells(group) for group in seen.scale_out.groups])
         if seen.parked:
             print()
             rows = [
@@ -32,6 +36,50 @@ def status(path: str, json: bool) -> int:
             ]
             print_table(("parked", "rows", "to retry", "to skip", "oldest"), rows)
     return OPERATOR if seen.needs_operator else OK
+
+
+_GROUP_COLUMNS = (
+    "group",
+    "worker",
+    "state",
+    "position",
+    "checkpoint",
+    "lag",
+    "rows",
+    "parked",
+    "fenced",
+    "waits before",
+)
+
+
+def _group_cells(group: GroupStatus) -> tuple[str, ...]:
+    age = "" if group.checkpoint_seconds is None else f"{span(group.checkpoint_seconds)} ago"
+    silent = group.report_seconds is not None and group.report_seconds > SILENT_SECONDS
+    state = f"{group.state}, silent for {span(group.report_seconds or 0)}" if silent else group.state
+    return (
+        str(group.group),
+        group.worker,
+        "halted" if group.halted else state,
+        str(group.resolved or ""),
+        age,
+        "" if group.lag_seconds is None else f"{group.lag_seconds:.1f} s",
+        f"{group.rows:,}",
+        str(group.parked),
+        str(group.fenced),
+        group.vote,
+    )
+
+
+def _scale_out_facts(scaled: ScaleOut) -> list[tuple[str, str]]:
+    if scaled.unread:
+        return [("log", scaled.unread)]
+    if not scaled.conductor:
+        return [("conductor", "none has begun yet")]
+    facts = [("conductor", f"{scaled.conductor}: {scaled.state}, {span(scaled.state_seconds or 0)} ago")]
+    facts += [("resolved", str(scaled.resolved)), ("published", str(scaled.published))]
+    facts += [] if scaled.lag_seconds is None else [("lag", f"{scaled.lag_seconds:.1f} s")]
+    facts += [("plan", f"version {scaled.plan}, {len(scaled.groups)} groups")]
+    return facts + ([("refused", scaled.refusal)] if scaled.refusal else [])
 
 
 def _facts(seen: Status) -> list[tuple[str, str]]:
@@ -44,6 +92,7 @@ def _facts(seen: Status) -> list[tuple[str, str]]:
     if seen.checkpoint is not None and seen.checkpoint_seconds is not None:
         facts.append(("checkpoint", f"{seen.checkpoint}, saved {span(seen.checkpoint_seconds)} ago"))
         facts += [("gtids", seen.checkpoint.gtids)] if seen.checkpoint.gtids else []
+    facts += _scale_out_facts(seen.scale_out) if seen.scale_out else []
     facts += [("epoch", str(seen.epoch)), ("receipts", f"{seen.receipts:,}")]
     if seen.halted:
         facts.append(("alarm", str(seen.halted.alarm)))

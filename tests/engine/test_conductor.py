@@ -169,7 +169,7 @@ def test_the_first_plan_is_stored_before_anything_is_published() -> None:
     assert store == StorePlan(PLAN)
     assert machine.step(2, [Tick(), report(0, 0)]) == []
     start, announce = machine.step(3, [PlanStored(1)])
-    assert start == StartPublisher(PLAN)
+    assert start == StartPublisher(PLAN, at(0))
     assert isinstance(announce, Announce)
 
 
@@ -278,7 +278,7 @@ def test_rows_that_were_seen_weigh_when_a_foreign_key_joins_two_groups() -> None
 
 def test_more_partitions_come_only_where_everything_is_drained() -> None:
     driver = Driver(partitions=3)
-    assert driver.first == [StartPublisher(PLAN, hold=True)]
+    assert driver.first == [StartPublisher(PLAN, at(0), hold=True)]
     assert driver.step(LogGrew(at(5)), report(0, 5), report(1, 4)) == []
     assert driver.announced is not None
     assert driver.announced.state == State.DRAINING.value
@@ -291,9 +291,9 @@ def test_a_held_publisher_that_dies_is_held_again_also_while_the_plan_is_stored(
     driver = Driver(partitions=3)
     failed = SourceFailed(Alarm("source", "gone", ""), retryable=True)
     driver.step(LogGrew(at(5)))
-    assert driver.step(failed) == [StartPublisher(PLAN, hold=True)]
+    assert driver.step(failed) == [StartPublisher(PLAN, at(0), hold=True)]
     (store,) = driver.step(LogGrew(at(5)), report(0, 5), report(1, 5))
-    assert driver.step(failed) == [StartPublisher(PLAN, hold=True)]
+    assert driver.step(failed) == [StartPublisher(PLAN, at(5), hold=True)]
     assert driver.step(PlanStored(2)) == []
     assert driver.step(LogGrew(at(5)), report(2, 5)) == [GoOn(store.plan)]
 
@@ -330,7 +330,7 @@ def test_a_publisher_that_cannot_go_on_halts_the_feed() -> None:
 
 def test_a_failed_publisher_is_started_anew() -> None:
     driver = Driver()
-    assert driver.step(SourceFailed(Alarm("s", "gone", ""), retryable=True)) == [StartPublisher(PLAN)]
+    assert driver.step(SourceFailed(Alarm("s", "gone", ""), retryable=True)) == [StartPublisher(PLAN, at(0))]
 
 
 def test_positions_are_told_twice_a_second_news_at_once_and_a_sign_of_life_now_and_then() -> None:
