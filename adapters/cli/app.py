@@ -66,6 +66,23 @@ def run(
 
 
 @app.command()
+def worker(
+    feed: FeedPath,
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Keeps its partitions over a restart under the same name.")
+    ] = "",
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="Stop once the whole feed has applied what the source has now.")
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Replicate as one of several workers that share a log in Kafka, until stopped."""
+    from adapters.cli.running import worker
+
+    return worker(feed, name, until_caught_up, json)
+
+
+@app.command()
 def status(feed: FeedPath, json: Json = False) -> int:
     """Show how far a feed is, what is parked and why it halted (exit code 4 if it needs an operator)."""
     from adapters.cli.watching import status

@@ -23,6 +23,22 @@ def run(path: str, until_caught_up: bool, json: bool) -> int:
         progress.close()
 
 
+def worker(path: str, name: str, until_caught_up: bool, json: bool) -> int:
+    feed = load(path)
+    if feed.log_url is None:
+        raise CommandError(f"{path}: `log` is embedded: that is `tidelock run`; a worker needs log: kafka://host:9092")
+    import uvloop
+
+    from adapters.kafka.working import work
+    from adapters.progress import progress_on
+
+    progress = progress_on(sys.stdout, feed.name, json)
+    try:
+        return uvloop.run(work(feed, name, until_caught_up, progress))
+    finally:
+        progress.close()
+
+
 def replay(path: str, json: bool) -> int:
     try:
         open(path, "rb").close()

@@ -1,0 +1,19 @@
+"""`faust -A adapters.faust_app worker`: a worker of the feed whose YAML the variable TIDELOCK_FEED names.
+
+TIDELOCK_WORKER names it, which also makes its membership static.  `tidelock worker FEED` is the same with our own
+progress and exit codes.
+"""
+
+import os
+import sys
+
+from adapters.config import ConfigError, load
+from adapters.kafka.worker import Worker
+
+try:
+    worker = Worker(load(os.environ["TIDELOCK_FEED"]), os.environ.get("TIDELOCK_WORKER", ""))
+except KeyError:
+    sys.exit("TIDELOCK_FEED is not set: it names the feed's YAML file")
+except ConfigError as error:
+    sys.exit(str(error))
+app = worker.app

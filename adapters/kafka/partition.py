@@ -1,0 +1,199 @@
+"""One partition of the changes topic as the log of an apply machine (`adapters.log.Log`).
+
+Faust hands records over; it may drop some in a rebalance and hand others over twice.  So where the machine's log begins
+is looked for by position, what was taken before is left out by offset, and the machine's chain finds what is missing.
+
+*Back-pressure*: records wait here as bytes.  Beyond `HIGH_BYTES` the partition is paused at the fetcher; that is enough
+for a second or two of the target's work, because a fetcher with nothing to fetch sleeps for a second.
+
+*Offsets* are committed in order and only as a hint: a record is acknowledged when the checkpoint at the target has
+passed it.  After a rebalance Faust begins again at the committed offset and forgets earlier acknowledgements.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+from aiokafka.errors import KafkaError
+
+from adapters.kafka.places import Places
+from adapters.kafka.wire import WireError, decode
+from engine.errors import Alarm
+from engine.events import ApplyEvent, LogArrived, SourceFailed
+from engine.records import LogBatch, Position
+
+HIGH_BYTES: Final = 24 << 20
+LOW_BYTES: Final = 12 << 20
+FIRST_RESTART_SECONDS: Final = 0.2
+LONGEST_RESTART_SECONDS: Final = 5.0
+
+
+class Fetcher(Protocol):
+    """What the consumer does for one partition."""
+
+    async def seek(self, offset: int) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+
+class Taken(msgspec.Struct):
+    """A record that the machine has, and the checkpoint has not passed.  `ack` None: nothing to tell Faust."""
+
+    offset: int
+    last: Position
+    ack: Callable[[], object] | None
+
+
+class PartitionLog:
+    def __init__(self, partition: int, places: Places, fetcher: Fetcher) -> None:
+        self.restarts = 0
+        self._partition = partition
+        self._places = places
+        self._fetcher = fetcher
+        self._waiting: deque[tuple[int, bytes, Callable[[], object]]] = deque()
+        self._bytes = 0
+        self._paused = False
+        self._news = asyncio.Event()
+        self._taken: deque[Taken] = deque()
+        self._offset = -1  # of the last record taken
+        self._reading: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+        self._delay = 0.0
+
+    def attach(self, post: Callable[[ApplyEvent], None], room: asyncio.Event) -> None:
+        self._post = post
+        self._room = room
+
+    # ------------------------------------------------------------------ from the consumer
+
+    def offer(self, offset: int, value: bytes, ack: Callable[[], object]) -> None:
+        """A record as Faust hands it over; `ack` acknowledges it.  Never waits."""
+        self._waiting.append((offset, value, ack))
+        self._bytes += len(value)
+        if self._bytes > HIGH_BYTES and not self._paused:
+            self._paused = True
+            self._fetcher.pause()
+        self._news.set()
+
+    def reassigned(self) -> None:
+        """After a rebalance the same partition is ours: Faust hands over again what it has not been told of."""
+        self._clear()
+        for record in self._taken:
+            record.ack = None
+
+    def saved(self, position: Position) -> None:
+        """The checkpoint at the target is at `position`."""
+        taken = self._taken
+        while taken and taken[0].last.order <= position.order:
+            record = taken.popleft()
+            if record.ack is not None:
+                record.ack()
+
+    def _clear(self) -> None:
+        self._waiting.clear()
+        self._bytes = 0
+        self._paused = False  # the consumer forgets it in a rebalance
+
+    # ------------------------------------------------------------------ to the machine
+
+    async def read_from(self, position: Position, reader: int) -> None:
+        async with self._turn:
+            if self._reading is not None:
+                self.restarts += 1
+                self._reading.cancel()
+                await asyncio.gather(self._reading, return_exceptions=True)
+                await asyncio.sleep(self._delay)  # back off, not synchronisation
+                self._delay = min(max(self._delay * 2, FIRST_RESTART_SECONDS), LONGEST_RESTART_SECONDS)
+            self._reading = asyncio.current_task()
+            failed = await self._seek(position)
+        if failed is None:
+            failed = await self._read(position, reader)
+        self._post(failed)
+
+    async def _seek(self, position: Position) -> SourceFailed | None:
+        try:
+            offset = await self._places.find(self._partition, position)
+        except WireError as error:
+            return SourceFailed(Alarm("wire", str(error), error.hint, str(position)), retryable=False)
+        except KafkaError as error:
+            return SourceFailed(Alarm("kafka", str(error), "Is the broker up?", str(position)), retryable=True)
+        if offset is None:
+            return SourceFailed(_too_short(self._partition, position), retryable=False)
+        if self._paused:
+            self._fetcher.resume()
+        self._clear()
+        self._taken.clear()
+        self._offset = -1
+        await self._fetcher.seek(offset)
+        return None
+
+    async def _read(self, position: Position, reader: int) -> SourceFailed:
+        begun = False
+        while True:
+            await self._room.wait()
+            offset, value, ack = await self._next()
+            if offset <= self._offset:
+                self._again(offset, ack)
+                continue
+            try:
+                batch = decode(value).batch
+            except WireError as error:
+                what = f"record {offset} of partition {self._partition}: {error}"
+                return SourceFailed(Alarm("wire", what, error.hint, str(position)), retryable=False)
+            if not begun:
+                # What was fetched before the seek still comes; the machine's log begins where its checkpoint ends.
+                if not _follows(batch, position):
+                    continue
+                begun = True
+                batch.resent = True
+            self._offset = offset
+            self._taken.append(Taken(offset, batch.last, ack))
+            self._delay = 0.0
+            self._post(LogArrived([batch], reader))
+            await asyncio.sleep(0)  # the machine says whether there is room for the next
+
+    async def _next(self) -> tuple[int, bytes, Callable[[], object]]:
+        while not self._waiting:
+            self._news.clear()
+            await self._news.wait()
+        offset, value, ack = self._waiting.popleft()
+        self._bytes -= len(value)
+        if self._paused and self._bytes < LOW_BYTES:
+            self._paused = False
+            self._fetcher.resume()
+        return offset, value, ack
+
+    def _again(self, offset: int, ack: Callable[[], object]) -> None:
+        """A record that was taken before, handed over again."""
+        for record in self._taken:
+            if record.offset == offset:
+                record.ack = ack
+                return
+        ack()
+
+    async def close(self) -> None:
+        if self._reading is not None and self._reading is not asyncio.current_task():
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+
+
+def _follows(batch: LogBatch, position: Position) -> bool:
+    return batch.prev == position or batch.prev.order == position.order
+
+
+def _too_short(partition: int, position: Position) -> Alarm:
+    return Alarm(
+        "gap",
+        f"partition {partition} of the changes topic no longer reaches back to {position}, the target's checkpoint",
+        "Its retention was too short for how long this group stood still. Copy the tables anew, or start a new feed; "
+        "and raise retention.ms of the topic",
+        str(position),
+    )
+
+

@@ -1,0 +1,236 @@
+"""A worker of a scaled-out feed as a Faust app: Kafka says which partitions are ours, we run a group for each.
+
+The app has two agents.  The one on the changes topic hands each record to its group; it never waits, so that a group
+that stands still holds up no other.  The one on the control topic reads nothing that matters: whoever is assigned its
+only partition is the conductor.
+
+Faust is held to what it was seen to do well (measured.md): membership, assignment, fetching.  It keeps no state of
+ours, its acknowledgements are in offset order by partition, its web server and leader are off.  A member that is
+killed and started again under the same name (`--name`) keeps its partitions: static membership.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Iterable
+from typing import Any, Final, cast
+
+import faust
+from aiokafka import AIOKafkaConsumer
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+
+from adapters.config import Feed
+from adapters.kafka.conductor_shell import Conductor
+from adapters.kafka.connection import client_options, faust_options
+from adapters.kafka.control import ControlTopic
+from adapters.kafka.group import Group
+from adapters.kafka.places import Places
+from adapters.kafka.topics import changes_topic, control_topic, ensure
+from adapters.progress import Sample
+
+log = logging.getLogger(__name__)
+
+SESSION_SECONDS: Final = 10.0
+HEARTBEAT_SECONDS: Final = 3.0
+COMMIT_SECONDS: Final = 1.0
+BUFFER_RECORDS: Final = 64
+FETCH_BYTES: Final = 4 << 20
+FETCH_WAIT_MS: Final = 100
+METADATA_MS: Final = 3_000  # a topic that the conductor makes or widens is noticed so soon
+
+
+class CommittedThread(driver.AIOKafkaConsumerThread):
+    """Reads committed records only; Faust does so for `exactly_once` alone, whose transactions are not wanted here.
+
+    A fetch that waits at the end of one partition holds up all of the same broker: after a seek, too.  Faust lets it
+    wait for 1.5 s.
+    """
+
+    def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
+        consumer = super()._create_worker_consumer(transport)
+        consumer._isolation_level = "read_committed"
+        consumer._fetch_max_wait_ms = FETCH_WAIT_MS
+        return consumer
+
+
+class CommittedConsumer(driver.Consumer):
+    def _new_consumer_thread(self) -> Any:
+        return CommittedThread(self, loop=self.loop, beacon=self.beacon)
+
+
+class CommittedTransport(driver.Transport):
+    Consumer = CommittedConsumer
+
+
+class PartitionFetcher:
+    """`adapters.kafka.partition.Fetcher` over Faust's consumer."""
+
+    def __init__(self, app: faust.App, tp: TP) -> None:
+        self._app = app
+        self._tp = tp
+
+    async def seek(self, offset: int) -> None:
+        await self._app.consumer.seek(self._tp, offset)
+
+    def pause(self) -> None:
+        self._app.consumer.pause_partitions({self._tp})
+
+    def resume(self) -> None:
+        self._app.consumer.resume_partitions({self._tp})
+
+
+class Worker:
+    """`name`: of this worker in reports, and its static membership if it was given one."""
+
+    def __init__(self, feed: Feed, name: str = "") -> None:
+        self.feed = feed
+        self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self.control = ControlTopic(feed)
+        self.places = Places(client_options(feed.log_url), changes_topic(feed.name))
+        self.groups: dict[int, Group] = {}
+        self.conductor: Conductor | None = None
+        self.failed: BaseException | None = None
+        self._stack = contextlib.AsyncExitStack()
+        self._running: dict[object, asyncio.Task[None]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        self.changes, self.elects = changes_topic(feed.name), control_topic(feed.name)
+        self.app = self._make_app(name)
+
+    def _make_app(self, instance: str) -> faust.App:
+        app = faust.App(
+            f"tidelock.{self.feed.name}",
+            **faust_options(self.feed.log_url),
+            autodiscover=False,
+            consumer_group_instance_id=instance or None,
+            consumer_auto_offset_reset="earliest",
+            consumer_max_fetch_size=FETCH_BYTES,
+            consumer_metadata_max_age_ms=METADATA_MS,
+            broker_session_timeout=SESSION_SECONDS,
+            broker_heartbeat_interval=HEARTBEAT_SECONDS,
+            broker_commit_interval=COMMIT_SECONDS,
+            broker_max_poll_interval=300.0,
+            broker_rebalance_timeout=SESSION_SECONDS,
+            stream_buffer_maxsize=BUFFER_RECORDS,
+            stream_wait_empty=False,
+            topic_allow_declare=False,
+            topic_disable_leader=True,
+            cython_optimizations=True,
+            web_enabled=False,
+            datadir=tempfile.gettempdir(),
+        )
+        app.transport = CommittedTransport(app.conf.broker_consumer, app, app.loop)
+        assigned, before_shutdown = cast(Any, self._assigned), cast(Any, self._before_shutdown)
+        app.on_partitions_assigned.connect(assigned)
+        app.on_before_shutdown.connect(before_shutdown)
+        app.task(self._start)
+        changes = app.topic(self.changes, value_serializer="raw", key_serializer="raw")
+        elects = app.topic(self.elects, value_serializer="raw", key_serializer="raw")
+        app.agent(changes, name="changes")(self._hand_over)
+        app.agent(elects, name="control")(self._ignore)
+        return app
+
+    async def reachable(self) -> None:
+        """The broker lets us in, and the topics are there.  Raises LogError."""
+        await ensure(self.feed.log_url, self.feed.name, 1)
+
+    # ------------------------------------------------------------------ agents
+
+    async def _hand_over(self, stream: Any) -> None:
+        async for event in stream.noack().events():
+            group = self.groups.get(event.message.partition)
+            if group is not None:
+                group.log.offer(event.message.offset, event.message.value, event.ack)
+
+    async def _ignore(self, stream: Any) -> None:
+        async for _ in stream:
+            pass
+
+    # ------------------------------------------------------------------ assignment
+
+    async def _start(self) -> None:
+        await self._stack.enter_async_context(self.places)
+        await self._stack.enter_async_context(self.control)
+
+    async def _assigned(self, app: Any, assigned: Iterable[TP], **_: Any) -> None:
+        """Groups that stay ours go on; one that has moved to another worker is fenced off by then, or soon."""
+        ours = {tp.partition for tp in assigned if tp.topic == self.changes}
+        conducts = any(tp.topic == self.elects for tp in assigned)
+        for number in [n for n in self.groups if n not in ours]:
+            self._let_go(number, self.groups.pop(number).stop)
+        for number in sorted(ours):
+            if number in self.groups:
+                self.groups[number].log.reassigned()
+            else:
+                self._take(number)
+        if self.conductor is not None and not conducts:
+            conductor, self.conductor = self.conductor, None
+            self._let_go("conductor", conductor.stop)
+        elif self.conductor is None and conducts:
+            self.conductor = Conductor(self.feed, self.name, self.control)
+            self._run("conductor", self.conductor.run())
+
+    def _take(self, number: int) -> None:
+        fetcher = PartitionFetcher(self.app, TP(self.changes, number))
+        group = self.groups[number] = Group(self.feed, number, self.name, self.control, self.places, fetcher)
+        self._run(number, group.run())
+
+    def _run(self, key: object, work: Any) -> None:
+        task = self._running[key] = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(lambda done: self._done(key, done))
+
+    def _done(self, key: object, task: asyncio.Task[None]) -> None:
+        if self._running.get(key) is task:
+            del self._running[key]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.failed = error
+            log.error("a bug: %s ended with %r; the worker stops", key, error, exc_info=error)
+            asyncio.get_running_loop().create_task(self.app.crash(error))
+
+    def _let_go(self, key: object, stop: Callable[[], Any]) -> None:
+        """What is in flight finishes beside the rebalance, which must not wait for it; a newer owner's fence holds."""
+        task = asyncio.get_running_loop().create_task(self._give_up(key, stop))
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def _give_up(self, key: object, stop: Callable[[], Any]) -> None:
+        task = self._running.pop(key, None)
+        await stop()
+        if task is not None:
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _before_shutdown(self, *_: Any, **__: Any) -> None:
+        """What is in flight finishes and is checkpointed before the others take over."""
+        for number in list(self.groups):
+            group = self.groups.pop(number)
+            await self._give_up(number, group.stop)
+        if self.conductor is not None:
+            conductor, self.conductor = self.conductor, None
+            await self._give_up("conductor", conductor.stop)
+        await asyncio.gather(*self._leaving)
+        await self._stack.aclose()
+
+    # ------------------------------------------------------------------ what it shows
+
+    @property
+    def parked(self) -> int:
+        """Rows now parked in the whole feed."""
+        return sum(report.parked for report in self.control.seen.groups.values())
+
+    @property
+    def latest(self) -> Sample:
+        samples = [group.latest for group in self.groups.values()]
+        return Sample(
+            state="running" if samples else "starting",
+            rows_total=sum(s.rows_total for s in samples),
+            rows_per_second=sum(s.rows_per_second for s in samples),
+            lag_seconds=max((s.lag_seconds for s in samples if s.lag_seconds is not None), default=None),
+            lanes=tuple(rows for s in samples for rows in s.lanes),
+            parked_rows=sum(s.parked_rows for s in samples),
+            retries_total=sum(s.retries_total for s in samples),
+        )

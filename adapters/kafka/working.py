@@ -1,0 +1,71 @@
+"""`tidelock worker`: a worker in a process of its own, with our signals, progress and exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from typing import Final
+
+from adapters.config import Feed
+from adapters.kafka.worker import Worker
+from adapters.mysql.source import look
+from adapters.progress import Progress
+from engine.records import Position
+
+OK, FAILED, OPERATOR = 0, 1, 4
+SAMPLE_SECONDS: Final = 0.25
+START_SECONDS: Final = 60.0
+
+
+async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress) -> int:
+    """Until a signal comes, or the whole feed has caught up with what the source has now.  Raises LogError,
+    SourceError: the operator must mend something first."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("adapters").setLevel(logging.INFO)
+    goal = await asyncio.to_thread(_goal, feed) if until_caught_up else None
+    worker = Worker(feed, name)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    show = loop.create_task(_show(worker, progress))
+    try:
+        await worker.reachable()
+        await worker.app.start()
+        return await _until(worker, stop, goal, progress)
+    finally:
+        show.cancel()
+        await asyncio.gather(show, return_exceptions=True)
+        with contextlib.suppress(asyncio.CancelledError):
+            await worker.app.stop()
+
+
+def _goal(feed: Feed) -> Position:
+    return look(feed.source_url, [rule.source for rule in feed.tables], earliest=False).now
+
+
+async def _until(worker: Worker, stop: asyncio.Event, goal: Position | None, progress: Progress) -> int:
+    while not stop.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), SAMPLE_SECONDS)
+        if worker.failed is not None:
+            raise worker.failed
+        if worker.app.should_stop:
+            progress.message("the worker lost its place in Kafka's group; start it again")
+            return FAILED
+        state = worker.control.state
+        if goal is not None and state is not None:
+            if state.alarm is not None:
+                progress.message(str(state.alarm))
+                return OPERATOR
+            if state.checkpoint.order >= goal.order:
+                return OPERATOR if worker.parked else OK
+    return OK
+
+
+async def _show(worker: Worker, progress: Progress) -> None:
+    while True:
+        await asyncio.sleep(SAMPLE_SECONDS)
+        progress.update(worker.latest)
