@@ -124,8 +124,6 @@ def not_yet(feed: Feed) -> list[Finding]:
         )
     if feed.verify != "off":
         findings.append(error("not-yet", f"`verify: {feed.verify}` is not supported yet", "Set `verify: off`"))
-    if feed.log != "embedded":
-        findings.append(error("not-yet", f"`log: {feed.log}` is not supported yet", "Set `log: embedded`"))
     if feed.on_conflict != "park":
         findings.append(
             error("not-yet", f"`on_conflict: {feed.on_conflict}` is not supported yet", "Set `on_conflict: park`")

@@ -74,7 +74,22 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         Literal["off", "version", "image"],
         Meta(description="Compare before-images with the target's rows. Only `off` yet."),
     ] = "off"
-    log: Annotated[str, Meta(description="`embedded`: the source's own log is the log.")] = "embedded"
+    log_url: Annotated[
+        Endpoint | None,
+        Meta(
+            description="`embedded`: the source's own log is the log, for one process (`tidelock run`). "
+            "`kafka://[user:password@]host:port[,host:port…]`: any number of workers (`tidelock worker`) share one. "
+            "Default: `embedded`."
+        ),
+    ] = msgspec.field(name="log", default=None)
+    partitions: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=256,
+            description="Of the log in Kafka: exactly so many. Default: one for each group of tables, at most 8.",
+        ),
+    ] = 0
     start: Annotated[
         str,
         Meta(

@@ -1,4 +1,6 @@
-"""A database's URL, cut into its parts: `scheme://user:password@host:port/database?sslmode=…&sslrootcert=…`.
+"""A server's URL, cut into its parts: `scheme://user:password@host:port/database?sslmode=…&sslrootcert=…`.
+
+Of Kafka, `kafka://user:password@host:port,host:port…/?sasl=…`: several brokers to ask first, and the kind of login.
 
 The parts are percent-decoded, except for secrets (`${file:…}`, `${env:…}`), which are taken as they are.
 """
@@ -17,22 +19,28 @@ from adapters.secrets import is_one_reference, reveal, set_aside
 if TYPE_CHECKING:
     import ssl
 
-Scheme: TypeAlias = Literal["mysql", "mariadb", "postgresql"]
+Scheme: TypeAlias = Literal["mysql", "mariadb", "postgresql", "kafka"]
 SSL_MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
+SASL_MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512")
 OPTIONS = ("sslmode", "sslrootcert")
-PORTS: dict[str, int] = {"mysql": 3306, "mariadb": 3306, "postgresql": 5432}
+KAFKA_OPTIONS = (*OPTIONS, "sasl")
+PORTS: dict[str, int] = {"mysql": 3306, "mariadb": 3306, "postgresql": 5432, "kafka": 9092}
 _ALIASES = {"postgres": "postgresql"}
-_LATER = ("kafka", "file", "hive")
+_LATER = ("file", "hive")
 _URL = re.compile(
     r"(?P<scheme>[a-z]+)://"
     r"(?:(?P<user>[^:@/?#]*)(?::(?P<password>[^/?#]*))?@)?"
-    r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:@/?#\[\]]*)(?::(?P<port>[^:@/?#]*))?"
+    r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:,@/?#\[\]]*)(?::(?P<port>[^:,@/?#]*))?(?P<others>(?:,[^,@/?#]+)*)"
     r"(?:/(?P<database>[^/?#]*))?(?:\?(?P<query>[^#]*))?"
 )
+_SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(?P<port>[^:]*))?")
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Where a database is and who we are there.  `options`: of `OPTIONS`.  `repr` and `str` leave the password out."""
+    """Where a server is and who we are there.  `repr` and `str` leave the password out.
+
+    `options`: of `OPTIONS`, for Kafka of `KAFKA_OPTIONS`.  `others`: further brokers of Kafka, `host:port` each.
+    """
 
     scheme: Scheme
     host: str
@@ -41,6 +49,12 @@ class Endpoint(msgspec.Struct, frozen=True):
     password: str = ""
     database: str = ""
     options: dict[str, str] = {}
+    others: tuple[str, ...] = ()
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """`host:port` of each."""
+        return (_address(self.host, self.port), *self.others)
 
     @property
     def dialect(self) -> Literal["postgres", "mysql"]:
@@ -48,7 +62,12 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def ssl_mode(self) -> str:
-        """Encrypted where the server can, unless the URL says otherwise, as libpq and the mysql client do."""
+        """Encrypted where the server can, unless the URL says otherwise, as libpq and the mysql client do.
+
+        A listener of Kafka is either encrypted or not: it is, where a certificate to check it by is given.
+        """
+        if self.scheme == "kafka":
+            return self.options.get("sslmode", "verify-full" if "sslrootcert" in self.options else "disable")
         return self.options.get("sslmode", "prefer")
 
     def ssl_context(self) -> ssl.SSLContext | None:
@@ -65,8 +84,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         user = f"{quote(self.user)}{':***' if self.password else ''}@" if self.user else ""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{user}{host}:{self.port}/{quote(self.database)}"
+        return f"{self.scheme}://{user}{','.join(self.servers)}/{quote(self.database)}"
 
     def __repr__(self) -> str:
         return f"Endpoint({str(self)!r})"
@@ -87,26 +105,58 @@ def parse(text: str, folder: Path) -> Endpoint:
             "not a URL of the form scheme://user:password@host:port/database; "
             "a password with special characters is percent-encoded or kept in ${file:…} or ${env:…}"
         )
-    part = {name: put_back(unquote(value)) for name, value in found.groupdict(default="").items() if name != "query"}
-    return Endpoint(
-        scheme=_scheme(part["scheme"]),
+    part = {
+        name: put_back(unquote(value))
+        for name, value in found.groupdict(default="").items()
+        if name not in ("query", "others")
+    }
+    scheme = _scheme(part["scheme"])
+    endpoint = Endpoint(
+        scheme=scheme,
         host=part["host"].strip("[]") or "localhost",
-        port=_port(part["port"]) or PORTS[_scheme(part["scheme"])],
+        port=_port(part["port"]) or PORTS[scheme],
         user=part["user"],
         password=part["password"],
         database=part["database"],
-        options=_options(put_back(found["query"] or ""), folder),
+        options=_options(put_back(found["query"] or ""), KAFKA_OPTIONS if scheme == "kafka" else OPTIONS, folder),
+        others=tuple(_server(text, PORTS[scheme]) for text in put_back(found["others"]).split(",")[1:]),
     )
+    if scheme == "kafka":
+        _check_kafka(endpoint)
+    elif endpoint.others:
+        raise UrlError(f"{scheme}:// names one host; only kafka:// may name several")
+    return endpoint
+
+
+def _check_kafka(endpoint: Endpoint) -> None:
+    if endpoint.database:
+        raise UrlError("a URL of Kafka names no database; its topics are named after the feed")
+    if endpoint.options.get("sslmode") == "prefer":
+        modes = " or ".join(mode for mode in SSL_MODES if mode != "prefer")
+        raise UrlError(f"a listener of Kafka is either encrypted or not: sslmode is {modes}")
+    if ("sasl" in endpoint.options) != bool(endpoint.user and endpoint.password):
+        raise UrlError(f"user and password go together with ?sasl={'|'.join(SASL_MECHANISMS)}")
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _server(text: str, port: int) -> str:
+    found = _SERVER.fullmatch(text)
+    if not found:
+        raise UrlError("the hosts are not of the form host:port,host:port")
+    return _address(found["host"].strip("[]"), _port(found["port"] or "") or port)
 
 
 def _scheme(text: str) -> Scheme:
     if text in _LATER:
-        raise UrlError(f"{text}:// is not supported yet; mysql://, mariadb:// and postgresql:// are")
+        raise UrlError(f"{text}:// is not supported yet; mysql://, mariadb://, postgresql:// and kafka:// are")
     match _ALIASES.get(text, text):
-        case "mysql" | "mariadb" | "postgresql" as scheme:
+        case "mysql" | "mariadb" | "postgresql" | "kafka" as scheme:
             return scheme
         case _:
-            raise UrlError(f"unknown scheme {text}://; use mysql://, mariadb:// or postgresql://")
+            raise UrlError(f"unknown scheme {text}://; use mysql://, mariadb://, postgresql:// or kafka://")
 
 
 def _port(text: str) -> int:
@@ -117,15 +167,17 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _options(query: str, folder: Path) -> dict[str, str]:
+def _options(query: str, known: tuple[str, ...], folder: Path) -> dict[str, str]:
     options: dict[str, str] = {}
     for pair in filter(None, query.split("&")):
         name, _, value = pair.partition("=")
-        if name not in OPTIONS:
-            raise UrlError(f"unknown option ?{name}; known: {', '.join(OPTIONS)}")
+        if name not in known:
+            raise UrlError(f"unknown option ?{name}; known: {', '.join(known)}")
         options[name] = unquote(value)
     if options.get("sslmode", "prefer") not in SSL_MODES:
         raise UrlError(f"unknown sslmode; known: {', '.join(SSL_MODES)}")
+    if options.get("sasl", "plain") not in SASL_MECHANISMS:
+        raise UrlError(f"unknown sasl; known: {', '.join(SASL_MECHANISMS)}")
     if "sslrootcert" in options:
         options["sslrootcert"] = str(folder / options["sslrootcert"])
     return options

@@ -14,9 +14,11 @@ from adapters.document import Path as KeyPath
 from adapters.secrets import SecretError, has_reference
 from engine.pattern import Pattern, PatternError
 
-_URL_KEYS = ("source", "target")
+_URL_KEYS = ("source", "target", "log")
+_EMBEDDED = "embedded"
 _AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")
+_WORD = re.compile(r"\w*")
 _START = re.compile(r"now|earliest|gtid:.+|.+\.\d+:\d+")
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^:\s]+):\d{1,5}")
 
@@ -42,6 +44,7 @@ class Reading:
             self._explain(str(error))
         self._refuse_not_yet(feed)
         self._check_values(feed)
+        self._check_log(feed)
         self._check_tables(feed)
         return completed(feed)
 
@@ -68,32 +71,35 @@ class Reading:
             for i, value in enumerate(data):
                 self._no_stray_secrets(value, (*path, i))
         elif has_reference(data):
-            self._fail(path, "${file:…} and ${env:…} are only for source and target")
+            self._fail(path, "${file:…} and ${env:…} are only for source, target and log")
 
-    def _endpoint(self, key: str) -> endpoint.Endpoint:
+    def _endpoint(self, key: str) -> endpoint.Endpoint | None:
         text = self.data[key]
         if not isinstance(text, str):
             self._fail((key,), "expected a URL")
+        if key == "log" and text == _EMBEDDED:
+            return None
+        if key == "log" and _WORD.fullmatch(text):
+            self._fail((key,), f"{text!r} is not known; use {_EMBEDDED} or kafka://host:port")
         try:
             return endpoint.parse(text, self.path.parent)
         except (endpoint.UrlError, SecretError) as error:
             self._fail((key,), str(error))
 
     def _refuse_not_yet(self, feed: Feed) -> None:
+        for key, url in (("source", feed.source_url), ("target", feed.target_url)):
+            if url.scheme == "kafka":
+                self._fail((key,), f"kafka:// is not supported as a {key} yet; it can hold the `log`")
         if feed.source_url.dialect != "mysql":
             self._fail(("source",), "postgresql:// is not supported as a source yet; mysql:// and mariadb:// are")
         if feed.verify != "off":
             self._fail(("verify",), f"{feed.verify} is not supported yet; use off")
         if feed.on_conflict != "park":
             self._fail(("on_conflict",), f"{feed.on_conflict} is not supported yet; use park")
-        if feed.log.startswith("kafka:"):
-            self._fail(("log",), "kafka:// is not supported yet; use embedded")
         if feed.start == "copy":
             self._fail(("start",), "copy (online full sync) is not supported yet; use now, earliest or a position")
 
     def _check_values(self, feed: Feed) -> None:
-        if feed.log != "embedded":
-            self._fail(("log",), f"{feed.log!r} is not known; use embedded")
         if not _START.fullmatch(feed.start):
             self._fail(("start",), f"{feed.start!r} is not now, earliest, FILE:OFFSET (mysql-bin.000001:4) or gtid:SET")
         if feed.http and not (_ADDRESS.fullmatch(feed.http) and int(feed.http.rpartition(":")[2]) < 65536):
@@ -103,6 +109,18 @@ class Reading:
         for key, url in (("source", feed.source_url), ("target", feed.target_url)):
             if not url.user:
                 self._fail((key,), "the URL names no user: scheme://USER:password@host:port")
+
+    def _check_log(self, feed: Feed) -> None:
+        if feed.log_url is None:
+            if feed.partitions:
+                self._fail(("partitions",), "only a log in Kafka has partitions: log: kafka://host:port")
+            return
+        if feed.log_url.scheme != "kafka":
+            self._fail(("log",), f"use {_EMBEDDED} or kafka://host:port")
+        if feed.consistency == "transaction" and feed.partitions > 1:
+            self._fail(("partitions",), "consistency: transaction keeps all tables in one group, so use 1 or 0")
+        if feed.journal:
+            self._fail(("journal",), "only `tidelock run` keeps a journal; use log: embedded")
 
     def _check_tables(self, feed: Feed) -> None:
         seen: set[str] = set()

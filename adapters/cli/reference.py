@@ -15,19 +15,22 @@ from msgspec import Meta
 
 from adapters.cli.app import app
 from adapters.config import Columns, Feed, TableRule
-from adapters.endpoint import OPTIONS, SSL_MODES, Endpoint
+from adapters.endpoint import OPTIONS, SASL_MECHANISMS, SSL_MODES, Endpoint
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 NOTICE = "<!-- Written by `python -m adapters.cli.reference`; change the code, not this page. -->\n"
 SECRETS = f"""
 ## Secrets and URLs
 
-In `source` and `target`, `${{file:PATH}}` stands for the contents of a file (relative to the YAML)
+In `source`, `target` and `log`, `${{file:PATH}}` stands for the contents of a file (relative to the YAML)
 and `${{env:NAME}}` for an environment variable. A secret inside a URL is taken as it is; any other part is
 percent-decoded. Passwords are never shown.
 
 Options of a URL: `{"`, `".join(OPTIONS)}`. `sslmode` is one of `{"`, `".join(SSL_MODES)}`; without it `prefer`:
 encrypted where the server can.
+
+A listener of Kafka is encrypted or not, so `kafka://` has no `prefer`: without `sslmode` it is `verify-full` if
+`sslrootcert` is given and `disable` if not. User and password go with `sasl`: `{"`, `".join(SASL_MECHANISMS)}`.
 
 Values are taken as written: `off`, `null` and `1:30` are text, as YAML should have it.
 """
@@ -94,7 +97,7 @@ def _kind(kind: Any, metas: list[Meta]) -> str:
     if get_origin(kind) is Literal:
         return " or ".join(f"`{word}`" for word in get_args(kind))
     if get_origin(kind) in (Union, types.UnionType):
-        return " or ".join(_kind(part, metas) for part in get_args(kind))
+        return " or ".join(_kind(part, metas) for part in get_args(kind) if part is not types.NoneType)
     limits = [(m.ge, m.le) for m in metas if m.ge is not None or m.le is not None]
     if kind is int and limits:
         return f"{limits[0][0]} to {limits[0][1]}"

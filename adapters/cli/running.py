@@ -11,6 +11,8 @@ from adapters.config import load
 
 def run(path: str, until_caught_up: bool, json: bool) -> int:
     feed = load(path)
+    if feed.log_url is not None:
+        raise CommandError(f"{path}: `log` is in Kafka: that is `tidelock worker FEED`; `run` needs log: embedded")
     import uvloop
 
     from adapters.progress import progress_on

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import for_code
 
 from bench.servers.certificates import authority, server_certificate
 from bench.servers.kafka_jars import java, kafka_jars, kafka_version
@@ -100,10 +101,22 @@ class Kafka(Process):
     def create_topic(self, name: str, partitions: int = 1, **configs: Any) -> None:
         """`configs` with underscores for dots: `retention_ms=1000`.  Raises what aiokafka raises."""
         named = {key.replace("_", "."): str(value) for key, value in configs.items()}
-        self.admin(lambda admin: admin.create_topics([NewTopic(name, partitions, 1, topic_configs=named)]))
+
+        async def create(admin: AIOKafkaAdminClient) -> None:
+            answer = await admin.create_topics([NewTopic(name, partitions, 1, topic_configs=named)])
+            ((_, code, message),) = answer.topic_errors
+            if code:
+                raise for_code(code)(message)
+
+        self.admin(create)
 
     def delete_topic(self, name: str) -> None:
-        self.admin(lambda admin: admin.delete_topics([name]))
+        async def delete(admin: AIOKafkaAdminClient) -> None:
+            ((_, code),) = (await admin.delete_topics([name])).topic_error_codes
+            if code:
+                raise for_code(code)(name)
+
+        self.admin(delete)
 
     def topics(self) -> dict[str, int]:
         """Name: number of partitions, without Kafka's own."""
@@ -146,7 +159,9 @@ class Kafka(Process):
         super().start()
 
     def _probe(self) -> None:
-        socket.create_connection((self.host, self.port), timeout=1).close()  # aiokafka logs each refusal
+        for address in (self.bootstrap, self._internal):  # aiokafka logs each refusal
+            host, _, port = address.partition(":")
+            socket.create_connection((host, int(port)), timeout=1).close()
         self.topics()
 
     def _template(self) -> Path:

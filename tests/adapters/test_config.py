@@ -84,6 +84,34 @@ def test_a_whole_url_may_be_the_secret(read: Read, monkeypatch: pytest.MonkeyPat
     assert url.ssl_context() is None
 
 
+def test_the_source_s_own_log_is_the_log_unless_kafka_is(read: Read) -> None:
+    assert read(PLAIN).log_url is None
+    assert read(PLAIN + "log: embedded\n").log_url is None
+    feed = read(PLAIN + "log: kafka://k1,k2:9093,[::1]:9094/\npartitions: 3\n")
+    assert feed.log_url is not None
+    assert feed.log_url.servers == ("k1:9092", "k2:9093", "[::1]:9094")
+    assert feed.partitions == 3
+    assert feed.log_url.ssl_context() is None
+    assert "kafka://k1:9092,k2:9093,[::1]:9094/" in repr(feed)
+    assert read(PLAIN + "log: kafka://k1\nconsistency: transaction\npartitions: 1\n").partitions == 1
+
+
+@pytest.mark.parametrize("secret", ["plain", "p@ss:w/ord?#%41&,${env:X}"])
+def test_the_password_of_kafka_is_taken_as_it_is_and_never_shown(read: Read, tmp_path: Path, secret: str) -> None:
+    (tmp_path / "pw").write_text(secret)
+    url = read(PLAIN + "log: kafka://u:${file:pw}@k1:1,k2:2/?sasl=scram-sha-512&sslmode=require\n").log_url
+    assert url is not None
+    assert (url.user, url.password, url.servers) == ("u", secret, ("k1:1", "k2:2"))
+    assert secret not in repr(url)
+    assert "u:***@k1:1,k2:2" in str(url)
+
+
+def test_kafka_is_encrypted_and_checked_where_the_authority_is_named(read: Read, tmp_path: Path) -> None:
+    url = read(PLAIN + "log: kafka://k1/?sslrootcert=ca.pem\n").log_url
+    assert url is not None
+    assert (url.ssl_mode, url.options["sslrootcert"]) == ("verify-full", str(tmp_path / "ca.pem"))
+
+
 def test_yaml_does_not_guess(read: Read) -> None:
     feed = read(PLAIN.replace("feed: shop", "feed: 123") + "verify: off\nzero_dates: null\nlanes: 3\n")
     assert (feed.name, feed.verify, feed.zero_dates, feed.lanes) == ("123", "off", "null", 3)
@@ -121,7 +149,26 @@ WRONG = {
     "feed name": (PLAIN.replace("feed: shop", "feed: Shop"), "feed", 1, "a-z"),
     "verify later": (PLAIN + "verify: image\n", "verify", 6, "not supported yet"),
     "replace later": (PLAIN + "on_conflict: replace\n", "on_conflict", 6, "not supported yet"),
-    "kafka log later": (PLAIN + "log: kafka://h:9092\n", "log", 6, "not supported yet"),
+    "a log that is no Kafka": (PLAIN + "log: mysql://u:p@h\n", "log", 6, "kafka://host:port"),
+    "a log that is no URL": (PLAIN + "log: disk\n", "log", 6, "embedded"),
+    "a login without its kind": (PLAIN + "log: kafka://u:secret-c@h\n", "log", 6, "?sasl=plain|scram"),
+    "a kind of login without a user": (PLAIN + "log: kafka://h/?sasl=plain\n", "log", 6, "go together"),
+    "a kind of login without a password": (PLAIN + "log: kafka://u@h/?sasl=plain\n", "log", 6, "go together"),
+    "an unknown kind of login": (PLAIN + "log: kafka://u:secret-c@h/?sasl=gssapi\n", "log", 6, "scram-sha-512"),
+    "encrypted if Kafka likes": (PLAIN + "log: kafka://h/?sslmode=prefer\n", "log", 6, "either"),
+    "a database of Kafka": (PLAIN + "log: kafka://h/topic\n", "log", 6, "no database"),
+    "a port of the second broker": (PLAIN + "log: kafka://h:1,i:99999\n", "log", 6, "65535"),
+    "a login of a database": (PLAIN.replace("@db1", "@db1/?sasl=plain"), "source", 2, "known: sslmode, sslrootcert"),
+    "several databases": (PLAIN.replace("@db1", "@db1,db3:1"), "source", 2, "only kafka://"),
+    "partitions of the source's log": (PLAIN + "partitions: 2\n", "partitions", 6, "log in Kafka"),
+    "too many partitions": (PLAIN + "log: kafka://h\npartitions: 257\n", "partitions", 7, "<= 256"),
+    "source order over partitions": (
+        PLAIN + "log: kafka://h\nconsistency: transaction\npartitions: 2\n",
+        "partitions",
+        8,
+        "one group",
+    ),
+    "a journal of workers": (PLAIN + "log: kafka://h\njournal: a\n", "journal", 7, "tidelock run"),
     "copy later": (PLAIN + "start: copy\n", "start", 6, "not supported yet"),
     "kafka target later": (PLAIN.replace("postgresql://tide:secret-b@db2/shop", "kafka://h:9092"), "target", 3, "yet"),
     "postgres source later": (PLAIN.replace("mysql://repl:secret-a@db1", "postgresql://a@h/b"), "source", 2, "yet"),
@@ -154,7 +201,7 @@ WRONG = {
     ),
     "a filter that is no filter": (PLAIN + "    where: a = = 1\n", "tables[0].where", 6, "cannot be read"),
     "a filter that calls": (PLAIN + "    where: now() > a\n", "tables[0].where", 6, "tables[0].where: "),
-    "secret elsewhere": (PLAIN + "    where: a = '${env:X}'\n", "tables[0].where", 6, "only for source and target"),
+    "secret elsewhere": (PLAIN + "    where: a = '${env:X}'\n", "tables[0].where", 6, "only for source, target"),
     "secret not there": (PLAIN.replace("secret-a", "${env:TIDE_NOT_SET}"), "source", 2, "TIDE_NOT_SET is not set"),
     "secret file not there": (PLAIN.replace("secret-a", "${file:nope}"), "source", 2, "nope cannot be read"),
     "not YAML": (PLAIN + "tables: [\n", "", 7, "line 7"),

@@ -1,0 +1,162 @@
+"""The two topics of a feed: their names, what they must be like, and their making.
+
+`changes` holds the log for a week, a partition for each group of tables.  `control` is one partition that keeps the
+last word of each key; its segments are small so that reading all of it stays quick.  Only what is missing is made:
+settings that someone has changed are left as they are (`check` has an opinion about them).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import (
+    InvalidPartitionsError,
+    KafkaError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+
+from adapters.endpoint import Endpoint
+from adapters.kafka.connection import administrator
+
+MESSAGE_BYTES: Final = 16 << 20
+RETENTION_MS: Final = 7 * 86_400_000
+CHANGES: Final = {
+    "cleanup.policy": "delete",
+    "retention.ms": str(RETENTION_MS),
+    "max.message.bytes": str(MESSAGE_BYTES),
+}
+CONTROL: Final = {
+    "cleanup.policy": "compact",
+    "max.message.bytes": str(MESSAGE_BYTES),
+    "segment.bytes": str(1 << 20),
+    "segment.ms": "600000",
+    "min.cleanable.dirty.ratio": "0.1",
+}
+REPLICAS_WANTED: Final = 3  # where the broker does not tell its default
+
+
+def changes_topic(feed: str) -> str:
+    return f"tidelock.{feed}.changes"
+
+
+def control_topic(feed: str) -> str:
+    return f"tidelock.{feed}.control"
+
+
+class Topic(msgspec.Struct, frozen=True):
+    """`replicas`: of the partition with the fewest.  `settings`: those that hold, the broker's defaults included;
+    none where we may not read them."""
+
+    name: str
+    partitions: int
+    replicas: int
+    settings: dict[str, str]
+
+
+class Topics(msgspec.Struct, frozen=True):
+    """A feed's topics as they are, None where there is none; how many brokers there are, and one's settings."""
+
+    changes: Topic | None
+    control: Topic | None
+    brokers: int
+    broker_settings: dict[str, str]
+
+    @property
+    def default_replicas(self) -> int:
+        return int(self.broker_settings.get("default.replication.factor", min(self.brokers, REPLICAS_WANTED)))
+
+
+async def look(endpoint: Endpoint | None, feed: str) -> Topics:
+    """What is there; nothing is written.  Raises LogError."""
+    async with administrator(endpoint) as admin:
+        return await _look(admin, feed)
+
+
+async def ensure(endpoint: Endpoint | None, feed: str, partitions: int) -> None:
+    """Make what is missing, so that `changes` has at least so many partitions.  Raises LogError."""
+    async with administrator(endpoint) as admin:
+        there = await _look(admin, feed)
+        wanted = [topic for topic in _wanted(feed, partitions, there) if not _exists(topic, there)]
+        await create(admin, wanted)
+        if there.changes is not None and there.changes.partitions < partitions:
+            await _grow(admin, there.changes.name, partitions)
+
+
+async def refused(endpoint: Endpoint | None, feed: str, partitions: int) -> dict[str, str]:
+    """Missing topics that could not be made, with the broker's reason; nothing is written.  Raises LogError."""
+    async with administrator(endpoint) as admin:
+        there = await _look(admin, feed)
+        problems = {}
+        for topic in _wanted(feed, partitions, there):
+            if not _exists(topic, there):
+                try:
+                    await create(admin, [topic], only_try=True)
+                except KafkaError as error:
+                    problems[topic.name] = str(error)
+        return problems
+
+
+async def create(admin: AIOKafkaAdminClient, topics: list[NewTopic], only_try: bool = False) -> None:
+    """One that is there already is left as it is.  Raises KafkaError."""
+    if not topics:
+        return
+    answer = await admin.create_topics(topics, validate_only=only_try)
+    for topic, code, message in answer.topic_errors:
+        kind = for_code(code)
+        if code and kind is not TopicAlreadyExistsError:
+            raise kind(f"{topic} cannot be created: {message or kind.__name__}")
+
+
+def _wanted(feed: str, partitions: int, there: Topics) -> list[NewTopic]:
+    replicas = there.default_replicas
+    return [
+        NewTopic(changes_topic(feed), partitions, replicas, topic_configs=CHANGES),
+        NewTopic(control_topic(feed), 1, replicas, topic_configs=CONTROL),
+    ]
+
+
+def _exists(topic: NewTopic, there: Topics) -> bool:
+    return any(found is not None and found.name == topic.name for found in (there.changes, there.control))
+
+
+async def _grow(admin: AIOKafkaAdminClient, topic: str, partitions: int) -> None:
+    try:
+        await admin.create_partitions({topic: NewPartitions(partitions)})
+    except InvalidPartitionsError:  # another has just done it
+        (found,) = await admin.describe_topics([topic])
+        if len(found["partitions"]) < partitions:
+            raise
+
+
+async def _look(admin: AIOKafkaAdminClient, feed: str) -> Topics:
+    names = [changes_topic(feed), control_topic(feed)]
+    brokers = (await admin.describe_cluster())["brokers"]
+    found = {topic["topic"]: topic for topic in await admin.describe_topics(names)}
+    changes, control = [await _topic(admin, found[name]) for name in names]
+    settings = await _settings(admin, ConfigResourceType.BROKER, str(brokers[0]["node_id"]))
+    return Topics(changes, control, len(brokers), settings)
+
+
+async def _topic(admin: AIOKafkaAdminClient, found: dict[str, Any]) -> Topic | None:
+    kind = for_code(found["error_code"])
+    if kind is UnknownTopicOrPartitionError:
+        return None
+    if found["error_code"]:
+        raise kind(found["topic"])
+    return Topic(
+        name=found["topic"],
+        partitions=len(found["partitions"]),
+        replicas=min((len(partition["replicas"]) for partition in found["partitions"]), default=0),
+        settings=await _settings(admin, ConfigResourceType.TOPIC, found["topic"]),
+    )
+
+
+async def _settings(admin: AIOKafkaAdminClient, kind: ConfigResourceType, name: str) -> dict[str, str]:
+    """Empty where we may not read them."""
+    (answer,) = await admin.describe_configs([ConfigResource(kind, name)])
+    return {entry[0]: entry[1] for resource in answer.resources for entry in resource[4] if entry[1] is not None}
