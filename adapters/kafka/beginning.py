@@ -1,0 +1,50 @@
+"""Where the log of a scaled-out feed begins, when it has no plan yet.
+
+Where groups have worked before (an embedded run is group 0), it begins where they all stand; what they committed beyond
+that only their receipts know, and another division of the tables would pass it by: then they must end cleanly first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from adapters.bookkeeping import quote
+from adapters.composition import start_of
+from adapters.config import Feed
+from adapters.mysql.source import look
+from adapters.session import session
+from adapters.sink import TargetError
+from engine.records import Position
+
+
+async def beginning(feed: Feed) -> Position:
+    """Raises SourceError, TargetError."""
+    stood = await _where_groups_stand(feed)
+    if stood is not None:
+        return stood
+    patterns = [rule.source for rule in feed.tables]
+    source = await asyncio.to_thread(look, feed.source_url, patterns, earliest=feed.start == "earliest")
+    return start_of(feed, source)
+
+
+async def _where_groups_stand(feed: Feed) -> Position | None:
+    """None: none of them has worked."""
+    async with session(feed.target_url) as target:
+        books = f"{quote(target.dialect, feed.schema)}.tidelock_"
+        stored = await target.fetch(f"SELECT grp, position FROM {books}checkpoint WHERE feed = %s", feed.name)
+        receipts = await target.fetch(f"SELECT count(*) FROM {books}progress WHERE feed = %s", feed.name)
+    if not stored:
+        return None
+    positions = {int(group): msgspec.json.decode(words, type=Position) for group, words in stored}
+    begun = positions.pop(-1, None)
+    places = list(positions.values()) or ([begun] if begun else [])
+    if receipts[0][0] or any(place.order != places[0].order for place in places):
+        told = ", ".join(f"group {group} at {place}" for group, place in sorted(positions.items()))
+        raise TargetError(
+            f"feed {feed.name} has no plan in Kafka, and stands in the middle of its work at {feed.target_url}: {told}",
+            "End the embedded run cleanly first (`tidelock run FEED --until-caught-up`, with `log: embedded`). If it "
+            "was no embedded run, the feed's topics are lost: copy the tables anew into a feed of a new name",
+        )
+    return places[0]

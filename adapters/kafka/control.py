@@ -1,0 +1,270 @@
+"""The control topic: what the parts of a scaled-out feed tell each other (`engine.reports`), the newest by key.
+
+One partition, compacted; keys `plan`, `feed`, `group/<n>`, values JSON.  Everyone reads all of it, with a plain
+consumer without a group.  A group's reports carry its owner's epoch, and those of an owner before one already seen
+are ignored.
+
+What the conductor writes must be right for whoever reads the topic from its beginning, when compaction may have left a
+zombie's words alone.  So the conductor writes in transactions under one id (`SoleWriter`): the broker itself shuts out
+every conductor before the one that opened last, and readers see committed records only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias, TypeVar
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+from aiokafka.errors import KafkaError
+
+from adapters.config import Feed
+from adapters.kafka.connection import client_options, explained
+from adapters.kafka.topics import control_topic
+from engine.plan import Plan
+from engine.reports import FeedState, GroupReport, Statement
+
+log = logging.getLogger(__name__)
+
+PLAN: Final = "plan"
+FEED: Final = "feed"
+GROUP: Final = "group/"
+Message: TypeAlias = "ConsumerRecord[bytes, bytes]"
+Consumer: TypeAlias = "AIOKafkaConsumer[bytes, bytes]"
+Client = TypeVar("Client", AIOKafkaConsumer, AIOKafkaProducer)
+AGAIN_SECONDS: Final = 0.5
+READ_SECONDS: Final = 15.0
+POLL_MS: Final = 200
+TRANSACTION_MS: Final = 10_000
+
+
+class Seen(msgspec.Struct):
+    """What the topic says: `plan` that holds, `state` of the feed, newest report of each group."""
+
+    plan: Plan | None = None
+    state: FeedState | None = None
+    groups: dict[int, GroupReport] = {}
+
+    def take(self, key: str, value: bytes) -> Plan | FeedState | GroupReport | None:
+        """The news; None where it is of an older owner, or of somebody else.  Raises msgspec.MsgspecError."""
+        if key == PLAN:
+            self.plan = msgspec.json.decode(value, type=Plan)
+            return self.plan
+        if key == FEED:
+            state = msgspec.json.decode(value, type=FeedState)
+            if self.state is None or state.epoch >= self.state.epoch:
+                self.state = state
+                return state
+        if key.startswith(GROUP):
+            report = msgspec.json.decode(value, type=GroupReport)
+            known = self.groups.get(report.group)
+            if known is None or report.epoch >= known.epoch:
+                self.groups[report.group] = report
+                return report
+        return None
+
+
+News: TypeAlias = Plan | FeedState | GroupReport
+
+
+class ControlTopic:
+    """An async context manager: inside, `seen` follows the topic, also over restarts of the broker.
+
+    `ready` is set once the end of the topic, as it was at the start, has been reached.
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self.seen = Seen()
+        self.ready = asyncio.Event()
+        self._feed = feed.name
+        self._kafka = client_options(feed.log_url)
+        self._topic = control_topic(feed.name)
+        self._offset = 0
+        self._changed = asyncio.Condition()
+        self._watchers: list[Callable[[News], None]] = []
+        self._writing = asyncio.Lock()
+        self._producer: AIOKafkaProducer | None = None
+        self._tail: asyncio.Task[None] | None = None
+
+    @property
+    def state(self) -> FeedState | None:
+        return self.seen.state
+
+    async def __aenter__(self) -> Self:
+        self._tail = asyncio.create_task(self._follow())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._tail is not None
+        self._tail.cancel()
+        await asyncio.gather(self._tail, return_exceptions=True)
+        if self._producer is not None:
+            await self._producer.stop()
+
+    # ------------------------------------------------------------------ reading
+
+    def watch(self, tell: Callable[[News], None]) -> Callable[[], None]:
+        """`tell` is called with whatever is new from now on, until the returned function is called."""
+        self._watchers.append(tell)
+        return lambda: self._watchers.remove(tell)
+
+    async def plan_with(self, partition: int) -> Plan:
+        """The plan, once there is one that has this partition."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.seen.plan is not None and self.seen.plan.partitions > partition)
+        assert self.seen.plan is not None
+        return self.seen.plan
+
+    async def verdict(self, statement: Statement, vote: tuple[int, int] | None = None) -> FeedState:
+        """The feed's state, once this statement has passed or was refused.
+
+        `vote`: (group, epoch) of the one that asks: a refusal counts only if it was told with this vote.
+        """
+
+        def decided() -> bool:
+            state = self.seen.state
+            if state is None or state.passed == statement:
+                return state is not None
+            return state.refused == statement and (vote is None or state.refused_votes.get(vote[0]) == vote[1])
+
+        async with self._changed:
+            await self._changed.wait_for(decided)
+        assert self.seen.state is not None
+        return self.seen.state
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await self._read_on()
+            except KafkaError as error:
+                log.warning("the control topic of feed %s cannot be read: %s", self._feed, error)
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _read_on(self) -> None:
+        async with _reading(self._kafka, self._topic) as (consumer, place):
+            consumer.seek(place, self._offset)
+            end = (await consumer.end_offsets([place]))[place]
+            while True:
+                if not self.ready.is_set() and await consumer.position(place) >= end:
+                    self.ready.set()
+                for records in (await consumer.getmany(place, timeout_ms=POLL_MS)).values():
+                    for record in records:
+                        self._offset = record.offset + 1
+                        self._tell(_news(self.seen, record))
+                    async with self._changed:
+                        self._changed.notify_all()
+
+    def _tell(self, news: News | None) -> None:
+        if news is not None:
+            for tell in list(self._watchers):
+                tell(news)
+
+    # ------------------------------------------------------------------ writing
+
+    async def write(self, key: str, value: GroupReport) -> None:
+        """Returns once the broker has it for good, however long that takes."""
+        async with self._writing:
+            while True:
+                try:
+                    if self._producer is None:
+                        self._producer = await _started(AIOKafkaProducer(**self._kafka, enable_idempotence=True))
+                    await self._producer.send_and_wait(
+                        self._topic, msgspec.json.encode(value), key.encode(), partition=0
+                    )
+                    return
+                except KafkaError as error:
+                    log.warning("the control topic of feed %s cannot be written: %s", self._feed, error)
+                    if self._producer is not None:
+                        producer, self._producer = self._producer, None
+                        with contextlib.suppress(KafkaError):
+                            await producer.stop()
+                    await asyncio.sleep(AGAIN_SECONDS)
+
+
+class SoleWriter:
+    """The conductor's pen.  To open it shuts every older conductor's out, and drops what that was about to write.
+
+    Every method raises KafkaError: another has opened it since, or the broker is gone.  It is not to be used after.
+    """
+
+    def __init__(self, feed: Feed) -> None:
+        self._topic = control_topic(feed.name)
+        self._producer = AIOKafkaProducer(
+            **client_options(feed.log_url),
+            transactional_id=f"tidelock.{feed.name}.conductor",
+            transaction_timeout_ms=TRANSACTION_MS,
+        )
+
+    async def open(self) -> None:
+        await _started(self._producer)
+
+    async def write(self, key: str, value: Plan | FeedState) -> None:
+        """Returns once the broker has it for good."""
+        async with self._producer.transaction():
+            await self._producer.send_and_wait(self._topic, msgspec.json.encode(value), key.encode(), partition=0)
+
+    async def close(self) -> None:
+        with contextlib.suppress(KafkaError):
+            await self._producer.stop()
+
+
+async def read(feed: Feed) -> Seen:
+    """What the topic says now, from its beginning to its end; nothing where there is none yet.
+
+    Raises LogError when the broker cannot be asked.
+    """
+    seen = Seen()
+    name = control_topic(feed.name)
+    try:
+        async with asyncio.timeout(READ_SECONDS), _reading(client_options(feed.log_url), name) as (consumer, place):
+            if name not in await consumer.topics():
+                return seen
+            end = (await consumer.end_offsets([place]))[place]
+            await consumer.seek_to_beginning(place)
+            while await consumer.position(place) < end:
+                for records in (await consumer.getmany(place, timeout_ms=POLL_MS)).values():
+                    for record in records:
+                        _news(seen, record)
+    except (KafkaError, TimeoutError) as error:
+        assert feed.log_url is not None, "client_options has looked"
+        raise explained(feed.log_url, error) from None
+    return seen
+
+
+def _news(seen: Seen, record: Message) -> News | None:
+    try:
+        return seen.take((record.key or b"").decode(), record.value or b"")
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        log.warning("record %d of %s is none of ours: %s", record.offset, record.topic, error)
+        return None
+
+
+@contextlib.asynccontextmanager
+async def _reading(kafka: dict[str, Any], topic: str) -> AsyncIterator[tuple[Consumer, TopicPartition]]:
+    place = TopicPartition(topic, 0)
+    consumer = await _started(
+        AIOKafkaConsumer(
+            **kafka, enable_auto_commit=False, auto_offset_reset="earliest", isolation_level="read_committed"
+        )
+    )
+    try:
+        consumer.assign([place])
+        yield consumer, place
+    finally:
+        await consumer.stop()
+
+
+async def _started(client: Client) -> Client:
+    """Raises KafkaError, with nothing left behind."""
+    try:
+        await client.start()
+    except BaseException:
+        await client.stop()
+        raise
+    return client

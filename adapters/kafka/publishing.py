@@ -1,0 +1,136 @@
+"""The publisher as its conductor drives it: started, held at the log's end, let go on, started anew with a delay.
+
+To hold it, it is not started: its id is taken (which shuts any older publisher out) and the log's end is read, which
+nobody can move then.  A log that ends with a statement needs no holding: every publisher waits there by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from adapters.composition import order_of
+from adapters.config import Feed
+from adapters.frames import Failed
+from adapters.kafka.connection import client_options
+from adapters.kafka.log_end import LogEnd, Uneven, read_end
+from adapters.kafka.orders import AtStatement, Published, PublishOrder
+from adapters.kafka.places import Places
+from adapters.kafka.publisher import PublisherProcess
+from adapters.kafka.topics import changes_topic
+from adapters.kafka.wire import WireError
+from engine.conducting import ConductorEvent, GoOn, LogGrew, StartPublisher, StatementReached
+from engine.errors import Alarm
+from engine.events import SourceFailed
+from engine.plan import Plan
+
+FIRST_RESTART_SECONDS: Final = 0.2
+LONGEST_RESTART_SECONDS: Final = 10.0
+FENCED: Final = "Fenced"
+
+
+class Publishing:
+    """`post` takes what the publisher says.  `displaced` is called when another publisher has shut ours out."""
+
+    def __init__(self, feed: Feed, post: Callable[[ConductorEvent], None], displaced: Callable[[str], None]) -> None:
+        self._feed = feed
+        self._post = post
+        self._displaced = displaced
+        self._kafka = client_options(feed.log_url)
+        self._topic = changes_topic(feed.name)
+        self._id = f"tidelock.{feed.name}.publisher"
+        self._process: PublisherProcess | None = None
+        self._start: StartPublisher | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._delay = 0.0
+
+    async def start(self, effect: StartPublisher) -> None:
+        """In the place of any before."""
+        await self._end()
+        delay, self._delay = self._delay, min(max(self._delay * 2, FIRST_RESTART_SECONDS), LONGEST_RESTART_SECONDS)
+        self._start = effect
+        self._running = asyncio.create_task(self._run(effect, delay))
+
+    async def go_on(self, effect: GoOn) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ConnectionError):  # it has died: `next` says so
+                await self._process.go_on(effect.plan)
+        elif self._start is not None:
+            await self._end()
+            self._running = asyncio.create_task(self._publish(effect.plan, self._start))
+
+    async def stop(self) -> None:
+        await self._end()
+
+    async def _end(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+            self._running = None
+
+    async def _run(self, effect: StartPublisher, delay: float) -> None:
+        await asyncio.sleep(delay)  # back off, not synchronisation
+        if effect.hold:
+            end = await self._hold(effect)
+            if isinstance(end, SourceFailed):
+                self._post(end)
+                return
+            if end.statement is None:
+                self._post(LogGrew(end.position))
+                return
+        await self._publish(effect.plan, effect)
+
+    async def _hold(self, effect: StartPublisher) -> LogEnd | SourceFailed:
+        producer = AIOKafkaProducer(**self._kafka, transactional_id=self._id)
+        try:
+            try:
+                await producer.start()
+            finally:
+                await producer.stop()
+            async with Places(self._kafka, self._topic) as places:
+                return await read_end(places, effect.plan, effect.start)
+        except KafkaError as error:
+            return SourceFailed(
+                Alarm("kafka", f"the end of the log cannot be read: {error}", "Is the broker up?"), True
+            )
+        except (Uneven, WireError) as error:
+            return SourceFailed(Alarm("log", str(error), error.hint), retryable=False)
+
+    async def _publish(self, plan: Plan, effect: StartPublisher) -> None:
+        order = PublishOrder(
+            capture=order_of(self._feed, effect.start),
+            kafka=self._kafka,
+            topic=self._topic,
+            transactional_id=self._id,
+            plan=plan,
+        )
+        process = self._process = PublisherProcess()
+        try:
+            await process.begin(order)
+            while await self._hear(process):
+                pass
+        finally:
+            self._process = None
+            await process.stop()
+
+    async def _hear(self, process: PublisherProcess) -> bool:
+        """Is there more to come?"""
+        match await process.next():
+            case Published() as said:
+                if said.rows:
+                    self._delay = 0.0
+                self._post(LogGrew(said.position, said.rows))
+            case AtStatement() as said:
+                self._post(StatementReached(said.ddl, said.position))
+            case Failed() as failed if failed.kind == FENCED:
+                self._displaced(failed.message)
+                return False
+            case Failed() as failed:
+                self._post(SourceFailed(Alarm("publisher", failed.message, failed.hint), failed.retryable))
+                return False
+        return True
