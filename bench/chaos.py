@@ -1,0 +1,291 @@
+"""Chaos on real processes: three supervised workers, three table groups, steady work, and one blow after another.
+
+Blows come from a deck that is shuffled anew each time it is used up, so that a run of a few minutes has seen them all.
+Between two blows rows must flow again in every group, and how long that took is kept.  A frozen worker stays frozen
+for longer than its session lives while other blows fall, and wakes up to find its groups at other workers.
+
+In the end: both ends are equal, nothing is parked; the recorder's history at the target holds no row version twice and
+none after a newer one; the feed's checkpoint never went back; frozen workers had writes rejected.
+
+The source is restarted between two packets of the workload: a packet that was cut off would leave the workload's model
+and the source apart, and then nothing could be judged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from bench import recorder
+from bench.recorder import Recorder
+from bench.rig import Rig, Work
+from bench.servers import MariaDb, Postgres
+from bench.servers.kafka import Kafka
+from bench.workers import Workers
+from bench.workload.churn import Churn
+from bench.workload.family import Family
+from bench.workload.mix import Mix
+from bench.workload.several import Several
+
+RESULTS: Final = Path(__file__).parent / "results"
+RATE: Final = 300.0
+FROZEN_SECONDS: Final = 40.0
+AWAY_SECONDS: Final = 25.0
+RECOVERY_SECONDS: Final = 90.0
+LONGEST_REST_SECONDS: Final = 5.0
+WITHIN_SECONDS: Final = {"kill": 10.0, "kill, away": 20.0}
+DECK: Final = (
+    *("kill",) * 4,
+    *("kill, away",) * 3,
+    *("freeze",) * 3,
+    "broker restart",
+    "broker kill",
+    "target restart",
+    "target kill",
+    "source restart",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Blow:
+    """`at`: seconds since the start.  `seconds`: until rows of every group flowed.  `undisturbed`: nothing else was
+    frozen or away meanwhile."""
+
+    at: float
+    kind: str
+    worker: str
+    seconds: float
+    undisturbed: bool
+
+    def __str__(self) -> str:
+        beside = "" if self.undisturbed else "  (another worker was frozen or away)"
+        return f"{self.at:6.0f} s  {self.kind:<15} {self.worker:<3} rows flow after {self.seconds:5.1f} s{beside}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a run showed.  `backward`: how often the feed's checkpoint or watermark went back."""
+
+    minutes: float
+    seed: int
+    load_average: float
+    changes: int
+    history: int
+    differences: int
+    unique_violations: int
+    parked: int
+    violations: list[str]
+    states: int
+    backward: int
+    fenced: int
+    blows: list[Blow]
+
+    @property
+    def late(self) -> list[Blow]:
+        """Kills after which rows flowed too late, where nothing else was in the way."""
+        return [blow for blow in self.blows if blow.undisturbed and blow.seconds >= WITHIN_SECONDS.get(blow.kind, 1e9)]
+
+    @property
+    def ok(self) -> bool:
+        bad = self.differences or self.unique_violations or self.parked or self.violations or self.backward or self.late
+        return not bad and self.fenced >= 1
+
+    def __str__(self) -> str:
+        verdict = (
+            f"{self.changes:,} changes in {self.minutes:.0f} minutes under {len(self.blows)} blows:"
+            f" {self.differences} differences, {self.unique_violations} unique violations, {self.parked} parked,"
+            f" {len(self.violations)} wrong versions in a history of {self.history:,};\n"
+            f"the checkpoint went back {self.backward} times in {self.states:,} states;"
+            f" {self.fenced} writes of zombies rejected; load {self.load_average}."
+        )
+        lines = [
+            verdict,
+            "",
+            "| blow | times | rows flow again after, median | at most | limit |",
+            "|---|---:|---:|---:|---:|",
+        ]
+        for kind in dict.fromkeys(DECK):
+            took = [blow.seconds for blow in self.blows if blow.kind == kind and blow.undisturbed]
+            if took:
+                limit = f"{WITHIN_SECONDS[kind]:.0f} s" if kind in WITHIN_SECONDS else ""
+                middle = statistics.median(took)
+                lines.append(f"| {kind} | {len(took)} | {middle:.1f} s | {max(took):.1f} s | {limit} |")
+        return "\n".join([*lines, *map(str, self.late), *self.violations])
+
+
+class Chaos:
+    """One run; `blows` is what happened so far."""
+
+    def __init__(self, workers: Workers, kafka: Kafka, history: Recorder, workload: Several, seed: int) -> None:
+        self.blows: list[Blow] = []
+        self.changes = 0
+        self._rig, self._kafka, self._workers = workers.rig, kafka, workers
+        self._history, self._workload = history, workload
+        self._rng = random.Random(seed)
+        self._seeds = iter(range(seed, seed + 1_000_000))
+        self._begun = time.monotonic()
+        self._deck = self._draw()
+        self._work = self._start_work()
+        self._frozen: dict[str, float] = {}  # worker → when it wakes
+        self._away: dict[str, float] = {}  # worker → when it is back
+        self._acts: dict[str, Callable[[str], None]] = {
+            "kill": lambda name: self._workers.kill(name, alone=self._rng.random() < 0.5),
+            "kill, away": self._send_away,
+            "freeze": self._freeze,
+            "broker restart": lambda _: self._kafka.restart(),
+            "broker kill": lambda _: self._restart(self._kafka.kill, self._kafka.start),
+            "target restart": lambda _: self._restart_target(self._rig.target.stop),
+            "target kill": lambda _: self._restart_target(self._rig.target.kill),
+            "source restart": lambda _: self._restart_source(),
+        }
+
+    def _draw(self) -> Iterator[str]:
+        while True:
+            yield from self._rng.sample(DECK, len(DECK))
+
+    def run(self, minutes: float) -> None:
+        """Blows for so long; then everyone is awake and at work again, and the workload has ended."""
+        while time.monotonic() < self._begun + minutes * 60:
+            self._wake()
+            self._strike(next(self._deck))
+            time.sleep(self._rng.uniform(0.5, LONGEST_REST_SECONDS))
+        while self._frozen:
+            self._wake()
+            time.sleep(0.1)
+        self._workers.until_flowing(RECOVERY_SECONDS)
+        self._end_work()
+
+    def _strike(self, kind: str) -> None:
+        standing = [name for name in self._workers.pids if name not in self._frozen and name not in self._away]
+        name = ""
+        if kind in ("kill", "kill, away", "freeze"):
+            if len(standing) < 2:
+                return  # one must be left
+            name = self._rng.choice(standing)
+        undisturbed = not self._frozen and not self._away
+        begun = time.monotonic()
+        self._acts[kind](name)
+        self._workers.until_flowing(RECOVERY_SECONDS)
+        now = time.monotonic()
+        blow = Blow(round(begun - self._begun, 1), kind, name, round(now - begun, 2), undisturbed)
+        self.blows.append(blow)
+        print(blow, flush=True)
+
+    # ------------------------------------------------------------------ workers
+
+    def _send_away(self, name: str) -> None:
+        self._away[name] = time.monotonic() + AWAY_SECONDS
+        self._workers.kill(name, back_after=AWAY_SECONDS)
+
+    def _freeze(self, name: str) -> None:
+        self._frozen[name] = time.monotonic() + FROZEN_SECONDS
+        self._workers.freeze(name)
+
+    def _wake(self) -> None:
+        now = time.monotonic()
+        self._away = {name: back for name, back in self._away.items() if back > now}
+        for name in [name for name, due in self._frozen.items() if due <= now]:
+            del self._frozen[name]
+            self._workers.thaw(name)
+
+    # ------------------------------------------------------------------ servers
+
+    def _restart(self, end: Callable[[], None], start: Callable[[], None]) -> None:
+        end()
+        time.sleep(self._rng.uniform(0.0, 2.0))
+        start()
+
+    def _restart_target(self, end: Callable[[], None]) -> None:
+        self._restart(end, self._rig.target.start)
+        self._rig.reconnect()
+        self._history.reconnect(self._rig.target.url())
+
+    def _restart_source(self) -> None:
+        self._end_work()
+        self._restart(self._rig.source.stop, self._rig.source.start)
+        self._rig.reconnect()
+        self._work = self._start_work()
+
+    def _start_work(self) -> Work:
+        return self._rig.work(self._workload, 10_000_000, next(self._seeds), RATE)
+
+    def _end_work(self) -> None:
+        self.changes += self._work.stop().changes
+
+
+def run(minutes: float, seed: int) -> Outcome:
+    """Raises AssertionError, with the workers' logs, if rows do not flow again."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-chaos-")))
+        source, target = stack.enter_context(MariaDb(durable=True)), stack.enter_context(Postgres())
+        kafka = stack.enter_context(Kafka())
+        options = {"log": kafka.url(), "lanes": 2, "batch_rows": 100}
+        rig = stack.enter_context(contextlib.closing(Rig(source, target, folder, "chaos", **options)))
+        workload = Several(Mix(), Churn(), Family())
+        rig.make(workload)
+        tables = [f"{rig.schema}.{table}" for table in rig.tables]
+        history = stack.enter_context(Recorder(target.url(), tables))
+        workers = stack.enter_context(Workers(rig))
+        workers.start()
+        chaos = Chaos(workers, kafka, history, workload, seed)
+        workers.until_flowing(RECOVERY_SECONDS)
+        chaos.run(minutes)
+        workers.until_caught_up()
+        load = os.getloadavg()[0]
+        workers.stop()
+        events = list(history.events())
+        return Outcome(
+            minutes=minutes,
+            seed=seed,
+            load_average=round(load, 2),
+            changes=chaos.changes,
+            history=len(events),
+            differences=rig.differences().total,
+            unique_violations=rig.unique_violations(),
+            parked=rig.parked(),
+            violations=[str(violation) for violation in recorder.check(events, workload.deleted)],
+            states=workers.watch.states,
+            backward=len(workers.watch.backward),
+            fenced=workers.fenced,
+            blows=chaos.blows,
+        )
+
+
+def write(outcome: Outcome) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "chaos.json").write_text(json.dumps(dataclasses.asdict(outcome), indent=1) + "\n")
+
+
+def command(
+    minutes: Annotated[float, typer.Option(min=0.1, help="For how long.")] = 15.0,
+    seed: Annotated[int, typer.Option(help="Of the blows and the workload.")] = 1,
+    keep: Annotated[bool, typer.Option(help="Write bench/results/chaos.json.")] = True,
+) -> int:
+    """Strike workers, broker and servers while they work; exit code 3 if anything was lost, doubled or late."""
+    outcome = run(minutes, seed)
+    print(outcome)
+    if keep:
+        write(outcome)
+    return 0 if outcome.ok else 3
+
+
+def main() -> None:
+    app = typer.Typer(add_completion=False)
+    app.command()(command)
+    sys.exit(typer.main.get_command(app).main(standalone_mode=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""One source transaction of about 2 GB through Kafka, and what each of our processes held in memory meanwhile.
+
+Two tables, each a group of its own, are filled by one `INSERT … SELECT` each, in one transaction.  The workers run and
+have nothing to do when it commits.  Resident memory is read from /proc five times a second, the peak from the kernel's
+own high-water mark.  In the end the rows of both ends are compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from bench import curve
+from bench.rig import Rig
+from bench.servers import MariaDb, Postgres
+from bench.servers.kafka import Kafka
+from bench.usage import Usage
+from bench.workers import Workers
+
+RESULTS: Final = Path(__file__).parent / "results"
+PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation"
+LIMIT_MB: Final = 512
+TABLES: Final = ("ledger", "archive")
+COLUMNS: Final = "id bigint PRIMARY KEY, code varchar(64), body varchar(2000)"
+ROW_BYTES: Final = 1024
+APPLY_SECONDS: Final = 1800.0
+PASSING: Final = ("innodb-buffer-pool-size=1G", "innodb-log-file-size=512M", "max-binlog-cache-size=8G")
+
+
+@dataclasses.dataclass(frozen=True)
+class Passed:
+    """`curves`: process → (seconds since the workers started, resident MB), thinned out to one a second."""
+
+    rows: int
+    transaction_bytes: int
+    source_seconds: float
+    seconds: float
+    load_average: float
+    differences: int
+    peak_mb: dict[str, float]
+    curves: dict[str, list[tuple[float, float]]]
+
+    @property
+    def ok(self) -> bool:
+        return self.differences == 0 and max(self.peak_mb.values()) < LIMIT_MB
+
+    def __str__(self) -> str:
+        peaks = ", ".join(f"{name} {held:.0f} MB" for name, held in sorted(self.peak_mb.items()))
+        return (
+            f"{self.transaction_bytes / 1e9:.2f} GB in one transaction of {self.rows:,} rows: applied"
+            f" {self.seconds:.0f} s after its commit, {self.differences} differences; peaks: {peaks}"
+        )
+
+
+def measure(megabytes: int, workers: int) -> Passed:
+    """Raises AssertionError if it is not applied in time, with what the workers said."""
+    rows = megabytes * 1_000_000 // ROW_BYTES // len(TABLES)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-giant-")))
+        source = stack.enter_context(MariaDb([f"--{option}" for option in PASSING]))
+        target, kafka = stack.enter_context(Postgres(["max_wal_size=2GB"])), stack.enter_context(Kafka())
+        rig = stack.enter_context(contextlib.closing(Rig(source, target, folder, "giant", log=kafka.url(), lanes=4)))
+        for table in TABLES:
+            rig.table(table, COLUMNS)
+        fleet = stack.enter_context(Workers(rig, [f"w{number}" for number in range(1, workers + 1)]))
+        usage = stack.enter_context(Usage(lambda: fleet.pids))
+        fleet.start()
+        fleet.until_owned(len(TABLES))
+        before = _log_bytes(rig)
+        begun = time.monotonic()
+        _commit(rig, rows)
+        committed = time.monotonic()
+        fleet.until_caught_up(APPLY_SECONDS)
+        seconds = time.monotonic() - committed
+        load = os.getloadavg()[0]
+        fleet.stop()
+        return Passed(
+            rows=rows * len(TABLES),
+            transaction_bytes=_log_bytes(rig) - before,
+            source_seconds=round(committed - begun, 1),
+            seconds=round(seconds, 1),
+            load_average=round(load, 2),
+            differences=rig.differences().total,
+            peak_mb={name: round(held / 1e6, 1) for name, held in usage.peak_bytes.items()},
+            curves={name: _thinned(usage.curve(name)) for name in usage.peak_bytes},
+        )
+
+
+def _commit(rig: Rig, rows: int) -> None:
+    fill = "INSERT INTO {} SELECT seq, CONCAT('code ', seq), REPEAT(MD5(seq), 30) FROM seq_1_to_{}"
+    rig.at_source("BEGIN; " + "; ".join(fill.format(table, rows) for table in TABLES) + "; COMMIT")
+
+
+def _log_bytes(rig: Rig) -> int:
+    """Of the source's binary log, all files."""
+    return sum(int(size) for _, size, *_ in rig.source.execute("SHOW BINARY LOGS"))
+
+
+def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The largest value of each second."""
+    seconds: dict[int, float] = {}
+    for at, value in points:
+        seconds[int(at)] = max(value, seconds.get(int(at), 0.0))
+    return [(float(at), round(value, 1)) for at, value in seconds.items()]
+
+
+def write(passed: Passed) -> None:
+    """The figures to bench/results/, the curve to the page that shows it."""
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "giant.json").write_text(json.dumps(dataclasses.asdict(passed), indent=1) + "\n")
+    title = f"Resident memory while a transaction of {passed.transaction_bytes / 1e9:.2f} GB passes"
+    (PAGE / "giant.svg").write_text(curve.svg(title, "MB", passed.curves, LIMIT_MB))
+
+
+def command(
+    megabytes: Annotated[int, typer.Option(min=1, help="Size of the transaction's row images.")] = 2000,
+    workers: Annotated[int, typer.Option(min=1, help="Workers of the feed.")] = 2,
+    keep: Annotated[bool, typer.Option(help="Write bench/results/giant.json and the curve.")] = True,
+) -> int:
+    """Pass one giant transaction through Kafka; exit code 3 if rows differ or a process held too much."""
+    passed = measure(megabytes, workers)
+    print(passed)
+    if keep:
+        write(passed)
+    return 0 if passed.ok else 3
+
+
+def main() -> None:
+    app = typer.Typer(add_completion=False)
+    app.command()(command)
+    sys.exit(typer.main.get_command(app).main(standalone_mode=False))
+
+
+if __name__ == "__main__":
+    main()
