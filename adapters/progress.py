@@ -22,6 +22,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """A feed at one moment.
 
     `rows_total`, `batches_total`, `lock_waits_total`, `retries_total`, `restarts`: since this process started.
+    `fenced_total`: writes of a worker that a newer owner's fence rejected.
     `lag_seconds`: source commit time of what is committed, behind the source's clock; None: nothing seen yet.
     `lanes`: rows queued and running, per lane.  `locks_held`: locks that someone holds or waits for.
     `parked_rows`: rows now in `tidelock_parked`.  `position`: the checkpoint.  `alarm`: why it halted.
@@ -40,6 +41,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     alarm: str | None = None
     retries_total: int = 0
     restarts: int = 0
+    fenced_total: int = 0
 
 
 class Progress(Protocol):

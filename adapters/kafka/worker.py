@@ -21,13 +21,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 import faust
-from aiokafka import AIOKafkaConsumer
-from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from adapters.config import Feed
 from adapters.kafka.conductor_shell import Conductor
 from adapters.kafka.connection import client_options, faust_options
+from adapters.kafka.consumer import CommittedTransport, PartitionFetcher
 from adapters.kafka.control import ControlTopic
 from adapters.kafka.group import Group
 from adapters.kafka.places import Places
@@ -41,48 +40,7 @@ HEARTBEAT_SECONDS: Final = 3.0
 COMMIT_SECONDS: Final = 1.0
 BUFFER_RECORDS: Final = 64
 FETCH_BYTES: Final = 4 << 20
-FETCH_WAIT_MS: Final = 100
 METADATA_MS: Final = 3_000  # a topic that the conductor makes or widens is noticed so soon
-
-
-class CommittedThread(driver.AIOKafkaConsumerThread):
-    """Reads committed records only; Faust does so for `exactly_once` alone, whose transactions are not wanted here.
-
-    A fetch that waits at the end of one partition holds up all of the same broker: after a seek, too.  Faust lets it
-    wait for 1.5 s.
-    """
-
-    def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
-        consumer = super()._create_worker_consumer(transport)
-        consumer._isolation_level = "read_committed"
-        consumer._fetch_max_wait_ms = FETCH_WAIT_MS
-        return consumer
-
-
-class CommittedConsumer(driver.Consumer):
-    def _new_consumer_thread(self) -> Any:
-        return CommittedThread(self, loop=self.loop, beacon=self.beacon)
-
-
-class CommittedTransport(driver.Transport):
-    Consumer = CommittedConsumer
-
-
-class PartitionFetcher:
-    """`adapters.kafka.partition.Fetcher` over Faust's consumer."""
-
-    def __init__(self, app: faust.App, tp: TP) -> None:
-        self._app = app
-        self._tp = tp
-
-    async def seek(self, offset: int) -> None:
-        await self._app.consumer.seek(self._tp, offset)
-
-    def pause(self) -> None:
-        self._app.consumer.pause_partitions({self._tp})
-
-    def resume(self) -> None:
-        self._app.consumer.resume_partitions({self._tp})
 
 
 class Worker:
@@ -154,6 +112,10 @@ class Worker:
     # ------------------------------------------------------------------ assignment
 
     async def _start(self) -> None:
+        if self.feed.http_address is not None:
+            from adapters.web import serve
+
+            await self._stack.enter_async_context(serve(self.feed.http_address, lambda: self.latest))
         await self._stack.enter_async_context(self.places)
         await self._stack.enter_async_context(self.control)
 
@@ -233,4 +195,6 @@ class Worker:
             lanes=tuple(rows for s in samples for rows in s.lanes),
             parked_rows=sum(s.parked_rows for s in samples),
             retries_total=sum(s.retries_total for s in samples),
+            restarts=sum(s.restarts for s in samples),
+            fenced_total=sum(group.fenced for group in self.groups.values()),
         )

@@ -35,6 +35,7 @@ def metrics(sample: Sample) -> str:
         "Times the source was read anew or the target taken over anew.",
         ("", sample.restarts),
     )
+    add("fenced_total", "counter", "Writes that a newer owner's fence rejected.", ("", sample.fenced_total))
     states = [(f'{{state="{state}"}}', int(state == sample.state)) for state in STATES]
     add("state", "gauge", "1 for the state that the feed is in.", *states)
     return "\n".join(lines) + "\n"

@@ -1,0 +1,54 @@
+"""Faust's consumer as our log needs it: committed records only, and a place in the partition that we choose.
+
+Both settings are fixed inside Faust: it reads committed records for `exactly_once` alone, whose transactions are not
+wanted here, and lets a fetch wait for 1.5 s at the end of a partition, which holds up all others of the same broker,
+and a seek as well.  tests/adapters/test_consumer.py holds them against a broker.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+import faust
+from aiokafka import AIOKafkaConsumer
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+
+FETCH_WAIT_MS: Final = 100
+
+logging.getLogger(__name__).setLevel(logging.WARNING)  # its services tell of every start and stop under this name
+
+
+class CommittedThread(driver.AIOKafkaConsumerThread):
+    def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
+        consumer = super()._create_worker_consumer(transport)
+        consumer._isolation_level = "read_committed"
+        consumer._fetch_max_wait_ms = FETCH_WAIT_MS
+        return consumer
+
+
+class CommittedConsumer(driver.Consumer):
+    def _new_consumer_thread(self) -> Any:
+        return CommittedThread(self, loop=self.loop, beacon=self.beacon)
+
+
+class CommittedTransport(driver.Transport):
+    Consumer = CommittedConsumer
+
+
+class PartitionFetcher:
+    """`adapters.kafka.partition.Fetcher` over Faust's consumer."""
+
+    def __init__(self, app: faust.App, tp: TP) -> None:
+        self._app = app
+        self._tp = tp
+
+    async def seek(self, offset: int) -> None:
+        await self._app.consumer.seek(self._tp, offset)
+
+    def pause(self) -> None:
+        self._app.consumer.pause_partitions({self._tp})
+
+    def resume(self) -> None:
+        self._app.consumer.resume_partitions({self._tp})
