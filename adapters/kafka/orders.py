@@ -6,10 +6,11 @@ and last of all a `Failed`.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from adapters.endpoint import Endpoint
 from adapters.frames import Order
 from engine.plan import Plan
 from engine.records import Ddl, Position, TableName
@@ -22,13 +23,13 @@ class PublishOrder(msgspec.Struct, frozen=True):
     """`capture`: how to read the source; its `start` holds only while no record was ever committed (normally
     `plan.position`, or the feed's checkpoint if retention has emptied the log); else the log's end does.
 
-    `kafka`: keyword arguments for aiokafka that can travel (`bootstrap_servers`, …).  `topic`: the changes topic, which
+    `log`: where Kafka is; holds a password, so it travels over the socket pair only.  `topic`: the changes topic, which
     has at least `plan.partitions` partitions.  `transactional_id`: the same for all publishers of the feed: it fences.
     `flush_bytes`, `flush_ms`: a transaction holds at most so much, and waits at most so long for more while busy.
     """
 
     capture: Order
-    kafka: dict[str, Any]
+    log: Endpoint
     topic: str
     transactional_id: str
     plan: Plan

@@ -1,7 +1,8 @@
 """The publisher's producer: one transaction for each flush, fenced by its id, and what its errors mean.
 
-aiokafka retries what may be retried for ever, so a broker that is away only takes time; an answer that was lost is
-asked for again under the same producer id and epoch, and Kafka knows whether it has committed.
+aiokafka retries what may be retried for ever, so a broker that is away for a moment only takes time; an answer that was
+lost is asked for again under the same producer id and epoch, and Kafka knows whether it has committed.  After
+`ANSWER_SECONDS` the operator should hear of it, so then the process ends and the next one says what it meets.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from adapters.frames import Failed
 from adapters.kafka.gathering import Flush
 
 MESSAGE_BYTES: Final = 1_048_588  # Kafka's default for max.message.bytes
+ANSWER_SECONDS: Final = 30.0
+_AGAIN_SECONDS: Final = 0.05
 _BATCH_BYTES: Final = 1 << 20
 _ROOM: Final = 1 << 10
 # Longer than any pause of this process that should be forgiven; the broker's bound is 15 minutes by default.  A
@@ -37,11 +40,21 @@ def producer_of(kafka: dict[str, Any], transactional_id: str, limit: int) -> AIO
 
 
 async def commit(producer: AIOKafkaProducer, topic: str, flush: Flush) -> None:
-    """All of the flush, or nothing.  Raises KafkaError: then it is not known which, and the producer is of no use."""
-    await producer.begin_transaction()
-    sent = [await producer.send(topic, value, partition=partition) for partition, value in flush.records]
-    await asyncio.gather(*sent)  # aiokafka would commit without those that the broker refused
-    await producer.commit_transaction()
+    """All of the flush, or nothing.  Raises KafkaError, TimeoutError: then nobody knows which, and the producer is of
+    no use any more."""
+    async with asyncio.timeout(ANSWER_SECONDS):
+        await producer.begin_transaction()
+        sent = [await producer.send(topic, value, partition=partition) for partition, value in flush.records]
+        await asyncio.gather(*sent)  # aiokafka would commit without those that the broker refused
+        await producer.commit_transaction()
+
+
+async def sees(producer: AIOKafkaProducer, topic: str, partitions: int) -> None:
+    """Until the producer knows so many partitions of the topic.  Raises KafkaError, TimeoutError."""
+    async with asyncio.timeout(ANSWER_SECONDS):
+        while len(await producer.partitions_for(topic)) < partitions:
+            await producer.client.force_metadata_update()
+            await asyncio.sleep(_AGAIN_SECONDS)  # the brokers tell each other
 
 
 async def message_limit(kafka: dict[str, Any], topic: str) -> int:
@@ -56,7 +69,7 @@ async def message_limit(kafka: dict[str, Any], topic: str) -> int:
         await admin.close()
 
 
-def explained(error: KafkaError) -> Failed:
+def explained(error: KafkaError | TimeoutError) -> Failed:
     """Why publishing ended.  A fenced producer is not to be tried again."""
     seen: BaseException | None = error
     while seen is not None:
@@ -71,7 +84,7 @@ def explained(error: KafkaError) -> Failed:
         seen = seen.__cause__
     return Failed(
         type(error).__name__,
-        f"Kafka failed the publisher: {error}",
+        f"Kafka failed the publisher: {str(error) or f'no answer in {ANSWER_SECONDS:.0f} s'}",
         "It is started again and goes on from the last committed record; if that repeats, see the broker's log",
         retryable=True,
     )

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import socket
 import sys
@@ -27,12 +28,13 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from adapters.frames import FAILED, Failed, Order, receive
+from adapters.kafka.connection import LogError, client_options, reach
 from adapters.kafka.gathering import Gathering, TooLarge
 from adapters.kafka.log_end import LogEnd, Uneven, read_end
 from adapters.kafka.orders import PublishOrder
 from adapters.kafka.parent import Parent, Report
 from adapters.kafka.places import Places
-from adapters.kafka.producing import commit, explained, message_limit, producer_of
+from adapters.kafka.producing import ANSWER_SECONDS, commit, explained, message_limit, producer_of, sees
 from adapters.kafka.wire import WireError
 from adapters.mysql.capture_process import batches, failed
 from adapters.mysql.errors import SourceError
@@ -46,6 +48,7 @@ SWITCH_SECONDS: Final = 0.0005  # the loop, which waits for answers, gets its tu
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C goes to the whole group; our parent decides
+    logging.disable(logging.CRITICAL)  # aiokafka logs each of its many tries; what matters is told to the parent
     sys.setswitchinterval(SWITCH_SECONDS)
     channel = socket.socket(fileno=int(sys.argv[1]))
     with contextlib.suppress(EOFError, ConnectionError):
@@ -69,17 +72,23 @@ async def _run(order: PublishOrder, channel: socket.socket) -> None:
 async def publish(order: PublishOrder, parent: Parent) -> Failed:
     """Why it ended."""
     try:
-        limit = await message_limit(order.kafka, order.topic)
-        producer = producer_of(order.kafka, order.transactional_id, limit)
+        await reach(order.log)
+        kafka = client_options(order.log)
+        limit = await message_limit(kafka, order.topic)
+        producer = producer_of(kafka, order.transactional_id, limit)
         try:
-            await producer.start()  # from here on nobody else publishes
-            async with Places(order.kafka, order.topic) as places:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await producer.start()  # from here on nobody else publishes
+            await sees(producer, order.topic, order.plan.partitions)
+            async with Places(kafka, order.topic) as places:
                 end = await read_end(places, order.plan, order.capture.start)
             return await _publish_from(end, order, parent, producer, limit)
         finally:
             await _close(producer)
-    except KafkaError as error:
+    except (KafkaError, TimeoutError) as error:
         return explained(error)
+    except LogError as error:
+        return Failed(type(error).__name__, str(error), error.hint, retryable=True)
     except (Uneven, WireError) as error:
         return Failed(type(error).__name__, str(error), error.hint, retryable=False)
 
@@ -92,6 +101,7 @@ async def _publish_from(
     plan = order.plan
     if end.statement is not None:
         plan = await parent.leave(end.position, end.statement)
+        await sees(producer, order.topic, plan.partitions)
     source = order.capture.source
     gathering = Gathering(
         Publisher(plan, end.position),
@@ -114,7 +124,9 @@ async def _publish_from(
         report.add(flush)
         if flush.statement is not None:
             report.send()
-            gathering.go_on(await parent.leave(flush.position, flush.statement))
+            plan = await parent.leave(flush.position, flush.statement)
+            await sees(producer, order.topic, plan.partitions)
+            gathering.go_on(plan)
 
 
 def _gather(order: Order, gathering: Gathering) -> None:

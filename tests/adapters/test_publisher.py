@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import NewPartitions
 
 from adapters.endpoint import parse
 from adapters.frames import Failed, Order
@@ -38,10 +39,10 @@ class Feed:
     """Three tables at a source of which the first and the last share a partition, and what it takes to publish them."""
 
     def __init__(self, source: MariaDb, kafka: Kafka, **topic: Any) -> None:
-        self.source, self.kafka = source, {"bootstrap_servers": kafka.bootstrap}
+        self.source, self.broker = source, kafka
         self.schema = source.database("log")
         self.topic = f"publisher-{next(_topics)}"
-        kafka.create_topic(self.topic, partitions=3, **topic)
+        kafka.create_topic(self.topic, partitions=2, **topic)
         self.run(*(f"CREATE TABLE {name} (id BIGINT PRIMARY KEY, note LONGTEXT)" for name in TABLES))
         self.start = self.here()
         self.ids = itertools.count(1)
@@ -75,12 +76,15 @@ class Feed:
             node="elsewhere:1",
             start=self.start,
         )
-        return PublishOrder(capture, self.kafka, self.topic, f"tidelock.{self.topic}", plan or self.plan())
+        log = parse(self.broker.url(), Path("/"))
+        return PublishOrder(capture, log, self.topic, f"tidelock.{self.topic}", plan or self.plan())
 
     async def log(self, partition: int) -> list[LogBatch]:
         """All committed records."""
         tp = TopicPartition(self.topic, partition)
-        consumer = AIOKafkaConsumer(**self.kafka, isolation_level="read_committed", auto_offset_reset="earliest")
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=self.broker.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
+        )
         await consumer.start()
         try:
             consumer.assign([tp])
@@ -222,7 +226,7 @@ async def test_a_broker_that_dies_under_way_loses_and_doubles_nothing(mariadb, m
     kafka = make_kafka()
     feed = Feed(mariadb, kafka)
     publisher = await publish(feed)
-    for _ in range(3):
+    for _ in range(2):
         for _ in range(40):
             feed.insert("account", rows=100)
             feed.insert("item", rows=3)
@@ -261,6 +265,7 @@ async def test_a_statement_waits_for_leave_whoever_publishes(feed, publish):
     while not isinstance(at := await publisher.told(), AtStatement):
         assert isinstance(at, Published)
     assert "DROP COLUMN" in at.ddl.statement
+    feed.broker.admin(lambda admin: admin.create_partitions({feed.topic: NewPartitions(3)}))
     wider = feed.plan(partitions=3, version=3)
     await publisher.process.go_on(Plan(3, at.position, (feed.start, feed.start, at.position), wider.tables))
     assert await publisher.reaches(feed.here()) is None
@@ -326,3 +331,12 @@ async def test_a_source_that_is_away_can_be_tried_again(kafka, make_mariadb, pub
     publisher = await publish(feed)
     assert await publisher.reaches(feed.here()) is None
     await feed.is_exact()
+
+
+async def test_a_broker_that_is_not_there_can_be_tried_again(mariadb, make_kafka, publish):
+    kafka = make_kafka()
+    feed = Feed(mariadb, kafka)
+    kafka.stop()
+    failed = await (await publish(feed)).fails()
+    assert failed.retryable
+    assert f"{kafka.host}:{kafka.port}" in failed.message and "cannot be reached" in failed.message
