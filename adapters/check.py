@@ -68,7 +68,15 @@ async def check(feed: Feed) -> Report:
                 findings = await _both_sides(feed, source, target)
         except SourceError as problem:
             findings = [error("server-refused", problem.message, problem.hint)]
-    return report(findings)
+    return report(findings + await _log_findings(feed))
+
+
+async def _log_findings(feed: Feed) -> list[Finding]:
+    if feed.log_url is None:
+        return []
+    from adapters.check_log import check_log  # Kafka's client, which an embedded feed does without
+
+    return await check_log(feed)
 
 
 async def _entered(stack: AsyncExitStack, side: AbstractAsyncContextManager[Side]) -> Side | Finding:

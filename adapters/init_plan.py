@@ -18,22 +18,26 @@ from engine.records import TableName
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """`administrator`: the feed's own user cannot run it (a grant to itself), so `--apply` leaves it out."""
+    """`administrator`: the feed's own user cannot run it (a grant to itself), so `--apply` leaves it out.
 
-    side: Literal["source", "target"]
+    On the side of the log in Kafka, `sql` is a command for the shell."""
+
+    side: Literal["source", "target", "log"]
     sql: str
     why: str
     administrator: bool = False
 
 
 async def init_plan(feed: Feed) -> list[Statement]:
-    """In the order to run them.  Raises Refused where a side cannot be used, and TargetError, SourceError."""
+    """In the order to run them.  Raises Refused where a side cannot be used, and TargetError, SourceError,
+    LogError."""
     for finding in not_yet(feed):
         raise Refused(finding)
     async with source_opened(feed.source_url) as server:
         view = await view_of(feed, server)
     for finding in check_patterns(feed, view.tables, view.grants):
         raise Refused(finding)
+    topics = await _topics(feed)
     async with opened(feed.target_url) as target:
         return [
             *_grants("source", check_grants(feed, view.grants, view.mariadb, list(view.tables))),
@@ -41,7 +45,20 @@ async def init_plan(feed: Feed) -> list[Statement]:
             *_grants("target", await _table_grants(feed, view, target)),
             *await _bookkeeping(feed, target),
             *await _tables(feed, view, target),
+            *topics,
         ]
+
+
+async def _topics(feed: Feed) -> list[Statement]:
+    if feed.log_url is None:
+        return []
+    from adapters.check_log import missing_topics  # with Kafka's client, which an embedded feed does without
+    from adapters.kafka.topics import look
+
+    return [
+        Statement("log", topic.command, f"topic {topic.name}", administrator=bool(topic.refusal))
+        for topic in await missing_topics(feed, await look(feed.log_url, feed.name))
+    ]
 
 
 def _grants(side: Literal["source", "target"], findings: list[Finding]) -> list[Statement]:

@@ -72,6 +72,7 @@ async def _plan(feed: Feed, apply: bool) -> list[Statement]:
         from adapters.run import fix_start
 
         await _apply(feed, [s for s in plan if s.side == "target" and not s.administrator])
+        await _make_topics(feed, plan)
         await fix_start(feed)
     return plan
 
@@ -93,6 +94,15 @@ async def _apply(feed: Feed, statements: Sequence[Statement]) -> None:
                 ) from None
 
 
+async def _make_topics(feed: Feed, plan: Sequence[Statement]) -> None:
+    """Raises LogError."""
+    if any(s.side == "log" and not s.administrator for s in plan):
+        from adapters.check_log import first_partitions
+        from adapters.kafka.topics import ensure
+
+        await ensure(feed.log_url, feed.name, first_partitions(feed))
+
+
 def _print_plan(feed: Feed, plan: Sequence[Statement], applied: bool) -> None:
     """As SQL that can be piped into a client: all but the statements is comments."""
     if not plan:
@@ -100,7 +110,10 @@ def _print_plan(feed: Feed, plan: Sequence[Statement], applied: bool) -> None:
     for statement in plan:
         if not applied or statement.administrator:
             who = ", by an administrator" if statement.administrator else ""
-            print(f"-- {statement.side}{who}: {' '.join(statement.why.split())}\n{statement.sql};\n")
+            print(f"-- {statement.side}{who}: {' '.join(statement.why.split())}")
+            print(f"-- {statement.sql}\n" if statement.side == "log" else f"{statement.sql};\n")
     if applied and plan:
         ran = sum(s.side == "target" and not s.administrator for s in plan)
-        print(f"-- {feed.name}: {ran} statement{'s' if ran != 1 else ''} ran at the target")
+        made = sum(s.side == "log" and not s.administrator for s in plan)
+        topics = f", {made} topic{'s' if made != 1 else ''} made in Kafka" if made else ""
+        print(f"-- {feed.name}: {ran} statement{'s' if ran != 1 else ''} ran at the target{topics}")

@@ -14,11 +14,12 @@ from typing import Any, Final
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.conn import create_conn
 from aiokafka.errors import (
-    AuthenticationFailedError,
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
     KafkaError,
+    SaslAuthenticationFailed,
     TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
     UnsupportedSaslMechanismError,
 )
 from aiokafka.protocol.metadata import MetadataRequest
@@ -26,8 +27,13 @@ from aiokafka.protocol.metadata import MetadataRequest
 from adapters.endpoint import Endpoint
 
 REQUEST_MS: Final = 10_000
-REFUSED_LOGIN = (AuthenticationFailedError, UnsupportedSaslMechanismError)
-NOT_AUTHORISED = (ClusterAuthorizationFailedError, GroupAuthorizationFailedError, TopicAuthorizationFailedError)
+REFUSED_LOGIN = (SaslAuthenticationFailed, UnsupportedSaslMechanismError)
+NOT_AUTHORISED = (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
+)
 
 
 class LogError(Exception):
@@ -137,7 +143,8 @@ def explained(endpoint: Endpoint, error: Exception) -> LogError:
         case OSError() | TimeoutError() if not isinstance(error, KafkaError):
             return LogError(
                 f"{endpoint} cannot be reached: {str(error) or 'no answer in time'}",
-                "Correct host and port in the feed's `log`, or start the broker",
+                "Correct host and port in the feed's `log`, or start the broker"
+                + ("" if endpoint.ssl_mode == "disable" else "; is that listener encrypted? If not, leave sslmode out"),
             )
         case _:
             return LogError(

@@ -3,6 +3,8 @@
 `changes` holds the log for a week, a partition for each group of tables.  `control` is one partition that keeps the
 last word of each key; its segments are small so that reading all of it stays quick.  Only what is missing is made:
 settings that someone has changed are left as they are (`check` has an opinion about them).
+
+All topics are listed, never ours alone asked for by name: to be asked for a topic is, for many brokers, to make it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from aiokafka.errors import (
     InvalidPartitionsError,
     KafkaError,
     TopicAlreadyExistsError,
-    UnknownTopicOrPartitionError,
     for_code,
 )
 
@@ -37,6 +38,7 @@ CONTROL: Final = {
     "segment.ms": "600000",
     "min.cleanable.dirty.ratio": "0.1",
 }
+TRANSACTIONS: Final = "__transaction_state"
 REPLICAS_WANTED: Final = 3  # where the broker does not tell its default
 
 
@@ -59,12 +61,17 @@ class Topic(msgspec.Struct, frozen=True):
 
 
 class Topics(msgspec.Struct, frozen=True):
-    """A feed's topics as they are, None where there is none; how many brokers there are, and one's settings."""
+    """A feed's topics as they are, None where there is none.
+
+    `brokers`: how many there are; `broker_settings`: those of one, none where we may not read them; `transactions`:
+    whether a transaction has been run here before.
+    """
 
     changes: Topic | None
     control: Topic | None
     brokers: int
     broker_settings: dict[str, str]
+    transactions: bool
 
     @property
     def default_replicas(self) -> int:
@@ -134,20 +141,18 @@ async def _grow(admin: AIOKafkaAdminClient, topic: str, partitions: int) -> None
 
 
 async def _look(admin: AIOKafkaAdminClient, feed: str) -> Topics:
-    names = [changes_topic(feed), control_topic(feed)]
     brokers = (await admin.describe_cluster())["brokers"]
-    found = {topic["topic"]: topic for topic in await admin.describe_topics(names)}
-    changes, control = [await _topic(admin, found[name]) for name in names]
+    found = {topic["topic"]: topic for topic in await admin.describe_topics()}
+    changes, control = [await _topic(admin, found.get(name)) for name in (changes_topic(feed), control_topic(feed))]
     settings = await _settings(admin, ConfigResourceType.BROKER, str(brokers[0]["node_id"]))
-    return Topics(changes, control, len(brokers), settings)
+    return Topics(changes, control, len(brokers), settings, TRANSACTIONS in found)
 
 
-async def _topic(admin: AIOKafkaAdminClient, found: dict[str, Any]) -> Topic | None:
-    kind = for_code(found["error_code"])
-    if kind is UnknownTopicOrPartitionError:
+async def _topic(admin: AIOKafkaAdminClient, found: dict[str, Any] | None) -> Topic | None:
+    if found is None:
         return None
     if found["error_code"]:
-        raise kind(found["topic"])
+        raise for_code(found["error_code"])(found["topic"])
     return Topic(
         name=found["topic"],
         partitions=len(found["partitions"]),
