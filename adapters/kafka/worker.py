@@ -18,6 +18,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any, Final, cast
 
 import faust
@@ -50,7 +51,6 @@ class Worker:
         self.feed = feed
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self.control = ControlTopic(feed)
-        self.places = Places(client_options(feed.log_url), changes_topic(feed.name))
         self.groups: dict[int, Group] = {}
         self.conductor: Conductor | None = None
         self.failed: BaseException | None = None
@@ -93,6 +93,11 @@ class Worker:
         app.agent(elects, name="control")(self._ignore)
         return app
 
+    @cached_property
+    def places(self) -> Places:
+        """Made inside the loop, where its client wants to be made."""
+        return Places(client_options(self.feed.log_url), self.changes)
+
     async def reachable(self) -> None:
         """The broker lets us in, and the topics are there.  Raises LogError."""
         await ensure(self.feed.log_url, self.feed.name, 1)
@@ -112,6 +117,7 @@ class Worker:
     # ------------------------------------------------------------------ assignment
 
     async def _start(self) -> None:
+        await self.reachable()
         if self.feed.http_address is not None:
             from adapters.web import serve
 
