@@ -16,7 +16,6 @@ import contextlib
 import logging
 import os
 import socket
-import tempfile
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, Final, cast
@@ -44,6 +43,11 @@ FETCH_BYTES: Final = 4 << 20
 METADATA_MS: Final = 3_000  # a topic that the conductor makes or widens is noticed so soon
 
 
+class App(faust.App):
+    def _create_directories(self) -> None:
+        """None: there are no tables, and the local disk holds nothing."""
+
+
 class Worker:
     """`name`: of this worker in reports, and its static membership if it was given one."""
 
@@ -61,7 +65,7 @@ class Worker:
         self.app = self._make_app(name)
 
     def _make_app(self, instance: str) -> faust.App:
-        app = faust.App(
+        app = App(
             f"tidelock.{self.feed.name}",
             **faust_options(self.feed.log_url),
             autodiscover=False,
@@ -80,7 +84,6 @@ class Worker:
             topic_disable_leader=True,
             cython_optimizations=True,
             web_enabled=False,
-            datadir=tempfile.gettempdir(),
         )
         app.transport = CommittedTransport(app.conf.broker_consumer, app, app.loop)
         assigned, before_shutdown = cast(Any, self._assigned), cast(Any, self._before_shutdown)
