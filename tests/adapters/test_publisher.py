@@ -13,15 +13,20 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewPartitions
+from aiokafka.errors import ProducerFenced
 
 from adapters.endpoint import parse
 from adapters.frames import Failed, Order
+from adapters.kafka import producing, publisher_process
+from adapters.kafka.connection import client_options
+from adapters.kafka.log_end import Uneven
 from adapters.kafka.orders import AtStatement, Published, PublishOrder
 from adapters.kafka.publisher import PublisherProcess
-from adapters.kafka.wire import decode
+from adapters.kafka.wire import decode, encode
 from bench.servers import MariaDb
 from bench.servers.kafka import Kafka
 from engine.mapping import Rule
@@ -222,6 +227,42 @@ async def test_a_zombie_is_fenced(feed, publish):
     await feed.is_exact()
 
 
+async def test_the_end_is_read_only_once_nobody_else_can_commit(feed, monkeypatch):
+    """Else an older publisher's commit, already under way, would come behind the end, and its rows twice."""
+    order = feed.order()
+    older = producing.producer_of(client_options(order.log), order.transactional_id, 1 << 20)
+    await older.start()
+    await older.begin_transaction()
+    await older.send_and_wait(feed.topic, b"under way", partition=0)
+
+    async def read_end(*_: object) -> None:
+        with pytest.raises(ProducerFenced):
+            await older.commit_transaction()
+        raise Uneven([])
+
+    monkeypatch.setattr(publisher_process, "read_end", read_end)
+    try:
+        assert (await publisher_process.publish(order, None)).kind == "Uneven"
+    finally:
+        await older.stop()
+
+
+async def test_partitions_that_end_apart_are_refused(feed, publish):
+    feed.insert("account")
+    publisher = await publish(feed)
+    assert await publisher.reaches(feed.here()) is None
+    await publisher.process.stop()
+    other = AIOKafkaProducer(bootstrap_servers=feed.broker.bootstrap)
+    await other.start()
+    last = (await feed.log(1))[-1].last
+    away = encode(LogBatch(last, msgspec.structs.replace(last, offset=last.offset + 1)), origin="", plan=1)
+    await other.send_and_wait(feed.topic, away, partition=1)
+    await other.stop()
+    failed = await (await publish(feed)).fails()
+    assert (failed.kind, failed.retryable) == ("Uneven", False)
+    assert f"partition 0 at {last}, partition 1 at" in failed.message
+
+
 async def test_a_broker_that_dies_under_way_loses_and_doubles_nothing(mariadb, make_kafka, publish):
     kafka = make_kafka()
     feed = Feed(mariadb, kafka)
@@ -306,6 +347,19 @@ async def test_records_stay_below_the_limit_where_rows_allow(mariadb, kafka, pub
     publisher = await publish(feed)
     feed.run("INSERT INTO account SELECT seq, REPEAT('y', 20000) FROM seq_1_to_300")
     feed.written["account"] += range(1, 301)
+    assert await publisher.reaches(feed.here()) is None
+    await feed.is_exact()
+
+
+async def test_a_row_of_many_megabytes_passes_where_the_topic_takes_it(feed, publish):
+    publisher = await publish(feed)
+    feed.run(f"INSERT INTO account VALUES ({next(feed.ids)}, REPEAT('x', 7000000))")
+    feed.run("UPDATE account SET note = CONCAT('y', note)")
+    feed.written["account"] += [1, 1]
+    assert await publisher.reaches(feed.here()) is None
+    await publisher.process.stop()
+    publisher = await publish(feed)  # finds its place behind it
+    feed.insert("item")
     assert await publisher.reaches(feed.here()) is None
     await feed.is_exact()
 
