@@ -92,7 +92,7 @@ async def reach(endpoint: Endpoint | None) -> None:
             try:
                 await connection.send(MetadataRequest([]))
             finally:
-                connection.close()
+                await connection.close()
         except (OSError, KafkaError, TimeoutError) as error:
             problems.append(explained(_kafka(endpoint), error))
         else:
