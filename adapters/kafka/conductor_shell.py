@@ -188,6 +188,7 @@ class _Conducting:
                 for task in [task for task in self._tasks if task.done()]:
                     self._tasks.discard(task)
                     task.result()
+                self._publishing.check()
         finally:
             await self._publishing.stop()
             for task in list(self._tasks):

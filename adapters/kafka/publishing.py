@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
@@ -41,6 +41,8 @@ class Publishing:
         self._feed = feed
         self._post = post
         self._displaced = displaced
+        assert feed.log_url is not None, "the feed's log is in Kafka"
+        self._log = feed.log_url
         self._kafka = client_options(feed.log_url)
         self._topic = changes_topic(feed.name)
         self._id = f"tidelock.{feed.name}.publisher"
@@ -54,7 +56,7 @@ class Publishing:
         await self._end()
         delay, self._delay = self._delay, min(max(self._delay * 2, FIRST_RESTART_SECONDS), LONGEST_RESTART_SECONDS)
         self._start = effect
-        self._running = asyncio.create_task(self._run(effect, delay))
+        self._begin(self._run(effect, delay))
 
     async def go_on(self, effect: GoOn) -> None:
         if self._process is not None:
@@ -62,16 +64,27 @@ class Publishing:
                 await self._process.go_on(effect.plan)
         elif self._start is not None:
             await self._end()
-            self._running = asyncio.create_task(self._publish(effect.plan, self._start))
+            self._begin(self._publish(effect.plan, self._start))
 
     async def stop(self) -> None:
         await self._end()
+
+    def check(self) -> None:
+        """Raises what ended our side of the conversation: that is a bug."""
+        if self._running is not None and self._running.done() and not self._running.cancelled():
+            self._running.result()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        self._running = asyncio.create_task(work)
 
     async def _end(self) -> None:
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
             self._running = None
+        if self._process is not None:
+            await self._process.stop()
+            self._process = None
 
     async def _run(self, effect: StartPublisher, delay: float) -> None:
         await asyncio.sleep(delay)  # back off, not synchronisation
@@ -104,19 +117,15 @@ class Publishing:
     async def _publish(self, plan: Plan, effect: StartPublisher) -> None:
         order = PublishOrder(
             capture=order_of(self._feed, effect.start),
-            kafka=self._kafka,
+            log=self._log,
             topic=self._topic,
             transactional_id=self._id,
             plan=plan,
         )
         process = self._process = PublisherProcess()
-        try:
-            await process.begin(order)
-            while await self._hear(process):
-                pass
-        finally:
-            self._process = None
-            await process.stop()
+        await process.begin(order)
+        while await self._hear(process):
+            pass
 
     async def _hear(self, process: PublisherProcess) -> bool:
         """Is there more to come?"""

@@ -1,0 +1,251 @@
+"""The conductor with real servers: MariaDB → Kafka → PostgreSQL.  The groups are played by the test."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from adapters import config, operator
+from adapters.composition import make_sink, rules_of
+from adapters.kafka import topics
+from adapters.kafka.beginning import beginning
+from adapters.kafka.conductor_shell import Conductor
+from adapters.kafka.connection import client_options
+from adapters.kafka.control import ControlTopic
+from adapters.kafka.places import Places
+from adapters.sink import Sink, TargetError
+from bench.rig import Rig
+from bench.servers import MariaDb, Postgres
+from bench.servers.kafka import Kafka
+from engine.effects import ApplyDdl, EffectId
+from engine.events import DdlApplied
+from engine.mapping import Mapping
+from engine.records import Position, TableName
+from engine.reports import GroupReport, Statement
+
+SECONDS = 60
+
+
+class Player:
+    """Plays the groups of a feed: takes them over, reports whatever the test says."""
+
+    def __init__(self, rig: Rig, control: ControlTopic) -> None:
+        self.rig = rig
+        self.feed = config.load(rig.feed)
+        self.control = control
+        self.sinks: dict[int, Sink] = {}
+        self.epochs: dict[int, int] = {}
+
+    async def own(self, group: int) -> None:
+        """Also once more, as another owner."""
+        if group in self.sinks:
+            await self.sinks.pop(group).close()
+        plan = await self.control.plan_with(group)
+        sink = self.sinks[group] = make_sink(self.feed, Mapping(rules_of(self.feed), self.feed.schema), group=group)
+        self.epochs[group] = (await sink.take_over([name for name, _ in plan.tables], plan.since[group])).epoch
+
+    async def report(self, group: int, position: Position, vote: Statement | None = None) -> None:
+        said = GroupReport(group, self.epochs[group], "w", "running", position, position, vote)
+        await self.control.write(f"group/{group}", said)
+
+    async def until(self, true: Callable[[], Any]) -> Any:
+        """Of the control topic."""
+        async with asyncio.timeout(SECONDS):
+            while not (found := true()):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        return found
+
+    async def state(self, true: Callable[[Any], Any]) -> Any:
+        await self.until(lambda: self.control.state is not None and true(self.control.state))
+        return self.control.state
+
+    async def log_ends_with_statement(self) -> tuple[Any, Statement]:
+        """Its DDL and identity, and every group's word that all before it is applied."""
+        async with Places(client_options(self.feed.log_url), topics.changes_topic(self.feed.name)) as places:
+            async with asyncio.timeout(SECONDS):
+                while (record := await places.last_record(0)) is None or record.batch.ddl is None:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+        ddl = record.batch.ddl
+        return ddl, Statement(ddl.source, ddl.number, record.batch.last)
+
+    def here(self) -> Position:
+        file, _, offset = self.rig.here().rpartition(":")
+        return Position(file, int(offset))
+
+
+@pytest.fixture
+def rig(make_rig: Callable[..., Rig], mariadb: MariaDb, postgres: Postgres, kafka: Kafka) -> Rig:
+    rig = make_rig(mariadb, postgres, "conducted", log=kafka.url(), partitions=2)
+    rig.table("account", "id int PRIMARY KEY, note varchar(20)")
+    rig.table("item", "id int PRIMARY KEY, note varchar(20)")
+    rig.start_at = rig.here()
+    return rig
+
+
+@pytest.fixture
+async def player(rig: Rig) -> AsyncIterator[Player]:
+    feed = config.load(rig.feed)
+    await topics.ensure(feed.log_url, feed.name, 1)
+    async with ControlTopic(feed) as control:
+        player = Player(rig, control)
+        yield player
+        for sink in player.sinks.values():
+            await sink.close()
+
+
+@contextlib.asynccontextmanager
+async def conducting(player: Player, worker: str = "w1") -> AsyncIterator[Conductor]:
+    conductor = Conductor(player.feed, worker, player.control)
+    running = asyncio.create_task(conductor.run())
+    try:
+        yield conductor
+        assert not running.done(), "the conductor ended by itself"
+    finally:
+        await conductor.stop()
+        async with asyncio.timeout(SECONDS):
+            await running
+
+
+async def test_the_first_plan_is_stored_the_log_published_and_the_least_group_counts(player: Player) -> None:
+    async with conducting(player):
+        plan = await player.control.plan_with(1)
+        assert (plan.version, plan.partitions) == (1, 2)
+        assert sorted(group for _, group in plan.tables) == [0, 1]
+        for group in (0, 1):
+            await player.own(group)
+        player.rig.at_source("INSERT INTO account VALUES (1, 'a')", "INSERT INTO item VALUES (1, 'b')")
+        here = player.here()
+        state = await player.state(lambda state: state.published.order >= here.order)
+        await player.report(0, state.published)
+        await player.report(1, plan.position)
+        await player.report(1, here)
+        state = await player.state(lambda state: state.checkpoint.order == here.order)
+        assert (state.worker, state.state, state.plan) == ("w1", "running", 1)
+        assert state.resolved.order == here.order
+
+
+async def test_a_statement_runs_once_when_both_groups_have_voted(player: Player) -> None:
+    async with conducting(player):
+        for group in (0, 1):
+            await player.own(group)
+        player.rig.at_source("CREATE TABLE added (id int PRIMARY KEY)", "INSERT INTO added VALUES (1)")
+        ddl, statement = await player.log_ends_with_statement()
+        before = (await player.control.plan_with(0)).position
+        await player.report(0, before, statement)
+        await player.own(1)
+        await player.report(1, before, statement)
+        await player.own(1)  # the vote is its owner's, so it counts no more
+        state = await player.state(lambda state: state.published == statement.end)
+        assert state.passed is None
+        await player.report(1, before, statement)
+        state = await player.state(lambda state: state.passed == statement)
+        assert player.rig.target.execute(f"SELECT to_regclass('{player.rig.schema}.added')::text")[0][0] is not None
+        assert state.plan == 2
+        assert TableName(player.rig.schema, "added") in dict(player.control.seen.plan.tables)  # type: ignore[union-attr]
+        for group in (0, 1):
+            answer = await player.sinks[group].pass_ddl(
+                ApplyDdl(EffectId(player.epochs[group], 1), ddl, statement.end), []
+            )
+            assert isinstance(answer, DdlApplied)
+        await player.report(0, statement.end)
+        assert player.control.state is not None
+        assert player.control.state.published == statement.end
+        await player.report(1, statement.end)
+        await player.state(lambda state: state.published.order > statement.end.order)
+
+
+async def test_another_worker_takes_over_before_a_statement_and_after_it_has_run(player: Player) -> None:
+    async with conducting(player):
+        for group in (0, 1):
+            await player.own(group)
+        player.rig.at_source("ALTER TABLE account ADD COLUMN more int", "INSERT INTO account VALUES (1, 'a', 2)")
+        _, statement = await player.log_ends_with_statement()
+        before = (await player.control.plan_with(0)).position
+        await player.report(0, before, statement)
+    async with conducting(player, "w2"):
+        await player.report(1, before, statement)
+        await player.state(lambda state: state.passed == statement and state.worker == "w2")
+        await player.report(0, statement.end)
+    async with conducting(player, "w3"):
+        await player.state(lambda state: state.worker == "w3" and state.passed == statement)
+        await player.report(1, statement.end)
+        here = player.here()
+        await player.state(lambda state: state.published.order >= here.order)
+    columns = player.rig.target.execute(
+        "SELECT column_name::text FROM information_schema.columns "
+        f"WHERE table_schema = '{player.rig.schema}' AND table_name = 'account'"
+    )
+    assert [name for (name,) in columns].count("more") == 1
+
+
+async def test_two_conductors_at_once_only_the_newer_one_counts(player: Player) -> None:
+    """The older one, a zombie, is shut out wherever it writes."""
+    async with conducting(player, "zombie"):
+        await player.state(lambda state: state.worker == "zombie")
+        async with conducting(player, "w2"):
+            state = await player.state(lambda state: state.worker == "w2")
+            player.rig.at_source("INSERT INTO account VALUES (1, 'a')")
+            here = player.here()
+            state = await player.state(lambda state: state.published.order >= here.order)
+            assert state.worker == "w2"
+
+
+async def test_more_partitions_make_a_new_plan_where_all_is_drained(player: Player) -> None:
+    async with conducting(player):
+        for group in (0, 1):
+            await player.own(group)
+        player.rig.at_source("INSERT INTO account VALUES (1, 'a')")
+        here = player.here()
+        await player.state(lambda state: state.published.order >= here.order)
+    player.rig.options["partitions"] = 3
+    player.feed = config.load(player.rig.feed)
+    async with conducting(player):
+        end = (await player.state(lambda state: state.state == "draining for a new plan")).published
+        await player.report(0, end)
+        await player.report(1, end)
+        plan = await player.control.plan_with(2)
+        assert (plan.version, plan.since[2]) == (2, end)
+        player.rig.at_source("INSERT INTO account VALUES (2, 'a')")
+        here = player.here()
+        await player.state(lambda state: state.published.order >= here.order)
+
+
+async def test_an_embedded_run_is_gone_on_from_but_not_from_the_middle_of_its_work(player: Player) -> None:
+    rig = player.rig
+    rig.at_source("INSERT INTO account VALUES (1, 'a')")
+    log = rig.options.pop("log")
+    del rig.options["partitions"]
+    rig.catch_up()
+    rig.options |= {"log": log, "partitions": 2}
+    stored = rig.target.execute(f"SELECT position FROM tidelock.tidelock_checkpoint WHERE feed = '{rig.name}'")[0][0]
+    start = await beginning(player.feed)
+    assert str(start.offset) in stored
+    owner = f"'{rig.name}', 0, 1, 99"
+    rig.target.execute(f"INSERT INTO tidelock.tidelock_progress VALUES ({owner}, '', '', '')")
+    with pytest.raises(TargetError, match="stands in the middle of its work"):
+        await beginning(player.feed)
+
+
+async def test_status_shows_the_groups_from_any_machine(player: Player) -> None:
+    async with conducting(player):
+        for group in (0, 1):
+            await player.own(group)
+        plan = await player.control.plan_with(1)
+        await player.report(0, plan.position)
+        statement = Statement("0-1", 7, plan.position)
+        await player.report(1, plan.position, statement)
+        await player.until(lambda: len(player.control.seen.groups) == 2)
+        seen = await operator.status(player.feed)
+        assert seen.scale_out is not None
+        assert (seen.scale_out.conductor, seen.scale_out.plan) == ("w1", 1)
+        assert [(g.group, g.worker, g.vote) for g in seen.scale_out.groups] == [(0, "w", ""), (1, "w", "0-1:7")]
+        assert seen.scale_out.groups[0].checkpoint == plan.position
+        said = await asyncio.to_thread(player.rig.command, "status")
+        assert "0-1:7" in said.out
+        assert "w1: running" in said.out
+        shown = await asyncio.to_thread(player.rig.command, "status", "--json", "@")
+        assert shown.json["scale_out"]["groups"][1]["vote"] == "0-1:7"
