@@ -600,7 +600,7 @@ async def test_init_refuses_a_feed_without_tables(place: Place) -> None:
 # -------------------------------------------------------------------------------------------------------------- not yet
 
 
-@pytest.mark.parametrize(("field", "value"), [("verify", "image"), ("log", "kafka://x"), ("on_conflict", "replace")])
+@pytest.mark.parametrize(("field", "value"), [("verify", "image"), ("on_conflict", "replace")])
 async def test_not_yet(place: Place, field: str, value: str) -> None:
     feed = msgspec.structs.replace(place.feed(), **{field: value})
     assert value in only(list((await check(feed)).findings), "not-yet").message
