@@ -49,19 +49,25 @@ async def target(feed: Feed) -> AsyncIterator[Session]:
         yield opened
 
 
-async def own(target: Session, feed: Feed, halt: operator.Halted | None = None) -> None:
-    sql = f"INSERT INTO {feed.schema}.tidelock_owner (feed, grp, epoch, halt) VALUES (%s, 0, 3, %s)"
-    await target.execute(sql, feed.name, msgspec.json.encode(halt).decode() if halt else None)
+async def own(target: Session, feed: Feed, halt: operator.Halted | None = None, group: int = 0) -> None:
+    sql = f"INSERT INTO {feed.schema}.tidelock_owner (feed, grp, epoch, halt) VALUES (%s, %s, 3, %s)"
+    await target.execute(sql, feed.name, group, msgspec.json.encode(halt).decode() if halt else None)
 
 
 async def park(
-    target: Session, feed: Feed, ordinal: int, before: Row | None, after: Row | None, table: str = "account"
+    target: Session,
+    feed: Feed,
+    ordinal: int,
+    before: Row | None,
+    after: Row | None,
+    table: str = "account",
+    group: int = 0,
 ) -> str:
     sql = (
         f"INSERT INTO {feed.schema}.tidelock_parked (feed, grp, source, number, ordinal, table_schema, table_name, "
-        "row_key, error, change_data) VALUES (%s, 0, '0-101', 55, %s, 'shop', %s, 'id=1', 'duplicate email', %s)"
+        "row_key, error, change_data) VALUES (%s, %s, '0-101', 55, %s, 'shop', %s, 'id=1', 'duplicate email', %s)"
     )
-    await target.execute(sql, feed.name, ordinal, table, msgspec.msgpack.encode((SHAPE, before, after)))
+    await target.execute(sql, feed.name, group, ordinal, table, msgspec.msgpack.encode((SHAPE, before, after)))
     return f"0-101:55:{ordinal}"
 
 
@@ -178,6 +184,43 @@ async def test_ddl_done_passes_exactly_the_statement_that_halted(feed: Feed, tar
     assert (seen.halted, seen.ddl_passed) == (None, "0-101:77")
     with pytest.raises(TargetError, match="not halted"):
         await operator.pass_ddl(feed)
+
+
+async def owners(feed: Feed, target: Session) -> list[tuple[int, str, str | None, bool]]:
+    sql = f"SELECT grp, desired_state, ddl_passed, halt FROM {feed.schema}.tidelock_owner WHERE feed = %s ORDER BY grp"
+    return [(row[0], row[1], row[2], row[3] is not None) for row in await target.fetch(sql, feed.name)]
+
+
+async def test_what_is_asked_of_a_feed_reaches_all_its_groups(feed: Feed, target: Session) -> None:
+    for group in (-1, 0, 1):
+        await own(target, feed, group=group)
+    await operator.set_state(feed, "paused")
+    assert [state for _, state, _, _ in await owners(feed, target)] == ["paused"] * 3
+    a = await park(target, feed, 0, None, (1, "a"), group=0)
+    b = await park(target, feed, 1, None, (2, "a"), group=1)
+    assert [row.id for row in await operator.parked(feed)] == [a, b]
+    assert (await operator.parked_detail(feed, b)).after == {"id": 2, "note": "a"}
+    assert (await operator.status(feed)).parked[0].rows == 2
+    assert await operator.wish(feed, "skip", [b]) == 1
+    assert await operator.wish(feed, "retry", []) == 1
+    assert await wishes(feed) == {a: "retry", b: "skip"}
+
+
+async def test_a_statement_is_passed_for_all_groups_once_all_have_come_to_it(feed: Feed, target: Session) -> None:
+    await own(target, feed, group=-1)
+    await own(target, feed, HALT, group=0)
+    await own(target, feed, group=1)
+    assert (await operator.status(feed)).halted == HALT
+    assert await operator.halted_group(feed, 0)
+    assert not await operator.halted_group(feed, 1)
+    with pytest.raises(TargetError, match="Group 1 of the feed shop has not come to this statement yet"):
+        await operator.pass_ddl(feed)
+    other = msgspec.structs.replace(HALT, alarm=msgspec.structs.replace(HALT.alarm, position="bin.000001:700"))
+    sql = f"UPDATE {feed.schema}.tidelock_owner SET halt = %s WHERE grp = 1"
+    await target.execute(sql, msgspec.json.encode(other).decode())
+    assert await operator.pass_ddl(feed) == HALT.ddl
+    expected = [(-1, "running", None, False), (0, "running", "0-101:77", False), (1, "running", "0-101:77", False)]
+    assert await owners(feed, target) == expected
 
 
 async def test_a_halt_for_another_reason_is_not_passed(feed: Feed, target: Session) -> None:
