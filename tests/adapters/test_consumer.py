@@ -1,4 +1,4 @@
-"""Faust's consumer as `adapters.kafka.consumer` sets it: committed records only, and every place can be gone back to."""
+"""Faust's consumer as `adapters.kafka.consumer` sets it: committed records only; every place can be gone back to."""
 
 import asyncio
 import itertools

@@ -73,7 +73,11 @@ def test_a_new_partition_begins_where_the_plan_does() -> None:
 
 @given(LINKS, LINKS, WEIGHTS, st.integers(1, 4), st.integers(0, 3))
 def test_every_table_has_one_home_and_joined_ones_the_same(
-    links: list[tuple[int, int]], more: list[tuple[int, int]], weights: dict[TableName, int], partitions: int, extra: int
+    links: list[tuple[int, int]],
+    more: list[tuple[int, int]],
+    weights: dict[TableName, int],
+    partitions: int,
+    extra: int,
 ) -> None:
     before = make(tables(6, *[(c, p) for c, p in links if c < 6 and p < 6]), partitions, START, weights=weights)
     now = tables(8, *links, *more)
