@@ -136,7 +136,10 @@ async def refusals(feed: Feed) -> Sequence[Finding]:
         present = {str(name) for (name,) in await target.fetch(present_query(feed.schema))}
         if present >= set(TABLES):
             owner = f"{quote(target.dialect, feed.schema)}.tidelock_owner"
-            if await target.fetch(f"SELECT epoch FROM {owner} WHERE feed = %s", feed.name):
+            groups = await target.fetch(f"SELECT grp FROM {owner} WHERE feed = %s", feed.name)
+            if feed.log_url is None and any(group != 0 for (group,) in groups):
+                return (_scaled_out(feed),)
+            if groups:
                 return ()
         from adapters.check import check
 
@@ -145,6 +148,17 @@ async def refusals(feed: Feed) -> Sequence[Finding]:
             for statement in create_statements(target.dialect, feed.schema):
                 await target.execute(statement)
     return report.errors
+
+
+def _scaled_out(feed: Feed) -> Finding:
+    from adapters.finding import error
+
+    return error(
+        "feed-scaled-out",
+        f"feed {feed.name} has run as workers over Kafka, each table group with a position of its own",
+        "Set its `log: kafka://…` again and run `tidelock worker`; or give the embedded feed a name of its own, and "
+        "`start` at the checkpoint that `tidelock status` shows",
+    )
 
 
 async def fix_start(feed: Feed) -> Position | None:

@@ -11,6 +11,8 @@ FLOWING ─statement→ GATHERING ─all groups vote→ RUNNING ─ran→ STORIN
 - A plan changes only where the publisher waits and nothing that it holds for has been published.  Without a statement
   (the feed asks for more partitions, or its tables have changed) the publisher is held at its start until every
   checkpoint is at the log's end: DRAINING.
+- A table never leaves a group that has parked rows: they would stay behind, and later changes of the same rows would
+  pass them by.  The plan, and the publisher with it, wait until an operator has retried or skipped them: UNPARKING.
 - A statement that the target refuses is announced, and run again only when some group has voted anew.
 
 The feed's position is the least of its groups', and never announced lower than before.
@@ -63,6 +65,7 @@ class State(enum.Enum):
     RUNNING = "running a statement"
     STORING = "storing the plan"
     SEALING = "passing a statement"
+    UNPARKING = "waiting for parked rows of a table that moves to another group"
     HALTED = "halted"
     OUSTED = "ousted"
 
@@ -163,7 +166,7 @@ class Conductor:
         if self.plan is None:
             return
         self._waits = False
-        if self.state is State.DRAINING:
+        if self.state is State.DRAINING or (self.state is State.UNPARKING and self._ddl is None):
             self.state = State.FLOWING
         self._held = self._ddl is None and (self._storing is not None or self._replan(self.plan) != self.plan)
         self._effects.append(StartPublisher(self.plan, self._standing.checkpoint(self.plan), self._held))
@@ -208,6 +211,8 @@ class Conductor:
             self._gather(self.plan)
         if self.state is State.DRAINING and self._published and self._standing.sealed(self.plan, self._published):
             self._change_plan(self._published)
+        if self.state is State.UNPARKING and self._standing.sealed(self.plan, self._drained_at()):
+            self._change_plan(self._drained_at())
         if self.state is State.SEALING and self._waits and self._all_past_it(self.plan):
             self._go_on()
 
@@ -270,15 +275,28 @@ class Conductor:
         same = made.tables == plan.tables and made.partitions == plan.partitions
         return plan if same else made
 
+    def _drained_at(self) -> Position:
+        end = self._statement.end if self._statement else self._published
+        assert end is not None
+        return end
+
     def _change_plan(self, position: Position) -> None:
         assert self.plan is not None
         made = self._replan(self.plan, position)
-        if made != self.plan:
+        if any(self._standing.parked(group) for group in _left(self.plan, made)):
+            self._unpark()
+        elif made != self.plan:
             self._store(made)
         elif self._ddl is not None:
             self._seal()
         else:
             self._go_on()
+
+    def _unpark(self) -> None:
+        """The groups pass the statement: none carries out a wish in front of one."""
+        if self._statement is not None:
+            self._seal()
+        self.state = State.UNPARKING
 
     def _store(self, plan: Plan) -> None:
         self.state = State.STORING
@@ -339,6 +357,12 @@ class Conductor:
     def _next_id(self) -> EffectId:
         self._counter += 1
         return EffectId(self._taken.epoch, self._counter)
+
+
+def _left(before: Plan, after: Plan) -> list[int]:
+    """Groups that a table leaves."""
+    homes = dict(after.tables)
+    return sorted({group for name, group in before.tables if homes.get(name, group) != group})
 
 
 def _later(position: Position, before: Position | None) -> Position:

@@ -38,6 +38,10 @@ class Standing:
         """The least of the groups'."""
         return _least([r.checkpoint if (r := self._newest.get(g)) else plan.since[g] for g in range(plan.partitions)])
 
+    def parked(self, group: int) -> int:
+        """Rows now parked in the group."""
+        return r.parked if (r := self._newest.get(group)) else 0
+
     def sealed(self, plan: Plan, end: Position) -> bool:
         """Is every group's checkpoint at or past `end`?"""
         return self.checkpoint(plan).order >= end.order

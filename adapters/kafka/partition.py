@@ -125,8 +125,7 @@ class PartitionLog:
             return SourceFailed(Alarm("kafka", str(error), "Is the broker up?", str(position)), retryable=True)
         if offset is None:
             return SourceFailed(_too_short(self._partition, position), retryable=False)
-        if self._paused:
-            self._fetcher.resume()
+        self._fetcher.resume()  # whoever had the partition before may have paused it
         self._clear()
         self._taken.clear()
         self._offset = -1
@@ -147,11 +146,11 @@ class PartitionLog:
                 what = f"record {offset} of partition {self._partition}: {error}"
                 return SourceFailed(Alarm("wire", what, error.hint, str(position)), retryable=False)
             if not begun:
-                # What was fetched before the seek still comes; the machine's log begins where its checkpoint ends.
-                if not _follows(batch, position):
+                if batch.prev.order > position.order:  # dropped in a rebalance, or fetched before the seek
+                    return SourceFailed(_missed(self._partition, position, batch), retryable=True)
+                if batch.prev.order < position.order:
                     continue
-                begun = True
-                batch.resent = True
+                begun = batch.resent = True
             self._offset = offset
             self._taken.append(Taken(offset, batch.last, ack))
             self._delay = 0.0
@@ -183,8 +182,9 @@ class PartitionLog:
             await asyncio.gather(self._reading, return_exceptions=True)
 
 
-def _follows(batch: LogBatch, position: Position) -> bool:
-    return batch.prev == position or batch.prev.order == position.order
+def _missed(partition: int, position: Position, batch: LogBatch) -> Alarm:
+    what = f"partition {partition} was handed over from {batch.prev} on, and is wanted from {position} on"
+    return Alarm("kafka", what, "It is asked for again", str(position))
 
 
 def _too_short(partition: int, position: Position) -> Alarm:

@@ -37,6 +37,7 @@ from engine.events import DdlApplied, DdlFailed, SourceFailed, Tick
 from engine.plan import Plan
 from engine.records import DdlKind, Position
 from engine.reports import FeedState, GroupReport, Statement
+from engine.schema import ForeignKey, TargetTable
 from engine.standing import Standing
 
 SECOND = 1_000_000
@@ -268,12 +269,27 @@ def test_rows_that_were_seen_weigh_when_a_foreign_key_joins_two_groups() -> None
     driver = Driver()
     driver.step(LogGrew(at(1), {table("b").name: 500}))
     (run,) = driver.step(StatementReached(DDL, at(2)), report(0, 1, vote=STATEMENT), report(1, 1, vote=STATEMENT))
-    from engine.schema import ForeignKey, TargetTable
-
     key = ForeignKey("fk", table("b").name, ("a",), table("a").name, ("id",))
     joined = {table("a").name: table("a"), table("b").name: TargetTable(table("b").name, (), (), foreign_keys=(key,))}
     (store,) = driver.step(DdlApplied(run.id, joined))
     assert store.plan.tables == ((table("a").name, 1), (table("b").name, 1))
+
+
+def test_a_table_does_not_leave_a_group_that_has_parked_rows() -> None:
+    """The groups pass the statement, or no wish would be carried out; the publisher waits for the plan."""
+    driver = Driver()
+    driver.step(LogGrew(at(1), {table("b").name: 500}))
+    parked = report(0, 1, vote=STATEMENT, parked=3)
+    (run,) = driver.step(StatementReached(DDL, at(2)), parked, report(1, 1, vote=STATEMENT))
+    key = ForeignKey("fk", table("b").name, ("a",), table("a").name, ("id",))
+    joined = {table("a").name: table("a"), table("b").name: TargetTable(table("b").name, (), (), foreign_keys=(key,))}
+    assert driver.step(DdlApplied(run.id, joined)) == []
+    assert driver.announced is not None
+    assert (driver.announced.passed, driver.announced.state) == (STATEMENT, State.UNPARKING.value)
+    assert driver.step(report(0, 2, parked=3), report(1, 2)) == []
+    (store,) = driver.step(report(0, 2))
+    assert store.plan.tables == ((table("a").name, 1), (table("b").name, 1))
+    assert driver.step(PlanStored(2)) == [GoOn(store.plan)]
 
 
 def test_more_partitions_come_only_where_everything_is_drained() -> None:
