@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 HEAP = "512m"
 CLUSTER = "tidelockAAAAAAAAAAAAAA"  # any UUID in base64; each broker is alone
-JVM = [f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-Xshare:auto"]
+JVM = [f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
 LOG_LEVEL = "-Dorg.slf4j.simpleLogger.defaultLogLevel"
 PROTOCOLS: dict[Security, tuple[str, tuple[str, ...]]] = {
     "plain": ("PLAINTEXT", ()),
