@@ -22,6 +22,8 @@ from engine.plan import Plan
 from engine.publisher import Publisher
 from engine.records import Ddl, LogBatch, Position, RowChange, Shape, TableName
 
+BEHIND_SECONDS: Final = 3.0  # sources tell commit times in whole seconds
+BEHIND_PATIENCE: Final = 5
 _OVERHEAD: Final = 128  # what Kafka adds to a value that travels alone
 
 
@@ -54,7 +56,8 @@ class Flush:
 
 class Gathering:
     """`limit`: max.message.bytes of the topic.  `flush_bytes`: what an open flush holds at most, give or take a batch.
-    `flush_seconds`: the least time between two flushes, unless the open one is full.  Made inside the loop."""
+    `flush_seconds`: the least time between two flushes, unless the open one is full; far behind the source,
+    `BEHIND_PATIENCE` times as long.  Made inside the loop."""
 
     def __init__(
         self, publisher: Publisher, plan: Plan, origin: str, limit: int, flush_bytes: int, flush_seconds: float
@@ -118,7 +121,7 @@ class Gathering:
         """The open flush, settled, once there is one and its time has come; or why there are no more."""
         while True:
             await self._some.wait()
-            wait = self._taken_at + self._flush_seconds - time.monotonic()
+            wait = self._taken_at + self._patience() - time.monotonic()
             if wait > 0:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._full.wait(), wait)
@@ -132,6 +135,12 @@ class Gathering:
             if flush is not None:
                 self._taken_at = time.monotonic()
                 return flush
+
+    def _patience(self) -> float:
+        """Far behind the source nobody waits for one transaction more, and larger flushes make larger batches."""
+        end_us = self._publisher.end_us
+        behind = end_us > 0 and time.time() - end_us / 1e6 > BEHIND_SECONDS
+        return self._flush_seconds * (BEHIND_PATIENCE if behind else 1)
 
     def _settled(self) -> Flush | None:
         """The open flush; None: nothing has happened."""
