@@ -1,8 +1,8 @@
 """Workers of a feed over Kafka, each in a process of its own, under a supervisor that starts them anew.
 
 A worker has a place: its name and its log stay, its processes come and go.  The supervisor does what a service manager
-would (`Restart=always`, `RestartSec=1`): a process that ended is started again, one that was killed here when it is due,
-one that was stopped here not at all.  Signals go to the worker and its children, unless said otherwise.
+would (`Restart=always`, `RestartSec=1`): a process that ended is started again, one that was killed here when it is
+due, one that was stopped here not at all.  Signals go to the worker and its children, unless said otherwise.
 """
 
 from __future__ import annotations
