@@ -22,7 +22,7 @@ START_SECONDS: Final = 60.0
 async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress) -> int:
     """Until a signal comes, or the whole feed has caught up with what the source has now.  Raises LogError,
     SourceError: the operator must mend something first."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("adapters").setLevel(logging.INFO)
     goal = await asyncio.to_thread(_goal, feed) if until_caught_up else None
     worker = Worker(feed, name)
