@@ -93,6 +93,7 @@ async def _one_side(feed: Feed, source: BlockingServer | Finding, target: Target
         findings += await check_source(feed, source, await view_of(feed, source), None)
     if not isinstance(target, Finding):
         findings += await target.bookkeeping(feed.schema)
+        findings += await target.durability()
     return findings
 
 
@@ -110,7 +111,8 @@ class _OwnTables(msgspec.Struct, frozen=True):
 
 
 async def _own_tables(feed: Feed, target: Target) -> _OwnTables:
-    return _OwnTables(await target.bookkeeping(feed.schema), await target.checkpoint(feed.schema, feed.name))
+    findings = [*await target.bookkeeping(feed.schema), *await target.durability()]
+    return _OwnTables(findings, await target.checkpoint(feed.schema, feed.name))
 
 
 def not_yet(feed: Feed) -> list[Finding]:

@@ -43,6 +43,10 @@ class Target(Protocol):
         """Whether all of tidelock's own tables are there."""
         ...
 
+    async def durability(self) -> list[Finding]:
+        """Whether a commit that the server has reported can be lost without this feed noticing."""
+        ...
+
     async def schemas(self) -> set[str]: ...
 
     async def checkpoint(self, schema: str, feed: str) -> Position | None:

@@ -13,7 +13,7 @@ from adapters.bookkeeping import TABLES, present_query, quote
 from adapters.check_tables import Details
 from adapters.create_table import qualified
 from adapters.endpoint import Endpoint
-from adapters.finding import Finding, error
+from adapters.finding import Finding, error, warning
 from adapters.inspection import ROW_RIGHTS
 from adapters.mysql import catalogue
 from adapters.mysql.catalogue import BlockingServer
@@ -101,6 +101,19 @@ class MySqlTarget:
 
     async def has_bookkeeping(self, schema: str) -> bool:
         return len(await self._server.ask(present_query(schema))) == len(TABLES)
+
+    async def durability(self) -> list[Finding]:
+        rows = await self._server.ask("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit")
+        if int(rows[0][0]) == 1:
+            return []
+        return [
+            warning(
+                "target-durability",
+                f"{self._endpoint} reports commits that are not on disk (innodb_flush_log_at_trx_commit={rows[0][0]}), "
+                "and may lose some in a crash",
+                "SET GLOBAL innodb_flush_log_at_trx_commit = 1; or start the feed anew after every crash of the target",
+            )
+        ]
 
     async def schemas(self) -> set[str]:
         return {str(row[0]) for row in await self._server.ask("SHOW DATABASES")}

@@ -140,6 +140,10 @@ class PostgresTarget:
     async def has_bookkeeping(self, schema: str) -> bool:
         return len(await self._connection.fetch(present_query(schema))) == len(TABLES)
 
+    async def durability(self) -> list[Finding]:
+        """What a crash loses is noticed (`adapters.postgres.reported`)."""
+        return []
+
     async def schemas(self) -> set[str]:
         return {row[0] for row in await self._connection.fetch("SELECT nspname::text FROM pg_namespace")}
 

@@ -65,6 +65,18 @@ def to_mysql(mariadb: MariaDb, mysql: MySql) -> Place:
     return Place(mariadb, mysql, "mysql")
 
 
+@pytest.fixture(autouse=True)
+def durable_targets(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Our servers leave out waits for the disk, and `check` would say so each time."""
+    names = [name for name in ("mysql", "mariadb") if name in request.fixturenames]
+    servers = [request.getfixturevalue(name) for name in names]
+    for server in servers:
+        server.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
+    yield
+    for server in servers:
+        server.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 2")
+
+
 def kinds(findings: list[Finding], *levels: str) -> list[str]:
     return [f.kind for f in findings if f.level in (levels or ("error", "warning", "note"))]
 
@@ -80,6 +92,13 @@ async def test_nothing_to_say(place: Place, to_mysql: Place) -> None:
         report = await check(here.feed())
         assert report == Report(())
         assert report.ok
+
+
+async def test_a_target_that_may_lose_what_it_reported(to_mysql: Place, mysql: MySql) -> None:
+    to_mysql.both()
+    mysql.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 2")
+    found = only(list((await check(to_mysql.feed())).findings), "target-durability")
+    assert found.level == "warning"
 
 
 # -------------------------------------------------------------------------------------------------------- the source
