@@ -24,10 +24,9 @@ import enum
 from collections.abc import Sequence
 from typing import assert_never
 
-import msgspec
-
 from engine import barrier as barriers
 from engine import plan as plans
+from engine.announcer import Announcer
 from engine.conducting import (
     Announce,
     ConductorEffect,
@@ -53,8 +52,6 @@ from engine.standing import Standing
 
 PARTITIONS_MAX = 8
 _RETRY_US = 200_000
-_POSITION_US = 500_000
-_ALIVE_US = 5_000_000
 
 
 class State(enum.Enum):
@@ -97,8 +94,7 @@ class Conductor:
         self._ran_emptied: tuple[TableName, ...] = ()
         self._refused: tuple[Statement, dict[int, int], str] | None = None
         self._alarm: Alarm | None = None
-        self._announced: FeedState | None = None
-        self._announced_at = 0
+        self._announcer = Announcer(None)
 
     def step(self, now: int, events: Sequence[ConductorEvent]) -> list[ConductorEffect]:
         """Take events in order; return what to do.  `now`: microseconds, never less than before."""
@@ -151,7 +147,7 @@ class Conductor:
         self._tables = event.tables
         self._standing = Standing(event.reports)
         if event.feed is not None:
-            self._announced = event.feed
+            self._announcer = Announcer(event.feed)
             self._passed, self._emptied = event.feed.passed, event.feed.emptied
         if event.plan is None:
             partitions = event.partitions or min(PARTITIONS_MAX, max(1, len(plans.joined(event.tables))))
@@ -315,32 +311,22 @@ class Conductor:
     # ------------------------------------------------------------------ what others see
 
     def _announce(self) -> None:
-        """News at once, positions twice a second, and a sign of life now and then."""
         if self.plan is None:
             return
-        feed, before = self._feed_state(self.plan), self._announced
-        wait = _ALIVE_US
-        if before is not None and feed != before:
-            moved = msgspec.structs.replace(
-                before, resolved=feed.resolved, checkpoint=feed.checkpoint, published=feed.published
-            )
-            wait = _POSITION_US if feed == moved else 0
-        if before is None or self._now - self._announced_at >= wait:
-            self._announced, self._announced_at = feed, self._now
-            self._effects.append(Announce(feed))
+        news = self._announcer.hear(self._now, self._feed_state(self.plan))
+        if news is not None:
+            self._effects.append(Announce(news))
 
     def _feed_state(self, plan: Plan) -> FeedState:
-        before = self._announced
-        resolved, checkpoint = self._standing.resolved(plan), self._standing.checkpoint(plan)
         refused, votes, refusal = self._refused or (None, {}, "")
         return FeedState(
             epoch=self._taken.epoch,
             worker=self._taken.worker,
             state=self.state.value,
             plan=plan.version,
-            resolved=_later(resolved, before.resolved if before else None),
-            checkpoint=_later(checkpoint, before.checkpoint if before else None),
-            published=_later(self._published or plan.position, before.published if before else None),
+            resolved=self._standing.resolved(plan),
+            checkpoint=self._standing.checkpoint(plan),
+            published=self._published or plan.position,
             passed=self._passed,
             emptied=self._emptied,
             refused=refused,
@@ -363,7 +349,3 @@ def _left(before: Plan, after: Plan) -> list[int]:
     """Groups that a table leaves."""
     homes = dict(after.tables)
     return sorted({group for name, group in before.tables if homes.get(name, group) != group})
-
-
-def _later(position: Position, before: Position | None) -> Position:
-    return before if before is not None and before.order > position.order else position

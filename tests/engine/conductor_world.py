@@ -354,10 +354,11 @@ class World:
     @property
     def key(self) -> str:
         """Without what only grows: every step is far later than the one before."""
-        growing = ("_now", "_announced_at", "_run_after", "_counter", "_effects", "_taken")
+        growing = ("_now", "_announcer", "_run_after", "_counter", "_effects", "_taken")
         machine = {k: v for k, v in vars(self.machine).items() if k not in growing}
         machine["_taken"] = self.machine._taken.ddl_passed
         machine["_standing"] = vars(machine["_standing"])
+        machine["_announced"] = self.machine._announcer.told
         mine = {k: v for k, v in vars(self).items() if k not in ("machine", "now")}
         return re.sub(r"EffectId\(.*?\)", "", repr((sorted(machine.items()), sorted(mine.items()))))
 
@@ -365,6 +366,7 @@ class World:
 def _copied(machine: Conductor) -> Conductor:
     twin = copy.copy(machine)
     twin._effects, twin._rows = [], dict(machine._rows)
+    twin._announcer = copy.copy(machine._announcer)
     twin._standing = Standing(machine._standing._newest.values())
     return twin
 
