@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parent))
 from conductor_world import AT, DDL, STATEMENT, World, Wrong, at, explore, table
 
-from engine import conductor as module
+from engine import announcer
 from engine.conducting import (
     Announce,
     FeedTaken,
@@ -111,7 +111,7 @@ BROKEN: dict[str, tuple[Any, str, Any, tuple[int, int, int, int], str]] = {
         Standing, "resolved", _of_those_that_reported, (2, 0, 0, 0), "resolved position is past",
     ),
     "the most of the checkpoints": (Standing, "checkpoint", _most, (2, 0, 0, 0), "past|passed"),
-    "the position goes back": (module, "_later", lambda position, before: position, (1, 1, 0, 0), "goes back"),
+    "the position goes back": (announcer, "_later", lambda position, before: position, (1, 1, 0, 0), "goes back"),
     "on before all have sealed": (Conductor, "_all_past_it", _go_on_at_once, (2, 0, 0, 0), "goes on before"),
     "what has passed is forgotten": (Conductor, "_take_over", _take_over_blindly, (2, 0, 1, 0), "nothing goes on|back"),
 }  # fmt: skip
