@@ -31,7 +31,7 @@ PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation"
 LIMIT_MB: Final = 512
 TABLES: Final = ("ledger", "archive")
 COLUMNS: Final = "id bigint PRIMARY KEY, code varchar(64), body varchar(2000)"
-ROW_BYTES: Final = 1024
+ROW_BYTES: Final = 980
 APPLY_SECONDS: Final = 1800.0
 PASSING: Final = ("innodb-buffer-pool-size=1G", "innodb-log-file-size=512M", "max-binlog-cache-size=8G")
 
@@ -67,7 +67,7 @@ def measure(megabytes: int, workers: int) -> Passed:
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-giant-")))
         source = stack.enter_context(MariaDb([f"--{option}" for option in PASSING]))
-        target, kafka = stack.enter_context(Postgres(["max_wal_size=2GB"])), stack.enter_context(Kafka())
+        target, kafka = stack.enter_context(Postgres(["-c", "max_wal_size=2GB"])), stack.enter_context(Kafka())
         rig = stack.enter_context(contextlib.closing(Rig(source, target, folder, "giant", log=kafka.url(), lanes=4)))
         for table in TABLES:
             rig.table(table, COLUMNS)
