@@ -2,7 +2,8 @@
 
 Blows come from a deck that is shuffled anew each time it is used up, so that a run of a few minutes has seen them all.
 Between two blows rows must flow again in every group, and how long that took is kept.  A frozen worker stays frozen
-for longer than its session lives while other blows fall, and wakes up to find its groups at other workers.
+for longer than its session lives while other blows fall, and wakes up to find its groups at other workers.  Blows at
+workers fall on those that have something to do.
 
 In the end: both ends are equal, nothing is parked; the recorder's history at the target holds no row version twice and
 none after a newer one; the feed's checkpoint never went back; frozen workers had writes rejected.
@@ -179,7 +180,8 @@ class Chaos:
         if kind in ("kill", "kill, away", "freeze"):
             if len(standing) < 2:
                 return  # one must be left
-            name = self._rng.choice(standing)
+            busy = {self._workers.conductor, *self._workers.owners.values()}
+            name = self._rng.choice([name for name in standing if name in busy] or standing)
         undisturbed = not self._frozen and not self._away
         begun = time.monotonic()
         self._acts[kind](name)

@@ -128,6 +128,26 @@ def test_a_worker_may_end_when_the_feed_has_caught_up(make_workers: Make, mariad
         rig.assert_exact()
 
 
+def test_an_embedded_feed_is_moved_over(make_workers: Make, mariadb: Server, postgres: Server) -> None:
+    """It goes on from the checkpoint at the target; there is no way back under the same name."""
+    workers = make_workers(mariadb, postgres, "moved", 2)
+    rig = workers.rig
+    workload = rig.make(three_groups())
+    log = rig.options.pop("log")
+    rig.load(workload, 1500)
+    rig.catch_up()
+    rig.load(workload, 1500, seed=2)
+    rig.options["log"] = log
+    assert "tidelock worker" in rig.command("run").err
+    workers.start()
+    workers.until_caught_up()
+    workers.assert_exact()
+    assert workers.stop() == [0, 0], workers.said()
+    del rig.options["log"]
+    assert rig.catch_up_code() == 1
+    assert "has run as workers over Kafka" in rig.said()
+
+
 # ------------------------------------------------------------------ workers come and go
 
 
