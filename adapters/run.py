@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ import msgspec
 from adapters.board import Board, sample_of
 from adapters.bookkeeping import TABLES, create_statements, present_query, quote
 from adapters.capture import CaptureProcess
+from adapters.collector import calm
 from adapters.composition import make_sink, options_of, order_of, rules_of, start_of
 from adapters.config import Feed
 from adapters.embedded_log import EmbeddedLog
@@ -43,10 +43,7 @@ AGAIN = -1  # take the feed over anew
 
 async def run(feed: Feed, until_caught_up: bool, progress: Progress) -> int:
     """The exit code of design 9.  Raises SourceError, TargetError: the operator must mend something first."""
-    # Rows in flight are young, many and free of cycles: at the default thresholds the collector would walk them all
-    # again and again.
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 100)
+    calm()
     while True:
         capture = CaptureProcess()
         try:

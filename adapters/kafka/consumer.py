@@ -29,6 +29,9 @@ class CommittedThread(driver.AIOKafkaConsumerThread):
 
 
 class CommittedConsumer(driver.Consumer):
+    async def perform_seek(self) -> None:
+        """Nothing, where Faust would go to the committed offsets: each group sets its partition's place."""
+
     def _new_consumer_thread(self) -> Any:
         return CommittedThread(self, loop=self.loop, beacon=self.beacon)
 
@@ -45,7 +48,18 @@ class PartitionFetcher:
         self._tp = tp
 
     async def seek(self, offset: int) -> None:
-        await self._app.consumer.seek(self._tp, offset)
+        """In the consumer's own thread, which may be in the middle of a fetch: Faust's seek would crash it for good.
+
+        Faust commits only what follows its last commit without a hole, and would wait for ever for what the seek passed
+        over; after every rebalance it would then read from that old commit again.  So its books begin anew here.
+        """
+        consumer: Any = self._app.consumer
+        thread = consumer._thread
+        await thread.call_thread(thread._ensure_consumer().seek, self._tp, offset)
+        consumer._read_offset[self._tp] = offset or None
+        consumer._committed_offset[self._tp] = None
+        for book in (consumer._gap, consumer._acked, consumer._acked_index):
+            book.pop(self._tp, None)
 
     def pause(self) -> None:
         self._app.consumer.pause_partitions({self._tp})

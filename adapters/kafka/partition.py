@@ -7,12 +7,13 @@ is looked for by position, what was taken before is left out by offset, and the 
 for a second or two of the target's work, because a fetcher with nothing to fetch sleeps for a second.
 
 *Offsets* are committed in order and only as a hint: a record is acknowledged when the checkpoint at the target has
-passed it.  After a rebalance Faust begins again at the committed offset and forgets earlier acknowledgements.
+passed it.  In a rebalance Faust forgets acknowledgements and places; then this log goes on where it was.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -63,9 +64,16 @@ class PartitionLog:
         self._news = asyncio.Event()
         self._taken: deque[Taken] = deque()
         self._offset = -1  # of the last record taken
+        self._sought = 0  # where the machine's log was looked for
         self._reading: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
         self._delay = 0.0
+        self._heard = time.monotonic()
+
+    @property
+    def silent_seconds(self) -> float:
+        """Since the last record came, or since it was asked for; 0 while nothing is wanted."""
+        return 0.0 if self._paused or self._reading is None else time.monotonic() - self._heard
 
     def attach(self, post: Callable[[ApplyEvent], None], room: asyncio.Event) -> None:
         self._post = post
@@ -75,6 +83,7 @@ class PartitionLog:
 
     def offer(self, offset: int, value: bytes, ack: Callable[[], object]) -> None:
         """A record as Faust hands it over; `ack` acknowledges it.  Never waits."""
+        self._heard = time.monotonic()
         self._waiting.append((offset, value, ack))
         self._bytes += len(value)
         if self._bytes > HIGH_BYTES and not self._paused:
@@ -82,11 +91,18 @@ class PartitionLog:
             self._fetcher.pause()
         self._news.set()
 
-    def reassigned(self) -> None:
-        """After a rebalance the same partition is ours: Faust hands over again what it has not been told of."""
+    def ask_again(self) -> None:
+        """Nothing comes: have the machine ask for a resend."""
+        what = f"partition {self._partition} is silent while the log goes on"
+        self._post(SourceFailed(Alarm("kafka", what, "It is asked for again"), retryable=True))
+
+    async def reassigned(self) -> None:
+        """After a rebalance the same partition is ours, and the consumer has forgotten its place and what it heard."""
         self._clear()
         for record in self._taken:
             record.ack = None
+        if self._reading is not None:
+            await self._fetcher.seek(max(self._offset + 1, self._sought))
 
     def saved(self, position: Position) -> None:
         """The checkpoint at the target is at `position`."""
@@ -129,7 +145,7 @@ class PartitionLog:
         self._fetcher.resume()  # whoever had the partition before may have paused it
         self._clear()
         self._taken.clear()
-        self._offset = -1
+        self._offset, self._sought = -1, offset
         await self._fetcher.seek(offset)
         return None
 

@@ -27,6 +27,7 @@ import msgspec
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
+from adapters.collector import calm
 from adapters.frames import FAILED, Failed, Order, receive
 from adapters.kafka.connection import LogError, client_options, reach
 from adapters.kafka.gathering import Gathering, TooLarge
@@ -50,6 +51,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C goes to the whole group; our parent decides
     logging.disable(logging.CRITICAL)  # aiokafka logs each of its many tries; what matters is told to the parent
     sys.setswitchinterval(SWITCH_SECONDS)
+    calm()
     channel = socket.socket(fileno=int(sys.argv[1]))
     with contextlib.suppress(EOFError, ConnectionError):
         order = msgspec.msgpack.decode(receive(channel), type=PublishOrder)

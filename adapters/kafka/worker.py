@@ -16,6 +16,7 @@ import contextlib
 import logging
 import os
 import socket
+import time
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, Final, cast
@@ -23,15 +24,17 @@ from typing import Any, Final, cast
 import faust
 from faust.types import TP
 
+from adapters.collector import calm
 from adapters.config import Feed
 from adapters.kafka.conductor_shell import Conductor
 from adapters.kafka.connection import client_options, faust_options
 from adapters.kafka.consumer import CommittedTransport, PartitionFetcher
-from adapters.kafka.control import ControlTopic
+from adapters.kafka.control import ControlTopic, News
 from adapters.kafka.group import Group
 from adapters.kafka.places import Places
 from adapters.kafka.topics import changes_topic, control_topic, ensure
 from adapters.progress import Sample
+from engine.reports import FeedState
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +43,16 @@ HEARTBEAT_SECONDS: Final = 3.0
 COMMIT_SECONDS: Final = 1.0
 BUFFER_RECORDS: Final = 64
 FETCH_BYTES: Final = 4 << 20
-METADATA_MS: Final = 3_000  # a topic that the conductor makes or widens is noticed so soon
+METADATA_MS: Final = 1_000  # a topic that the conductor makes or widens is noticed so soon
+
+
+WATCH_SECONDS: Final = 1.0
+SILENT_SECONDS: Final = 4.0
+LOST_SECONDS: Final = 20.0
+
+
+class Deaf(Exception):
+    """Kafka's records do not reach this worker any more."""
 
 
 class App(faust.App):
@@ -59,6 +71,7 @@ class Worker:
         self.conductor: Conductor | None = None
         self.failed: BaseException | None = None
         self._stack = contextlib.AsyncExitStack()
+        self._told = 0.0  # when the conductor last said anything
         self._running: dict[object, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self.changes, self.elects = changes_topic(feed.name), control_topic(feed.name)
@@ -90,6 +103,7 @@ class Worker:
         app.on_partitions_assigned.connect(assigned)
         app.on_before_shutdown.connect(before_shutdown)
         app.task(self._start)
+        app.task(self._watch)
         changes = app.topic(self.changes, value_serializer="raw", key_serializer="raw")
         elects = app.topic(self.elects, value_serializer="raw", key_serializer="raw")
         app.agent(changes, name="changes")(self._hand_over)
@@ -120,6 +134,7 @@ class Worker:
     # ------------------------------------------------------------------ assignment
 
     async def _start(self) -> None:
+        calm()
         await self.reachable()
         if self.feed.http_address is not None:
             from adapters.web import serve
@@ -127,6 +142,11 @@ class Worker:
             await self._stack.enter_async_context(serve(self.feed.http_address, lambda: self.latest))
         await self._stack.enter_async_context(self.places)
         await self._stack.enter_async_context(self.control)
+        self.control.watch(self._hear)
+
+    def _hear(self, news: News) -> None:
+        if isinstance(news, FeedState):
+            self._told = time.monotonic()
 
     async def _assigned(self, app: Any, assigned: Iterable[TP], **_: Any) -> None:
         """Groups that stay ours go on; one that has moved to another worker is fenced off by then, or soon."""
@@ -136,7 +156,7 @@ class Worker:
             self._let_go(number, self.groups.pop(number).stop)
         for number in sorted(ours):
             if number in self.groups:
-                self.groups[number].log.reassigned()
+                await self.groups[number].log.reassigned()
             else:
                 self._take(number)
         if self.conductor is not None and not conducts:
@@ -145,6 +165,16 @@ class Worker:
         elif self.conductor is None and conducts:
             self.conductor = Conductor(self.feed, self.name, self.control)
             self._run("conductor", self.conductor.run())
+        await self._flow(set(assigned))
+
+    async def _flow(self, assigned: set[TP]) -> None:
+        """Faust would first ask the group's coordinator for the committed offsets, and stands still for a minute or
+        more while that is away, or for good where one rebalance overtakes another.  Our places come from the target."""
+        consumer = self.app.consumer
+        consumer.resume_partitions(assigned)
+        self.app.flow_control.resume()
+        consumer.resume_flow()
+        await cast(Any, self.app)._fetcher.maybe_start()
 
     def _take(self, number: int) -> None:
         fetcher = PartitionFetcher(self.app, TP(self.changes, number))
@@ -185,6 +215,32 @@ class Worker:
             await self._give_up("conductor", conductor.stop)
         await asyncio.gather(*self._leaving)
         await self._stack.aclose()
+
+    # ------------------------------------------------------------------ standing still
+
+    async def _watch(self) -> None:
+        """Every partition tells at least its source's time each second.  One that is silent while the log goes on is
+        asked for again; if that does not help, this worker ends, and is better started anew."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            silent = [group for group in self.groups.values() if group.log.silent_seconds > SILENT_SECONDS]
+            if not silent or not self._log_goes_on():
+                continue
+            longest = max(group.log.silent_seconds for group in silent)
+            log.warning("%s: nothing from Kafka for %.0f s", ", ".join(map(str, silent)), longest)
+            if longest > LOST_SECONDS:
+                self.failed = Deaf(f"nothing from Kafka for {longest:.0f} s while its log goes on")
+                await self.app.stop()
+                return
+            await self._flow({TP(self.changes, number) for number in self.groups} | self._elected())
+            for group in silent:
+                group.log.ask_again()
+
+    def _log_goes_on(self) -> bool:
+        return time.monotonic() - self._told < SILENT_SECONDS
+
+    def _elected(self) -> set[TP]:
+        return {TP(self.elects, 0)} if self.conductor is not None else set()
 
     # ------------------------------------------------------------------ what it shows
 

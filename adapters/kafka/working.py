@@ -9,7 +9,7 @@ import signal
 from typing import Final
 
 from adapters.config import Feed
-from adapters.kafka.worker import Worker
+from adapters.kafka.worker import Deaf, Worker
 from adapters.mysql.source import look
 from adapters.progress import Progress
 from engine.records import Position
@@ -24,6 +24,8 @@ async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress)
     SourceError: the operator must mend something first."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("adapters").setLevel(logging.INFO)
+    # While a broker is away each of our clients says so hundreds of times a second; what follows from it, we say.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     goal = await asyncio.to_thread(_goal, feed) if until_caught_up else None
     worker = Worker(feed, name)
     stop = asyncio.Event()
@@ -50,6 +52,9 @@ async def _until(worker: Worker, stop: asyncio.Event, goal: Position | None, pro
     while not stop.is_set():
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), SAMPLE_SECONDS)
+        if isinstance(worker.failed, Deaf):
+            progress.message(f"{worker.failed}; start the worker again")
+            return FAILED
         if worker.failed is not None:
             raise worker.failed
         if worker.app.should_stop:

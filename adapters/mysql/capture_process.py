@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from adapters.collector import calm
 from adapters.frames import BATCH, FAILED, Failed, Order, receive, send
 from adapters.mysql.binlog import BinlogReader
 from adapters.mysql.errors import SourceError, Unreachable
@@ -27,6 +28,7 @@ from engine.records import LogBatch, SourceChunk, TableName
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C goes to the whole group; our parent decides
+    calm()
     channel = socket.socket(fileno=int(sys.argv[1]))
     try:
         capture(msgspec.msgpack.decode(receive(channel), type=Order), channel)
