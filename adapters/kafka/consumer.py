@@ -20,6 +20,11 @@ FETCH_WAIT_MS: Final = 100
 logging.getLogger(__name__).setLevel(logging.WARNING)  # its services tell of every start and stop under this name
 
 
+class App(faust.App):
+    def _create_directories(self) -> None:
+        """None: there are no tables, and the local disk holds nothing."""
+
+
 class CommittedThread(driver.AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)

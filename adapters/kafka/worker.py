@@ -28,7 +28,7 @@ from adapters.collector import calm
 from adapters.config import Feed
 from adapters.kafka.conductor_shell import Conductor
 from adapters.kafka.connection import client_options, faust_options
-from adapters.kafka.consumer import CommittedTransport, PartitionFetcher
+from adapters.kafka.consumer import App, CommittedTransport, PartitionFetcher
 from adapters.kafka.control import ControlTopic, News
 from adapters.kafka.group import Group
 from adapters.kafka.places import Places
@@ -53,11 +53,6 @@ LOST_SECONDS: Final = 20.0
 
 class Deaf(Exception):
     """Kafka's records do not reach this worker any more."""
-
-
-class App(faust.App):
-    def _create_directories(self) -> None:
-        """None: there are no tables, and the local disk holds nothing."""
 
 
 class Worker:
