@@ -39,7 +39,8 @@ from engine.reports import FeedState
 log = logging.getLogger(__name__)
 
 SESSION_SECONDS: Final = 10.0
-HEARTBEAT_SECONDS: Final = 3.0
+HEARTBEAT_SECONDS: Final = 1.0
+REBALANCE_SECONDS: Final = 5.0  # how long the others wait for one that does not join them: it may be dead
 COMMIT_SECONDS: Final = 1.0
 BUFFER_RECORDS: Final = 64
 FETCH_BYTES: Final = 4 << 20
@@ -85,7 +86,7 @@ class Worker:
             broker_heartbeat_interval=HEARTBEAT_SECONDS,
             broker_commit_interval=COMMIT_SECONDS,
             broker_max_poll_interval=300.0,
-            broker_rebalance_timeout=SESSION_SECONDS,
+            broker_rebalance_timeout=REBALANCE_SECONDS,
             stream_buffer_maxsize=BUFFER_RECORDS,
             stream_wait_empty=False,
             topic_allow_declare=False,
