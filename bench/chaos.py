@@ -15,12 +15,9 @@ and the source apart, and then nothing could be judged.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import json
 import logging
 import os
 import random
-import statistics
 import sys
 import tempfile
 import time
@@ -35,19 +32,19 @@ from bench.recorder import Recorder
 from bench.rig import Rig, Work
 from bench.servers import MariaDb, Postgres
 from bench.servers.kafka import Kafka
+from bench.verdict import WITHIN_SECONDS, Blow, Verdict, write
 from bench.workers import Workers
 from bench.workload.churn import Churn
 from bench.workload.family import Family
 from bench.workload.mix import Mix
 from bench.workload.several import Several
 
-RESULTS: Final = Path(__file__).parent / "results"
 RATE: Final = 300.0
 FROZEN_SECONDS: Final = 40.0
 AWAY_SECONDS: Final = 25.0
+SETTLING_SECONDS: Final = 15.0
 RECOVERY_SECONDS: Final = 90.0
 LONGEST_REST_SECONDS: Final = 5.0
-WITHIN_SECONDS: Final = {"kill": 10.0, "kill, away": 20.0}
 DECK: Final = (
     *("kill",) * 4,
     *("kill, away",) * 3,
@@ -58,73 +55,6 @@ DECK: Final = (
     "target kill",
     "source restart",
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Blow:
-    """`at`: seconds since the start.  `seconds`: until rows of every group flowed.  `undisturbed`: nothing else was
-    frozen or away meanwhile."""
-
-    at: float
-    kind: str
-    worker: str
-    seconds: float
-    undisturbed: bool
-
-    def __str__(self) -> str:
-        beside = "" if self.undisturbed else "  (another worker was frozen or away)"
-        return f"{self.at:6.0f} s  {self.kind:<15} {self.worker:<3} rows flow after {self.seconds:5.1f} s{beside}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-    """What a run showed.  `backward`: how often the feed's checkpoint or watermark went back."""
-
-    minutes: float
-    seed: int
-    load_average: float
-    changes: int
-    history: int
-    differences: int
-    unique_violations: int
-    parked: int
-    violations: list[str]
-    states: int
-    backward: int
-    fenced: int
-    blows: list[Blow]
-
-    @property
-    def late(self) -> list[Blow]:
-        """Kills after which rows flowed too late, where nothing else was in the way."""
-        return [blow for blow in self.blows if blow.undisturbed and blow.seconds >= WITHIN_SECONDS.get(blow.kind, 1e9)]
-
-    @property
-    def ok(self) -> bool:
-        bad = self.differences or self.unique_violations or self.parked or self.violations or self.backward or self.late
-        return not bad and self.fenced >= 1
-
-    def __str__(self) -> str:
-        verdict = (
-            f"{self.changes:,} changes in {self.minutes:.0f} minutes under {len(self.blows)} blows:"
-            f" {self.differences} differences, {self.unique_violations} unique violations, {self.parked} parked,"
-            f" {len(self.violations)} wrong versions in a history of {self.history:,};\n"
-            f"the checkpoint went back {self.backward} times in {self.states:,} states;"
-            f" {self.fenced} writes of zombies rejected; load {self.load_average}."
-        )
-        lines = [
-            verdict,
-            "",
-            "| blow | times | rows flow again after, median | at most | limit |",
-            "|---|---:|---:|---:|---:|",
-        ]
-        for kind in dict.fromkeys(DECK):
-            took = [blow.seconds for blow in self.blows if blow.kind == kind and blow.undisturbed]
-            if took:
-                limit = f"{WITHIN_SECONDS[kind]:.0f} s" if kind in WITHIN_SECONDS else ""
-                middle = statistics.median(took)
-                lines.append(f"| {kind} | {len(took)} | {middle:.1f} s | {max(took):.1f} s | {limit} |")
-        return "\n".join([*lines, *map(str, self.late), *self.violations])
 
 
 class Chaos:
@@ -142,6 +72,7 @@ class Chaos:
         self._work = self._start_work()
         self._frozen: dict[str, float] = {}  # worker → when it wakes
         self._away: dict[str, float] = {}  # worker → when it is back
+        self._settled = 0.0
         self._calm_first = True  # every other blow with a limit falls when everybody is up
         self._acts: dict[str, Callable[[str], None]] = {
             "kill": lambda name: self._workers.kill(name, alone=self._rng.random() < 0.5),
@@ -171,7 +102,7 @@ class Chaos:
         self._end_work()
 
     def _strike(self, kind: str) -> None:
-        while kind in WITHIN_SECONDS and self._calm_first and (self._frozen or self._away):
+        while kind in WITHIN_SECONDS and self._calm_first and not self._calm:
             time.sleep(0.1)
             self._wake()
         self._calm_first = not self._calm_first
@@ -182,7 +113,7 @@ class Chaos:
                 return  # one must be left
             busy = {self._workers.conductor, *self._workers.owners.values()}
             name = self._rng.choice([name for name in standing if name in busy] or standing)
-        undisturbed = not self._frozen and not self._away
+        undisturbed = self._calm
         begun = time.monotonic()
         self._acts[kind](name)
         self._workers.until_flowing(RECOVERY_SECONDS)
@@ -192,6 +123,11 @@ class Chaos:
         print(blow, flush=True)
 
     # ------------------------------------------------------------------ workers
+
+    @property
+    def _calm(self) -> bool:
+        """Everybody is up, and has had time to find his place again."""
+        return not self._frozen and not self._away and time.monotonic() > self._settled
 
     def _send_away(self, name: str) -> None:
         self._away[name] = time.monotonic() + AWAY_SECONDS
@@ -203,10 +139,13 @@ class Chaos:
 
     def _wake(self) -> None:
         now = time.monotonic()
-        self._away = {name: back for name, back in self._away.items() if back > now}
         for name in [name for name, due in self._frozen.items() if due <= now]:
             del self._frozen[name]
             self._workers.thaw(name)
+            self._settled = now + SETTLING_SECONDS
+        for name in [name for name, back in self._away.items() if back <= now]:
+            del self._away[name]
+            self._settled = now + SETTLING_SECONDS
 
     # ------------------------------------------------------------------ servers
 
@@ -233,7 +172,7 @@ class Chaos:
         self.changes += self._work.stop().changes
 
 
-def run(minutes: float, seed: int, logs: Path | None = None) -> Outcome:
+def run(minutes: float, seed: int, logs: Path | None = None) -> Verdict:
     """`logs`: a folder that keeps the workers' logs.  Raises AssertionError, with their ends, if rows do not flow."""
     with contextlib.ExitStack() as stack:
         folder = logs or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-chaos-")))
@@ -254,7 +193,7 @@ def run(minutes: float, seed: int, logs: Path | None = None) -> Outcome:
         load = os.getloadavg()[0]
         workers.stop()
         events = list(history.events())
-        return Outcome(
+        return Verdict(
             minutes=minutes,
             seed=seed,
             load_average=round(load, 2),
@@ -269,11 +208,6 @@ def run(minutes: float, seed: int, logs: Path | None = None) -> Outcome:
             fenced=workers.fenced,
             blows=chaos.blows,
         )
-
-
-def write(outcome: Outcome) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "chaos.json").write_text(json.dumps(dataclasses.asdict(outcome), indent=1) + "\n")
 
 
 def command(

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bench import chaos, faust_cost, giant, recorder, scaleout, usage
+from bench import chaos, faust_cost, giant, recorder, scaleout, usage, verdict
 from bench.recorder import Recorder
 from bench.rig import Rig, Work, until
 from bench.servers import Server
@@ -369,9 +369,9 @@ def listening(pids: list[int]) -> list[str]:
 @pytest.mark.proof
 def test_fifteen_minutes_of_chaos() -> None:
     """The table of bench/results/chaos.json."""
-    outcome = chaos.run(15.0, seed=1)
-    chaos.write(outcome)
-    assert outcome.ok, str(outcome)
+    seen = chaos.run(15.0, seed=1)
+    verdict.write(seen)
+    assert seen.ok, str(seen)
 
 
 @pytest.mark.proof
