@@ -68,6 +68,7 @@ class Group:
         self._checkpoint: Position | None = None
         self._news = asyncio.Event()
         self._stop = asyncio.Event()
+        self._ours = asyncio.Event()
 
     def __str__(self) -> str:
         return f"group {self.number} of feed {self._feed.name}"
@@ -89,6 +90,11 @@ class Group:
         self._stop.set()
         if self._shell is not None:
             self._shell.stop()
+
+    async def reassigned(self) -> None:
+        """A rebalance has left the group with us, or given it to us again: then a fenced one need not wait."""
+        self._ours.set()
+        await self.log.reassigned()
 
     async def _own(self, plan: Plan) -> None:
         sink = make_sink(self._feed, self._mapping, group=self.number)
@@ -125,7 +131,8 @@ class Group:
         elif shell.stood_down is not None and not shell.stood_down.again:
             self.fenced += 1
             log.warning("%s: a write was rejected, %s", self, shell.stood_down.reason)
-            await self._rest(FENCED_SECONDS)
+            self._ours.clear()
+            await self._rest(FENCED_SECONDS, self._ours)
         elif shell.stood_down is not None:
             log.warning("%s: %s", self, shell.stood_down.reason)
 
@@ -142,9 +149,12 @@ class Group:
                     return
             await self._rest(MEND_SECONDS)
 
-    async def _rest(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), seconds)
+    async def _rest(self, seconds: float, sooner: asyncio.Event | None = None) -> None:
+        """Until stopped, or until `sooner`."""
+        waiting = [asyncio.create_task(event.wait()) for event in (self._stop, sooner) if event is not None]
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
 
     # ------------------------------------------------------------------ statements
 

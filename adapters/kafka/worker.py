@@ -152,7 +152,7 @@ class Worker:
             self._let_go(number, self.groups.pop(number).stop)
         for number in sorted(ours):
             if number in self.groups:
-                await self.groups[number].log.reassigned()
+                await self.groups[number].reassigned()
             else:
                 self._take(number)
         if self.conductor is not None and not conducts:
