@@ -116,7 +116,7 @@ class Chaos:
         undisturbed = self._calm
         begun = time.monotonic()
         self._acts[kind](name)
-        self._workers.until_flowing(RECOVERY_SECONDS)
+        self._workers.until_flowing(RECOVERY_SECONDS, self._wake)
         now = time.monotonic()
         blow = Blow(round(begun - self._begun, 1), kind, name, round(now - begun, 2), undisturbed)
         self.blows.append(blow)

@@ -230,14 +230,20 @@ class Workers:
         """Until all groups have reported."""
         self.until(lambda: len(self.reports) >= groups, f"reports of {groups} groups")
 
-    def until_flowing(self, seconds: float = 60.0) -> float:
+    def until_flowing(self, seconds: float = 60.0, meanwhile: Callable[[], None] = lambda: None) -> float:
         """Until every table's rows that are committed at the source from now on show at the target; how long it took.
 
-        The tables have a `version` that grows (`bench.workload`), and changes go on at the source.
+        The tables have a `version` that grows (`bench.workload`), and changes go on at the source.  `meanwhile` is
+        called again and again.
         """
         begun = time.monotonic()
         marks = self._newest(self.rig.source)
-        self.until(lambda: all(map(operator.gt, self._newest(self.rig.target), marks)), "rows of every group", seconds)
+
+        def flowing() -> bool:
+            meanwhile()
+            return all(map(operator.gt, self._newest(self.rig.target), marks))
+
+        self.until(flowing, "rows of every group", seconds)
         return time.monotonic() - begun
 
     def _newest(self, server: Server) -> list[int]:
