@@ -65,6 +65,7 @@ class Conductor:
         self._control = control_topic
         self._mapping = Mapping(rules_of(feed), feed.schema)
         self._stop = asyncio.Event()
+        self._ours = asyncio.Event()
 
     async def run(self) -> None:
         """Raises only what is a bug."""
@@ -80,9 +81,16 @@ class Conductor:
         """`run` returns once the publisher is gone and every session is closed."""
         self._stop.set()
 
-    async def _rest(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), seconds)
+    def reassigned(self) -> None:
+        """A rebalance has left the feed with us, or given it to us again: then a displaced conductor need not wait."""
+        self._ours.set()
+
+    async def _rest(self, seconds: float, sooner: asyncio.Event | None = None) -> None:
+        """Until stopped, or until `sooner`."""
+        waiting = [asyncio.create_task(event.wait()) for event in (self._stop, sooner) if event is not None]
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
 
     async def _conduct(self) -> None:
         found = await refusals(self._feed)
@@ -106,7 +114,8 @@ class Conductor:
             await self._mended()
         elif conducting.displaced:
             log.warning("feed %s: this conductor is over, %s", self._feed.name, conducting.displaced)
-            await self._rest(DISPLACED_SECONDS)
+            self._ours.clear()
+            await self._rest(DISPLACED_SECONDS, self._ours)
 
     async def _take_over(self, sink: Sink, pen: SoleWriter) -> FeedTaken:
         await topics.ensure(self._feed.log_url, self._feed.name, 1)

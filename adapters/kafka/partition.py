@@ -91,6 +91,10 @@ class PartitionLog:
             self._fetcher.pause()
         self._news.set()
 
+    def excuse(self) -> None:
+        """The silence so far was our own."""
+        self._heard = time.monotonic()
+
     def ask_again(self) -> None:
         """Nothing comes: have the machine ask for a resend."""
         what = f"partition {self._partition} is silent while the log goes on"

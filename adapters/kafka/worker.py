@@ -57,15 +57,18 @@ class Deaf(Exception):
 
 
 class Worker:
-    """`name`: of this worker in reports, and its static membership if it was given one."""
+    """`name`: of this worker in reports, and its static membership if it was given one.
 
-    def __init__(self, feed: Feed, name: str = "") -> None:
+    `watched`: whoever runs it looks at `failed`, which says why it must end."""
+
+    def __init__(self, feed: Feed, name: str = "", *, watched: bool = False) -> None:
         self.feed = feed
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self.control = ControlTopic(feed)
         self.groups: dict[int, Group] = {}
         self.conductor: Conductor | None = None
         self.failed: BaseException | None = None
+        self._watched = watched
         self._stack = contextlib.AsyncExitStack()
         self._told = 0.0  # when the conductor last said anything
         self._running: dict[object, asyncio.Task[None]] = {}
@@ -155,6 +158,8 @@ class Worker:
                 await self.groups[number].reassigned()
             else:
                 self._take(number)
+        if self.conductor is not None and conducts:
+            self.conductor.reassigned()
         if self.conductor is not None and not conducts:
             conductor, self.conductor = self.conductor, None
             self._let_go("conductor", conductor.stop)
@@ -185,9 +190,14 @@ class Worker:
         if self._running.get(key) is task:
             del self._running[key]
         if not task.cancelled() and (error := task.exception()) is not None:
-            self.failed = error
             log.error("a bug: %s ended with %r; the worker stops", key, error, exc_info=error)
-            asyncio.get_running_loop().create_task(self.app.crash(error))
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """Whoever runs the app looks at `failed`; Faust's own command knows only crashes."""
+        self.failed = error
+        if not self._watched:
+            self._crash = asyncio.get_running_loop().create_task(self.app.crash(error))
 
     def _let_go(self, key: object, stop: Callable[[], Any]) -> None:
         """What is in flight finishes beside the rebalance, which must not wait for it; a newer owner's fence holds."""
@@ -217,16 +227,21 @@ class Worker:
     async def _watch(self) -> None:
         """Every partition tells at least its source's time each second.  One that is silent while the log goes on is
         asked for again; if that does not help, this worker ends, and is better started anew."""
+        looked = time.monotonic()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
+            before, looked = looked, time.monotonic()
+            if looked - before > SILENT_SECONDS:  # this process stood still itself
+                for group in self.groups.values():
+                    group.log.excuse()
+                continue
             silent = [group for group in self.groups.values() if group.log.silent_seconds > SILENT_SECONDS]
             if not silent or not self._log_goes_on():
                 continue
             longest = max(group.log.silent_seconds for group in silent)
             log.warning("%s: nothing from Kafka for %.0f s", ", ".join(map(str, silent)), longest)
             if longest > LOST_SECONDS:
-                self.failed = Deaf(f"nothing from Kafka for {longest:.0f} s while its log goes on")
-                await self.app.stop()
+                self._fail(Deaf(f"nothing from Kafka for {longest:.0f} s while its log goes on"))
                 return
             await self._flow({TP(self.changes, number) for number in self.groups} | self._elected())
             for group in silent:

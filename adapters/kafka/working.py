@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 from typing import Final
 
@@ -16,7 +17,7 @@ from engine.records import Position
 
 OK, FAILED, OPERATOR = 0, 1, 4
 SAMPLE_SECONDS: Final = 0.25
-START_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 30.0
 
 
 async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress) -> int:
@@ -27,7 +28,7 @@ async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress)
     # While a broker is away each of our clients says so hundreds of times a second; what follows from it, we say.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     goal = await asyncio.to_thread(_goal, feed) if until_caught_up else None
-    worker = Worker(feed, name)
+    worker = Worker(feed, name, watched=True)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -40,8 +41,18 @@ async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress)
     finally:
         show.cancel()
         await asyncio.gather(show, return_exceptions=True)
-        with contextlib.suppress(asyncio.CancelledError):
-            await worker.app.stop()
+        await _stopped(worker)
+
+
+async def _stopped(worker: Worker) -> None:
+    """In order; a process that cannot end so ends all the same, or nobody would start it anew."""
+    try:
+        await asyncio.wait_for(worker.app.stop(), STOP_SECONDS)
+    except asyncio.CancelledError:
+        pass
+    except TimeoutError:
+        logging.getLogger(__name__).error("the worker did not stop in %.0f s, and ends as it is", STOP_SECONDS)
+        os._exit(FAILED)
 
 
 def _goal(feed: Feed) -> Position:

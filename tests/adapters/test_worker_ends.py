@@ -1,0 +1,35 @@
+"""A worker that Kafka's records do not reach any more ends, so that whoever supervises it starts it anew."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.rig import Rig
+from bench.servers import Server
+from bench.servers.kafka import Kafka
+from bench.workload.churn import Churn
+
+ROOT = Path(__file__).parents[2]
+DEAF = """
+import sys
+from adapters.kafka.partition import PartitionLog
+from adapters.kafka import worker
+worker.LOST_SECONDS = 5.0
+PartitionLog.offer = lambda *_: None
+from adapters.cli import main
+sys.argv = ["tidelock", "worker", sys.argv[1]]
+main()
+"""
+
+
+def test_a_worker_that_hears_nothing_says_so_and_ends(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
+) -> None:
+    rig = make_rig(mariadb, postgres, "deaf", lanes=2, log=kafka.url())
+    rig.load(rig.make(Churn()), 100)
+    done = subprocess.run(
+        [sys.executable, "-c", DEAF, str(rig.feed)], cwd=ROOT, capture_output=True, text=True, timeout=90, check=False
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "nothing from Kafka" in done.stdout
