@@ -33,7 +33,7 @@ from engine.errors import Alarm, Failure, Trouble
 from engine.events import DdlApplied, DdlFailed
 from engine.mapping import Mapping
 from engine.plan import Plan
-from engine.records import Position, TableName
+from engine.records import TableName
 from engine.reports import GroupReport, Statement
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,6 @@ class Group:
         self._vote: Statement | None = None
         self._alarm: Alarm | None = None
         self._epoch = 0
-        self._checkpoint: Position | None = None
         self._news = asyncio.Event()
         self._stop = asyncio.Event()
         self._ours = asyncio.Event()
@@ -77,7 +76,9 @@ class Group:
         """Own the group until stopped.  Raises only what is a bug."""
         while not self._stop.is_set():
             try:
-                await self._own(await self._control.plan_with(self.number))
+                plan = await self._plan()
+                if plan is not None:
+                    await self._own(plan)
             except TargetError as error:
                 await self._trouble(Alarm("target", str(error), error.hint))
             except WireError as error:
@@ -96,11 +97,26 @@ class Group:
         self._ours.set()
         await self.log.reassigned()
 
+    async def _plan(self) -> Plan | None:
+        """The plan, once it has this group; None: stopped before."""
+        plan = asyncio.create_task(self._control.plan_with(self.number))
+        stop = asyncio.create_task(self._stop.wait())
+        await asyncio.wait((plan, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if not plan.done() or self._stop.is_set():
+            plan.cancel()
+            return None
+        return plan.result()
+
     async def _own(self, plan: Plan) -> None:
         sink = make_sink(self._feed, self._mapping, group=self.number)
         tables = [name for name, _ in plan.tables]
-        taken = await sink.take_over(tables, plan.since[self.number])
-        taken = msgspec.structs.replace(taken, log_end=await self._places.last(self.number) or taken.checkpoint)
+        try:
+            taken = await sink.take_over(tables, plan.since[self.number])
+            taken = msgspec.structs.replace(taken, log_end=await self._places.last(self.number) or taken.checkpoint)
+        except BaseException:
+            await sink.close()
+            raise
         machine = ApplyMachine(options_of(self._feed, tables))
         partition = self.log = PartitionLog(self.number, self._places, self._fetcher)
 
@@ -111,6 +127,8 @@ class Group:
         self._epoch, self._alarm, self._vote = taken.epoch, None, None
         log.info("%s is ours: epoch %d, from %s", self, taken.epoch, taken.checkpoint)
         shell.post(taken)
+        if self._stop.is_set():  # told so during the takeover
+            shell.stop()
         reporter = asyncio.create_task(self._report(machine, shell, partition))
         try:
             await shell.run(taken.checkpoint)
