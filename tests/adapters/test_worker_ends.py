@@ -1,13 +1,15 @@
-"""A worker that Kafka's records do not reach any more ends, so that whoever supervises it starts it anew."""
+"""A worker ends when it is told to, and when Kafka's records do not reach it any more."""
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.rig import Rig
+from bench.rig import Rig, until
 from bench.servers import Server
 from bench.servers.kafka import Kafka
+from bench.tidelock import Process
 from bench.workload.churn import Churn
 
 ROOT = Path(__file__).parents[2]
@@ -33,3 +35,19 @@ def test_a_worker_that_hears_nothing_says_so_and_ends(
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "nothing from Kafka" in done.stdout
+
+
+def test_a_worker_whose_feed_has_no_plan_yet_stops_at_once(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
+) -> None:
+    rig = make_rig(mariadb, postgres, "planless", lanes=2, log=kafka.url())
+    rig.make(Churn())
+    rig.target_url = "postgresql://postgres@127.0.0.1:1/postgres"
+    worker = Process(["worker", str(rig.feed)], rig.output)
+    try:
+        until(lambda: "cannot be conducted" in rig.said(), "a conductor without its target")
+        worker.signal(signal.SIGTERM)
+        assert worker.code(20.0) == 0, rig.said()
+    finally:
+        if worker.running:
+            worker.kill()
