@@ -38,6 +38,11 @@ async def take_over(
             finally:
                 connection.terminate()
         except CONNECTION_ERRORS as error:  # an epoch raised twice does no harm
+            if books.is_fenced(error):
+                raise TargetError(
+                    f"{settings.endpoint}: a newer owner took the feed over at the same moment",
+                    "one of them is enough: end the other",
+                ) from None
             if attempt + 1 == ATTEMPTS or not _worth_another(error):
                 raise _target_error(settings, error) from None
     raise AssertionError("unreachable")

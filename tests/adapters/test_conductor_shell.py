@@ -11,7 +11,7 @@ import pytest
 
 from adapters import config, operator
 from adapters.composition import make_sink, rules_of
-from adapters.kafka import topics
+from adapters.kafka import conductor_shell, topics
 from adapters.kafka.beginning import beginning
 from adapters.kafka.conductor_shell import Conductor
 from adapters.kafka.connection import client_options
@@ -182,8 +182,11 @@ async def test_another_worker_takes_over_before_a_statement_and_after_it_has_run
     assert [name for (name,) in columns].count("more") == 1
 
 
-async def test_two_conductors_at_once_only_the_newer_one_counts(player: Player) -> None:
-    """The older one, a zombie, is shut out wherever it writes."""
+async def test_two_conductors_at_once_only_the_newer_one_counts(
+    player: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The older one, a zombie, is shut out wherever it writes; it does not try again meanwhile."""
+    monkeypatch.setattr(conductor_shell, "DISPLACED_SECONDS", 10 * SECONDS)
     async with conducting(player, "zombie"):
         await player.state(lambda state: state.worker == "zombie")
         async with conducting(player, "w2"):

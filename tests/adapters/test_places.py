@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator
 
 import pytest
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.errors import KafkaTimeoutError
 
@@ -28,20 +29,26 @@ def record(prev: int, last: int) -> bytes:
 
 
 class Topic:
-    """One topic of two partitions, a producer of its transactions, and where its records are."""
+    """One topic of two partitions, a producer of its transactions, and where its records are.
+
+    The broker answers a commit before its marker is in the log, so whoever wants to read what was committed waits.
+    """
 
     def __init__(self, kafka: Kafka, name: str) -> None:
         self.kafka, self.name = {"bootstrap_servers": kafka.bootstrap}, name
         self.offsets: dict[tuple[int, int], int] = {}  # of (prev, last)
-        self.end = 0
+        self.end = self.open_end = 0
         self._producer = AIOKafkaProducer(**self.kafka, transactional_id=name)
+        self._reader = AIOKafkaConsumer(**self.kafka, isolation_level="read_committed")
 
     async def __aenter__(self) -> Topic:
         await self._producer.start()
+        await self._reader.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._producer.stop()
+        await self._reader.stop()
 
     async def commit(self, *records: tuple[int, int], abort: bool = False) -> None:
         await self._producer.begin_transaction()
@@ -51,15 +58,26 @@ class Topic:
                 self.offsets[prev, last] = written.offset
             self.end = written.offset + 2  # the transaction's marker follows
         await (self._producer.abort_transaction() if abort else self._producer.commit_transaction())
+        await self._ended()
 
     async def open(self, *records: tuple[int, int]) -> None:
         """A transaction that is not ended."""
         await self._producer.begin_transaction()
         for prev, last in records:
-            await self._producer.send_and_wait(self.name, record(prev, last), partition=0)
+            written = await self._producer.send_and_wait(self.name, record(prev, last), partition=0)
+            self.open_end = written.offset + 2
 
     async def abort(self) -> None:
         await self._producer.abort_transaction()
+        self.end = self.open_end
+        await self._ended()
+
+    async def _ended(self) -> None:
+        """Until the transaction's marker is there."""
+        place = TopicPartition(self.name, 0)
+        async with asyncio.timeout(30):
+            while (await self._reader.end_offsets([place]))[place] < self.end:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
 
 
 @pytest.fixture
