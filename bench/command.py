@@ -1,0 +1,117 @@
+"""`tidelock bench`: the benchmarks under one roof, each a module that is imported when it is chosen.
+
+| subcommand | question |
+|---|---|
+| micro | what does each stage of a row's way cost, and is that more than it used to? |
+| e2e | how many row changes a second go from a source to a target? |
+| latency | how long from the source's COMMIT until the target shows the row? |
+| scale | what grows with tables, row width, backlog and lanes? |
+| peers | how do other systems do on the same work, in the same run? |
+
+A benchmark is a module with `command(<typer options>) -> int` (the exit code) and, if it is part of the short set that
+`tidelock bench` alone runs, `SHORT`: the arguments that make it end within a minute or two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from types import FrameType, ModuleType
+from typing import Final
+
+import typer
+
+from adapters.cli.failure import OK, REFUSED, CommandError
+from bench.servers import ServerFailed, ServerMissing
+from bench.tidelock import TidelockFailed
+
+MODULES: Final = {
+    "micro": ("bench.micro.command", "What each stage costs a row, beside its recorded budget."),
+    "e2e": ("bench.e2e.command", "Row changes a second from source to target."),
+    "latency": ("bench.latency.command", "From COMMIT at the source until the target shows the row."),
+    "scale": ("bench.growth.command", "What grows with tables, row width, backlog and lanes."),
+    "peers": ("bench.peers.command", "Other systems on the same work, in the same run."),
+}
+SHORT_SET: Final = ("micro", "e2e")
+INTERRUPTED: Final = 130
+
+command = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Measure, and compare with the recorded budgets. Without a subcommand: micro, then a short e2e.",
+)
+
+
+@command.callback(invoke_without_command=True)
+def short(context: typer.Context) -> int:
+    if context.invoked_subcommand is not None:
+        return OK
+    codes = [run(name, getattr(_module(name), "SHORT", ())) for name in SHORT_SET]
+    return max(codes)
+
+
+def run(name: str, arguments: Sequence[str]) -> int:
+    """A benchmark's exit code.  Raises CommandError where it cannot be run here."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(_module(name).command)
+    try:
+        with _terminated():
+            code = app(args=list(arguments), prog_name=f"tidelock bench {name}", standalone_mode=False)
+    except KeyboardInterrupt:
+        print(f"bench {name}: stopped; its servers and files are gone", file=sys.stderr)
+        return INTERRUPTED
+    except ServerMissing as error:
+        raise CommandError(str(error), "`make servers` installs them", REFUSED) from error
+    except (ServerFailed, TidelockFailed) as error:
+        raise CommandError(str(error), exit_code=REFUSED) from error
+    return code if isinstance(code, int) else OK
+
+
+def _module(name: str) -> ModuleType:
+    path, _ = MODULES[name]
+    try:
+        return import_module(path)
+    except ModuleNotFoundError as error:
+        raise CommandError(
+            f"`tidelock bench {name}` needs the module {error.name}, which is not here",
+            "`make setup` installs what the benchmarks need",
+        ) from error
+
+
+@contextlib.contextmanager
+def _terminated() -> Iterator[None]:
+    """SIGTERM ends a benchmark as Ctrl-C does, so that what it started goes too."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _subcommand(name: str, text: str) -> None:
+    @command.command(
+        name,
+        help=text,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+    )
+    def subcommand(context: typer.Context) -> int:
+        return run(name, context.args)
+
+
+for _name, (_, _text) in MODULES.items():
+    _subcommand(_name, _text)
+
+
+def alone(name: str) -> None:
+    """What `python -m` of a benchmark's module does."""
+    try:
+        sys.exit(run(name, sys.argv[1:]))
+    except CommandError as error:
+        sys.exit(f"bench {name}: {error}. {error.hint}".rstrip(". "))
