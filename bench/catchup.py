@@ -139,7 +139,7 @@ def _rounds(ours: Tidelock | None, native: PostgresNative | None, count: int, ch
             yield Round("tidelock", seconds, visible, round(changes / seconds))
         if native:
             seconds = native.catch_up()
-            _verify("native", native.source_url, native.target_url, native.tables)
+            native.verify()
             yield Round("native", seconds, seconds, round(changes / seconds))
 
 

@@ -10,36 +10,30 @@ visible: the apply worker commits in the publisher's order.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
+from bench.peers.peer import until, verify
 from bench.servers import Postgres
 from bench.session import connect
-from bench.workload.workload import Counts, Workload
+from bench.workload.workload import Workload
 
 DATABASE = "native"
 MARKER = "catchup_marker"
-POLL_SECONDS = 0.005
-CATCH_UP_SECONDS = 600.0
 ASYNC = "SET synchronous_commit = off"
-
-
-class NeverCaughtUp(RuntimeError):
-    """The subscriber stopped or is far too slow; its log says why."""
 
 
 class PostgresNative:
     """Context manager: both servers, the backlog loaded; `catch_up()` may be called `rounds` times."""
 
     def __init__(self, workload: Workload, changes: int, seed: int, rounds: int) -> None:
-        self._workload, self._changes, self._seed = workload, changes, seed
+        self.changes = changes
+        self._workload, self._seed = workload, seed
         self._rounds_left = [f"native_{number}" for number in range(rounds)]
         self._publisher = Postgres(extra=("--synchronous-commit=off",))
         # The launcher starts apply workers at most once in this interval (5 s by default), which a second round would
         # count as its own time.
         self._subscriber = Postgres(extra=("--synchronous-commit=off", "--wal-retrieve-retry-interval=50ms"))
-        self.counts = Counts()
 
     def __enter__(self) -> Self:
         try:
@@ -65,13 +59,11 @@ class PostgresNative:
     def target_url(self) -> str:
         return self._subscriber.url(DATABASE)
 
-    @property
-    def tables(self) -> Sequence[str]:
-        """By full name, the same on both sides."""
-        return [f"public.{table}" for table in self._workload.tables]
+    def verify(self) -> None:
+        verify(self.source_url, self.target_url, [f"public.{table}" for table in self._workload.tables])
 
     def catch_up(self) -> float:
-        """Seconds from CREATE SUBSCRIPTION, on empty tables, until every change is visible.  Raises NeverCaughtUp."""
+        """Seconds from CREATE SUBSCRIPTION, on empty tables, until every change is visible."""
         slot = self._rounds_left.pop(0)
         execute = self._subscriber.execute
         execute(f"TRUNCATE {', '.join([*self._workload.tables, MARKER])}", database=DATABASE)
@@ -82,11 +74,7 @@ class PostgresNative:
             f" WITH (create_slot = false, slot_name = '{slot}', copy_data = false, enabled = true)",
             database=DATABASE,
         )
-        while not execute(f"SELECT 1 FROM {MARKER}", database=DATABASE):
-            if time.perf_counter() - begun > CATCH_UP_SECONDS:
-                raise NeverCaughtUp(f"no marker after {CATCH_UP_SECONDS:.0f} s\n{self._subscriber.log_text()[-2000:]}")
-            time.sleep(POLL_SECONDS)
-        seconds = time.perf_counter() - begun
+        seconds = until(lambda: bool(execute(f"SELECT 1 FROM {MARKER}", database=DATABASE)), lambda: "", begun)
         execute(f"DROP SUBSCRIPTION {slot}", database=DATABASE)  # drops the slot at the publisher too
         return seconds
 
@@ -103,7 +91,7 @@ class PostgresNative:
         session = connect(self.source_url)
         try:
             session.send(ASYNC)
-            self.counts = self._workload.run(session, self._changes, self._seed)
+            self._workload.run(session, self.changes, self._seed)
             session.send(f"INSERT INTO {MARKER} VALUES (1)")
         finally:
             session.close()

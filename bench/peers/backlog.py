@@ -1,0 +1,84 @@
+"""The work to catch up with: committed once at a source, and read by every system from where it begins."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final, Self
+
+from bench.servers import MariaDb, MySql, Server
+from bench.workload.workload import Workload
+
+SCHEMA: Final = "peers"
+END: Final = "backlog_end"
+"""A table of one column; its only row, 1, is the last change of the backlog."""
+STATUS: Final = {"mariadb": "SHOW MASTER STATUS", "mysql": "SHOW BINARY LOG STATUS"}
+FLUSH: Final = "innodb_flush_log_at_trx_commit"
+
+
+class Backlog:
+    """Context manager: the source runs and holds the backlog.
+
+    `start` and `end` are `FILE:OFFSET` behind the tables' creation and behind the last change; `end_gtid` is empty
+    where the source is not MariaDB.
+    """
+
+    def __init__(self, server: MariaDb | MySql, workload: Workload, changes: int, seed: int) -> None:
+        self.server, self.workload, self.changes = server, workload, changes
+        self._seed = seed
+        self.start = self.end = self.end_gtid = ""
+
+    def __enter__(self) -> Self:
+        self.server.start()
+        try:
+            self._load()
+        except BaseException:
+            self.server.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.server.close()
+
+    @property
+    def url(self) -> str:
+        return self.server.url()
+
+    @property
+    def tables(self) -> list[str]:
+        """By full name, without the one that marks the end."""
+        return [f"{SCHEMA}.{table}" for table in self.workload.tables]
+
+    def _load(self) -> None:
+        """Nobody waits for the disk meanwhile."""
+        server = self.server
+        server.execute(f"CREATE DATABASE {SCHEMA}")
+        for statement in (*self.workload.ddl(server.scheme), f"CREATE TABLE {END} (id bigint NOT NULL PRIMARY KEY)"):
+            server.execute(statement, database=SCHEMA)
+        self.start = position(server)
+        with _no_flush(server):
+            self.workload.run(server.url(SCHEMA), self.changes, self._seed)
+            server.execute(f"INSERT INTO {SCHEMA}.{END} VALUES (1)")
+        self.end = position(server)
+        if isinstance(server, MariaDb):
+            self.end_gtid = str(server.execute("SELECT @@gtid_binlog_pos")[0][0])
+
+
+def position(server: MariaDb | MySql) -> str:
+    """Where the server's log ends, as FILE:OFFSET."""
+    file, offset, *_ = server.execute(STATUS[server.scheme])[0]
+    return f"{file}:{offset}"
+
+
+@contextlib.contextmanager
+def _no_flush(server: Server) -> Iterator[None]:
+    """MariaDB writes its redo log past the page cache at every commit unless told not to: five times slower here."""
+    before = server.execute(f"SELECT @@{FLUSH}")[0][0]
+    server.execute(f"SET GLOBAL {FLUSH} = 0")
+    try:
+        yield
+    finally:
+        server.execute(f"SET GLOBAL {FLUSH} = {before}")

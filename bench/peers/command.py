@@ -1,0 +1,98 @@
+"""`tidelock bench peers`: the same backlog through other replication systems and through ours, in turn, in one run.
+
+Every turn starts on empty tables and ends with a comparison of all rows, so that a system which is fast and wrong has
+no rate.  `bench.peers.roster` says who takes part; what is not on this machine is left out with a line that says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import shlex
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from bench.outcome import RESULTS, Outcome, table, version
+from bench.peers.peer import Peer
+from bench.peers.roster import OURS, PEERS, Entry, Field, Plan, tidelock
+from bench.peers.tournament import HEADER, Tournament, rows
+from bench.tidelock import COMMAND
+from bench.workload.churn import Churn
+from bench.workload.mix import Mix
+
+WORKLOADS: Final = {"mix": lambda: Mix(peers=True), "churn": lambda: Churn(peers=True)}
+
+
+def command(
+    workload: Annotated[str, typer.Option(help="mix, churn or both.")] = "mix,churn",
+    peers: Annotated[str, typer.Option(help=f"all, or some of: {', '.join(PEERS)}.")] = "all",
+    ours: Annotated[
+        str, typer.Option(help=f"all that the peers are compared with, or some of: {', '.join(OURS)}.")
+    ] = "all",
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of each system.")] = 5,
+    changes: Annotated[int, typer.Option(min=1, help="Row changes in the backlog.")] = 200_000,
+    slow_changes: Annotated[int, typer.Option(min=1, help="Row changes in the backlog of slow systems.")] = 20_000,
+    lanes: Annotated[int, typer.Option(min=1, help="Lanes of our feeds.")] = 8,
+    seed: Annotated[int, typer.Option(help="Of the workload.")] = 1,
+    program: Annotated[str, typer.Option(help="Our command to measure, without its arguments.")] = shlex.join(COMMAND),
+    keep: Annotated[bool, typer.Option(help="Write bench/results/peers.json.")] = True,
+) -> int:
+    """Catch up with one backlog by other systems and ours, in turn; rates, ratios and differences."""
+    workloads = _chosen(workload, list(WORKLOADS), "workload")
+    names = _chosen(peers, list(PEERS), "peers")
+    feeds = _chosen(ours, list(OURS), "ours") if ours != "all" else feeds_beside(names)
+    outcome = Outcome("peers")
+    found: dict[str, Any] = {}
+    for name in workloads:
+        plan = Plan(WORKLOADS[name], changes, slow_changes, rounds, seed, lanes, shlex.split(program))
+        found[name] = measure(plan, feeds, names)
+        print(f"\n{name}, {changes:,} row changes (slow systems {slow_changes:,}), {rounds} rounds\n", flush=True)
+        print(table(HEADER, rows(found[name])), end="\n\n", flush=True)
+    if keep:
+        settings = {"changes": changes, "slow_changes": slow_changes, "rounds": rounds, "seed": seed, "lanes": lanes}
+        path = outcome.write({**settings, "workloads": found})
+        print(f"written to {path.relative_to(RESULTS.parents[1])}")
+    return 0
+
+
+def feeds_beside(peers: Sequence[str]) -> list[str]:
+    """Those of ours that do the work of `peers`."""
+    return [pair for pair in OURS if any(pair in PEERS[name].beside for name in peers)]
+
+
+def measure(plan: Plan, feeds: Sequence[str], peers: Sequence[str]) -> dict[str, Any]:
+    """One workload through our `feeds` and the `peers`, by name: `servers`, `systems` and `ratios`."""
+    entries = {f"tidelock {pair}": tidelock(pair) for pair in feeds} | {name: PEERS[name] for name in peers}
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-peers-")))
+        field, tournament = Field(stack, folder, plan), Tournament(lambda line: print(line, flush=True))
+        for name, entry in entries.items():
+            tournament.enter(name, functools.partial(_entered, stack, entry, field))
+        tournament.play(plan.rounds)
+        return {
+            "servers": {label: version(server) for label, server in field.servers().items()},
+            "systems": {name: record.summary() for name, record in tournament.records.items()},
+            "ratios": tournament.ratios({name: [f"tidelock {pair}" for pair in PEERS[name].beside] for name in peers}),
+        }
+
+
+def _entered(stack: contextlib.ExitStack, entry: Entry, field: Field) -> Peer:
+    return stack.enter_context(entry.make(field))
+
+
+def _chosen(text: str, known: Sequence[str], option: str) -> list[str]:
+    """Names from a list with commas, in the order of `known`.  Raises BadParameter."""
+    wanted = list(known) if text == "all" else [word.strip() for word in text.split(",") if word.strip()]
+    if unknown := [word for word in wanted if word not in known]:
+        raise typer.BadParameter(f"--{option} knows {', '.join(known)}, not {', '.join(unknown)}")
+    return [name for name in known if name in wanted]
+
+
+if __name__ == "__main__":
+    from bench.command import alone
+
+    alone("peers")

@@ -1,0 +1,106 @@
+"""Which systems there are, and which of ours each is compared with.
+
+Systems that read the same kind of source share one server with one backlog, and those that write the same kind of
+target share one that is emptied for each, so that the machine does not carry a server for everybody.  A slow system has
+a smaller backlog of its own: rates are compared, not times.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from bench.peers.backlog import Backlog
+from bench.peers.mariadb_native import MariaDbNative
+from bench.peers.peer import Peer
+from bench.peers.postgres_native import PostgresNative
+from bench.peers.target import Target
+from bench.peers.tidelock import Tidelock
+from bench.servers import MariaDb, MySql, Postgres, Server
+from bench.workload.workload import Workload
+
+OURS: Final = ("mariadb-postgres", "mysql-postgres", "mariadb-mariadb")
+SOURCES: Final[Mapping[str, type[MariaDb] | type[MySql]]] = {"mariadb": MariaDb, "mysql": MySql}
+TARGETS: Final[Mapping[str, type[MariaDb] | type[Postgres]]] = {"mariadb": MariaDb, "postgres": Postgres}
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What all systems of one run have in common.  `slow_changes`: the backlog of slow systems."""
+
+    workload: Callable[[], Workload]
+    changes: int
+    slow_changes: int
+    rounds: int
+    seed: int
+    lanes: int
+    command: Sequence[str]
+
+
+class Field:
+    """The servers of one run: each is started when the first system asks for it, and ends with `stack`."""
+
+    def __init__(self, stack: contextlib.ExitStack, folder: Path, plan: Plan) -> None:
+        self.plan, self.folder = plan, folder
+        self._stack = stack
+        self._backlogs: dict[tuple[str, int], Backlog] = {}
+        self._targets: dict[str, Target] = {}
+
+    def backlog(self, kind: str, *, slow: bool = False) -> Backlog:
+        """Raises ServerMissing, ServerFailed."""
+        changes = self.plan.slow_changes if slow else self.plan.changes
+        if (kind, changes) not in self._backlogs:
+            work = Backlog(SOURCES[kind](), self.plan.workload(), changes, self.plan.seed)
+            self._backlogs[kind, changes] = self._stack.enter_context(work)
+        return self._backlogs[kind, changes]
+
+    def target(self, kind: str) -> Target:
+        """Raises ServerMissing, ServerFailed."""
+        if kind not in self._targets:
+            server: MariaDb | Postgres = TARGETS[kind]()
+            self._targets[kind] = Target(server)
+            self._stack.enter_context(server)
+        return self._targets[kind]
+
+    def servers(self) -> dict[str, Server]:
+        """The servers by what they are."""
+        servers: dict[str, Server] = {f"{kind} source": work.server for (kind, _), work in self._backlogs.items()}
+        return servers | {f"{kind} target": target.server for kind, target in self._targets.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """`beside`: those of ours that do the same work.  `make` raises PeerMissing, ServerMissing, ServerFailed."""
+
+    make: Callable[[Field], Peer]
+    beside: tuple[str, ...] = ()
+
+
+def tidelock(pair: str) -> Entry:
+    """Our feed from a source to a target, as `OURS` names it."""
+    source, _, target = pair.partition("-")
+
+    def make(field: Field) -> Peer:
+        plan = field.plan
+        return Tidelock(field.backlog(source), field.target(target), field.folder, plan.lanes, plan.command)
+
+    return Entry(make)
+
+
+def _mariadb_native(threads: int) -> Callable[[Field], Peer]:
+    return lambda field: MariaDbNative(field.backlog("mariadb"), field.target("mariadb"), threads)
+
+
+def _postgres_native(field: Field) -> Peer:
+    plan = field.plan
+    return PostgresNative(plan.workload(), plan.changes, plan.seed, plan.rounds)
+
+
+PEERS: Final[dict[str, Entry]] = {
+    "postgres-native": Entry(_postgres_native, ("mariadb-postgres", "mysql-postgres")),
+    "mariadb-native": Entry(_mariadb_native(0), ("mariadb-mariadb",)),
+    "mariadb-native-4": Entry(_mariadb_native(4), ("mariadb-mariadb",)),
+}

@@ -1,0 +1,59 @@
+"""A target that several systems use in turn: emptied for each, and at rest before its clock starts.
+
+Nobody waits for the disk at a target, whichever system writes: PostgreSQL runs without fsync and the writers take
+`synchronous_commit = off`; MariaDB has `innodb_flush_log_at_trx_commit = 2` and `sync_binlog = 0`.  MariaDB keeps its
+own binary log also as a target, for all alike.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from bench.peers.backlog import END, SCHEMA
+from bench.servers import MariaDb, Postgres
+from bench.session import Flavor
+from bench.workload.workload import Workload
+
+REST_SECONDS: Final = 30.0
+POLL_SECONDS: Final = 0.05
+BOOKS: Final = "tidelock"
+"""Where tidelock keeps its bookkeeping."""
+
+
+class Target:
+    """Tables of `SCHEMA` at a running server."""
+
+    def __init__(self, server: MariaDb | Postgres) -> None:
+        self.server = server
+        self.flavor = Flavor.POSTGRES if isinstance(server, Postgres) else Flavor.MARIADB
+
+    @property
+    def url(self) -> str:
+        return self.server.url()
+
+    def empty(self, workload: Workload) -> None:
+        """Make the workload's tables and the one that marks the end anew; what runs before left nothing to do."""
+        execute = self.server.execute
+        for schema in (SCHEMA, BOOKS):
+            execute(f"DROP SCHEMA IF EXISTS {schema}{' CASCADE' if self.flavor is Flavor.POSTGRES else ''}")
+        for statement in workload.target_ddl(self.flavor, SCHEMA):
+            execute(statement)
+        execute(f"CREATE TABLE {SCHEMA}.{END} (id bigint NOT NULL PRIMARY KEY)")
+        self._rest()
+
+    def ended(self) -> bool:
+        """Whether the last change of a backlog is visible."""
+        return bool(self.server.execute(f"SELECT 1 FROM {SCHEMA}.{END}"))
+
+    def _rest(self) -> None:
+        """PostgreSQL: a checkpoint now, not during the turn.  MariaDB: the purge of old row versions has ended."""
+        if self.flavor is Flavor.POSTGRES:
+            self.server.execute("CHECKPOINT")
+            return
+        deadline = time.monotonic() + REST_SECONDS
+        while self._history() > 0 and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+
+    def _history(self) -> int:
+        return int(self.server.execute("SHOW GLOBAL STATUS LIKE 'Innodb_history_list_length'")[0][1])
