@@ -15,6 +15,7 @@ from bench.session import Flavor
 POSTGRES_TYPES = {
     r"bigint": "bigint",
     r"int": "integer",
+    r"char\((\d+)\)": r"char(\1)",
     r"varchar\((\d+)\)": r"varchar(\1)",
     r"decimal\((\d+),(\d+)\)": r"numeric(\1,\2)",
     r"datetime\((\d)\)": r"timestamp(\1)",
@@ -23,13 +24,17 @@ POSTGRES_TYPES = {
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """`columns`: (name, MySQL type, nullable).  `references`: (column, parent table, parent's column)."""
+    """`columns`: (name, MySQL type, nullable).  `references`: (column, parent table, parent's column).
+
+    `indexes`: columns of each index that is not unique; it exists at both ends.
+    """
 
     name: str
     columns: tuple[tuple[str, str, bool], ...]
     primary_key: tuple[str, ...] = ("id",)
     uniques: tuple[tuple[str, ...], ...] = ()
     references: tuple[tuple[str, str, str], ...] = ()
+    indexes: tuple[tuple[str, ...], ...] = ()
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -37,17 +42,18 @@ class Table:
 
 
 def source_ddl(tables: tuple[Table, ...], flavor: Flavor) -> list[str]:
-    """CREATE TABLE statements for the session's current database or search path."""
-    return [_create(table, flavor, "") for table in tables]
+    """CREATE TABLE and INDEX statements for the session's current database or search path."""
+    return [statement for table in tables for statement in _create(table, flavor, "")]
 
 
 def target_ddl(tables: tuple[Table, ...], flavor: Flavor, schema: str) -> list[str]:
     """CREATE SCHEMA or DATABASE, then the tables in it by full name."""
     place = "SCHEMA" if flavor is Flavor.POSTGRES else "DATABASE"
-    return [f"CREATE {place} IF NOT EXISTS {schema}", *(_create(table, flavor, f"{schema}.") for table in tables)]
+    statements = [statement for table in tables for statement in _create(table, flavor, f"{schema}.")]
+    return [f"CREATE {place} IF NOT EXISTS {schema}", *statements]
 
 
-def _create(table: Table, flavor: Flavor, prefix: str) -> str:
+def _create(table: Table, flavor: Flavor, prefix: str) -> list[str]:
     parts = [
         f"{name} {_type(type_, flavor)}{'' if nullable else ' NOT NULL'}" for name, type_, nullable in table.columns
     ]
@@ -56,7 +62,11 @@ def _create(table: Table, flavor: Flavor, prefix: str) -> str:
     parts += [f"UNIQUE ({', '.join(columns)})" for columns in table.uniques]
     parts += [f"FOREIGN KEY ({column}) REFERENCES {prefix}{parent} ({key})" for column, parent, key in table.references]
     options = "" if flavor is Flavor.POSTGRES else " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
-    return f"CREATE TABLE {prefix}{table.name} ({', '.join(parts)}){options}"
+    full = f"{prefix}{table.name}"
+    indexes = [
+        f"CREATE INDEX {table.name}_{'_'.join(columns)} ON {full} ({', '.join(columns)})" for columns in table.indexes
+    ]
+    return [f"CREATE TABLE {full} ({', '.join(parts)}){options}", *indexes]
 
 
 def _type(type_: str, flavor: Flavor) -> str:

@@ -1,0 +1,30 @@
+"""The workloads that benchmarks are run with, by name.
+
+*mix* and *churn* are here as the recorded figures of other tools have them: one unique key, no version column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+from bench.workload.churn import Churn
+from bench.workload.hot import Hot
+from bench.workload.mix import Mix
+from bench.workload.oltp import Oltp
+from bench.workload.plain import Plain
+from bench.workload.sizes import Huge, Small
+from bench.workload.wide import Wide
+from bench.workload.workload import Workload
+
+NAMED: Final[Mapping[str, Callable[[], Workload]]] = {
+    "mix": partial(Mix, peers=True),
+    "churn": partial(Churn, peers=True),
+    "plain": partial(Plain, peers=True),
+    "hot": Hot,
+    "wide": Wide,
+    "small": partial(Small, peers=True),
+    "huge": partial(Huge, peers=True),
+    "oltp": Oltp,
+}
