@@ -1,0 +1,1 @@
+"""End to end: row changes committed at a real source, applied at a real target by `tidelock run`."""

@@ -1,0 +1,157 @@
+"""A backlog, committed once at a source, and caught up with again and again, each time into empty tables.
+
+A round is timed as the feed's user would: from the start of the process to its exit, everything committed.  The time
+from the first commit to the last one is kept too, so that the start and the end of a process can be told from its work.
+Every round is compared with the source, row by row; one that differs ends the benchmark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from bench.delay import Delay
+from bench.e2e import serial
+from bench.e2e.commits import Commits
+from bench.e2e.setup import SERIAL, Setup
+from bench.rig import Rig
+from bench.servers import Postgres, Server
+from bench.servers.mysql_family import MySqlFamily
+from bench.tidelock import Process
+from bench.usage import Usage
+from bench.workload.named import NAMED
+
+CATCH_UP_SECONDS: Final = 900.0
+OURS: Final = ("run", "capture")
+
+
+@dataclasses.dataclass(frozen=True)
+class Round:
+    """`seconds`: from process start to exit; `flowing_seconds`: from the first commit to the last.
+
+    `cpu_seconds`: by process, servers too.  `peak_mb`: the most that each of our processes held, added up.
+    """
+
+    setup: Setup
+    changes: int
+    seconds: float
+    flowing_seconds: float
+    cpu_seconds: Mapping[str, float]
+    peak_mb: float
+    load: float
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.changes / self.seconds
+
+    @property
+    def flowing_rows_per_second(self) -> float:
+        return self.changes / max(self.flowing_seconds, 0.001)
+
+    def __str__(self) -> str:
+        used = ", ".join(f"{name} {seconds:.1f}" for name, seconds in sorted(self.cpu_seconds.items()))
+        rates = f"{self.rows_per_second:>8,.0f} rows/s, flowing {self.flowing_rows_per_second:>8,.0f}"
+        return f"{self.setup.label:<52} {rates}; peak {self.peak_mb:.0f} MB; CPU s: {used}"
+
+
+class Backlog:
+    """Context manager: the workload's changes at a source.  The source must not be written to by others meanwhile."""
+
+    def __init__(self, source: Server, target: Server, folder: Path, workload: str, changes: int, seed: int) -> None:
+        self.source, self.changes = source, changes
+        self.workload = NAMED[workload]()
+        self.rig = Rig(source, target, folder, f"e2e_{workload}")
+        try:
+            self.rig.make(self.workload)
+            with unhurried(source):
+                self.rig.load(self.workload, changes, seed)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self.rig.close()
+
+    def catch_up(self, setup: Setup, target: Server) -> Round:
+        """Raises AssertionError where rows differ, TidelockFailed where the feed does."""
+        rig = self.rig
+        rig.fresh_target(target, self.workload)
+        rig.options = setup.options
+        if isinstance(target, Postgres):
+            target.execute("CHECKPOINT")
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(durability(target, setup.commit))
+            if setup.delay_ms:
+                delay = stack.enter_context(Delay(target.host, target.port, setup.delay_ms))
+                rig.target_url = target.url().replace(f":{target.port}/", f":{delay.port}/")
+            commits = stack.enter_context(Commits(target, [f"{rig.schema}.{table}" for table in rig.tables]))
+            seconds, usage = self._serially() if setup.system == SERIAL else self._run(target)
+        round_ = Round(
+            setup=setup,
+            changes=self.changes,
+            seconds=round(seconds, 3),
+            flowing_seconds=round(commits.last - commits.first, 3),
+            cpu_seconds=usage.cpu_seconds if usage else {},
+            peak_mb=round(sum(usage.peak_bytes.get(name, 0) for name in OURS) / 1e6, 1) if usage else 0.0,
+            load=round(os.getloadavg()[0], 2),
+        )
+        if setup.system == SERIAL:  # it keeps no books
+            assert rig.equal(), rig.differences()
+        else:
+            rig.assert_exact()
+        return round_
+
+    def _run(self, target: Server) -> tuple[float, Usage]:
+        path, output = self.rig.feed, self.rig.output
+        begun = time.perf_counter()
+        process = Process(["run", str(path), "--until-caught-up"], output)
+        try:
+            leaders = {"run": process.pid, "source": self.source.pid, "target": target.pid}
+            with Usage(lambda: leaders) as usage:
+                process.wait(CATCH_UP_SECONDS)
+        finally:
+            if process.running:
+                process.kill()
+        return time.perf_counter() - begun, usage
+
+    def _serially(self) -> tuple[float, None]:
+        rig = self.rig
+        begun = time.perf_counter()
+        serial.apply(self.source, rig.start_at, rig.target_url, rig.schema)
+        return time.perf_counter() - begun, None
+
+
+@contextlib.contextmanager
+def unhurried(source: Server) -> Iterator[None]:
+    """While a backlog is made nobody waits for the disk."""
+    with _setting(source, "innodb_flush_log_at_trx_commit", 0):
+        yield
+
+
+@contextlib.contextmanager
+def durability(target: Server, commit: str) -> Iterator[None]:
+    """Whether MySQL and MariaDB wait for the disk is their own setting; PostgreSQL is asked by the feed."""
+    if not isinstance(target, MySqlFamily):
+        yield
+        return
+    sync = commit == "sync"
+    with (
+        _setting(target, "innodb_flush_log_at_trx_commit", 1 if sync else 2),
+        _setting(target, "sync_binlog", 1 if sync else 0),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _setting(server: Server, name: str, value: int) -> Iterator[None]:
+    before = server.execute(f"SELECT @@GLOBAL.{name}")[0][0]
+    server.execute(f"SET GLOBAL {name} = {value}")
+    try:
+        yield
+    finally:
+        server.execute(f"SET GLOBAL {name} = {before}")

@@ -1,0 +1,138 @@
+"""`tidelock bench e2e`: row changes a second, from the log of a real source to the tables of a real target.
+
+    tidelock bench e2e --suite lanes                 # one of the kept comparisons, see `bench.e2e.suites`
+    tidelock bench e2e --workload mix,hot --pair mysql:postgres --lanes 1,8 --changes 200000 --rounds 5
+    tidelock bench e2e --workload mix --delay-ms 0,10 --set batch_rows=500
+    tidelock bench e2e --matrix                      # every workload between every pair, once
+
+Setups of one workload take turns, round by round; what is kept is the median with its spread, and the ratio to the
+first setup, round by round.  Each (source, workload) has a source server of its own while it is measured, so that no
+feed reads another's backlog.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from bench.command import alone
+from bench.e2e.backlog import Backlog, Round
+from bench.e2e.report import lines, report
+from bench.e2e.setup import SERVERS, Setup, every
+from bench.e2e.suites import SUITES, Suite
+from bench.outcome import RESULTS, Outcome
+from bench.servers import Server
+
+SHORT: Final = ("--suite", "short")
+BELOW_GOAL: Final = 3
+
+
+class Measuring:
+    """The servers of a run: a target of each kind, and sources that are used again by the next group."""
+
+    def __init__(self, stack: contextlib.ExitStack, setups: Sequence[Setup]) -> None:
+        self._stack = stack
+        self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-e2e-")))
+        durable = any(setup.commit == "sync" for setup in setups)
+        kinds = dict.fromkeys(setup.target for setup in setups)
+        self._targets = {kind: stack.enter_context(SERVERS[kind](durable=durable)) for kind in kinds}
+        self._sources: dict[tuple[str, int], Server] = {}
+
+    @property
+    def servers(self) -> dict[str, Server]:
+        sources = {f"source {kind}": server for (kind, _), server in self._sources.items()}
+        return {**sources, **{f"target {kind}": server for kind, server in self._targets.items()}}
+
+    def rounds(self, setups: Sequence[Setup], changes: int, count: int, seed: int) -> Iterator[Round]:
+        """Of one group: `count` of each setup, in turn."""
+        with contextlib.ExitStack() as stack:
+            backlogs: dict[tuple[str, str], Backlog] = {}
+            for setup in setups:
+                place = (setup.source, setup.workload)
+                if place not in backlogs:
+                    source = self._source(setup.source, sum(kind == setup.source for kind, _ in backlogs))
+                    target = self._targets[setup.target]
+                    backlog = Backlog(source, target, self._folder, setup.workload, changes, seed)
+                    backlogs[place] = stack.enter_context(contextlib.closing(backlog))
+            for _ in range(count):
+                for setup in setups:
+                    yield backlogs[setup.source, setup.workload].catch_up(setup, self._targets[setup.target])
+
+    def _source(self, kind: str, number: int) -> Server:
+        if (kind, number) not in self._sources:
+            self._sources[kind, number] = self._stack.enter_context(SERVERS[kind]())
+        return self._sources[kind, number]
+
+
+def measure(suite: Suite, name: str, seed: int, folder: Path = RESULTS) -> dict[str, object]:
+    """Run, print each round as it ends, and write `e2e-NAME.json`.  Raises AssertionError where rows differ."""
+    with contextlib.ExitStack() as stack:
+        measuring = Measuring(stack, suite.setups)
+        groups = []
+        for group in _groups(suite):
+            done = []
+            for one in measuring.rounds(group, suite.changes, suite.rounds, seed):
+                print(one, flush=True)
+                done.append(one)
+            groups.append(done)
+        found = report(suite, seed, groups)
+        path = Outcome(f"e2e-{name}", measuring.servers).write(found, folder)
+    print("\n".join(lines(found)))
+    print(f"written to {path.name}")
+    return found
+
+
+def _groups(suite: Suite) -> list[list[Setup]]:
+    """What takes turns: everything, or what has the same workload."""
+    if suite.together:
+        return [list(suite.setups)]
+    names = dict.fromkeys(setup.workload for setup in suite.setups)
+    return [[setup for setup in suite.setups if setup.workload == name] for name in names]
+
+
+def command(
+    suite: Annotated[str, typer.Option(help=f"A kept comparison: {', '.join(SUITES)}.")] = "",
+    matrix: Annotated[bool, typer.Option("--matrix", help="The same as --suite matrix.")] = False,
+    workload: Annotated[str, typer.Option(help="One or several, by comma.")] = "mix",
+    pair: Annotated[str, typer.Option(help="SOURCE:TARGET, one or several.")] = "mariadb:postgres",
+    lanes: Annotated[str, typer.Option(help="1 to 64, one or several.")] = "8",
+    consistency: Annotated[str, typer.Option(help="row, transaction or both.")] = "row",
+    commit: Annotated[str, typer.Option(help="async, sync (the target waits for its disk) or both.")] = "async",
+    delay_ms: Annotated[str, typer.Option(help="To the target, each way; one or several.")] = "0",
+    setting: Annotated[list[str], typer.Option("--set", help="KEY=VALUE of the feed; again for more.")] = [],  # noqa: B006
+    serial: Annotated[bool, typer.Option("--serial", help="Row-by-row apply too, and first.")] = False,
+    together: Annotated[bool, typer.Option("--together", help="Workloads take turns too.")] = False,
+    changes: Annotated[int, typer.Option(min=0, help="Row changes in each backlog; 0: the suite's.")] = 0,
+    rounds: Annotated[int, typer.Option(min=0, help="Of each setup; 0: the suite's.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the workloads.")] = 1,
+    name: Annotated[str, typer.Option(help="Of the result, e2e-NAME.json.")] = "",
+    folder: Annotated[Path, typer.Option(help="Where the result goes.")] = RESULTS,
+) -> int:
+    """Measure backlog catch-up end to end; exit code 3 if a suite's goal is missed."""
+    chosen = "matrix" if matrix else suite
+    if chosen and chosen not in SUITES:
+        raise typer.BadParameter(f"no suite {chosen}: there are {', '.join(SUITES)}")
+    try:
+        asked = SUITES[chosen] if chosen else Suite("As asked for.", tuple(every(
+            _words(workload), _words(pair), [int(count) for count in _words(lanes)], _words(consistency),
+            _words(commit), [float(delay) for delay in _words(delay_ms)], setting, serial,
+        )), together=together)  # fmt: skip
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    shaped = dataclasses.replace(asked, changes=changes or asked.changes, rounds=rounds or asked.rounds)
+    found = measure(shaped, name or chosen or "chosen", seed, folder)
+    return 0 if found["met"] in (True, None) else BELOW_GOAL
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+if __name__ == "__main__":
+    alone("e2e")

@@ -1,0 +1,105 @@
+"""What is measured: one way to run a feed, and the ways that a command line asks for.
+
+A setup is everything that can be chosen about a run; two runs of the same setup differ only by chance.  Setups that are
+to be compared are run in turn, round by round, so that a machine that grows busy hurts all of them alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import yaml
+
+from bench.servers import MariaDb, MySql, Postgres, Server
+from bench.workload.named import NAMED
+
+SERVERS: Final[Mapping[str, type[Server]]] = {"mariadb": MariaDb, "mysql": MySql, "postgres": Postgres}
+SOURCES: Final = ("mariadb", "mysql")
+TARGETS: Final = ("postgres", "mariadb", "mysql")
+CONSISTENCIES: Final = ("row", "transaction")
+COMMITS: Final = ("async", "sync")
+TIDELOCK, SERIAL = "tidelock", "serial"
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """`commit`: whether the target waits for its disk (`sync`) or not (`async`).  `delay_ms`: to the target, each way.
+
+    `settings`: all other keys of the feed.  `system`: `tidelock`, or `serial`: row by row (`bench.e2e.serial`).
+    """
+
+    workload: str = "mix"
+    source: str = "mariadb"
+    target: str = "postgres"
+    lanes: int = 8
+    consistency: str = "row"
+    commit: str = "async"
+    delay_ms: float = 0.0
+    settings: tuple[tuple[str, Any], ...] = ()
+    system: str = TIDELOCK
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The feed's keys; MySQL and MariaDB as targets wait for the disk or not by their own settings."""
+        commit = {"synchronous_commit": True} if self.commit == "sync" and self.target == "postgres" else {}
+        return {"lanes": self.lanes, "consistency": self.consistency, **commit, **dict(self.settings)}
+
+    @property
+    def label(self) -> str:
+        """One line for a screen and a table; unique among different setups."""
+        parts = [self.workload, f"{self.source}→{self.target}"]
+        if self.system == TIDELOCK:
+            parts += [f"{self.lanes} lanes" if self.lanes > 1 else "1 lane"]
+            parts += [self.consistency] if self.consistency != "row" else []
+        else:
+            parts.append(self.system)
+        parts += [self.commit] if self.commit != "async" else []
+        parts += [f"{self.delay_ms:g} ms each way"] if self.delay_ms else []
+        return ", ".join([*parts, *(f"{key} {value}" for key, value in self.settings)])
+
+
+def every(
+    workloads: Sequence[str],
+    pairs: Sequence[str],
+    lanes: Sequence[int],
+    consistencies: Sequence[str],
+    commits: Sequence[str],
+    delays_ms: Sequence[float],
+    settings: Sequence[str],
+    serial: bool,
+) -> Iterator[Setup]:
+    """All combinations; workloads change slowest.  Raises ValueError for what does not exist."""
+    chosen = tuple(map(_setting, settings))
+    for name, given, known in (
+        ("workload", workloads, tuple(NAMED)),
+        ("consistency", consistencies, CONSISTENCIES),
+        ("commit", commits, COMMITS),
+    ):
+        if unknown := set(given) - set(known):
+            raise ValueError(f"no {name} {', '.join(sorted(unknown))}: there are {', '.join(known)}")
+    for workload, pair in itertools.product(workloads, pairs):
+        source, target = _pair(pair)
+        for commit, delay_ms in itertools.product(commits, delays_ms):
+            if serial:
+                if target != "postgres":
+                    raise ValueError("row-by-row apply, for comparison, is written for PostgreSQL targets only")
+                yield Setup(workload, source, target, 1, "transaction", commit, delay_ms, (), SERIAL)
+            for consistency, count in itertools.product(consistencies, lanes):
+                yield Setup(workload, source, target, count, consistency, commit, delay_ms, chosen)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    source, _, target = text.partition(":")
+    if source not in SOURCES or target not in TARGETS:
+        raise ValueError(f"no pair {text}: SOURCE:TARGET, of {', '.join(SOURCES)} and {', '.join(TARGETS)}")
+    return source, target
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"{text}: a setting is KEY=VALUE, with a key of the feed")
+    return key.strip(), yaml.safe_load(value)
