@@ -164,6 +164,11 @@ class Workload(abc.ABC):
         counts.seconds = time.monotonic() - begun
         return counts
 
+    @property
+    def version(self) -> int:
+        """Of the last change that wrote a row."""
+        return self._version
+
     def next_version(self) -> int:
         self._version += 1
         return self._version
