@@ -20,14 +20,14 @@ FLUSH: Final = "innodb_flush_log_at_trx_commit"
 class Backlog:
     """Context manager: the source runs and holds the backlog.
 
-    `start` and `end` are `FILE:OFFSET` behind the tables' creation and behind the last change; `end_gtid` is empty
-    where the source is not MariaDB.
+    `start` and `end` are `FILE:OFFSET` behind the tables' creation and behind the last change, `start_gtid` and
+    `end_gtid` the same as MariaDB's GTIDs; those are empty where the source is MySQL.
     """
 
     def __init__(self, server: MariaDb | MySql, workload: Workload, changes: int, seed: int) -> None:
         self.server, self.workload, self.changes = server, workload, changes
         self._seed = seed
-        self.start = self.end = self.end_gtid = ""
+        self.start = self.end = self.start_gtid = self.end_gtid = ""
 
     def __enter__(self) -> Self:
         self.server.start()
@@ -58,19 +58,22 @@ class Backlog:
         server.execute(f"CREATE DATABASE {SCHEMA}")
         for statement in (*self.workload.ddl(server.scheme), f"CREATE TABLE {END} (id bigint NOT NULL PRIMARY KEY)"):
             server.execute(statement, database=SCHEMA)
-        self.start = position(server)
+        self.start, self.start_gtid = position(server), gtid(server)
         with _no_flush(server):
             self.workload.run(server.url(SCHEMA), self.changes, self._seed)
             server.execute(f"INSERT INTO {SCHEMA}.{END} VALUES (1)")
-        self.end = position(server)
-        if isinstance(server, MariaDb):
-            self.end_gtid = str(server.execute("SELECT @@gtid_binlog_pos")[0][0])
+        self.end, self.end_gtid = position(server), gtid(server)
 
 
 def position(server: MariaDb | MySql) -> str:
     """Where the server's log ends, as FILE:OFFSET."""
     file, offset, *_ = server.execute(STATUS[server.scheme])[0]
     return f"{file}:{offset}"
+
+
+def gtid(server: MariaDb | MySql) -> str:
+    """The last GTID in a MariaDB's log."""
+    return str(server.execute("SELECT @@gtid_binlog_pos")[0][0]) if isinstance(server, MariaDb) else ""
 
 
 @contextlib.contextmanager

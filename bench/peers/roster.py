@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from bench.peers.backlog import Backlog
+from bench.peers.debezium import Debezium
+from bench.peers.go_mysql import GoMySql
 from bench.peers.mariadb_native import MariaDbNative
 from bench.peers.peer import Peer
 from bench.peers.postgres_native import PostgresNative
@@ -99,8 +101,18 @@ def _postgres_native(field: Field) -> Peer:
     return PostgresNative(plan.workload(), plan.changes, plan.seed, plan.rounds)
 
 
+def _debezium(field: Field) -> Peer:
+    return Debezium(field.backlog("mariadb", slow=True), field.target("postgres"))
+
+
+def _go_mysql(field: Field) -> Peer:
+    return GoMySql(field.backlog("mariadb"), field.target("postgres"), field.folder)
+
+
 PEERS: Final[dict[str, Entry]] = {
     "postgres-native": Entry(_postgres_native, ("mariadb-postgres", "mysql-postgres")),
     "mariadb-native": Entry(_mariadb_native(0), ("mariadb-mariadb",)),
     "mariadb-native-4": Entry(_mariadb_native(4), ("mariadb-mariadb",)),
+    "debezium": Entry(_debezium, ("mariadb-postgres",)),
+    "go-mysql": Entry(_go_mysql, ("mariadb-postgres",)),
 }

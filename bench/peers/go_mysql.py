@@ -1,0 +1,81 @@
+"""go-mysql's binlog reader with an applier of our own behind it (`go/`), as a careful author would write one.
+
+It merges the changes of a batch of whole transactions row by row, deletes the rows that change and copies in what they
+became, in the log's order over one connection, and stores its position in the same transaction.  The clock runs from
+the start of the process until the end of the backlog is visible.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from bench.peers.backlog import Backlog
+from bench.peers.peer import until, verify
+from bench.peers.program import Program, prepare
+from bench.peers.target import Target
+from bench.servers.place import cache, program
+
+PACKAGE: Final = "golang"
+SOURCES: Final = Path(__file__).with_name("go")
+BATCH_ROWS: Final = 2000
+
+
+class GoMySql:
+    """From `backlog` of a MariaDB to `target`, a PostgreSQL.  Entering raises PeerMissing, ServerMissing."""
+
+    def __init__(self, backlog: Backlog, target: Target, folder: Path) -> None:
+        self.changes = backlog.changes
+        self._backlog, self._target, self._folder = backlog, target, folder
+        self._program = Path()
+
+    def __enter__(self) -> Self:
+        self._program = built()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Its process ends with its turn."""
+
+    def catch_up(self) -> float:
+        backlog, target = self._backlog, self._target
+        target.empty(backlog.workload)
+        words = {
+            "source": f"{backlog.server.host}:{backlog.server.port}",
+            "start": backlog.start,
+            "until": backlog.end,
+            "target": target.url,
+            "batch": BATCH_ROWS,
+        }
+        command = [str(self._program), *(f"-{name}={value}" for name, value in words.items())]
+        begun = time.perf_counter()
+        with Program(command, self._folder / "go-mysql.log") as running:
+            return until(target.ended, running.failure, begun)
+
+    def verify(self) -> None:
+        verify(self._backlog.url, self._target.url, self._backlog.tables)
+
+
+def built() -> Path:
+    """The program, compiled now if its sources have changed; its modules are those that go.sum has locked.
+
+    Raises ServerMissing without Go, PeerMissing where it is too old or its modules cannot be had.
+    """
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(SOURCES.iterdir()))).hexdigest()[:12]
+    peers = cache() / "peers"
+    path = peers / f"go-mysql-{digest}"
+    if not path.exists():
+        go = program("go", PACKAGE)
+        print("peers: building the go-mysql applier …", flush=True)
+        peers.mkdir(parents=True, exist_ok=True)
+        places = {"GOPATH": str(peers / "go"), "GOCACHE": str(peers / "go-build")}
+        beside = path.with_suffix(".new")
+        # Writable modules, so that `make clean` can remove them.
+        command = [go, "build", "-mod=readonly", "-modcacherw", "-o", str(beside), "."]
+        prepare("the go-mysql applier", command, SOURCES, {**places, "GOTOOLCHAIN": "local", "GOFLAGS": ""})
+        beside.rename(path)
+    return path

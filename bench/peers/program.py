@@ -1,0 +1,76 @@
+"""A peer's own program: what fetches or builds it, and what runs for a turn and no longer."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from bench.peers.peer import PeerMissing
+from bench.servers.guard import guard
+
+STOP_SECONDS: Final = 10.0
+SAID_CHARACTERS: Final = 1500
+
+
+def prepare(what: str, command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+    """Run a tool that fetches or builds `what`.  Raises PeerMissing with the end of what it said."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "LC_ALL": "C.UTF-8", **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
+    if done.returncode != 0:
+        raise PeerMissing(f"{what} could not be made ready:\n{done.stdout.strip()[-SAID_CHARACTERS:]}")
+
+
+class Program:
+    """Context manager: the program runs inside and is gone behind it, with its children.  `output`: what it says."""
+
+    def __init__(self, command: Sequence[str], output: Path, environment: Mapping[str, str] | None = None) -> None:
+        self._output = output
+        self._command, self._environment = command, {**os.environ, **(environment or {})}
+        self._process: subprocess.Popen[bytes]
+
+    def __enter__(self) -> Self:
+        with self._output.open("wb") as stream:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=self._output.parent,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        guard.process(self._process.pid, signal.SIGKILL)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_SECONDS)
+        guard.ended(self._process.pid)
+
+    def failure(self) -> str:
+        """Empty while it runs, and when it ended well; else its exit code and its last words."""
+        code = self._process.poll()
+        if not code:
+            return ""
+        said = self._output.read_text(encoding="utf-8", errors="replace").strip()
+        return f"it ended with exit code {code}: {said[-SAID_CHARACTERS:]}"
