@@ -1,0 +1,44 @@
+"""What the stages may cost: figures that were recorded once, and limits that were promised.
+
+The file holds both, by a benchmark's name, in CPU microseconds a row.  *recorded*: what it cost when somebody last said
+that this is what it should; `--record` writes it, and whoever records says why in the commit.  *limits*: what must not
+be exceeded at all; written by hand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, Self
+
+import msgspec
+
+from bench.micro.suite import Figure
+
+PATH: Final = Path(__file__).parent / "budgets.json"
+TOLERANCE: Final = 1.2
+
+
+class Budgets(msgspec.Struct):
+    """`machine`: the processor that the recorded figures come from."""
+
+    machine: str = ""
+    limits: dict[str, float] = {}
+    recorded: dict[str, float] = {}
+
+    @classmethod
+    def read(cls, path: Path = PATH) -> Self:
+        return msgspec.json.decode(path.read_bytes(), type=cls) if path.exists() else cls()
+
+    def record(self, figures: Iterable[Figure], machine: str, path: Path = PATH) -> None:
+        """What was not measured this time keeps its figure."""
+        self.machine = machine
+        self.recorded |= {figure.name: figure.us for figure in figures}
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
+
+    def exceeded(self, figure: Figure) -> bool:
+        """A regression of more than a fifth, or beyond a limit."""
+        name = figure.name
+        most = min(self.recorded.get(name, math.inf) * TOLERANCE, self.limits.get(name, math.inf))
+        return figure.us > most

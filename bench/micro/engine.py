@@ -1,0 +1,171 @@
+"""The engine, stage by stage and as a whole, on a modelled log and without a target.
+
+*keys*: the keys a change locks, and the lane it hashes to.  *locks*: keys issued and released, by the share of keys
+that a segment in flight holds.  *plan*: a window onto lanes.  *merge*: from changes to steps.  *engine*: the apply
+machine from log batches to target batches (route, lock, merge, batch), which are answered at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Final
+
+from bench.micro import account
+from bench.micro.case import Case, Factory
+from engine.apply import ApplyMachine, Options
+from engine.dispatch import Dispatcher
+from engine.effects import ApplyBatch, ApplyEffect, SaveCheckpoint
+from engine.events import ApplyEvent, BatchCommitted, CheckpointSaved, LogArrived, TakenOver
+from engine.hashing import home_of
+from engine.index import Key
+from engine.keys import Keyspace, compile_keys
+from engine.lanes import Lane
+from engine.locks import LockTable
+from engine.merge import Ranks, merge
+from engine.records import LogBatch
+from engine.segments import Change, Segment
+
+ROWS: Final = 20_000
+WINDOW: Final = 4_000
+BATCH: Final = 1_000
+SEGMENT_ROWS: Final = 100
+IN_FLIGHT: Final = 8
+LANES: Final = 8
+STEP_US: Final = 1_000
+
+
+def _changes(conflicts: int) -> list[Change]:
+    return account.on_their_way(account.log(ROWS, conflicts), account.binding())
+
+
+def keys() -> Case:
+    """Lock keys and home lane of each change."""
+    changes = _changes(0)
+    binding = changes[0].binding
+    row_keys = compile_keys(binding, Keyspace(), {binding.name: binding.target})
+    home = home_of(binding)
+
+    def work(_: object) -> None:
+        for change in changes:
+            row_keys.exclusive(change.before, change.after)
+            home(change.before or change.after)
+
+    return Case(ROWS, work)
+
+
+def locks(conflicts: int) -> Case:
+    """Segments of 100 one-key changes, up to eight of them in flight; `conflicts` per cent ask for a key held then."""
+    keys: list[list[Key]] = []
+    for number in range(ROWS // SEGMENT_ROWS):
+        shared = SEGMENT_ROWS * conflicts // 100 if number else 0
+        own = [(0, number * SEGMENT_ROWS + n) for n in range(SEGMENT_ROWS - shared)]
+        keys.append([*keys[-1][len(keys[-1]) - shared :], *own] if shared else own)
+
+    def work(_: object) -> None:
+        table = LockTable()
+        flying: list[Segment] = []
+        for number, own in enumerate(keys):
+            segment = Segment(number, number % LANES, 0)
+            for holder in dict.fromkeys(table.holders(own).values()):
+                if holder.lane != segment.lane:
+                    segment.wait_for(holder)
+            segment.keys += own
+            table.issue(segment)
+            flying.append(segment)
+            if len(flying) >= IN_FLIGHT:
+                table.release(flying.pop(0))
+        for segment in flying:
+            table.release(segment)
+
+    return Case(ROWS, work)
+
+
+def plan(conflicts: int) -> Case:
+    """Windows of 4,000 changes onto eight lanes, each committed before the next."""
+    changes = _changes(conflicts)
+    windows = [changes[at : at + WINDOW] for at in range(0, ROWS, WINDOW)]
+    binding = changes[0].binding
+
+    def work(_: object) -> None:
+        locks, lanes = LockTable(), [Lane(n) for n in range(LANES)]
+        dispatcher = Dispatcher(lanes, locks)
+        dispatcher.bind(binding, compile_keys(binding, Keyspace(), {binding.name: binding.target}))
+        for number, window in enumerate(windows):
+            dispatcher.plan(number, window)
+            while any(lane.queue for lane in lanes):
+                for lane in lanes:
+                    if lane.ready:
+                        lane.cut(BATCH)
+                        for segment in lane.finish():
+                            locks.release(segment)
+
+    return Case(ROWS, work)
+
+
+def merging(conflicts: int) -> Case:
+    """Batches of 1,000 changes."""
+    changes = _changes(conflicts)
+    batches = [changes[at : at + BATCH] for at in range(0, ROWS, BATCH)]
+    target = changes[0].binding.target
+    ranks = Ranks({target.name: target}, {})
+
+    def work(_: object) -> None:
+        for batch in batches:
+            merge(batch, ranks)
+
+    return Case(ROWS, work)
+
+
+def whole(conflicts: int, lanes: int = LANES) -> Case:
+    """The apply machine, at its default settings."""
+    batches = account.log(ROWS, conflicts)
+
+    def work(_: object) -> None:
+        applied = drive(batches, lanes)
+        assert applied == ROWS, applied
+
+    return Case(ROWS, work)
+
+
+def drive(batches: list[LogBatch], lanes: int) -> int:
+    """Give the machine a window of the log whenever it has room, answer what it asks for; return the rows committed."""
+    machine = ApplyMachine(Options(lanes=lanes))
+    target = account.target()
+    start = batches[0].prev
+    answers: list[ApplyEvent] = [TakenOver(1, start, tables={target.name: target}, log_end=start)]
+    waiting = iter(batches)
+    now = applied = 0
+    while answers:
+        now += STEP_US
+        effects = machine.step(now, answers)
+        answers = [_answer(effect) for effect in effects]
+        applied += sum(effect.rows for effect in effects if isinstance(effect, ApplyBatch))
+        if not machine.full and (arrived := list(itertools.islice(waiting, WINDOW // account.CHUNK_ROWS))):
+            answers.append(LogArrived(arrived, 0))
+    return applied
+
+
+def _answer(effect: ApplyEffect) -> ApplyEvent:
+    match effect:
+        case ApplyBatch():
+            return BatchCommitted(effect.id)
+        case SaveCheckpoint():
+            return CheckpointSaved(effect.id)
+        case _:
+            raise AssertionError(f"the modelled log asks for nothing else: {effect}")
+
+
+def _by_share(make: Callable[[int], Case]) -> dict[str, Factory]:
+    return {f"{share} % conflict": functools.partial(make, share) for share in account.SHARES}
+
+
+CASES: Final[dict[str, Factory]] = {
+    "keys/keys and hash": keys,
+    **{f"locks/{name}": make for name, make in _by_share(locks).items()},
+    **{f"plan/{name}": make for name, make in _by_share(plan).items()},
+    **{f"merge/{name}": make for name, make in _by_share(merging).items()},
+    **{f"engine/{name}": make for name, make in _by_share(whole).items()},
+    "engine/0 % conflict, 1 lane": functools.partial(whole, 0, 1),
+}
