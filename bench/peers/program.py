@@ -13,6 +13,7 @@ from typing import Final, Self
 
 from bench.peers.peer import PeerMissing
 from bench.servers.guard import guard
+from bench.servers.place import run_as
 
 STOP_SECONDS: Final = 10.0
 SAID_CHARACTERS: Final = 1500
@@ -36,11 +37,20 @@ def prepare(what: str, command: Sequence[str], folder: Path, environment: Mappin
 
 
 class Program:
-    """Context manager: the program runs inside and is gone behind it, with its children.  `output`: what it says."""
+    """Context manager: the program runs inside and is gone behind it, with its children.
 
-    def __init__(self, command: Sequence[str], output: Path, environment: Mapping[str, str] | None = None) -> None:
-        self._output = output
-        self._command, self._environment = command, {**os.environ, **(environment or {})}
+    `output`: the file that takes what it says.  `environment`: None for ours.  `user`: None for ourselves.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        output: Path,
+        environment: Mapping[str, str] | None = None,
+        user: str | None = None,
+    ) -> None:
+        self._command, self._output = command, output
+        self._environment, self._user = environment, user
         self._process: subprocess.Popen[bytes]
 
     def __enter__(self) -> Self:
@@ -53,6 +63,7 @@ class Program:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                **run_as(self._user),
             )
         guard.process(self._process.pid, signal.SIGKILL)
         return self
@@ -67,10 +78,17 @@ class Program:
                 self._process.wait(STOP_SECONDS)
         guard.ended(self._process.pid)
 
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
     def failure(self) -> str:
         """Empty while it runs, and when it ended well; else its exit code and its last words."""
         code = self._process.poll()
         if not code:
             return ""
-        said = self._output.read_text(encoding="utf-8", errors="replace").strip()
-        return f"it ended with exit code {code}: {said[-SAID_CHARACTERS:]}"
+        return f"it ended with exit code {code}: {self.said()}"
+
+    def said(self) -> str:
+        """The end of what it said."""
+        return self._output.read_text(encoding="utf-8", errors="replace").strip()[-SAID_CHARACTERS:]

@@ -18,6 +18,7 @@ from bench.peers.debezium import Debezium
 from bench.peers.go_mysql import GoMySql
 from bench.peers.mariadb_native import MariaDbNative
 from bench.peers.peer import Peer
+from bench.peers.pg_chameleon import PgChameleon
 from bench.peers.postgres_native import PostgresNative
 from bench.peers.target import Target
 from bench.peers.tidelock import Tidelock
@@ -109,10 +110,15 @@ def _go_mysql(field: Field) -> Peer:
     return GoMySql(field.backlog("mariadb"), field.target("postgres"), field.folder)
 
 
+def _pg_chameleon(field: Field) -> Peer:
+    return PgChameleon(field.backlog("mariadb", slow=True), field.target("postgres"))
+
+
 PEERS: Final[dict[str, Entry]] = {
     "postgres-native": Entry(_postgres_native, ("mariadb-postgres", "mysql-postgres")),
     "mariadb-native": Entry(_mariadb_native(0), ("mariadb-mariadb",)),
     "mariadb-native-4": Entry(_mariadb_native(4), ("mariadb-mariadb",)),
     "debezium": Entry(_debezium, ("mariadb-postgres",)),
     "go-mysql": Entry(_go_mysql, ("mariadb-postgres",)),
+    "pg-chameleon": Entry(_pg_chameleon, ("mariadb-postgres",)),
 }

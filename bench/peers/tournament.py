@@ -80,10 +80,10 @@ class Tournament:
         try:
             seconds = peer.catch_up()
             peer.verify()
-        except (PeerFailed, ServerFailed) as error:
-            record.failed = str(error)
+        except Exception as error:  # whatever a driver raises: the other systems go on
+            record.failed = str(error) if isinstance(error, PeerFailed) else f"{type(error).__name__}: {error}"
             del self._peers[name]
-            self._say(f"{label}  {name:<26} failed: {error}")
+            self._say(f"{label}  {name:<26} failed: {record.failed}")
             return
         record.rows_per_second.append(round(peer.changes / seconds))
         record.load.append(round(load, 2))
