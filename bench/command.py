@@ -7,6 +7,7 @@
 | latency | how long from the source's COMMIT until the target shows the row? |
 | scale | what grows with tables, row width, backlog and lanes? |
 | peers | how do other systems do on the same work, in the same run? |
+| report | what has been measured, as a page? |
 
 A benchmark is a module with `command(<typer options>) -> int` (the exit code) and, if it is part of the short set that
 `tidelock bench` alone runs, `SHORT`: the arguments that make it end within a minute or two.
@@ -34,6 +35,7 @@ MODULES: Final = {
     "latency": ("bench.latency.command", "From COMMIT at the source until the target shows the row."),
     "scale": ("bench.growth.command", "What grows with tables, row width, backlog and lanes."),
     "peers": ("bench.peers.command", "Other systems on the same work, in the same run."),
+    "report": ("bench.report", "What was measured, as tables and pictures in docs/explanation/performance.md."),
 }
 SHORT_SET: Final = ("micro", "e2e")
 INTERRUPTED: Final = 130
@@ -60,13 +62,12 @@ def run(name: str, arguments: Sequence[str]) -> int:
     try:
         with _terminated():
             code = app(args=list(arguments), prog_name=f"tidelock bench {name}", standalone_mode=False)
-    except KeyboardInterrupt:
-        print(f"bench {name}: stopped; its servers and files are gone", file=sys.stderr)
-        return INTERRUPTED
     except ServerMissing as error:
         raise CommandError(str(error), "`make servers` installs them", REFUSED) from error
     except (ServerFailed, TidelockFailed) as error:
         raise CommandError(str(error), exit_code=REFUSED) from error
+    if code == INTERRUPTED:  # so typer tells of a KeyboardInterrupt
+        print(f"bench {name}: stopped; its servers and files are gone", file=sys.stderr)
     return code if isinstance(code, int) else OK
 
 

@@ -1,14 +1,15 @@
 """The account table of the peers' workload, and a modelled log of changes to it with a known share of conflicts.
 
-A *conflict* is a change that touches a key or a unique value which one of the ten changes before it touched: in turn a
-row is deleted right after it was written, and a new row takes its email.  All other changes are two inserts of new rows
+A *conflict* is a change that touches a key or a unique value which one of the ten changes before it touched: a row is
+deleted soon after it was written, and a new row takes its email at once.  All other changes are two inserts of new rows
 to each update of an old row that nothing else touches.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from engine.records import Column, Kind, LogBatch, Position, Row, RowChange, Shape, TableName, Transaction
@@ -36,6 +37,7 @@ SHARES: Final = (0, 1, 40, 100)
 TABLE_NUMBER: Final = 0
 CHUNK_ROWS: Final = 500
 RECENT: Final = 10
+HOT_ROWS: Final = 10
 LARGE_ROWS: Final = 50
 
 
@@ -74,19 +76,23 @@ def row(number: int, email: str = "") -> Row:
 def changes(count: int, conflicts: int, seed: int = 1) -> Iterator[tuple[Row | None, Row | None]]:
     """(before, after) of `count` changes, `conflicts` per cent of which conflict."""
     rng = random.Random(seed)
-    recent: list[Row] = []
+    recent: deque[tuple[int, Row]] = deque(maxlen=RECENT)
+    begins = conflicts / (200 - conflicts)  # conflicts come in twos
     freed: str | None = None
     new = 1_000_000
     for number in range(count):
         before: Row | None = None
         after: Row | None = None
-        if recent and rng.random() * 100 < conflicts:
-            if freed is None:
-                before = recent.pop(rng.randrange(len(recent)))
-                freed = str(before[1])
-            else:
-                new += 1
-                after, freed = row(new, freed), None
+        while recent and recent[0][0] < number - RECENT:
+            recent.popleft()
+        if freed is not None:
+            new += 1
+            after, freed = row(new, freed), None
+        elif recent and rng.random() < begins:
+            at = rng.randrange(len(recent))
+            before = recent[at][1]
+            del recent[at]
+            freed = str(before[1])
         elif number % 3 < 2:
             new += 1
             after = row(new)
@@ -94,18 +100,28 @@ def changes(count: int, conflicts: int, seed: int = 1) -> Iterator[tuple[Row | N
             before = row(number)
             after = (*before[:2], "1.00", *before[3:])
         if after is not None:
-            recent = [*recent[1 - RECENT :], after]
+            recent.append((number, after))
         yield before, after
 
 
 def log(count: int, conflicts: int) -> list[LogBatch]:
-    """The changes as batches of a log, half of them in one-row transactions and half in transactions of 50 rows."""
+    """The changes as batches of a log."""
+    return _logged(changes(count, conflicts))
+
+
+def hot_log(count: int) -> list[LogBatch]:
+    """Updates of the same ten rows, again and again."""
+    return _logged((row(number % HOT_ROWS), row(number % HOT_ROWS)) for number in range(count))
+
+
+def _logged(changes: Iterable[tuple[Row | None, Row | None]]) -> list[LogBatch]:
+    """Half of the changes in one-row transactions and half in transactions of 50 rows."""
     batches: list[LogBatch] = []
     rows: list[RowChange] = []
     transactions: list[Transaction] = []
     last = Position("log.000001", 4)
     sizes, left = _sizes(), 0
-    for number, (before, after) in enumerate(changes(count, conflicts)):
+    for number, (before, after) in enumerate(changes):
         if left == 0:
             if len(rows) >= CHUNK_ROWS:
                 batches.append(_batch(last, rows, transactions))

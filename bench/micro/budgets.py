@@ -28,10 +28,10 @@ class Budgets(msgspec.Struct):
     recorded: dict[str, float] = {}
 
     @classmethod
-    def read(cls, path: Path = PATH) -> Self:
+    def read(cls, path: Path) -> Self:
         return msgspec.json.decode(path.read_bytes(), type=cls) if path.exists() else cls()
 
-    def record(self, figures: Iterable[Figure], machine: str, path: Path = PATH) -> None:
+    def record(self, figures: Iterable[Figure], machine: str, path: Path) -> None:
         """What was not measured this time keeps its figure."""
         self.machine = machine
         self.recorded |= {figure.name: figure.us for figure in figures}

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Annotated, Final
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from adapters.cli.failure import DIFFERENT, OK, REFUSED, CommandError
-from bench.micro.budgets import TOLERANCE, Budgets
+from bench.micro.budgets import PATH, TOLERANCE, Budgets
 from bench.micro.suite import CASES, VALUES, Figure, measured
 from bench.outcome import Outcome
 from bench.servers import ServerMissing
@@ -50,7 +51,7 @@ def command(
     if names or not (chosen or far):
         print("\n".join([*chosen, *far]) if names else "no benchmark has such a name; --names lists them")
         return OK
-    budgets, outcome, console = Budgets.read(), Outcome("micro"), Console()
+    budgets, outcome, console = Budgets.read(PATH), Outcome("micro"), Console()
     console.width = max(console.width, WIDTH)
     figures = []
     for group in _groups(chosen, far, values, processes):
@@ -59,9 +60,9 @@ def command(
     over = [figure.name for figure in figures if budgets.exceeded(figure)]
     machine = str(outcome.machine()["processor"])
     if record:
-        budgets.record(figures, machine)
+        budgets.record(figures, machine, PATH)
     if only is None and servers:
-        outcome.write({"unit": "CPU microseconds a row", "figures": figures, "over_budget": over})
+        outcome.write({"unit": "CPU microseconds a row", "figures": msgspec.to_builtins(figures), "over_budget": over})
     console.print(summary(figures, over, budgets, machine))
     return DIFFERENT if strict and over else OK
 

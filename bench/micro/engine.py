@@ -2,7 +2,8 @@
 
 *keys*: the keys a change locks, and the lane it hashes to.  *locks*: keys issued and released, by the share of keys
 that a segment in flight holds.  *plan*: a window onto lanes.  *merge*: from changes to steps.  *engine*: the apply
-machine from log batches to target batches (route, lock, merge, batch), which are answered at once.
+machine from log batches to target batches (route, lock, merge, batch), each answered one step later, so that a window
+meets the one before it in flight.
 """
 
 from __future__ import annotations
@@ -118,13 +119,12 @@ def merging(conflicts: int) -> Case:
     return Case(ROWS, work)
 
 
-def whole(conflicts: int, lanes: int = LANES) -> Case:
+def whole(log: list[LogBatch], lanes: int = LANES) -> Case:
     """The apply machine, at its default settings."""
-    batches = account.log(ROWS, conflicts)
 
     def work(_: object) -> None:
-        applied = drive(batches, lanes)
-        assert applied == ROWS, applied
+        applied = drive(log, lanes)
+        assert applied == ROWS, f"{applied} rows of {ROWS}"
 
     return Case(ROWS, work)
 
@@ -134,17 +134,17 @@ def drive(batches: list[LogBatch], lanes: int) -> int:
     machine = ApplyMachine(Options(lanes=lanes))
     target = account.target()
     start = batches[0].prev
-    answers: list[ApplyEvent] = [TakenOver(1, start, tables={target.name: target}, log_end=start)]
+    events: list[ApplyEvent] = [TakenOver(1, start, tables={target.name: target}, log_end=start)]
+    late: list[ApplyEvent] = []
     waiting = iter(batches)
-    now = applied = 0
-    while answers:
+    now = 0
+    while events or late:
         now += STEP_US
-        effects = machine.step(now, answers)
-        answers = [_answer(effect) for effect in effects]
-        applied += sum(effect.rows for effect in effects if isinstance(effect, ApplyBatch))
+        effects = machine.step(now, events)
+        events, late = late, [_answer(effect) for effect in effects]
         if not machine.full and (arrived := list(itertools.islice(waiting, WINDOW // account.CHUNK_ROWS))):
-            answers.append(LogArrived(arrived, 0))
-    return applied
+            events = [*events, LogArrived(arrived, 0)]
+    return machine.batches.committed_rows
 
 
 def _answer(effect: ApplyEffect) -> ApplyEvent:
@@ -166,6 +166,7 @@ CASES: Final[dict[str, Factory]] = {
     **{f"locks/{name}": make for name, make in _by_share(locks).items()},
     **{f"plan/{name}": make for name, make in _by_share(plan).items()},
     **{f"merge/{name}": make for name, make in _by_share(merging).items()},
-    **{f"engine/{name}": make for name, make in _by_share(whole).items()},
-    "engine/0 % conflict, 1 lane": functools.partial(whole, 0, 1),
+    **{f"engine/{name}": make for name, make in _by_share(lambda share: whole(account.log(ROWS, share))).items()},
+    "engine/0 % conflict, 1 lane": lambda: whole(account.log(ROWS, 0), 1),
+    "engine/ten hot rows": lambda: whole(account.hot_log(ROWS)),
 }

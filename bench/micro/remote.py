@@ -12,7 +12,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 import uvloop
@@ -112,19 +112,21 @@ async def _figures(server: Server, settings: Settings) -> list[Figure]:
 
 
 def _opened(server: Server, unique: bool) -> Sink:
-    """A sink on new tables, the bookkeeping's among them."""
-    schema = account.ACCOUNT.schema
-    dialect: Literal["postgres", "mysql"] = "postgres" if isinstance(server, Postgres) else "mysql"
+    """A sink on new tables; the bookkeeping's are its own too."""
     database = server.database("micro")
-    cascade = "SCHEMA" if isinstance(server, Postgres) else "DATABASE"
-    for name in (schema, "tidelock"):
-        server.execute(f"DROP {cascade} IF EXISTS {name}", database=database)
-    server.execute(f"CREATE {cascade} {schema}", database=database)
-    for statement in (*create_statements(dialect, "tidelock"), account.ddl(dialect, unique=unique)):
+    schema, books = account.ACCOUNT.schema, f"{database}_books"
+    postgres = isinstance(server, Postgres)
+    place, dialect = ("SCHEMA", "postgres") if postgres else ("DATABASE", "mysql")
+    for statement in (
+        f"DROP {place} IF EXISTS {schema}",
+        f"CREATE {place} {schema}",
+        *create_statements("postgres" if postgres else "mysql", books),
+        account.ddl(dialect, unique=unique),
+    ):
         server.execute(statement, database=database)
-    if dialect == "postgres":
-        return PostgresSink(server.url(database), FEED, lanes=1)
-    return MySqlSink(server.url(database) + "?sslmode=disable", FEED, schema="tidelock", lanes=1)
+    if postgres:
+        return PostgresSink(server.url(database), FEED, schema=books, lanes=1)
+    return MySqlSink(server.url(database) + "?sslmode=disable", FEED, schema=books, lanes=1)
 
 
 async def _applied(sink: Sink, effects: Sequence[ApplyBatch]) -> tuple[float, float]:
