@@ -1,7 +1,7 @@
 """A backlog, committed once at a source, and caught up with again and again, each time into empty tables.
 
 A round is timed as the feed's user would: from the start of the process to its exit, everything committed.  The time
-from the first commit to the last one is kept too, so that the start and the end of a process can be told from its work.
+from the takeover to the last commit is kept too, so that the start and the end of a process can be told from its work.
 Every round is compared with the source, row by row; one that differs ends the benchmark.
 """
 
@@ -32,7 +32,7 @@ OURS: Final = ("run", "capture")
 
 @dataclasses.dataclass(frozen=True)
 class Round:
-    """`seconds`: from process start to exit; `flowing_seconds`: from the first commit to the last.
+    """`seconds`: from process start to exit; `flowing_seconds`: from the takeover to the last commit.
 
     `cpu_seconds`: by process, servers too.  `peak_mb`: the most that each of our processes held, added up.
     """
@@ -90,12 +90,13 @@ class Backlog:
                 delay = stack.enter_context(Delay(target.host, target.port, setup.delay_ms))
                 rig.target_url = target.url().replace(f":{target.port}/", f":{delay.port}/")
             commits = stack.enter_context(Commits(target, [f"{rig.schema}.{table}" for table in rig.tables]))
+            begun = time.time()
             seconds, usage = self._serially() if setup.system == SERIAL else self._run(target)
         round_ = Round(
             setup=setup,
             changes=self.changes,
             seconds=round(seconds, 3),
-            flowing_seconds=round(commits.last - commits.first, 3),
+            flowing_seconds=round(commits.last - (commits.taken_over or begun), 3),
             cpu_seconds=usage.cpu_seconds if usage else {},
             peak_mb=round(sum(usage.peak_bytes.get(name, 0) for name in OURS) / 1e6, 1) if usage else 0.0,
             load=round(os.getloadavg()[0], 2),

@@ -4,6 +4,7 @@
     tidelock bench e2e --workload mix,hot --pair mysql:postgres --lanes 1,8 --changes 200000 --rounds 5
     tidelock bench e2e --workload mix --delay-ms 0,10 --set batch_rows=500
     tidelock bench e2e --matrix                      # every workload between every pair, once
+    tidelock bench e2e --steady 5000,20000           # a source that goes on writing, in place of a backlog
 
 Setups of one workload take turns, round by round; what is kept is the median with its spread, and the ratio to the
 first setup, round by round.  Each (source, workload) has a source server of its own while it is measured, so that no
@@ -22,6 +23,7 @@ from typing import Annotated, Final
 import typer
 
 from bench.command import alone
+from bench.e2e import steady
 from bench.e2e.backlog import Backlog, Round
 from bench.e2e.report import lines, report
 from bench.e2e.setup import SERVERS, Setup, every
@@ -43,6 +45,10 @@ class Measuring:
         kinds = dict.fromkeys(setup.target for setup in setups)
         self._targets = {kind: stack.enter_context(SERVERS[kind](durable=durable)) for kind in kinds}
         self._sources: dict[tuple[str, int], Server] = {}
+
+    def steady(self, setup: Setup, rate: float, seconds: float) -> steady.Steady:
+        source, target = self._source(setup.source, 0), self._targets[setup.target]
+        return steady.run(setup, source, target, self._folder, rate, seconds)
 
     @property
     def servers(self) -> dict[str, Server]:
@@ -88,6 +94,20 @@ def measure(suite: Suite, name: str, seed: int, folder: Path = RESULTS) -> dict[
     return found
 
 
+def measure_steady(suite: Suite, rates: Sequence[float], seconds: float, folder: Path = RESULTS) -> None:
+    """Run each setup at each rate, in turn, and write `e2e-steady.json`.  Raises AssertionError where rows differ."""
+    done = []
+    with contextlib.ExitStack() as stack:
+        measuring = Measuring(stack, suite.setups)
+        for _ in range(suite.rounds):
+            for setup in suite.setups:
+                for rate in rates:
+                    done.append(measuring.steady(setup, rate, seconds))
+                    print(done[-1], flush=True)
+        path = Outcome("e2e-steady", measuring.servers).write(steady.report(done, seconds), folder)
+    print(f"written to {path.name}")
+
+
 def _groups(suite: Suite) -> list[list[Setup]]:
     """What takes turns: everything, or what has the same workload."""
     if suite.together:
@@ -108,6 +128,8 @@ def command(
     setting: Annotated[list[str], typer.Option("--set", help="KEY=VALUE of the feed; again for more.")] = [],  # noqa: B006
     serial: Annotated[bool, typer.Option("--serial", help="Row-by-row apply too, and first.")] = False,
     together: Annotated[bool, typer.Option("--together", help="Workloads take turns too.")] = False,
+    steady_rates: Annotated[str, typer.Option("--steady", help="Changes a second; one or several.")] = "",
+    seconds: Annotated[float, typer.Option(min=0.1, help="Of steady load.")] = 10.0,
     changes: Annotated[int, typer.Option(min=0, help="Row changes in each backlog; 0: the suite's.")] = 0,
     rounds: Annotated[int, typer.Option(min=0, help="Of each setup; 0: the suite's.")] = 0,
     seed: Annotated[int, typer.Option(help="Of the workloads.")] = 1,
@@ -123,9 +145,13 @@ def command(
             _words(workload), _words(pair), [int(count) for count in _words(lanes)], _words(consistency),
             _words(commit), [float(delay) for delay in _words(delay_ms)], setting, serial,
         )), together=together)  # fmt: skip
+        rates = [float(rate) for rate in _words(steady_rates)]
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     shaped = dataclasses.replace(asked, changes=changes or asked.changes, rounds=rounds or asked.rounds)
+    if rates:
+        measure_steady(shaped, rates, seconds, folder)
+        return 0
     found = measure(shaped, name or chosen or "chosen", seed, folder)
     return 0 if found["met"] in (True, None) else BELOW_GOAL
 

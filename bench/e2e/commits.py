@@ -1,8 +1,9 @@
-"""When the first and the last change became visible at the target, by the clock that all processes of a machine share.
+"""When the feed was taken over and when its last change was committed, by the clock that all processes here share.
 
-PostgreSQL keeps the time of every commit (`track_commit_timestamp`), so the last is read afterwards.
-MySQL and MariaDB do not: there the position of the target's own binary log is looked at again and again, and its last
-move is the last commit (the feed's own last word at its end included).  The first is the first look that finds a row.
+Between these two moments lies all the work on a backlog, also where it is one transaction; before and after them lie
+the start and the end of a process.  PostgreSQL keeps the time of every commit (`track_commit_timestamp`), so both are
+read afterwards.  MySQL and MariaDB do not: there a thread looks until the owner's row is there, and then at the
+position of the target's own binary log, whose last move is the last commit (the feed's own last word included).
 """
 
 from __future__ import annotations
@@ -18,52 +19,57 @@ from bench.servers import Server
 from bench.session import Flavor, Session, connect
 
 LOOK_SECONDS: Final = 0.02
+SCHEMA: Final = "tidelock"
+OWNER: Final = f"{SCHEMA}.tidelock_owner"
+RECEIPTS: Final = f"{SCHEMA}.tidelock_progress"
 
 
 class Commits:
-    """Context manager: looks inside.  `tables`: by full name; they begin empty.
+    """Context manager: the feed runs inside.  `tables`: by full name; they and the bookkeeping are not there before.
 
-    After the end, `first` and `last` are in seconds since the epoch; 0.0: nothing was ever there.
+    Afterwards `taken_over` and `last` are in seconds since the epoch; 0.0: it did not happen.
     """
 
-    def __init__(self, target: Server, tables: Sequence[str], receipts: str = "tidelock.tidelock_progress") -> None:
-        self.first = self.last = 0.0
+    def __init__(self, target: Server, tables: Sequence[str]) -> None:
+        self.taken_over = self.last = 0.0
         self._session: Session = connect(target.url())
-        self._tables, self._receipts = tables, receipts
+        self._tables = tables
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._look, name="commits", daemon=True)
         self._failure: Exception | None = None
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        if self._session.flavor is not Flavor.POSTGRES:
+            self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop.set()
-        self._thread.join()
         with contextlib.closing(self._session):
-            if error is None and self._failure is not None:
-                raise self._failure
-            if error is None and self._session.flavor is Flavor.POSTGRES:
-                self.last = max(map(self._latest, (*self._tables, self._receipts)))
+            if self._thread.ident is not None:
+                self._stop.set()
+                self._thread.join()
+            elif error is None:
+                self.taken_over = self._latest(OWNER)
+                self.last = max(map(self._latest, (*self._tables, RECEIPTS)))
+        if error is None and self._failure is not None:
+            raise self._failure
 
     def _look(self) -> None:
         try:
-            self._until_a_row()
-            if self._session.flavor is not Flavor.POSTGRES:
-                self._follow()
+            while not self._owned() and not self._stop.wait(LOOK_SECONDS):
+                pass
+            self.taken_over = time.time()
+            self._follow()
         except Exception as error:  # told by the thread that waits
             self._failure = error
 
-    def _until_a_row(self) -> None:
-        sql = " UNION ALL ".join(f"(SELECT '1' FROM {table} LIMIT 1)" for table in self._tables)
-        while not self._session.rows(sql):
-            if self._stop.wait(LOOK_SECONDS):
-                break
-        else:
-            self.first = time.time()
+    def _owned(self) -> bool:
+        there = "SELECT 1 FROM information_schema.tables WHERE CONCAT(table_schema, '.', table_name)"
+        if not self._session.rows(f"{there} = '{OWNER}'"):
+            return False
+        return bool(self._session.rows(f"SELECT 1 FROM {OWNER} WHERE epoch > 0"))
 
     def _follow(self) -> None:
         mariadb = self._session.flavor is Flavor.MARIADB
@@ -78,7 +84,7 @@ class Commits:
             stopped = self._stop.wait(LOOK_SECONDS)
 
     def _latest(self, table: str) -> float:
-        """Of the rows that `table` has; 0.0 where it is empty or not there."""
+        """When the youngest row of `table` was committed; 0.0 where it is empty or not there."""
         if self._session.rows(f"SELECT to_regclass('{table}')::text")[0][0] is None:
             return 0.0
         query = f"SELECT extract(epoch FROM max(pg_xact_commit_timestamp(xmin)))::text FROM {table}"

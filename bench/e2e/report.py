@@ -1,7 +1,7 @@
 """What rounds add up to: medians with their spread, ratios taken round by round, cost by process.
 
 A ratio is that of two rates of the same round, which ran next to one another; the median over the rounds is kept, with
-the lowest and the highest.  Rates that are compared are those from the first commit to the last; a few hundred
+the lowest and the highest.  Rates that are compared are those from the takeover to the last commit; a few hundred
 milliseconds of start-up are the same for all and would hide a difference in a short run.
 """
 
@@ -9,12 +9,22 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from bench.e2e.backlog import Round
 from bench.e2e.setup import Setup
 from bench.e2e.suites import Suite
+
+
+class Costly(Protocol):
+    """What was measured with its processes watched."""
+
+    @property
+    def changes(self) -> int: ...
+
+    @property
+    def cpu_seconds(self) -> Mapping[str, float]: ...
 
 
 def spread(values: Sequence[float], digits: int = 0) -> dict[str, float]:
@@ -55,7 +65,7 @@ def _systems(group: Sequence[Round]) -> Iterator[dict[str, Any]]:
             "flowing_rows_per_second": spread([one.flowing_rows_per_second for one in rounds]),
             "against": first[0].setup.label if rounds is not first else None,
             "ratio": spread(ratios, 3),
-            "cpu_seconds_a_million": _cost(rounds),
+            "cpu_seconds_a_million": cost(rounds),
             "peak_mb": max(one.peak_mb for one in rounds),
             "load": [one.load for one in rounds],
             "seconds": [one.seconds for one in rounds],
@@ -63,7 +73,7 @@ def _systems(group: Sequence[Round]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _cost(rounds: Sequence[Round]) -> dict[str, float]:
+def cost(rounds: Sequence[Costly]) -> dict[str, float]:
     """CPU seconds for a million row changes, by process: the median of the rounds."""
     names = sorted({name for one in rounds for name in one.cpu_seconds})
     return {
