@@ -52,7 +52,7 @@ class Connect(Process):
         parts = [status["connector"], *status["tasks"]]
         return next((_cause(part.get("trace", "")) for part in parts if part["state"] == "FAILED"), "")
 
-    def running(self, name: str) -> bool:
+    def runs(self, name: str) -> bool:
         """Whether its task has started."""
         return any(task["state"] == "RUNNING" for task in self._ask("GET", f"connectors/{name}/status")["tasks"])
 

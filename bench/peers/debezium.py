@@ -83,7 +83,7 @@ class Debezium:
         connect = self._connect
         connect.create(name, self._sink(topic))
         connect.resume(name)
-        until(lambda: connect.running(name), lambda: connect.failure(name), time.perf_counter())
+        until(lambda: connect.runs(name), lambda: connect.failure(name), time.perf_counter())
 
     def _place_source(self, name: str, topic: str) -> None:
         """A connector that will begin where the backlog does."""

@@ -60,17 +60,22 @@ class GoMySql:
         verify(self._backlog.url, self._target.url, self._backlog.tables)
 
 
+def place() -> Path:
+    """Where the program of these sources is, or would be."""
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(SOURCES.iterdir()))).hexdigest()[:12]
+    return cache() / "peers" / f"go-mysql-{digest}"
+
+
 def built() -> Path:
     """The program, compiled now if its sources have changed; its modules are those that go.sum has locked.
 
     Raises ServerMissing without Go, PeerMissing where it is too old or its modules cannot be had.
     """
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(SOURCES.iterdir()))).hexdigest()[:12]
-    peers = cache() / "peers"
-    path = peers / f"go-mysql-{digest}"
+    path = place()
     if not path.exists():
         go = program("go", PACKAGE)
         print("peers: building the go-mysql applier …", flush=True)
+        peers = path.parent
         peers.mkdir(parents=True, exist_ok=True)
         places = {"GOPATH": str(peers / "go"), "GOCACHE": str(peers / "go-build")}
         beside = path.with_suffix(".new")

@@ -21,7 +21,7 @@ from bench.servers import ServerFailed, ServerMissing
 class Record:
     """What one system did on one workload; `failed` and `missing` say why it did no more.
 
-    `rows_per_second`: by round.  `exit_rows_per_second`: until its process had ended too, where that is known.
+    `rows_per_second`: by round.  `exit_rows_per_second`: until its process had ended too, where it ends by itself.
     """
 
     changes: int = 0
@@ -87,9 +87,10 @@ class Tournament:
             return
         record.rows_per_second.append(round(peer.changes / seconds))
         record.load.append(round(load, 2))
-        if ended := getattr(peer, "exit_seconds", 0.0):
-            record.exit_rows_per_second.append(round(peer.changes / ended))
-        self._say(f"{label}  {name:<26} {record.rows_per_second[-1]:>8,} rows/s  {seconds:6.2f} s  load {load:.1f}")
+        ended = getattr(peer, "exit_seconds", seconds)
+        record.exit_rows_per_second.append(round(peer.changes / ended))
+        times = f"{seconds:6.2f} s, to its end {ended:6.2f} s"
+        self._say(f"{label}  {name:<26} {record.rows_per_second[-1]:>8,} rows/s  {times}  load {load:.1f}")
 
     def ratio(self, ours: str, other: str) -> dict[str, float] | None:
         """Our rate to the other's: the median and the extremes of the rounds that both ended."""
