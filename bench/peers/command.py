@@ -25,6 +25,8 @@ from bench.workload.churn import Churn
 from bench.workload.mix import Mix
 
 WORKLOADS: Final = {"mix": lambda: Mix(peers=True), "churn": lambda: Churn(peers=True)}
+ROUNDS, CHANGES, SLOW_CHANGES = 3, 200_000, 20_000
+FULL_ROUNDS, FULL_CHANGES = 5, 500_000
 
 
 def command(
@@ -33,28 +35,37 @@ def command(
     ours: Annotated[
         str, typer.Option(help=f"all that the peers are compared with, or some of: {', '.join(OURS)}.")
     ] = "all",
-    rounds: Annotated[int, typer.Option(min=1, help="Turns of each system.")] = 5,
-    changes: Annotated[int, typer.Option(min=1, help="Row changes in the backlog.")] = 200_000,
-    slow_changes: Annotated[int, typer.Option(min=1, help="Row changes in the backlog of slow systems.")] = 20_000,
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of each system.")] = ROUNDS,
+    changes: Annotated[int, typer.Option(min=1, help="Row changes in the backlog.")] = CHANGES,
+    slow_changes: Annotated[int, typer.Option(min=1, help="Row changes in a slow system's backlog.")] = SLOW_CHANGES,
+    full: Annotated[
+        bool, typer.Option(help=f"{FULL_ROUNDS} rounds of {FULL_CHANGES:,} changes: half an hour.")
+    ] = False,
     lanes: Annotated[int, typer.Option(min=1, help="Lanes of our feeds.")] = 8,
     seed: Annotated[int, typer.Option(help="Of the workload.")] = 1,
     program: Annotated[str, typer.Option(help="Our command to measure, without its arguments.")] = shlex.join(COMMAND),
-    keep: Annotated[bool, typer.Option(help="Write bench/results/peers.json.")] = True,
+    keep: Annotated[
+        bool | None, typer.Option(help="Write bench/results/peers.json; by default where all systems took part.")
+    ] = None,
 ) -> int:
     """Catch up with one backlog by other systems and ours, in turn; rates, ratios and differences."""
     workloads = _chosen(workload, list(WORKLOADS), "workload")
     names = _chosen(peers, list(PEERS), "peers")
     feeds = _chosen(ours, list(OURS), "ours") if ours != "all" else feeds_beside(names)
+    if full:
+        rounds, changes = FULL_ROUNDS, FULL_CHANGES
     outcome = Outcome("peers")
     found: dict[str, Any] = {}
+    servers: dict[str, str] = {name: PEERS[name].version for name in names if PEERS[name].version}
     for name in workloads:
         plan = Plan(WORKLOADS[name], changes, slow_changes, rounds, seed, lanes, shlex.split(program))
-        found[name] = measure(plan, feeds, names)
+        found[name] = measure(plan, feeds, names, servers)
         print(f"\n{name}, {changes:,} row changes (slow systems {slow_changes:,}), {rounds} rounds\n", flush=True)
         print(table(HEADER, rows(found[name])), end="\n\n", flush=True)
-    if keep:
+    if keep or (keep is None and len(workloads) == len(WORKLOADS) and len(names) == len(PEERS)):
         settings = {"changes": changes, "slow_changes": slow_changes, "rounds": rounds, "seed": seed, "lanes": lanes}
-        path = outcome.write({**settings, "workloads": found})
+        machine = {**outcome.machine(), "servers": servers}
+        path = outcome.write({"machine": machine, **settings, "workloads": found})
         print(f"written to {path.relative_to(RESULTS.parents[1])}")
     return 0
 
@@ -64,8 +75,11 @@ def feeds_beside(peers: Sequence[str]) -> list[str]:
     return [pair for pair in OURS if any(pair in PEERS[name].beside for name in peers)]
 
 
-def measure(plan: Plan, feeds: Sequence[str], peers: Sequence[str]) -> dict[str, Any]:
-    """One workload through our `feeds` and the `peers`, by name: `servers`, `systems` and `ratios`."""
+def measure(plan: Plan, feeds: Sequence[str], peers: Sequence[str], servers: dict[str, str]) -> dict[str, Any]:
+    """One workload through our `feeds` and the `peers`, by name: `systems` and `ratios`.
+
+    `servers` takes the versions of those that ran, by kind.
+    """
     entries = {f"tidelock {pair}": tidelock(pair) for pair in feeds} | {name: PEERS[name] for name in peers}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-peers-")))
@@ -73,8 +87,8 @@ def measure(plan: Plan, feeds: Sequence[str], peers: Sequence[str]) -> dict[str,
         for name, entry in entries.items():
             tournament.enter(name, functools.partial(_entered, stack, entry, field))
         tournament.play(plan.rounds)
+        servers.update({kind: version(server) for kind, server in field.servers().items()})
         return {
-            "servers": {label: version(server) for label, server in field.servers().items()},
             "systems": {name: record.summary() for name, record in tournament.records.items()},
             "ratios": tournament.ratios({name: [f"tidelock {pair}" for pair in PEERS[name].beside] for name in peers}),
         }

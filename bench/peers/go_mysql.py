@@ -60,6 +60,12 @@ class GoMySql:
         verify(self._backlog.url, self._target.url, self._backlog.tables)
 
 
+def go_mysql_version() -> str:
+    """The locked version."""
+    words = (SOURCES / "go.mod").read_text().split()
+    return words[words.index("github.com/go-mysql-org/go-mysql") + 1]
+
+
 def place() -> Path:
     """Where the program of these sources is, or would be."""
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(SOURCES.iterdir()))).hexdigest()[:12]

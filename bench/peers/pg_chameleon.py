@@ -151,6 +151,12 @@ def _gone(running: Program) -> str:
     return "" if running.running else f"it ended by itself: {running.said()}"
 
 
+def chameleon_version() -> str:
+    """The locked version."""
+    lines = REQUIREMENTS.read_text().splitlines()
+    return next(line.partition("==")[2] for line in lines if line.startswith("pg_chameleon=="))
+
+
 def installed() -> Path:
     """The folder of its programs, in an environment of its own; made now if it is not there.  Raises PeerMissing."""
     folder = cache() / "peers" / "pg_chameleon"

@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import Final
 
 from bench.peers.backlog import Backlog
+from bench.peers.connect_jars import debezium_version
 from bench.peers.debezium import Debezium
-from bench.peers.go_mysql import GoMySql
+from bench.peers.go_mysql import GoMySql, go_mysql_version
 from bench.peers.mariadb_native import MariaDbNative
 from bench.peers.peer import Peer
-from bench.peers.pg_chameleon import PgChameleon
+from bench.peers.pg_chameleon import PgChameleon, chameleon_version
 from bench.peers.postgres_native import PostgresNative
 from bench.peers.target import Target
 from bench.peers.tidelock import Tidelock
 from bench.servers import MariaDb, MySql, Postgres, Server
+from bench.servers.kafka_jars import kafka_version
 from bench.workload.workload import Workload
 
 OURS: Final = ("mariadb-postgres", "mysql-postgres", "mariadb-mariadb")
@@ -69,17 +71,21 @@ class Field:
         return self._targets[kind]
 
     def servers(self) -> dict[str, Server]:
-        """The servers by what they are."""
-        servers: dict[str, Server] = {f"{kind} source": work.server for (kind, _), work in self._backlogs.items()}
-        return servers | {f"{kind} target": target.server for kind, target in self._targets.items()}
+        """One of each kind that runs."""
+        servers: dict[str, Server] = {kind: backlog.server for (kind, _), backlog in self._backlogs.items()}
+        return servers | {kind: target.server for kind, target in self._targets.items()}
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """`beside`: those of ours that do the same work.  `make` raises PeerMissing, ServerMissing, ServerFailed."""
+    """`beside`: those of ours that do the same work.  `version`: of its tools; empty for a server's own replication.
+
+    `make`, and entering what it made, raise PeerMissing, ServerMissing, ServerFailed.
+    """
 
     make: Callable[[Field], Peer]
     beside: tuple[str, ...] = ()
+    version: str = ""
 
 
 def tidelock(pair: str) -> Entry:
@@ -118,7 +124,7 @@ PEERS: Final[dict[str, Entry]] = {
     "postgres-native": Entry(_postgres_native, ("mariadb-postgres", "mysql-postgres")),
     "mariadb-native": Entry(_mariadb_native(0), ("mariadb-mariadb",)),
     "mariadb-native-4": Entry(_mariadb_native(4), ("mariadb-mariadb",)),
-    "debezium": Entry(_debezium, ("mariadb-postgres",)),
-    "go-mysql": Entry(_go_mysql, ("mariadb-postgres",)),
-    "pg-chameleon": Entry(_pg_chameleon, ("mariadb-postgres",)),
+    "debezium": Entry(_debezium, ("mariadb-postgres",), f"{debezium_version()}, Kafka {kafka_version()}"),
+    "go-mysql": Entry(_go_mysql, ("mariadb-postgres",), go_mysql_version()),
+    "pg-chameleon": Entry(_pg_chameleon, ("mariadb-postgres",), chameleon_version()),
 }

@@ -62,7 +62,9 @@ def test_native_replication_and_ours_on_one_backlog(tmp_path: Path) -> None:
     names = ["postgres-native", "mariadb-native", "mariadb-native-4"]
     if go_mysql.place().exists():  # else it would be compiled now, which takes a minute
         names.append("go-mysql")
-    found = measure(plan("churn"), ["mariadb-postgres", "mariadb-mariadb"], names)
+    versions: dict[str, str] = {}
+    found = measure(plan("churn"), ["mariadb-postgres", "mariadb-mariadb"], names, versions)
+    assert versions.keys() == {"mariadb", "postgres"}
     systems = {"tidelock mariadb-postgres", "tidelock mariadb-mariadb", *names}
     assert found["systems"].keys() == systems
     for name, system in found["systems"].items():
