@@ -23,7 +23,8 @@ BOTTOM: Final = 40
 RIGHT: Final = 190
 LEFT: Final = 60
 HEIGHT: Final = 380
-BAR_LEFT: Final = 330
+CHARACTER: Final = 6.4
+BARS_WIDTH: Final = 380
 BAR_RIGHT: Final = 150
 BAR_HEIGHT: Final = 22
 
@@ -31,10 +32,10 @@ BAR_HEIGHT: Final = 22
 class Canvas:
     """Collects the elements; `y` grows downwards."""
 
-    def __init__(self, title: str, height: float = HEIGHT) -> None:
+    def __init__(self, title: str, width: float = WIDTH, height: float = HEIGHT) -> None:
         self._parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" {FONT}>',
-            f'<rect width="{WIDTH}" height="{height:.0f}" fill="white"/>',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" {FONT}>',
+            f'<rect width="{width:.0f}" height="{height:.0f}" fill="white"/>',
         ]
         self.text(16, 22, title)
 
@@ -108,18 +109,19 @@ class Bar:
 
 def bars(title: str, unit: str, rows: Sequence[Bar], goal: float = 0.0) -> str:
     """Horizontal bars, one a line.  `goal`: a dashed line; 0: none."""
-    height = TOP + BAR_HEIGHT * len(rows) + BOTTOM
-    canvas, foot = Canvas(title, height), TOP + BAR_HEIGHT * len(rows)
-    scale = Scale(0.0, top(max([goal, *(row.high for row in rows)], default=1.0)), BAR_LEFT, WIDTH - BAR_RIGHT)
+    left = 24 + CHARACTER * max((len(row.label) for row in rows), default=0)
+    right, foot = left + BARS_WIDTH, TOP + BAR_HEIGHT * len(rows)
+    canvas = Canvas(title, right + BAR_RIGHT, foot + BOTTOM)
+    scale = Scale(0.0, top(max([goal, *(row.high for row in rows)], default=1.0)), left, right)
     for tick in scale.ticks:
         canvas.line(scale(tick), TOP, scale(tick), foot, GRID)
         canvas.text(scale(tick), foot + 18, number(tick), "middle")
-    canvas.text(WIDTH - 16, foot + 18, unit, "end")
+    canvas.text(right + 34, foot + 18, unit)
     for place, row in enumerate(rows):
         y = TOP + BAR_HEIGHT * place
         middle = y + BAR_HEIGHT / 2
-        canvas.text(BAR_LEFT - 8, middle + 4, row.label, "end")
-        canvas.bar(BAR_LEFT, y + 4, scale(row.value) - BAR_LEFT, BAR_HEIGHT - 8, COLOURS[row.group % len(COLOURS)])
+        canvas.text(left - 8, middle + 4, row.label, "end")
+        canvas.bar(left, y + 4, scale(row.value) - left, BAR_HEIGHT - 8, COLOURS[row.group % len(COLOURS)])
         canvas.line(scale(row.low), middle, scale(row.high), middle, "black")
         for end in (row.low, row.high):
             canvas.line(scale(end), middle - 4, scale(end), middle + 4, "black")

@@ -19,9 +19,7 @@ from bench.servers import Server
 from bench.session import Flavor, Session, connect
 
 LOOK_SECONDS: Final = 0.02
-SCHEMA: Final = "tidelock"
-OWNER: Final = f"{SCHEMA}.tidelock_owner"
-RECEIPTS: Final = f"{SCHEMA}.tidelock_progress"
+OWNER: Final = "tidelock.tidelock_owner"
 
 
 class Commits:
@@ -52,7 +50,7 @@ class Commits:
                 self._thread.join()
             elif error is None:
                 self.taken_over = self._latest(OWNER)
-                self.last = max(map(self._latest, (*self._tables, RECEIPTS)))
+                self.last = max(map(self._latest, self._tables))
         if error is None and self._failure is not None:
             raise self._failure
 
