@@ -133,9 +133,13 @@ def bars(title: str, unit: str, rows: Sequence[Bar], goal: float = 0.0) -> str:
 
 
 def histogram(title: str, unit: str, series: Mapping[str, Sequence[tuple[float, int]]]) -> str:
-    """`series`: name → (upper edge of the bin, count), edges that grow by a factor; drawn as shares of their sum."""
+    """`series`: name → (upper edge of the bin, count), edges that grow by a factor; drawn as shares of their sum.
+
+    The first bin, which holds all below its edge, is drawn as wide as the others.
+    """
     edges = [edge for bins in series.values() for edge, _ in bins]
-    x = Scale(min(edges, default=1.0), max(edges, default=10.0), LEFT, WIDTH - RIGHT, logarithmic=True)
+    factor = edges[1] / edges[0] if len(edges) > 1 else 2.0
+    x = Scale(min(edges, default=1.0) / factor, max(edges, default=10.0), LEFT, WIDTH - RIGHT, logarithmic=True)
     shares = {name: _shares(bins) for name, bins in series.items()}
     y = Scale(0.0, top(max((s for bins in shares.values() for _, s in bins), default=1.0)), HEIGHT - BOTTOM, TOP)
     canvas = Canvas(title)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-LOWEST_MS: Final = 1.0
+LOWEST_MS: Final = 0.1
 BINS_A_DECADE: Final = 10
 
 
@@ -52,7 +52,7 @@ def _bins(ordered: Sequence[float]) -> list[tuple[float, int]]:
         number = max(0, math.floor(math.log10(max(value, LOWEST_MS) / LOWEST_MS) * BINS_A_DECADE) + 1)
         number = 0 if value < LOWEST_MS else number
         counts[number] = counts.get(number, 0) + 1
-    return [(round(_edge(number), 3), counts.get(number, 0)) for number in range(max(counts) + 1)]
+    return [(round(_edge(number), 4), counts.get(number, 0)) for number in range(max(counts) + 1)]
 
 
 def _edge(number: int) -> float:
