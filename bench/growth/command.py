@@ -8,17 +8,18 @@ changes kept less than 80 % of the rate of one table.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
-import sys
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Final
+from pathlib import Path
+from typing import Annotated, Final
 
 import typer
 
+from bench.command import alone
 from bench.growth import pressure, series
+from bench.growth.shown import as_table, shown_pressure
+from bench.outcome import RESULTS
 
-KEPT: Final = 0.8
-SKEWED: Final = "2,000, 20 hot"
 MISSED: Final = 3
 
 
@@ -34,48 +35,47 @@ class Part(enum.StrEnum):
 
 def command(
     only: Annotated[list[Part] | None, typer.Option(help="One part; may be given again. All, if none.")] = None,
-    changes: Annotated[int, typer.Option(min=1, help="Row changes of a case (backlog has its own).")] = 200_000,
+    changes: Annotated[int, typer.Option(min=1, help="Row changes of a case (backlog and pressure: own).")] = 200_000,
     rounds: Annotated[int, typer.Option(min=1, help="How often the cases take their turn.")] = 1,
     native: Annotated[bool, typer.Option(help="PostgreSQL's own replication beside the tables.")] = True,
-    full: Annotated[bool, typer.Option(help="The 10-million backlogs too: a quarter of an hour.")] = False,
+    full: Annotated[bool, typer.Option(help="Backlogs of 10 million changes: half an hour.")] = False,
 ) -> int:
     """Measure what grows; the results go to bench/results/growth-*.json."""
     missed: list[str] = []
     for part in only or list(Part):
         print(f"— {part}", flush=True)
-        missed += _parts(changes, rounds, native, full)[part]()
+        missed += [f"{part}: {line}" for line in _measured(part, changes, rounds, native, full)]
     for line in missed:
         print(f"missed: {line}")
     return MISSED if missed else 0
 
 
-def _parts(changes: int, rounds: int, native: bool, full: bool) -> dict[Part, Callable[[], list[str]]]:
-    peers = series.NATIVE if native else ()
-    return {
-        Part.TABLES: lambda: _series("tables", series.tables(changes), rounds, peers),
-        Part.WIDTH: lambda: _series("width", series.widths(changes), rounds),
-        Part.BACKLOG: lambda: _series("backlog", series.backlogs(full), rounds),
-        Part.LANES: lambda: _series("lanes", series.lanes(changes), rounds),
-        Part.PRESSURE: lambda: pressure.missed(pressure.measure(series.FULL_BACKLOG if full else series.BACKLOGS[-1])),
-    }
+def _measured(part: Part, changes: int, rounds: int, native: bool, full: bool) -> list[str]:
+    """What it missed."""
+    match part:
+        case Part.TABLES:
+            peers = series.NATIVE if native else ()
+            return series.missed(series.measure("tables", series.tables(changes), rounds, peers))
+        case Part.WIDTH:
+            return series.missed(series.measure("width", series.widths(changes), rounds))
+        case Part.BACKLOG:
+            return series.missed_backlog(series.measure("backlog", series.backlogs(full), rounds))
+        case Part.LANES:
+            return series.missed(series.measure("lanes", series.lanes(changes), rounds))
+        case Part.PRESSURE:
+            return pressed(series.FULL_BACKLOG if full else series.BACKLOGS[-1])
 
 
-def _series(name: str, cases: Sequence[series.Case], rounds: int, native: Sequence[str] = ()) -> list[str]:
-    report = series.measure(name, cases, rounds, native)
-    return [f"{name}: {case} held too much memory" for case in series.too_large(report)] + _rate_lost(report)
-
-
-def _rate_lost(report: dict[str, Any]) -> list[str]:
-    kept = {case["case"]: case["kept"]["flowing_rows_per_second"] for case in report["cases"]}
-    lost = SKEWED in kept and kept[SKEWED] < KEPT
-    return [f"{SKEWED}: kept {kept[SKEWED]:.0%} of the rate of one table, {KEPT:.0%} wanted"] if lost else []
-
-
-def main() -> None:
-    app = typer.Typer(add_completion=False)
-    app.command()(command)
-    sys.exit(typer.main.get_command(app).main(standalone_mode=False))
+def pressed(
+    changes: int, still_seconds: float = pressure.STILL_SECONDS, lanes: int = 8, folder: Path = RESULTS
+) -> list[str]:
+    """One trial, written to `growth-pressure.json`; what it missed."""
+    found, outcome = pressure.passed(changes, still_seconds, lanes)
+    part = shown_pressure(found)
+    outcome.write({**dataclasses.asdict(found), "shown": part}, folder)
+    print(as_table(part))
+    return pressure.missed(found)
 
 
 if __name__ == "__main__":
-    main()
+    alone("scale")

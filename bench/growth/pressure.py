@@ -20,12 +20,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
-from bench import curve
 from bench.growth.ground import MEMORY_LIMIT_MB, OURS, Ground, highest, thinned, tree
 from bench.growth.narrow import LEDGER, Narrow
-from bench.outcome import RESULTS, Outcome, table
+from bench.outcome import Outcome
 from bench.rig import Rig, until
 from bench.servers import Server
 from bench.servers.place import free_port
@@ -41,15 +40,18 @@ LAG_TOLERANCE: Final = 0.2
 MARKER_TABLE: Final = LEDGER.name
 MARKER_ID: Final = -1
 STOPPED: Final = "stopped"
+Span: TypeAlias = tuple[str, float, float, int]  # a phase's name, beginning and end in seconds, rows at its end
 
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-    """`lag`: seconds as told at its beginning and end; `lag_grew`: seconds a second between.  None where unknown."""
+    """`rows`: committed at its end, as told.  `lag`: seconds as told at its beginning and end; `lag_grew`: seconds a
+    second between.  None where unknown."""
 
     name: str
     begun: float
     ended: float
+    rows: int
     tree_mb: float
     peak_mb: dict[str, float]
     lag: tuple[float | None, float | None]
@@ -115,7 +117,7 @@ class Trial:
         self._changes = ground.changes
         self._rig: Rig = ground.fresh()
         self._rig.options["http"] = f"127.0.0.1:{free_port()}"
-        self.spans: list[tuple[str, float, float]] = []
+        self.spans: list[Span] = []
 
     def run(self) -> tuple[Usage, Watch]:
         """Raises TidelockFailed where the feed ends before it should, AssertionError where it does not get on."""
@@ -141,7 +143,7 @@ class Trial:
     def _span(self, name: str, watch: Watch) -> Iterator[None]:
         begun = watch.now
         yield
-        self.spans.append((name, begun, watch.now))
+        self.spans.append((name, begun, watch.now, int(watch.rows)))
         print(f"{name}: {watch.now - begun:.1f} s, {watch.rows:,.0f} rows", flush=True)
 
     def _until_rows(self, process: Process, watch: Watch, share: float) -> None:
@@ -207,43 +209,20 @@ def passed(
     return result, outcome
 
 
-def _phase(span: tuple[str, float, float], curves: dict[str, list[tuple[float, float]]], watch: Watch) -> Phase:
-    name, begun, ended = span
+def _phase(span: Span, curves: dict[str, list[tuple[float, float]]], watch: Watch) -> Phase:
+    name, begun, ended, rows = span
     held = {of: round(highest([p for p in points if begun <= p[0] <= ended]), 1) for of, points in curves.items()}
     lag = watch.between(begun, ended)
     return Phase(
         name=name,
         begun=round(begun, 1),
         ended=round(ended, 1),
+        rows=rows,
         tree_mb=held.pop("tree"),
         peak_mb=held,
         lag=(lag[0][1], lag[-1][1]) if lag else (None, None),
         lag_grew=round((lag[-1][1] - lag[0][1]) / (lag[-1][0] - lag[0][0]), 2) if len(lag) > 1 else None,
     )
-
-
-def measure(changes: int) -> Passed:
-    """Write `growth-pressure.json` and its curve, and show them."""
-    found, outcome = passed(changes)
-    outcome.write(dataclasses.asdict(found))
-    title = f"Resident memory: {changes:,} changes behind, the target stopped, then killed"
-    (RESULTS / "growth-pressure.svg").write_text(curve.svg(title, "MB", found.curves, MEMORY_LIMIT_MB))
-    print(shown(found))
-    return found
-
-
-def shown(found: Passed) -> str:
-    rows = [
-        [
-            phase.name,
-            f"{phase.seconds:.1f}",
-            *(f"{phase.peak_mb.get(name, 0.0):.0f}" for name in OURS),
-            f"{phase.tree_mb:.0f}",
-            *("–" if lag is None else f"{lag:.1f}" for lag in phase.lag),
-        ]
-        for phase in found.phases
-    ]
-    return table(["phase", "s", "engine MB", "capture MB", "tree MB", "lag at its start", "at its end"], rows)
 
 
 def missed(found: Passed) -> list[str]:

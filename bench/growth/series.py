@@ -16,7 +16,7 @@ import contextlib
 import dataclasses
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -24,15 +24,16 @@ from typing import Any, Final
 from bench.growth.ground import MEMORY_LIMIT_MB, Differs, Ground, Run
 from bench.growth.many import differences
 from bench.growth.narrow import Narrow
+from bench.growth.shown import FLAT, KEPT, SKEWED, as_table, costs, shown
 from bench.growth.spread import Spread
-from bench.outcome import Outcome, table
+from bench.outcome import RESULTS, Outcome
 from bench.peers.postgres_native import PostgresNative
 from bench.workload.workload import Workload
 
 TABLES: Final = {"1 table": (1, 0), "20": (20, 0), "200": (200, 0), "2,000": (2000, 0), "2,000, 20 hot": (2000, 20)}
 NATIVE: Final = ("1 table", "2,000", "2,000, 20 hot")
 WIDTHS: Final = (100, 1_000, 4_000, 16_000)
-WIDTH_BYTES: Final = 120_000_000
+WIDTH_BYTES: Final = 320_000_000
 BACKLOGS: Final = (100_000, 1_000_000)
 FULL_BACKLOG: Final = 10_000_000
 LANES: Final = (1, 2, 4, 8, 16)
@@ -84,18 +85,20 @@ def lanes(changes: int) -> list[Case]:
     return [Case(f"{count} lanes", count, partial(Spread, 1), changes, lanes=count) for count in LANES]
 
 
-def measure(name: str, cases: Sequence[Case], rounds: int, native: Sequence[str] = ()) -> dict[str, Any]:
-    """Run all cases `rounds` times in turn and write `growth-NAME.json`; `native`: cases that the peer runs too.
+def measure(
+    name: str, cases: Sequence[Case], rounds: int, native: Sequence[str] = (), folder: Path = RESULTS
+) -> dict[str, Any]:
+    """Run all cases `rounds` times in turn and write `growth-NAME.json` to `folder`; `native`: cases of the peer too.
 
     Raises Differs.
     """
     runs: list[Run | Native] = []
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-growth-")))
+        feeds = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-growth-")))
         outcome: Outcome | None = None
         turns: list[Callable[[], Run | Native]] = []
         for number, case in enumerate(cases):
-            ground = Ground(case.label, case.x, case.workload(), case.changes, folder, number, lanes=case.lanes)
+            ground = Ground(case.label, case.x, case.workload(), case.changes, feeds, number, lanes=case.lanes)
             stack.enter_context(ground)
             outcome = outcome or Outcome(f"growth-{name}", ground.servers)
             print(f"{case.label}: {case.changes:,} changes loaded", flush=True)
@@ -108,9 +111,11 @@ def measure(name: str, cases: Sequence[Case], rounds: int, native: Sequence[str]
                 runs.append(turn())
                 print(runs[-1], flush=True)
         assert outcome is not None, "a series has cases"
-        report = {"rounds": rounds, "cases": list(_cases(cases, runs)), "runs": runs}
-        path = outcome.write(report)
-    print(shown(report), f"written to {path.name}", sep="\n")
+        medians = list(_cases(cases, runs))
+        part = shown(name, medians, [run for run in runs if isinstance(run, Run)])
+        report = {"rounds": rounds, "cases": medians, "runs": runs, "shown": part}
+        path = outcome.write(report, folder)
+    print(as_table(part), f"written to {path.name}", sep="\n")
     return report
 
 
@@ -147,27 +152,21 @@ def _cases(cases: Sequence[Case], runs: Sequence[Run | Native]) -> Iterator[dict
         }
 
 
-def shown(report: dict[str, Any]) -> str:
-    """The report as a Markdown table."""
-    rows = []
-    for case in report["cases"]:
-        kept, cpu = case["kept"], case["cpu_us"]
-        native = f"{kept['native_rows_per_second']:.0%}" if "native_rows_per_second" in kept else "–"
-        rows.append(
-            [
-                case["case"],
-                f"{case['rows_per_second']:,}",
-                f"{case['flowing_rows_per_second']:,}",
-                f"{kept['flowing_rows_per_second']:.0%}",
-                native,
-                *(f"{cpu.get(name, 0.0):.1f}" for name in ("capture", "run", "target")),
-                f"{case['tree_mb']:.0f}",
-            ]
-        )
-    header = ["case", "rows/s", "flowing", "kept", "native keeps", "capture µs", "engine µs", "target µs", "tree MB"]
-    return table(header, rows)
+def missed(report: Mapping[str, Any]) -> list[str]:
+    """What should be and is not: bounded memory, the rate of a skewed feed, the cost of a row in a long backlog."""
+    lines = [
+        f"{case['case']}: the process tree held {case['tree_mb']:.0f} MB, {MEMORY_LIMIT_MB:.0f} may be"
+        for case in report["cases"]
+        if case["tree_mb"] > MEMORY_LIMIT_MB
+    ]
+    kept = {case["case"]: case["kept"]["flowing_rows_per_second"] for case in report["cases"]}
+    if kept.get(SKEWED, KEPT) < KEPT:
+        lines.append(f"{SKEWED}: {kept[SKEWED]:.0%} of the rate of one table is kept, {KEPT:.0%} wanted")
+    return lines
 
 
-def too_large(report: dict[str, Any]) -> list[str]:
-    """The cases whose process tree held too much."""
-    return [case["case"] for case in report["cases"] if case["tree_mb"] > MEMORY_LIMIT_MB]
+def missed_backlog(report: Mapping[str, Any]) -> list[str]:
+    """A row of the longest backlog may cost `FLAT` times one of the shortest, whose start weighs more."""
+    first, *_, last = costs(report["cases"])
+    dearer = f"a row costs {last:.1f} µs in the longest backlog, {first:.1f} in the shortest"
+    return missed(report) + ([dearer] if last > first * FLAT else [])
