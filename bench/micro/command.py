@@ -53,17 +53,19 @@ def command(
         return OK
     budgets, outcome, console = Budgets.read(PATH), Outcome("micro"), Console()
     console.width = max(console.width, WIDTH)
-    figures = []
-    for group in _groups(chosen, far, values, processes):
+    figures: list[Figure] = []
+    versions: dict[str, str] = {}
+    for group in _groups(chosen, far, values, processes, versions):
         figures += group
         console.print(table(group, budgets))
     over = [figure.name for figure in figures if budgets.exceeded(figure)]
-    machine = str(outcome.machine()["processor"])
+    machine = {**outcome.machine(), "servers": versions}
     if record:
-        budgets.record(figures, machine, PATH)
+        budgets.record(figures, machine["processor"], PATH)
     if only is None and servers:
-        outcome.write({"unit": "CPU microseconds a row", "figures": msgspec.to_builtins(figures), "over_budget": over})
-    console.print(summary(figures, over, budgets, machine))
+        unit, found = "CPU microseconds a row", msgspec.to_builtins(figures)
+        outcome.write({"machine": machine, "unit": unit, "figures": found, "over_budget": over})
+    console.print(summary(figures, over, budgets, machine["processor"]))
     return DIFFERENT if strict and over else OK
 
 
@@ -71,7 +73,9 @@ def _wanted(name: str, only: Sequence[str] | None) -> bool:
     return not only or any(word in name for word in only)
 
 
-def _groups(chosen: Sequence[str], far: Sequence[str], values: int, processes: int) -> Iterator[list[Figure]]:
+def _groups(
+    chosen: Sequence[str], far: Sequence[str], values: int, processes: int, versions: dict[str, str]
+) -> Iterator[list[Figure]]:
     """Figures as they come, by group.  A server that is missing is told, and the rest goes on."""
     from bench.micro import remote
 
@@ -82,7 +86,7 @@ def _groups(chosen: Sequence[str], far: Sequence[str], values: int, processes: i
             raise CommandError("a microbenchmark failed; see above", exit_code=REFUSED) from error
     for _, names in groupby(far, key=lambda name: name.partition("/")[0]):
         try:
-            yield remote.measured(list(names))
+            yield remote.measured(list(names), versions)
         except ServerMissing as error:
             print(f"left out: {error} (`make servers` installs them)", file=sys.stderr)
 

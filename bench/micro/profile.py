@@ -1,4 +1,4 @@
-"""One microbenchmark again and again for some seconds, for a profiler to watch: `python -m bench.micro.profile NAME`."""
+"""One microbenchmark again and again, for a profiler to watch: `python -m bench.micro.profile NAME`."""
 
 from __future__ import annotations
 

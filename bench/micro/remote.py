@@ -24,6 +24,7 @@ from adapters.sink import Sink
 from bench.micro import account
 from bench.micro.suite import Figure
 from bench.micro.text import steps
+from bench.outcome import version
 from bench.servers import MariaDb, MySql, Postgres, Server
 from engine.effects import ApplyBatch, EffectId
 from engine.events import BatchCommitted
@@ -61,16 +62,17 @@ NAMES: Final = (
 )
 
 
-def measured(names: Sequence[str]) -> list[Figure]:
-    """The figures of one group's names.  Raises ServerMissing, ServerFailed."""
+def measured(names: Sequence[str], versions: dict[str, str]) -> list[Figure]:
+    """The figures of one group's names and, in `versions`, the server's.  Raises ServerMissing, ServerFailed."""
     group = names[0].partition("/")[0]
-    found = _faust() if group == "faust" else _sink(group.removeprefix("sink "), names)
+    found = _faust() if group == "faust" else _sink(group.removeprefix("sink "), names, versions)
     return [figure for figure in found if figure.name in names]
 
 
-def _sink(kind: str, names: Sequence[str]) -> list[Figure]:
+def _sink(kind: str, names: Sequence[str], versions: dict[str, str]) -> list[Figure]:
     chosen = [one for one in _settings(kind) if any(one.name(step) in names for step in steps(account.binding()))]
     with SERVERS[kind]() as server:
+        versions[kind] = version(server)
         rounds = ([uvloop.run(_figures(server, one)) for _ in range(ROUNDS)] for one in chosen)
         return list(itertools.chain.from_iterable(map(_best, rounds)))
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from bench import outcome
-from bench.micro import account, command, decode, recording, remote, suite
+from bench.micro import account, command, decode, profile, recording, remote, suite
 from bench.micro.budgets import Budgets
 from bench.micro.case import held
 from bench.micro.suite import CASES, Figure
@@ -90,7 +91,9 @@ def test_sinks_are_measured_on_a_real_server(
     monkeypatch.setitem(remote.SERVERS, kind, lambda: contextlib.nullcontext(server))
     monkeypatch.setitem(remote.SIZES, 100, 200)
     names = [name for name in remote.NAMES if name.startswith(f"sink {kind}/deletes, 100 ")]
-    found = remote.measured(names)
+    versions: dict[str, str] = {}
+    found = remote.measured(names, versions)
+    assert versions[kind].startswith(f"{type(server).__name__} ")
     assert [one.name for one in found] == names and len(names) == 2
     assert all(one.us > 0 and one.rows_a_second for one in found)
 
@@ -152,7 +155,7 @@ def test_a_server_that_is_missing_is_told_and_the_rest_goes_on(
 def test_only_a_whole_run_is_a_result(
     only: list[str] | None, written: bool, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measured(names: list[str], *_: int) -> list[Figure]:
+    def measured(names: list[str], *_: object) -> list[Figure]:
         return [figure(name, 1.0) for name in names]
 
     write: Callable[..., Path] = outcome.Outcome.write
@@ -165,3 +168,12 @@ def test_only_a_whole_run_is_a_result(
     if found is not None:
         assert [one["name"] for one in found["figures"]] == [*CASES, *remote.NAMES]
         assert found["unit"] == "CPU microseconds a row" and found["over_budget"] == [] and found["machine"]["cores"]
+
+
+def test_one_benchmark_goes_on_for_a_profiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    monkeypatch.setitem(CASES, "a/b", lambda: suite.Case(1, lambda _: calls.append(1)))
+    profile.command("a/b", seconds=0.01)
+    assert len(calls) > 1
+    with pytest.raises(typer.BadParameter, match="a/c is no benchmark"):
+        profile.command("a/c")
