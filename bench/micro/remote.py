@@ -32,7 +32,7 @@ from engine.records import Position
 from engine.schema import Binding
 
 SERVERS: Final[dict[str, type[Postgres | MariaDb | MySql]]] = {"postgres": Postgres, "mariadb": MariaDb, "mysql": MySql}
-SIZES: Final = {1: 1_000, 100: 10_000, 1_000: 30_000}
+SIZES: Final = {1: 1_000, 100: 10_000, 1_000: 60_000}
 """Rows a batch: rows in all."""
 KEYS: Final = {"two unique keys": True, "one unique key": False}
 FEED: Final = "micro"
