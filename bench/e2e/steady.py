@@ -1,7 +1,8 @@
 """Steady state: a source that goes on writing at a rate, and a feed that keeps up, or does not.
 
 `behind_seconds` is how long after the last commit at the source its row was at the target: what a feed that is too slow
-has piled up, and a few milliseconds for one that keeps up.  CPU and memory are those of the time while the load ran,
+has piled up, and a few milliseconds for one that keeps up (without `consistency: transaction` that row may pass others
+by a batch).  CPU and memory are those of the time while the load ran,
 with small batches and idle waits, where a backlog shows the large ones.
 """
 

@@ -11,7 +11,7 @@ import bisect
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,7 +68,7 @@ def run(source: Server, target: Server, folder: Path, rate: float, seconds: floa
             rate=rate,
             kept_rate=round(paced.kept_rate, 1),
             late_ms=paced.late_ms,
-            latency=distribution(list(_latencies(rig, paced))),
+            latency=distribution(list(latencies(paced, _written(rig)))),
             peak_mb=round(sum(usage.peak_bytes.get(name, 0) for name in OURS) / 1e6, 1),
             cpu_seconds=usage.cpu_seconds,
             load=round(load, 2),
@@ -91,14 +91,21 @@ def _sign(rig: Rig, number: int) -> None:
     until(lambda: bool(rig.rows(sql)), "a row through the feed", CATCH_UP_SECONDS)
 
 
-def _latencies(rig: Rig, paced: Paced) -> Iterator[float]:
-    """Seconds, of each row at the target whose last change was committed after the warm-up."""
+def latencies(paced: Paced, written: Iterable[tuple[int, float]]) -> Iterator[float]:
+    """Seconds, of each row whose last change was committed after the warm-up.
+
+    `written`: (version, when the target committed it).  One may be negative: the log can be faster than the answer.
+    """
     versions = [version for version, _ in paced.commits]
     warm = paced.begun + WARM_SECONDS
-    (table,) = workload().tables
-    for version, visible in rig.rows(
-        f"SELECT version::text, extract(epoch FROM pg_xact_commit_timestamp(xmin))::text FROM {rig.schema}.{table}"
-    ):
-        _, returned = paced.commits[bisect.bisect_left(versions, int(version))]
+    for version, visible in written:
+        _, returned = paced.commits[bisect.bisect_left(versions, version)]
         if returned >= warm:
-            yield float(visible) - returned
+            yield visible - returned
+
+
+def _written(rig: Rig) -> Iterator[tuple[int, float]]:
+    (table,) = workload().tables
+    moment = "extract(epoch FROM pg_xact_commit_timestamp(xmin))::text"
+    for version, visible in rig.rows(f"SELECT version::text, {moment} FROM {rig.schema}.{table}"):
+        yield int(version), float(visible)

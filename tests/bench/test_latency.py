@@ -9,8 +9,8 @@ import pytest
 
 from bench.latency.command import report
 from bench.latency.distribution import distribution
-from bench.latency.measuring import Run, run
-from bench.latency.pacer import Order, Pacer
+from bench.latency.measuring import WARM_SECONDS, Run, latencies, run
+from bench.latency.pacer import Order, Paced, Pacer
 from bench.outcome import Outcome
 from bench.servers import MariaDb, Postgres
 
@@ -47,12 +47,21 @@ def test_the_pace_is_kept_and_every_commit_is_noted(mariadb: MariaDb) -> None:
     assert newest <= paced.commits[-1][0]
 
 
-def test_a_run_has_a_sample_for_each_row_that_was_written_after_the_warm_up(
+def test_a_row_is_a_sample_of_the_change_that_wrote_it_last() -> None:
+    warm = 100.0 + WARM_SECONDS
+    paced = Paced(100.0, 110.0, 40, 0.0, [(8, warm - 0.1), (17, warm + 0.1), (26, warm + 0.2)])
+    found = list(
+        latencies(paced, [(8, warm), (9, warm + 0.11), (17, warm + 0.12), (18, warm + 0.25), (26, warm + 0.19)])
+    )
+    assert found == pytest.approx([0.01, 0.02, 0.05, -0.01])
+
+
+def test_a_run_and_its_file(
     mariadb: MariaDb, postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bench.latency.measuring.WARM_SECONDS", 0.2)
     one = run(mariadb, postgres, tmp_path, 500.0, 0.4, lanes=2)
-    assert 60 < one.latency.samples < 200, "of 200 changes, those that nothing wrote over"
+    assert 60 < one.latency.samples < 200, "of 200 changes, those that nothing wrote over; the first 100 only insert"
     assert one.latency.p50 > 0
     assert 40 < one.peak_mb < 400
     found = report([one, one], 0.4, 2, 2)
