@@ -66,11 +66,9 @@ def _measured(part: Part, changes: int, rounds: int, native: bool, full: bool) -
             return pressed(series.FULL_BACKLOG if full else series.BACKLOGS[-1])
 
 
-def pressed(
-    changes: int, still_seconds: float = pressure.STILL_SECONDS, lanes: int = 8, folder: Path = RESULTS
-) -> list[str]:
+def pressed(changes: int, folder: Path = RESULTS) -> list[str]:
     """One trial, written to `growth-pressure.json`; what it missed."""
-    found, outcome = pressure.passed(changes, still_seconds, lanes)
+    found, outcome = pressure.passed(changes)
     part = shown_pressure(found)
     outcome.write({**dataclasses.asdict(found), "shown": part}, folder)
     print(as_table(part))

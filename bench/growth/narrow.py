@@ -15,19 +15,26 @@ from bench.workload.workload import Change, Kind, Transaction, Workload
 TRANSACTION_ROWS: Final = 500
 PLAN: Final = (*(Kind.INSERT,) * 12, *(Kind.UPDATE,) * 6, *(Kind.DELETE,) * 2)
 INSERTED: Final = PLAN.count(Kind.INSERT) * TRANSACTION_ROWS
-NOTE: Final = "'a note of a few words'"
-LEDGER: Final = Table(
-    "ledger", (("id", "bigint", False), ("amount", "decimal(12,2)", False), ("note", "varchar(40)", False))
-)
+LEDGER: Final = "ledger"
+NOTE_BYTES: Final = 20
 
 
 class Narrow(Workload):
-    """The model is three marks: the next new id, and the next ones to update and to delete."""
+    """The model is three marks: the next new id, and the next ones to update and to delete.
+
+    `note_bytes`: the length of each row's text; more of them only where memory is to be seen filling quickly.
+    """
 
     name = "narrow"
-    specs = (LEDGER,)
 
-    def __init__(self) -> None:
+    def __init__(self, note_bytes: int = NOTE_BYTES) -> None:
+        columns = (
+            ("id", "bigint", False),
+            ("amount", "decimal(12,2)", False),
+            ("note", f"varchar({note_bytes})", False),
+        )
+        self.specs = (Table(LEDGER, columns),)
+        self._note = "'" + "note" * (note_bytes // 4) + "'"
         self._new = self._next_update = self._next_delete = 1
         self._step = 0
         super().__init__()
@@ -59,12 +66,12 @@ class Narrow(Workload):
         if kind is Kind.UPDATE:
             first = self._next_update
             self._next_update += rows
-            return f"UPDATE ledger SET amount = amount + 1 WHERE id BETWEEN {first} AND {first + rows - 1}"
+            return f"UPDATE {LEDGER} SET amount = amount + 1 WHERE id BETWEEN {first} AND {first + rows - 1}"
         first = self._next_delete
         self._next_delete += rows
-        return f"DELETE FROM ledger WHERE id BETWEEN {first} AND {first + rows - 1}"
+        return f"DELETE FROM {LEDGER} WHERE id BETWEEN {first} AND {first + rows - 1}"
 
     def _insert(self, rows: int) -> str:
         first, self._new = self._new, self._new + rows
-        values = [f"({id_},{id_ % 9973}.25,{NOTE})" for id_ in range(first, self._new)]
-        return f"INSERT INTO ledger VALUES {','.join(values)}"
+        values = [f"({id_},{id_ % 9973}.25,{self._note})" for id_ in range(first, self._new)]
+        return f"INSERT INTO {LEDGER} VALUES {','.join(values)}"

@@ -20,10 +20,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
 from bench.growth.ground import MEMORY_LIMIT_MB, OURS, Ground, highest, thinned, tree
-from bench.growth.narrow import LEDGER, Narrow
+from bench.growth.narrow import LEDGER, NOTE_BYTES, Narrow
 from bench.outcome import Outcome
 from bench.rig import Rig, until
 from bench.servers import Server
@@ -37,7 +37,6 @@ POLL_SECONDS: Final = 0.25
 STOP_AT: Final = 0.2
 KILL_AT: Final = 0.5
 LAG_TOLERANCE: Final = 0.2
-MARKER_TABLE: Final = LEDGER.name
 MARKER_ID: Final = -1
 STOPPED: Final = "stopped"
 Span: TypeAlias = tuple[str, float, float, int]  # a phase's name, beginning and end in seconds, rows at its end
@@ -164,7 +163,7 @@ class Trial:
             time.sleep(POLL_SECONDS)
 
     def _marked(self) -> bool:
-        return bool(self._target.execute(f"SELECT 1 FROM {self._rig.schema}.{MARKER_TABLE} WHERE id = {MARKER_ID}"))
+        return bool(self._target.execute(f"SELECT 1 FROM {self._rig.schema}.{LEDGER} WHERE id = {MARKER_ID}"))
 
 
 @contextlib.contextmanager
@@ -182,14 +181,14 @@ def _stopped(server: Server) -> Iterator[None]:
 
 
 def passed(
-    changes: int, still_seconds: float = STILL_SECONDS, lanes: int = 8, **options: Any
+    changes: int, still_seconds: float = STILL_SECONDS, lanes: int = 8, note_bytes: int = NOTE_BYTES
 ) -> tuple[Passed, Outcome]:
     """One trial; the feed then catches up for good, and both ends are compared."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-pressure-")))
-        ground = stack.enter_context(Ground("pressure", changes, Narrow(), changes, folder, lanes=lanes, **options))
+        ground = stack.enter_context(Ground("pressure", changes, Narrow(note_bytes), changes, folder, lanes=lanes))
         outcome = Outcome("growth-pressure", ground.servers)
-        ground.rig.at_source(f"INSERT INTO {MARKER_TABLE} VALUES ({MARKER_ID}, 0, 'the last')")
+        ground.rig.at_source(f"INSERT INTO {LEDGER} VALUES ({MARKER_ID}, 0, 'the last')")
         print(f"{changes:,} changes loaded", flush=True)
         trial = Trial(ground, still_seconds)
         usage, watch = trial.run()
