@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Final
 
 from bench.peers.peer import PeerMissing
+from bench.peers.program import prepare
 from bench.servers.kafka_jars import COPY, MAVEN_PACKAGE
 from bench.servers.place import cache, program
 
@@ -39,28 +38,13 @@ def connect_jars() -> Path:
     with tempfile.TemporaryDirectory(prefix=".debezium-", dir=folder.parent) as scratch:
         jars = Path(scratch) / "jars"
         shutil.copy(POM, Path(scratch) / "pom.xml")
-        _maven(jars, Path(scratch))
+        command = [program("mvn", MAVEN_PACKAGE), "--batch-mode", "--quiet", COPY, f"-DoutputDirectory={jars}"]
+        prepare(f"Debezium {debezium_version()}", command, Path(scratch), {})
         _compare(jars)
         jars.chmod(0o755)
         folder.parent.chmod(0o755)
         jars.rename(folder)
     return folder
-
-
-def _maven(jars: Path, folder: Path) -> None:
-    done = subprocess.run(
-        [program("mvn", MAVEN_PACKAGE), "--batch-mode", "--quiet", COPY, f"-DoutputDirectory={jars}"],
-        cwd=folder,
-        env={**os.environ, "LC_ALL": "C.UTF-8"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-    )
-    if done.returncode != 0:
-        raise PeerMissing(f"Maven could not fetch Debezium {debezium_version()}:\n{done.stdout.strip()}")
 
 
 def _compare(jars: Path) -> None:

@@ -8,18 +8,19 @@ the start of the process until the end of the backlog is visible.
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from bench.peers.backlog import Backlog
-from bench.peers.peer import until, verify
+from bench.peers.peer import PeerMissing, until, verify
 from bench.peers.program import Program, prepare
 from bench.peers.target import Target
-from bench.servers.place import cache, program
+from bench.servers.place import SEARCH, cache
 
-PACKAGE: Final = "golang"
 SOURCES: Final = Path(__file__).with_name("go")
 BATCH_ROWS: Final = 2000
 
@@ -75,11 +76,11 @@ def place() -> Path:
 def built() -> Path:
     """The program, compiled now if its sources have changed; its modules are those that go.sum has locked.
 
-    Raises ServerMissing without Go, PeerMissing where it is too old or its modules cannot be had.
+    Raises PeerMissing without Go, where it is too old, or its modules cannot be had.
     """
     path = place()
     if not path.exists():
-        go = program("go", PACKAGE)
+        go = _go()
         print("peers: building the go-mysql applier …", flush=True)
         peers = path.parent
         peers.mkdir(parents=True, exist_ok=True)
@@ -90,3 +91,11 @@ def built() -> Path:
         prepare("the go-mysql applier", command, SOURCES, {**places, "GOTOOLCHAIN": "local", "GOFLAGS": ""})
         beside.rename(path)
     return path
+
+
+def _go() -> str:
+    """The toolchain's own place is looked at too: its installer leaves PATH alone."""
+    found = shutil.which("go") or shutil.which("go", path=os.pathsep.join((*SEARCH, "/usr/local/go/bin")))
+    if found is None:
+        raise PeerMissing("Go is not installed: it needs 1.24.2 or newer (golang-go of Debian 13)")
+    return found

@@ -20,7 +20,7 @@ SAID_CHARACTERS: Final = 1500
 
 
 def prepare(what: str, command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
-    """Run a tool that fetches or builds `what`.  Raises PeerMissing with the end of what it said."""
+    """Run a tool that fetches or builds `what`.  Raises PeerMissing with the line that says what went wrong."""
     done = subprocess.run(
         command,
         cwd=folder,
@@ -33,7 +33,9 @@ def prepare(what: str, command: Sequence[str], folder: Path, environment: Mappin
         check=False,
     )
     if done.returncode != 0:
-        raise PeerMissing(f"{what} could not be made ready:\n{done.stdout.strip()[-SAID_CHARACTERS:]}")
+        lines = done.stdout.strip().splitlines() or [f"exit code {done.returncode}"]
+        wrong = next((line for line in lines if "error" in line.lower()), lines[-1])
+        raise PeerMissing(f"{what} could not be made ready: {wrong.strip()}")
 
 
 class Program:

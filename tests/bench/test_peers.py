@@ -133,5 +133,5 @@ def test_a_program_is_gone_behind_its_turn(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_made_ready_says_why(tmp_path: Path) -> None:
-    with pytest.raises(PeerMissing, match="the tool could not be made ready:\nno network"):
+    with pytest.raises(PeerMissing, match=r"the tool could not be made ready: no network$"):
         prepare("the tool", [sys.executable, "-c", "import sys; sys.exit('no network')"], tmp_path, {})
