@@ -170,14 +170,17 @@ class Trial:
 def _stopped(server: Server) -> Iterator[None]:
     """None of its processes runs meanwhile."""
     pids = group(server.pid)
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
+
+    def tell(number: signal.Signals) -> None:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):  # a worker of its own that has ended
+                os.kill(pid, number)
+
+    tell(signal.SIGSTOP)
     try:
         yield
     finally:
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
+        tell(signal.SIGCONT)
 
 
 def passed(
