@@ -18,6 +18,7 @@ GRID: Final = "#dddddd"
 GOAL: Final = "#d62728"
 FONT: Final = 'font-family="sans-serif" font-size="12"'
 STEPS: Final = 5
+FEW_DECADES: Final = 5
 TOP: Final = 40
 BOTTOM: Final = 40
 RIGHT: Final = 190
@@ -87,10 +88,11 @@ class Scale:
 
     @property
     def ticks(self) -> list[float]:
-        """Round numbers; on a logarithmic axis 1, 2 and 5 of each decade."""
+        """Round numbers; on a logarithmic axis 1, 2 and 5 of each decade, or 1 alone where there are many decades."""
         if self.logarithmic:
             decades = range(math.floor(math.log10(self.least)), math.ceil(math.log10(self.most)) + 1)
-            marks = [factor * 10.0**decade for decade in decades for factor in (1, 2, 5)]
+            factors = (1, 2, 5) if len(decades) <= FEW_DECADES else (1,)
+            marks = [factor * 10.0**decade for decade in decades for factor in factors]
             return [mark for mark in marks if self.least <= mark <= self.most]
         step = _round_step((self.most - self.least) / STEPS)
         return [self.least + number * step for number in range(int((self.most - self.least) / step + 1e-9) + 1)]

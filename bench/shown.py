@@ -139,8 +139,9 @@ def micro(found: Found) -> Shown:
         for figure in found["figures"]
     ]
     over = ", ".join(found["over_budget"])
-    text = [table(header, lines), "", f"Over their budget: {over}." if over else "None is over its budget."]
-    return "\n".join(text), {}
+    verdict = f"over their budget: {over}" if over else "none is over its budget"
+    folded = f"<details>\n<summary>{len(lines)} stages; {verdict}</summary>"
+    return f"{folded}\n\n{table(header, lines)}\n\n</details>", {}
 
 
 def told(found: Found) -> Shown:

@@ -52,6 +52,22 @@ def test_a_result_becomes_a_table_with_a_picture_and_its_machine(results: Path) 
     assert {"one & only", "eight"} <= {element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")}
 
 
+def test_a_result_that_says_itself_how_it_is_shown(results: Path) -> None:
+    chart = {"title": "Rate by tables", "units": ["tables", "rows/s"], "series": {"ours": [[1, 9.0], [2000, 8.0]]}}
+    told = {"title": "As tables grow", "text": "Goal: 80 %.", "header": ["tables", "rows/s"], "rows": [["1", "9"]]}
+    found = {
+        "benchmark": "growth-tables",
+        "machine": MACHINE,
+        "shown": {**told, "charts": [{**chart, "logarithmic": True}]},
+    }
+    (results / "growth-tables.json").write_text(json.dumps(found))
+    report = Report(results)
+    text = report.places()["growth"]
+    assert "**As tables grow.** Goal: 80 %.\n\n| tables | rows/s |" in text
+    assert "![Rate by tables](performance/growth-tables-1.svg)" in text
+    assert "growth-tables-1" in report.pictures
+
+
 def test_what_is_missing_or_of_another_form_is_told(results: Path) -> None:
     report = Report(results)
     places = report.places()
@@ -84,6 +100,7 @@ def test_axes_have_round_numbers() -> None:
     assert [charts.top(value) for value in (0.93, 7.0, 101_000.0)] == [1.0, 8.0, 150_000.0]
     assert charts.Scale(0.0, 1.0, 0.0, 10.0).ticks == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
     assert charts.Scale(1.0, 20.0, 0.0, 10.0, logarithmic=True).ticks == [1.0, 2.0, 5.0, 10.0, 20.0]
+    assert charts.Scale(1.0, 1e6, 0.0, 10.0, logarithmic=True).ticks == [10.0**n for n in range(7)]
 
 
 def test_places_on_an_axis() -> None:
