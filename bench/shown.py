@@ -32,8 +32,9 @@ def suite(found: Found) -> Shown:
     ]
     ratio = ["ratio"] if compared else []
     header = ("setup", "rows/s", "spread", "from start to exit", *ratio, "CPU s a million rows", PEAK)
+    fewer = ", of *wide* a tenth" if "wide" in workloads else ""
     text = [
-        f"{found['question']} {found['changes']:,} row changes, {_rounds(found['rounds'])} each.",
+        f"{found['question']} {found['changes']:,} row changes{fewer}, {_rounds(found['rounds'])} each.",
         "",
         table(header, [_setup_line(setup, compared) for setup in setups]),
         "",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import resource
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -34,7 +35,8 @@ OURS: Final = ("run", "capture")
 class Round:
     """`seconds`: from process start to exit; `flowing_seconds`: from the takeover to the last commit.
 
-    `cpu_seconds`: by process, servers too.  `peak_mb`: the most that each of our processes held, added up.
+    `cpu_seconds`: by process, servers too, as seen until the last look; `ours`: of our processes, to their end.
+    `peak_mb`: the most that each of our processes held, added up.
     """
 
     setup: Setup
@@ -91,13 +93,15 @@ class Backlog:
                 rig.target_url = target.url().replace(f":{target.port}/", f":{delay.port}/")
             commits = stack.enter_context(Commits(target, [f"{rig.schema}.{table}" for table in rig.tables]))
             begun = time.time()
+            ended = _ended_cpu_seconds()
             seconds, usage = self._serially() if setup.system == SERIAL else self._run(target)
+            ours = {"ours": round(_ended_cpu_seconds() - ended, 3)}
         round_ = Round(
             setup=setup,
             changes=self.changes,
             seconds=round(seconds, 3),
             flowing_seconds=round(commits.last - (commits.taken_over or begun), 3),
-            cpu_seconds=usage.cpu_seconds if usage else {},
+            cpu_seconds={**usage.cpu_seconds, **ours} if usage else {},
             peak_mb=round(sum(usage.peak_bytes.get(name, 0) for name in OURS) / 1e6, 1) if usage else 0.0,
             load=round(os.getloadavg()[0], 2),
         )
@@ -125,6 +129,12 @@ class Backlog:
         begun = time.perf_counter()
         serial.apply(self.source, rig.start_at, rig.target_url, rig.schema)
         return time.perf_counter() - begun, None
+
+
+def _ended_cpu_seconds() -> float:
+    """Of all processes that we started and that have ended, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @contextlib.contextmanager

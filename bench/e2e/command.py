@@ -30,6 +30,7 @@ from bench.e2e.setup import SERVERS, Setup, every
 from bench.e2e.suites import SUITES, Suite
 from bench.outcome import RESULTS, Outcome
 from bench.servers import Server
+from bench.workload.named import HEAVY
 
 SHORT: Final = ("--suite", "short")
 BELOW_GOAL: Final = 3
@@ -64,7 +65,8 @@ class Measuring:
                 if place not in backlogs:
                     source = self._source(setup.source, sum(kind == setup.source for kind, _ in backlogs))
                     target = self._targets[setup.target]
-                    backlog = Backlog(source, target, self._folder, setup.workload, changes, seed)
+                    fewer = max(1, changes // HEAVY.get(setup.workload, 1))
+                    backlog = Backlog(source, target, self._folder, setup.workload, fewer, seed)
                     backlogs[place] = stack.enter_context(contextlib.closing(backlog))
             for _ in range(count):
                 for setup in setups:
@@ -130,7 +132,7 @@ def command(
     together: Annotated[bool, typer.Option("--together", help="Workloads take turns too.")] = False,
     steady_rates: Annotated[str, typer.Option("--steady", help="Changes a second; one or several.")] = "",
     seconds: Annotated[float, typer.Option(min=0.1, help="Of steady load.")] = 10.0,
-    changes: Annotated[int, typer.Option(min=0, help="Row changes in each backlog; 0: the suite's.")] = 0,
+    changes: Annotated[int, typer.Option(min=0, help="In each backlog, of wide a tenth; 0: the suite's.")] = 0,
     rounds: Annotated[int, typer.Option(min=0, help="Of each setup; 0: the suite's.")] = 0,
     seed: Annotated[int, typer.Option(help="Of the workloads.")] = 1,
     name: Annotated[str, typer.Option(help="Of the result, e2e-NAME.json.")] = "",

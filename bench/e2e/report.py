@@ -60,6 +60,7 @@ def _systems(group: Sequence[Round]) -> Iterator[dict[str, Any]]:
         ]
         yield {
             "label": setup.label,
+            "changes": rounds[0].changes,
             "setup": dataclasses.asdict(setup),
             "rows_per_second": spread([one.rows_per_second for one in rounds]),
             "flowing_rows_per_second": spread([one.flowing_rows_per_second for one in rounds]),

@@ -18,6 +18,8 @@ from bench.workload.sizes import Huge, Small
 from bench.workload.wide import Wide
 from bench.workload.workload import Workload
 
+HEAVY: Final[Mapping[str, int]] = {"wide": 10}
+"""How many of another workload's changes one of these is worth, in bytes: a run makes so many fewer of them."""
 NAMED: Final[Mapping[str, Callable[[], Workload]]] = {
     "mix": partial(Mix, peers=True),
     "churn": partial(Churn, peers=True),
