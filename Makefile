@@ -41,12 +41,13 @@ $(SETUP):
 	echo 'setup: installing tidelock itself'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m compileall -q engine adapters bench simulations
+	$(BIN)/python -m adapters.compiled
 	rm -f $(VENV)/.setup-*
 	touch $@
 	echo "setup: ready, $(BIN)/tidelock"
 
-servers: setup ## MariaDB, PostgreSQL, MySQL 9 and Kafka for the tests
-	@$(BIN)/python -m bench.servers.install mariadb postgres mysql kafka
+servers: setup ## MariaDB, PostgreSQL, MySQL 9 and Kafka for the tests, and a compiler for the compiled forms
+	@$(BIN)/python -m bench.servers.install mariadb postgres mysql kafka compiler
 
 demo: setup ## replicate between two real databases, under load, and look at it
 	@$(BIN)/python -m bench.servers.install mariadb postgres

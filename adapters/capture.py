@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from adapters.child import Child
-from adapters.frames import BATCH, Failed, Order
+from adapters.frames import FAILED, Failed, Order
+from adapters.mysql.batch_frames import Decoder
 from engine.records import LogBatch
 
 
@@ -14,7 +15,7 @@ class CaptureProcess:
 
     def __init__(self) -> None:
         self._child = Child("adapters.mysql.capture_process", "capture")
-        self._decoder = msgspec.msgpack.Decoder(LogBatch)
+        self._decoder = Decoder()
 
     @property
     def pid(self) -> int:
@@ -30,7 +31,7 @@ class CaptureProcess:
         if isinstance(frame, Failed):
             return frame
         kind, body = frame
-        return self._decoder.decode(body) if kind == BATCH else msgspec.msgpack.decode(body, type=Failed)
+        return msgspec.msgpack.decode(body, type=Failed) if kind == FAILED else self._decoder.batch(kind, body)
 
     async def stop(self) -> None:
         """End it and wait until it is gone."""

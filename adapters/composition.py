@@ -68,7 +68,7 @@ def _weight(feed: Feed, target: TableName) -> int:
     return next((rule.weight for rule in rules), 0)
 
 
-def order_of(feed: Feed, start: Position) -> Order:
+def order_of(feed: Feed, start: Position, *, images: bool = False) -> Order:
     target = feed.target_url
     return Order(
         source=feed.source_url,
@@ -77,6 +77,7 @@ def order_of(feed: Feed, start: Position) -> Order:
         own=feed.schema,
         node=f"{target.host}:{target.port}",
         start=start,
+        images=images,
     )
 
 

@@ -16,6 +16,7 @@ from engine.mapping import Rule
 from engine.records import Position
 
 BATCH: Final = 0x42
+IMAGES: Final = 0x49
 FAILED: Final = 0x46
 LIMIT_BYTES: Final = 1 << 30
 
@@ -23,7 +24,8 @@ LIMIT_BYTES: Final = 1 << 30
 class Order(msgspec.Struct, frozen=True):
     """What the capture process is asked to do.  Holds a password: it travels over the socket pair only.
 
-    A batch holds about `chunk_rows` rows, fewer where they are `chunk_bytes` in the source's log.
+    A batch holds about `chunk_rows` rows, fewer where they are `chunk_bytes` in the source's log.  `images`: its rows
+    may be row images, in frames of kind IMAGES (`adapters.mysql.batch_frames`).
     """
 
     source: Endpoint
@@ -35,6 +37,7 @@ class Order(msgspec.Struct, frozen=True):
     chunk_rows: int = 500
     chunk_bytes: int = 4 << 20
     heartbeat_seconds: float = 1.0
+    images: bool = False
 
 
 class Failed(msgspec.Struct, frozen=True):

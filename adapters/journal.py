@@ -44,7 +44,7 @@ class NoJournal:
 class Journal:
     def __init__(self, path: Path | str, options: Options) -> None:
         self._file = open(path, "wb", buffering=0)  # noqa: SIM115 - closed by `close`
-        self._encode = msgspec.msgpack.Encoder().encode
+        self._encode = msgspec.msgpack.Encoder(enc_hook=tuple).encode  # a row image is read back as a tuple
         self._write(self._encode(options))
 
     def record(self, now: int, events: Sequence[ApplyEvent]) -> None:

@@ -81,7 +81,7 @@ async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: C
     options = options_of(feed, tables)
     machine = ApplyMachine(options)
     journal = Journal(Path(feed.journal), options) if feed.journal else NoJournal()
-    shell = Shell(machine, sink, EmbeddedLog(lambda at: order_of(feed, at), capture), apply_ddl, journal)
+    shell = Shell(machine, sink, EmbeddedLog(lambda at: order_of(feed, at, images=True), capture), apply_ddl, journal)
     shell.post(taken)
     if until_caught_up:
         shell.post(GoalSet(source.now))

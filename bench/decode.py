@@ -56,10 +56,17 @@ def read(
     wanted: Callable[[TableName], bool],
     is_marker: Callable[[TableName], bool] = lambda table: False,
     chunk_rows: int = 500,
+    images: bool = False,
 ) -> Iterator[SourceChunk]:
     """What a reader hands out up to `end`, a place in the log of the server itself."""
     reader = BinlogReader(
-        endpoint, server_id=SERVER_ID, wanted=wanted, is_marker=is_marker, start=start, chunk_rows=chunk_rows
+        endpoint,
+        server_id=SERVER_ID,
+        wanted=wanted,
+        is_marker=is_marker,
+        start=start,
+        chunk_rows=chunk_rows,
+        images=images,
     )
     try:
         for chunk in reader.chunks():

@@ -19,7 +19,7 @@ from engine.records import Row, Shape, TableName
 from engine.schema import Binding, Equality, TargetTable
 from engine.segments import Change
 
-_ENCODER = msgspec.msgpack.Encoder()
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=tuple)  # a row may be anything that behaves as a tuple
 
 Place = tuple[str, int, int]
 _Key = tuple[TableName, Row | None]  # None: may be any row of the table

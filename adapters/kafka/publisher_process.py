@@ -37,7 +37,7 @@ from adapters.kafka.parent import Parent, Report
 from adapters.kafka.places import Places
 from adapters.kafka.producing import ANSWER_SECONDS, commit, explained, message_limit, producer_of, sees
 from adapters.kafka.wire import WireError
-from adapters.mysql.capture_process import batches, failed
+from adapters.mysql.capture_process import batches, failed, reader_of
 from adapters.mysql.errors import SourceError
 from engine.publisher import NoGroup, Publisher
 
@@ -134,7 +134,7 @@ async def _publish_from(
 def _gather(order: Order, gathering: Gathering) -> None:
     """In the capture thread: all that the source says, until it fails us."""
     try:
-        for batch in batches(order):
+        for batch in batches(order, reader_of(order)):
             gathering.add(batch)
     except SourceError as error:
         gathering.fail(failed(error))

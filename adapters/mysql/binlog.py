@@ -23,6 +23,7 @@ from adapters.mysql.events import TRANSACTION_PAYLOAD
 from adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids, NoGtids
 from adapters.mysql.packets import Packet, PacketStream, Silence, command, dump
 from adapters.mysql.positions import gtids_at
+from adapters.mysql.row_layout import Columns
 from adapters.mysql.tables import Tables
 from engine.records import Kind, Position, SourceChunk, TableName
 
@@ -40,6 +41,7 @@ class BinlogReader:
 
     `column_hints(table)` names columns that are more than the log says (MariaDB's uuid, inet4 and inet6, logged as
     BINARY); by default the source's catalogue is asked, once for each table that could have some.
+    `images`: rows may be row images (`row_layout`).
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class BinlogReader:
         chunk_bytes: int = CHUNK_BYTES,
         heartbeat_seconds: float = 1.0,
         column_hints: Callable[[TableName], Mapping[str, Kind]] | None = None,
+        images: bool = False,
     ) -> None:
         self._endpoint = endpoint
         self._server_id = server_id
@@ -64,7 +67,7 @@ class BinlogReader:
         self._connection: pymysql.Connection[Any] | None = None
         self._flavor = server.Flavor("mysql", (0, 0, 0))
         self._clock_skew = 0.0
-        self._tables = Tables(wanted, is_marker, column_hints or self._catalogue_kinds)
+        self._tables = Tables(wanted, is_marker, column_hints or self._catalogue_kinds, images)
 
     def chunks(self) -> Iterator[SourceChunk]:
         """Chunks for ever, in log order.  Raises SourceError."""
@@ -79,6 +82,11 @@ class BinlogReader:
             raise server.explained(error, self._endpoint) from error
         finally:
             self.close()
+
+    @property
+    def image_columns(self) -> Mapping[int, Columns]:
+        """The columns of tables whose rows are images, by shape number."""
+        return self._tables.columns
 
     def close(self) -> None:
         """Ends the stream; the iterator of `chunks` must not be used any more."""

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 import msgspec
 
 from adapters.collector import calm
-from adapters.frames import BATCH, FAILED, Failed, Order, receive, send
+from adapters.frames import FAILED, Failed, Order, receive, send
+from adapters.mysql.batch_frames import Encoder
 from adapters.mysql.binlog import BinlogReader
 from adapters.mysql.errors import SourceError, Unreachable
 from adapters.mysql.source import reader_endpoint
@@ -40,20 +41,19 @@ def main() -> None:
 
 def capture(order: Order, channel: socket.socket) -> None:
     """Read on until the log fails us; the last frame says why.  Raises OSError when the other side is gone."""
-    encode = msgspec.msgpack.Encoder().encode
+    reader = reader_of(order)
+    encoder = Encoder(lambda: reader.image_columns)
     try:
-        for batch in batches(order):
-            send(channel, BATCH, encode(batch))
+        for batch in batches(order, reader):
+            send(channel, *encoder.frame(batch))
     except SourceError as error:
-        send(channel, FAILED, encode(failed(error)))
+        send(channel, FAILED, msgspec.msgpack.encode(failed(error)))
 
 
-def batches(order: Order) -> Iterator[LogBatch]:
-    """The log behind `order.start`, for ever.  Raises SourceError."""
+def reader_of(order: Order) -> BinlogReader:
     mapping = Mapping(order.rules, order.own)
-    machine = CaptureMachine(mapping, order.start, order.node)
     receipts = TableName(order.own, "tidelock_progress")
-    reader = BinlogReader(
+    return BinlogReader(
         reader_endpoint(order.source),
         server_id=order.server_id,
         wanted=mapping.selects,
@@ -62,7 +62,13 @@ def batches(order: Order) -> Iterator[LogBatch]:
         chunk_rows=order.chunk_rows,
         chunk_bytes=order.chunk_bytes,
         heartbeat_seconds=order.heartbeat_seconds,
+        images=order.images,
     )
+
+
+def batches(order: Order, reader: BinlogReader) -> Iterator[LogBatch]:
+    """The log behind `order.start`, for ever.  Raises SourceError."""
+    machine = CaptureMachine(Mapping(order.rules, order.own), order.start, order.node)
     try:
         for chunk in reader.chunks():
             for effect in machine.step(0, [SourceRead([classified(chunk, order.source.scheme)])]):

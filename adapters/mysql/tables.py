@@ -14,6 +14,7 @@ from adapters.mysql import table_map
 from adapters.mysql.codecs import UnknownType, codec
 from adapters.mysql.errors import DecodeError, UnsuitableLog
 from adapters.mysql.row_compiler import Add, RowReaders, Skip, compile_rows, compile_skip
+from adapters.mysql.row_layout import Columns, layout
 from adapters.mysql.table_map import TableMap, lenenc
 from engine.records import Kind, Shape, TableName
 
@@ -29,18 +30,30 @@ class Role(enum.Enum):
 
 
 class Table:
-    """One TABLE_MAP payload.  `one`, `two`: how the rows event of full images begins (column count, bitmaps)."""
+    """One TABLE_MAP payload.  `one`, `two`: how the rows event of full images begins (column count, bitmaps).
 
-    __slots__ = ("_kinds", "_lenient", "_map", "_skips", "name", "number", "one", "readers", "role", "two")
+    `images`: rows are to be row images; `columns`: their columns, None where they are tuples nevertheless.
+    """
 
-    def __init__(self, mapped: TableMap, role: Role, number: int, kinds: Mapping[str, Kind]) -> None:
+    __slots__ = ("_kinds", "_lenient", "_map", "_skips", "columns", "name", "number", "one", "readers", "role", "two")
+
+    def __init__(
+        self, mapped: TableMap, role: Role, number: int, kinds: Mapping[str, Kind], images: bool = False
+    ) -> None:
         self.name = mapped.name
         self.role = role
         self.number = number
         self._map = mapped
         self._kinds = kinds
-        self.readers = (_no_rows,) * 3 if role is Role.UNWANTED else self._compile(lenient=False)
+        self.columns: Columns | None = None
         self._lenient: RowReaders | None = None
+        found = layout(number, self._columns()) if images and role is Role.WANTED else None
+        if found is not None:
+            self.columns = self._columns()
+            self.readers: RowReaders = (found.inserts, found.updates, found.deletes)
+            self._lenient = self.readers
+        else:
+            self.readers = (_no_rows,) * 3 if role is Role.UNWANTED else self._compile(lenient=False)
         self._skips: dict[bytes, Skip] = {}
         count = len(mapped.columns)
         width = (count + 7) // 8
@@ -57,14 +70,15 @@ class Table:
         return self._lenient
 
     def _compile(self, lenient: bool) -> RowReaders:
-        names = self._map.names or ("",) * len(self._map.columns)
         try:
-            codecs = [
-                codec(wire, self._kinds.get(name), lenient) for wire, name in zip(self._map.columns, names, strict=True)
-            ]
+            codecs = [codec(wire, kind, lenient) for wire, kind in self._columns()]
         except UnknownType as error:
             raise self._unknown(error) from error
         return compile_rows(codecs, self.number)
+
+    def _columns(self) -> Columns:
+        names = self._map.names or ("",) * len(self._map.columns)
+        return tuple((wire, self._kinds.get(name)) for wire, name in zip(self._map.columns, names, strict=True))
 
     def _unknown(self, error: UnknownType) -> DecodeError:
         return DecodeError(f"{self.name} has a column of {error}", "Report this: the reader does not know that type")
@@ -129,6 +143,7 @@ def _no_rows(b: bytes, p: int, end: int, n: int, add: Add) -> int:
 class Tables:
     """`kinds(table)`: columns that are more than the log says (MariaDB's uuid, inet4, inet6); may ask the server.
 
+    `images`: rows are row images where a table's columns and this installation can have them.
     `by_mariadb`: which server wrote the log file, as its first event says.
     """
 
@@ -137,14 +152,17 @@ class Tables:
         wanted: Callable[[TableName], bool],
         is_marker: Callable[[TableName], bool],
         kinds: Callable[[TableName], Mapping[str, Kind]],
+        images: bool = False,
     ) -> None:
         self.by_mariadb = False
+        self._images = images
         self._wanted = wanted
         self._is_marker = is_marker
         self._kinds = kinds
         self._tables: dict[bytes, Table] = {}
         self._numbered: dict[bytes, Table] = {}
         self._unannounced: dict[int, Shape] = {}
+        self.columns: dict[int, Columns] = {}  # of all tables whose rows are images, by number
 
     def get(self, payload: bytes) -> Table:
         table = self._tables.get(payload)
@@ -167,8 +185,10 @@ class Tables:
             table = Table(mapped, role, -1, {})
         else:
             kinds = self._kinds(mapped.name) if mapped.fixed_binaries() else {}
-            table = Table(mapped, role, len(self._numbered), kinds)
+            table = Table(mapped, role, len(self._numbered), kinds, self._images)
             self._unannounced[table.number] = table.shape()
+            if table.columns is not None:
+                self.columns[table.number] = table.columns
             self._numbered[payload] = table
         self._tables[payload] = table
         return table

@@ -23,9 +23,9 @@ from operator import itemgetter
 from typing import assert_never
 
 from adapters.bookkeeping import quote
-from adapters.postgres import literals
+from adapters.postgres import images, literals
 from adapters.postgres.copy_text import Copy, lines
-from adapters.postgres.values import BadValue, ZeroDates, base_type, renderer
+from adapters.postgres.values import BadValue, ZeroDates, base_type, is_own_text, renderer
 from engine.effects import DeleteRows, Step, UpdateRows, UpsertRows
 from engine.records import Kind, Row, TableName, Value
 from engine.schema import Binding, TargetColumn
@@ -63,6 +63,7 @@ class Statements:
         self._renderers = [
             renderer(c, t.type, zero_dates) for c, t in zip(binding.shape.columns, self._targets, strict=True)
         ]
+        self._own_texts = all(is_own_text(c, t.type) for c, t in zip(binding.shape.columns, self._targets, strict=True))
         self._key = itemgetter(*binding.key) if binding.key else None
         self._written = [i for i, c in enumerate(binding.columns) if c is not None]
         self._set = [i for i in self._written if i not in unique and i not in binding.key]
@@ -136,16 +137,18 @@ class Statements:
             return
         ending = self._conflict if careful else ""
         for part in _parts(rows, self._large):
-            columns = self._columns([self._writable(row) for row in part], self._written)
             if len(part) <= FEW_ROWS:
-                values = literals.tuples([self._names[i] for i in self._written], columns)
+                values = literals.tuples([self._names[i] for i in self._written], self._written_columns(part))
                 yield f"{self._insert}VALUES {values}{ending}"
             elif len(part) >= COPY_ROWS and not ending:
-                names = tuple(self._names[i] for i in self._written)
-                yield Copy(binding.name, names, lines(names, columns))
+                yield Copy(binding.name, tuple(self._names[i] for i in self._written), self._lines(part))
             else:
                 wanted = ", ".join(self._typed(i) for i in self._written)
-                yield f"{self._insert}SELECT {wanted} FROM {self._unnest(columns, self._written)}{ending}"
+                yield f"{self._insert}SELECT {wanted} FROM {self._unnest_rows(part)}{ending}"
+
+    def _lines(self, rows: list[Row]) -> bytes:
+        written = images.copy_lines(rows, self._written) if self._own_texts else None
+        return written or lines([self._names[i] for i in self._written], self._written_columns(rows))
 
     def _update(self, step: UpdateRows) -> Iterator[str | Copy]:
         if step.moves or not self.binding.key:
@@ -167,8 +170,7 @@ class Statements:
             else f"SELECT k.n FROM k JOIN {self.table} AS t ON {' AND '.join(key)}"
         )
         for part in _parts(rows, self._large):
-            columns = self._columns([self._writable(row) for row in part], self._written)
-            source = self._unnest(columns, self._written, "WITH ORDINALITY", "n")
+            source = self._unnest_rows(part, "WITH ORDINALITY", "n")
             yield (
                 f"WITH k AS MATERIALIZED (SELECT n, {typed} FROM {source}), found AS ({change}) "
                 f"{self._insert}SELECT {wanted} FROM k WHERE n NOT IN (SELECT n FROM found)"
@@ -223,16 +225,26 @@ class Statements:
         columns: Iterator[tuple[Value, ...]] = zip(*rows, strict=True)
         return [self._renderers[i](values) for i, values in zip(positions, columns, strict=True)]
 
+    def _written_columns(self, rows: Sequence[Row]) -> list[Sequence[str | None]]:
+        return self._columns([self._writable(row) for row in rows], self._written)
+
+    def _unnest_rows(self, rows: list[Row], ordinality: str = "", number: str = "") -> str:
+        arrays = [images.array(rows, i) for i in self._written] if self._own_texts else [None]
+        if None in arrays:
+            return self._unnest(self._written_columns(rows), self._written, ordinality, number)
+        return self._unnested(arrays, self._written, ordinality, number)
+
     def _unnest(
         self, columns: Sequence[Sequence[str | None]], positions: Sequence[int], ordinality: str = "", number: str = ""
     ) -> str:
+        arrays = [literals.array(self._names[i], values) for i, values in zip(positions, columns, strict=True)]
+        return self._unnested(arrays, positions, ordinality, number)
+
+    def _unnested(self, arrays: Sequence[str | None], positions: Sequence[int], ordinality: str, number: str) -> str:
         """`unnest('{…}'::bigint[], …) AS s(c0, …)`; see `_typed` for its columns' use."""
-        arrays = ", ".join(
-            f"{literals.array(self._names[i], values)}::{self._element(i)}[]"
-            for i, values in zip(positions, columns, strict=True)
-        )
+        typed = ", ".join(f"{text}::{self._element(i)}[]" for i, text in zip(positions, arrays, strict=True))
         names = ", ".join([f"c{i}" for i in positions] + ([number] if number else []))
-        return f"unnest({arrays}) {ordinality} AS s({names})"
+        return f"unnest({typed}) {ordinality} AS s({names})"
 
     def _element(self, at: int) -> str:
         type = self._targets[at].type

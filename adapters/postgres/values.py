@@ -70,6 +70,13 @@ def renderer(column: Column, type: str, zero_dates: ZeroDates) -> Renderer:
             return _unchanged
 
 
+def is_own_text(column: Column, type: str) -> bool:
+    """Is what `renderer` writes the value's own text, once a date without zeros?  Then row images can write it."""
+    if column.kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
+        return base_type(type) != "bytea"
+    return column.kind is not Kind.TIME and renderer(column, type, "park") in (_unchanged, _to_number)
+
+
 def _length(type: str) -> int:
     found = _MODIFIER.search(type)
     return int(found[0][1:-1]) if found else 1

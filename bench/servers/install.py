@@ -1,7 +1,7 @@
 """Put the servers on this machine: `python -m bench.servers.install mariadb postgres mysql kafka`.
 
 MariaDB, PostgreSQL and what runs Kafka are Debian packages, which takes root or sudo without a password; MySQL 9 and
-Kafka themselves need neither.
+Kafka themselves need neither.  `compiler` is no server: it is what builds the compiled forms (`adapters.compiled`).
 Run again, it does only what is missing.
 """
 
@@ -13,8 +13,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
+from adapters import compiled
 from bench.servers import certificates, kafka_jars
 from bench.servers.kafka_jars import fetch_kafka, java, kafka_version, verified_jars
 from bench.servers.mysql_tree import fetch_mysql, mysql_root, mysql_version
@@ -43,6 +45,25 @@ def _kafka() -> str:
     return f"{verified_jars()} (Java: {java()}, {program('openssl', certificates.PACKAGE)})"
 
 
+def _compiled() -> str:
+    try:
+        return ", ".join(str(compiled.build(source)) for source in compiled.SOURCES)
+    except compiled.CannotBuild as error:
+        raise ServerMissing(f"the compiled forms cannot be built: {error}") from None
+
+
+def _headers_of_c() -> str:
+    if not Path("/usr/include/stdlib.h").exists():
+        raise ServerMissing("the headers of C are not here")
+    return "/usr/include"
+
+
+def _headers() -> str:
+    if not compiled.header().exists():
+        raise ServerMissing(f"{compiled.header()} is not here")
+    return str(compiled.header())
+
+
 RECIPES = {
     "mariadb": Recipe(
         lambda: program("mariadbd", "mariadb-server"), {"mariadb-server": lambda: program("mariadbd", "mariadb-server")}
@@ -58,6 +79,14 @@ RECIPES = {
         },
         f"Kafka {kafka_version()}: fetching from Maven Central, about 45 MB",
         fetch_kafka,
+    ),
+    "compiler": Recipe(
+        _compiled,
+        {
+            "gcc": lambda: program("gcc", "gcc"),
+            "libc6-dev": _headers_of_c,
+            f"python3.{sys.version_info.minor}-dev": _headers,
+        },
     ),
 }
 

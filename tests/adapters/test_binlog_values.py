@@ -17,6 +17,8 @@ from pymysqlreplication.row_event import WriteRowsEvent
 from adapters.mysql import connection as server
 from adapters.mysql.charsets import CHARSETS
 from adapters.mysql.connection import Endpoint
+from adapters.mysql.row_image import RowImage, copy_lines
+from adapters.postgres.copy_text import lines
 from bench.decode import read
 from bench.servers import MariaDb, MySql
 from engine.records import Kind, Row, RowChange, Shape, SourceChunk
@@ -160,7 +162,7 @@ class Source:
         self.session = server.connect(self.endpoint)
         self.run("SET SESSION sql_mode='', timestamp=DEFAULT, innodb_strict_mode=0")
         self.run(f"USE {self.database}")
-        self.tables = 0
+        self.tables = self.images = 0
 
     def run(self, sql: str, *args: object) -> list[tuple[Any, ...]]:
         return server.rows(self.session, sql, *args)
@@ -172,16 +174,38 @@ class Source:
         return f"t{self.tables}"
 
     def changes(self, start: server.Position) -> tuple[list[RowChange], dict[int, Shape]]:
-        chunks: list[SourceChunk] = list(
-            read(
-                self.endpoint,
-                start,
-                server.current_position(self.session),
-                wanted=lambda table: table.schema == self.database,
-            )
-        )
+        """Read twice: the rows are the same as tuples and as images."""
+        chunks, images = self._read(start, images=False), self._read(start, images=True)
         rows = [row for chunk in chunks for transaction in chunk.transactions for row in transaction.rows]
-        return rows, {number: shape for chunk in chunks for number, shape in chunk.shapes.items()}
+        shapes = {number: shape for chunk in chunks for number, shape in chunk.shapes.items()}
+        others = [row for chunk in images for transaction in chunk.transactions for row in transaction.rows]
+        assert [_plain(row) for row in others] == rows
+        for row in others:
+            if isinstance(row.after, RowImage):
+                self.images += 1
+                _assert_own_texts(row.after, shapes[row.table])
+        return rows, shapes
+
+    def _read(self, start: server.Position, images: bool) -> list[SourceChunk]:
+        end = server.current_position(self.session)
+        return list(read(self.endpoint, start, end, wanted=lambda table: table.schema == self.database, images=images))
+
+
+def _plain(row: RowChange) -> RowChange:
+    before, after = (None if image is None else tuple(image) for image in (row.before, row.after))
+    return RowChange(row.table, before, after, row.ordinal)
+
+
+def _assert_own_texts(row: RowImage, shape: Shape) -> None:
+    """What an image writes for PostgreSQL is what its value would be written as; or it leaves that to its caller."""
+    for at, (value, column) in enumerate(zip(row, shape.columns, strict=True)):
+        written = copy_lines([row], [at])
+        if written is not None:
+            text = value if value is None or isinstance(value, str) else str(value)
+            assert written == lines([column.name], [[text]])
+            assert not isinstance(value, bytes)
+        elif isinstance(value, str) and column.kind not in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
+            assert "\0" in value, "a text that should have been written"
 
 
 @pytest.fixture(scope="module", params=["mariadb", "mysql"])

@@ -1,0 +1,187 @@
+"""Row images behave as the tuples of their values.  (Equal values of every type, from real servers: test_binlog_values;
+whole feeds, with images wherever they can be: test_run_exact and its neighbours.)"""
+
+from __future__ import annotations
+
+import copy
+import struct
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.frames import BATCH, IMAGES
+from adapters.mysql import codecs, row_image
+from adapters.mysql.batch_frames import Decoder, Encoder
+from adapters.mysql.codecs import WireColumn
+from adapters.mysql.row_compiler import RowOverrun, compile_rows
+from adapters.mysql.row_image import Layout, RowImage, array, copy_lines
+from adapters.mysql.row_layout import Columns, layout
+from bench.servers import Postgres
+from engine.records import LogBatch, Position, RowChange, TableName, Transaction
+
+COLUMNS: Columns = (
+    (WireColumn(codecs.LONGLONG), None),
+    (WireColumn(codecs.VARCHAR, 1020, charset="utf8mb4"), None),
+    (WireColumn(codecs.BLOB, 2, charset="latin1"), None),
+    (WireColumn(codecs.TINY, unsigned=True), None),
+)
+ROWS = st.lists(
+    st.tuples(
+        st.integers(-(2**63), 2**63 - 1) | st.none(),
+        st.text(st.characters(codec="utf-8"), max_size=30) | st.none(),
+        st.text(st.characters(codec="latin-1", exclude_categories=["Cc"], max_codepoint=126), max_size=9) | st.none(),
+        st.integers(0, 255) | st.none(),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+def bytes_of(row: tuple[Any, ...]) -> bytes:
+    """The row as a server logs it."""
+    nulls = sum(1 << i for i, value in enumerate(row) if value is None)
+    key, text, note, flag = row
+    parts = [
+        b"" if key is None else struct.pack("<q", key),
+        b"" if text is None else struct.pack("<H", len(text.encode())) + text.encode(),
+        b"" if note is None else struct.pack("<H", len(note)) + note.encode("latin1"),
+        b"" if flag is None else bytes([flag]),
+    ]
+    return bytes([nulls]) + b"".join(parts)
+
+
+def made(columns: Columns = COLUMNS, number: int = 3) -> Layout:
+    found = layout(number, columns)
+    assert found is not None
+    return found
+
+
+def images_of(rows: list[tuple[Any, ...]]) -> list[RowImage]:
+    changes: list[RowChange] = []
+    body = b"".join(map(bytes_of, rows))
+    assert made().inserts(body, 0, len(body), 0, changes.append) == len(rows)
+    return [change.after for change in changes]  # type: ignore[misc]
+
+
+@given(ROWS)
+def test_an_image_is_its_tuple(rows: list[tuple[Any, ...]]) -> None:
+    images = images_of(rows)
+    for image, row in zip(images, rows, strict=True):
+        assert tuple(image) == row
+        assert image == row
+        assert row == image
+        assert image == copy.copy(image)
+        assert hash(image) == hash(row)
+        assert [image[i] for i in range(-4, 4)] == [row[i] for i in range(-4, 4)]
+        assert (image[1:3], len(image), repr(image)) == (row[1:3], 4, repr(row))
+        with pytest.raises(IndexError):
+            image[4]
+    assert len({*images}) == len({*rows})
+
+
+@given(ROWS)
+def test_updates_and_deletes_hold_both_images(rows: list[tuple[Any, ...]]) -> None:
+    changes: list[RowChange] = []
+    body = b"".join(bytes_of(row) for row in rows for _ in range(2))
+    assert made().updates(body, 0, len(body), 5, changes.append) == 5 + len(rows)
+    assert [(c.table, c.before, c.after, c.ordinal) for c in changes] == [
+        (3, row, row, 5 + i) for i, row in enumerate(rows)
+    ]
+    changes.clear()
+    assert made().deletes(body, 0, len(body), 0, changes.append) == 2 * len(rows)
+    assert [(c.before, c.after) for c in changes] == [(row, None) for row in rows for _ in range(2)]
+
+
+@given(ROWS, st.data())
+def test_a_cut_row_is_refused_as_by_the_compiled_reader(rows: list[tuple[Any, ...]], data: st.DataObject) -> None:
+    body = b"".join(map(bytes_of, rows))
+    cut = body[: data.draw(st.integers(1, len(body)))]
+    taken: list[RowChange] = []
+    try:
+        made().inserts(cut, 0, len(cut), 0, taken.append)
+        whole = True
+    except row_image.RowOverrun:
+        whole = False
+    python = compile_rows([codecs.codec(wire, kind, True) for wire, kind in COLUMNS], 3)[0]
+    other: list[RowChange] = []
+    try:
+        python(cut, 0, len(cut), 0, other.append)
+        assert whole
+        assert [c.after for c in taken] == [c.after for c in other]
+    except (RowOverrun, struct.error, IndexError):
+        assert not whole
+
+
+def test_what_would_make_no_value_is_refused_where_it_is_read() -> None:
+    colours = made(((WireColumn(codecs.ENUM, 1, labels=("red", "blue")), None),))
+    taken: list[RowChange] = []
+    colours.inserts(b"\0\1\0\2\0\0", 0, 6, 0, taken.append)
+    assert [tuple(c.after or ()) for c in taken] == [("red",), ("blue",), ("",)]
+    with pytest.raises(IndexError, match="no label"):
+        colours.inserts(b"\0\3", 0, 2, 0, taken.append)
+    members = made(((WireColumn(codecs.SET, 1, labels=("a", "b")), None),))
+    with pytest.raises(ValueError, match="more members"):
+        members.inserts(b"\0\4", 0, 2, 0, taken.append)
+
+
+def test_tables_with_columns_that_fail_late_have_tuples() -> None:
+    for wire in (WireColumn(codecs.JSON, 4), WireColumn(codecs.DATETIME), WireColumn(codecs.BLOB_COMPRESSED, 2)):
+        assert layout(0, [(WireColumn(codecs.LONG), None), (wire, None)]) is None
+
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
+
+
+@given(st.lists(st.tuples(st.integers(-9, 9), TEXTS | st.none(), st.none(), st.none()), min_size=1, max_size=20))
+def test_an_array_is_read_back_by_the_server(postgres: Postgres, rows: list[tuple[Any, ...]]) -> None:
+    images = images_of(rows)
+    numbers, texts = array(images, 0), array(images, 1)
+    found = postgres.execute(f"SELECT {numbers}::bigint[], {texts}::text[]")
+    assert found == [([row[0] for row in rows], [row[1] for row in rows])]
+
+
+@pytest.mark.parametrize("text", [b"a\0b", b"\xff", b"\xed\xa0\x80"])
+def test_what_no_text_of_the_target_may_hold_is_left_to_the_caller(text: bytes) -> None:
+    body = b"\x0d" + struct.pack("<H", len(text)) + text
+    taken: list[RowChange] = []
+    made().inserts(body, 0, len(body), 0, taken.append)
+    images: list[Any] = [taken[0].after]
+    assert (copy_lines(images, [1]), array(images, 1)) == (None, None)
+    assert copy_lines(images, [0]) == b"\\N\n"
+
+
+def test_rows_that_are_no_images_are_left_to_the_caller() -> None:
+    mixed: list[Any] = [*images_of([(1, "a", "b", 2)]), (2, "a", "b", 2)]
+    assert (copy_lines(mixed, [0]), array(mixed, 0)) == (None, None)
+
+
+def batch(rows: list[RowChange]) -> LogBatch:
+    return LogBatch(Position("log.1", 4), Position("log.1", 9), (Transaction("0-1", 7, 0),), tuple(rows))
+
+
+def test_batches_travel_with_their_images_or_as_tuples() -> None:
+    """A table that was announced in a batch of tuples is known when its first image comes."""
+    (image,) = images_of([(1, "ä", "b", None)])
+    columns = {3: COLUMNS}
+    encoder, decoder = Encoder(lambda: columns), Decoder()
+    plain = batch([RowChange(3, image, None, 0), RowChange(4, None, (1, "x"), 1)])
+    kind, body = encoder.frame(plain)
+    assert kind == BATCH
+    assert decoder.batch(kind, memoryview(body)) == plain
+    columns[5] = COLUMNS
+    for rows in ([RowChange(3, None, image, 0)], [RowChange(5, image, image, 2**33), RowChange(3, image, None, 1)]):
+        kind, body = encoder.frame(batch(rows))
+        assert kind == IMAGES
+        got = decoder.batch(kind, memoryview(body))
+        assert got == batch(rows)
+        assert all(isinstance(row, RowImage) for c in got.rows for row in (c.before, c.after) if row is not None)
+
+
+def test_an_image_is_stored_as_its_tuple() -> None:
+    (image,) = images_of([(1, "a", None, 2)])
+    stored = msgspec.msgpack.Encoder(enc_hook=tuple).encode(RowChange(3, None, image, 0))
+    assert msgspec.msgpack.decode(stored, type=RowChange) == RowChange(3, None, (1, "a", None, 2), 0)
+    assert TableName("a", "b") != image
