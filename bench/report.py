@@ -18,9 +18,10 @@ from bench.outcome import RESULTS, read
 from bench.shown import PICTURES, Found, Shown
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "performance.md"
-SUITES: Final = ("pairs", "lanes", "far", "curve", "unique", "hot", "modes", "matrix")
+SUITES: Final = ("pairs", "lanes", "far", "unique", "hot", "modes", "matrix")
 KINDS: Final[Mapping[str, tuple[str, Callable[[Found], Shown]]]] = {
     **{f"e2e-{suite}": (f"e2e --suite {suite}", shown.suite) for suite in SUITES},
+    "e2e-curve": ("e2e --suite curve", shown.curve),
     "e2e-steady": ("e2e --steady 5000,20000", shown.steady),
     "latency": ("latency", shown.latency),
     "peers": ("peers", shown.peers),

@@ -45,6 +45,18 @@ def suite(found: Found) -> Shown:
     return "\n".join(text), {name: charts.bars(found["question"], "rows/s", bars)}
 
 
+def curve(found: Found) -> Shown:
+    """The comparison of lanes: its table, and a line for each distance to the target."""
+    text, _ = suite(found)
+    series: dict[str, list[tuple[float, float]]] = {}
+    for setup in found["setups"]:
+        ways = setup["setup"]
+        name = f"{ways['delay_ms']:g} ms each way"
+        series.setdefault(name, []).append((ways["lanes"], setup["flowing_rows_per_second"]["median"]))
+    drawn = charts.lines(found["question"], ("lanes", "rows/s"), series, logarithmic=True)
+    return text, {str(found["benchmark"]): drawn}
+
+
 def steady(found: Found) -> Shown:
     header = ("setup", "changes/s", "kept", "seconds behind at the end", "CPU s a million rows", PEAK)
     lines = [

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench import charts
+from bench import charts, shown
 from bench.report import KINDS, PAGE, Report, filled, written
 
 MACHINE = {
@@ -50,6 +50,17 @@ def test_a_result_becomes_a_table_with_a_picture_and_its_machine(results: Path) 
     assert text.endswith("load 0.1 before and 0.2 after; target: Postgres PostgreSQL 15.18</sub>")
     drawn = ElementTree.fromstring(report.pictures["e2e-lanes"])
     assert {"one & only", "eight"} <= {element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")}
+
+
+def test_the_curve_of_lanes_has_a_line_for_each_distance() -> None:
+    setups = [setup(f"{lanes} {ms}", 1000.0 * lanes, None) for ms in (0.0, 10.0) for lanes in (1, 8)]
+    for one, (ms, lanes) in zip(setups, [(0.0, 1), (0.0, 8), (10.0, 1), (10.0, 8)], strict=True):
+        one["setup"] |= {"delay_ms": ms, "lanes": lanes}
+    found = {"benchmark": "e2e-curve", "question": "?", "changes": 9, "rounds": 1, "goal": None, "setups": setups}
+    _, pictures = shown.curve(found)
+    drawn = ElementTree.fromstring(pictures["e2e-curve"])
+    assert len(list(drawn.iter("{http://www.w3.org/2000/svg}polyline"))) == 2
+    assert "10 ms each way" in pictures["e2e-curve"]
 
 
 def test_a_result_that_says_itself_how_it_is_shown(results: Path) -> None:
