@@ -1,9 +1,11 @@
 """Decoding a recorded log: per event shape and per column type, of MariaDB and MySQL 9.
 
-*decode*: from packets in memory to chunks.  *read*: the same from a socket on, which a thread fills: all that the
-capture process does before the capture machine.  *capture*: from packets in memory to frames for the engine's process:
-decode, loop filter, map, filter, encode.  *column*: decode of one value, in rows with eight columns of its type.
-Bytes are those of the log, where MariaDB's holds each statement's text beside its rows.
+*decode*: from packets in memory to chunks with rows as tuples.  *images*: the same with rows as row images, where a
+table can have them.  *read*: that from a socket on, which a thread fills: all that the capture process does before the
+capture machine.  *capture*: from packets in memory to frames for the engine's process: decode, loop filter, map,
+filter, encode.  *hand-over*: from those frames to batches of the log.  *column*, *image column*: decode of one value,
+in rows with eight columns of its type; an image makes its values when it is asked.  Bytes are those of the log, where
+MariaDB's holds each statement's text beside its rows.
 """
 
 from __future__ import annotations
@@ -13,14 +15,15 @@ import functools
 import itertools
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
-import msgspec
 import pymysql
 
 from adapters.mysql.assembly import Assembly
+from adapters.mysql.batch_frames import Decoder as FrameDecoder
+from adapters.mysql.batch_frames import Encoder
 from adapters.mysql.capture_process import classified
 from adapters.mysql.decoder import Decoder
 from adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids, NoGtids
@@ -33,7 +36,9 @@ from engine.capture import CaptureMachine
 from engine.effects import Publish
 from engine.events import SourceRead
 from engine.mapping import Mapping, Rule
-from engine.records import SourceChunk
+from engine.records import LogBatch, SourceChunk
+
+Way: TypeAlias = "Callable[[Stretch, Tables], Iterable[object]]"
 
 CHUNK_ROWS: Final = 500
 PASSES: Final = 10
@@ -105,17 +110,32 @@ def _served(packets: bytes) -> Iterator[pymysql.Connection[Any]]:
     thread.join()
 
 
-def captured(stretch: Stretch, tables: Tables) -> int:
-    """Bytes of the frames that a capture process would send."""
+def frames(stretch: Stretch, tables: Tables) -> Iterator[tuple[int, bytes]]:
+    """What a capture process would send: kind and body of each frame."""
     span = stretch.span
     machine = CaptureMachine(Mapping([Rule("*.*", "*.*")]), span.start)
-    encode = msgspec.msgpack.Encoder().encode
-    octets = 0
+    encoder = Encoder(lambda: tables.columns)
     for chunk in decoded(stretch, tables):
         for effect in machine.step(0, [SourceRead([classified(chunk, "mariadb")])]):
             if isinstance(effect, Publish):
-                octets += len(encode(effect.batch))
-    return octets
+                yield encoder.frame(effect.batch)
+
+
+def handed_over(server: str, name: str) -> list[LogBatch]:
+    """A stretch's batches as the engine's process gets them."""
+    decoder = FrameDecoder()
+    sent = frames(recorded(server)[name], tables(images=True))
+    return [decoder.batch(kind, memoryview(body)) for kind, body in sent]
+
+
+def _values(stretch: Stretch, tables: Tables) -> Iterator[SourceChunk]:
+    """Every value of every row is asked for."""
+    for chunk in decoded(stretch, tables):
+        for transaction in chunk.transactions:
+            for change in transaction.rows:
+                if change.after is not None:
+                    tuple(change.after)
+        yield chunk
 
 
 def _machines(stretch: Stretch, tables: Tables) -> tuple[Assembly, Decoder]:
@@ -130,46 +150,54 @@ def _gtids(text: str) -> GtidSet:
     return MySqlGtids(text) if ":" in text else MariaDbGtids(text)
 
 
-def tables() -> Tables:
-    return Tables(lambda table: table.schema == recording.SCHEMA, lambda table: False, lambda table: {})
+def tables(images: bool = False) -> Tables:
+    return Tables(lambda table: table.schema == recording.SCHEMA, lambda table: False, lambda table: {}, images)
 
 
-def rows_of(stretch: Stretch, way: Callable[[Stretch, Tables], Iterator[SourceChunk]]) -> int:
-    return sum(len(transaction.rows) for chunk in way(stretch, tables()) for transaction in chunk.transactions)
-
-
-def _case(
-    server: str, name: str, way: Callable[[Stretch, Tables], object], *, passes: int = PASSES, values: int = 1
-) -> Case:
+def _case(server: str, name: str, way: Way, images: bool, *, passes: int = PASSES, values: int = 1) -> Case:
     """`values`: of a row, where it is they that are counted."""
     stretch = recorded(server)[name]
-    known = tables()
+    known = tables(images)
 
     def work(_: object) -> None:
         for _ in range(passes):
-            way(stretch, known)
+            for _ in way(stretch, known):
+                pass
 
     count = stretch.span.rows * passes * values
     return Case(count, work, octets=len(stretch.packets) * passes)
 
 
-def _drained(way: Callable[[Stretch, Tables], Iterator[SourceChunk]], stretch: Stretch, tables: Tables) -> None:
-    for _ in way(stretch, tables):
-        pass
+def _hand_over(server: str, name: str) -> Case:
+    stretch = recorded(server)[name]
+    sent = [(kind, memoryview(body)) for kind, body in frames(stretch, tables(images=True))]
+
+    def work(_: object) -> None:
+        for _ in range(PASSES):
+            decoder = FrameDecoder()
+            for kind, body in sent:
+                decoder.batch(kind, body)
+
+    return Case(stretch.span.rows * PASSES, work, octets=sum(len(body) for _, body in sent) * PASSES)
 
 
 def _cases() -> Iterator[tuple[str, Factory]]:
-    ways: dict[str, Callable[[Stretch, Tables], object]] = {
-        "decode": functools.partial(_drained, decoded),
-        "read": functools.partial(_drained, read),
-        "capture": captured,
+    ways: dict[str, tuple[Way, bool]] = {
+        "decode": (decoded, False),
+        "images": (decoded, True),
+        "read": (read, True),
+        "capture": (frames, True),
     }
-    for name, way in ways.items():
+    for group, (way, images) in ways.items():
         for server, shape in itertools.product(recording.SERVERS, SHAPES):
-            yield f"{name}/{server}, {shape.replace('/', ', ')}", functools.partial(_case, server, shape, way)
-    for server, type_ in itertools.product(recording.SERVERS, recording.TYPES):
-        make = functools.partial(_case, server, f"column/{type_}", ways["decode"])
-        yield f"column/{server}, {type_}", functools.partial(make, passes=COLUMN_PASSES, values=COLUMNS_OF_A_TYPE)
+            yield f"{group}/{server}, {shape.replace('/', ', ')}", functools.partial(_case, server, shape, way, images)
+    for server, shape in itertools.product(recording.SERVERS, SHAPES):
+        yield f"hand-over/{server}, {shape.replace('/', ', ')}", functools.partial(_hand_over, server, shape)
+    columns: dict[str, tuple[Way, bool]] = {"column": (decoded, False), "image column": (_values, True)}
+    for group, (way, images) in columns.items():
+        for server, type_ in itertools.product(recording.SERVERS, recording.TYPES):
+            make = functools.partial(_case, server, f"column/{type_}", way, images)
+            yield f"{group}/{server}, {type_}", functools.partial(make, passes=COLUMN_PASSES, values=COLUMNS_OF_A_TYPE)
 
 
 CASES: Final[dict[str, Factory]] = dict(_cases())

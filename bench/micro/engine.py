@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Callable
 from typing import Final
 
-from bench.micro import account
+from bench.micro import account, decode
 from bench.micro.case import Case, Factory
 from engine.apply import ApplyMachine, Options
 from engine.dispatch import Dispatcher
@@ -129,6 +129,18 @@ def whole(log: list[LogBatch], lanes: int = LANES) -> Case:
     return Case(ROWS, work)
 
 
+def recorded() -> Case:
+    """A recorded log of the mix workload, as it comes from the capture process, by a new machine for each pass."""
+    batches = decode.handed_over("mariadb", "account/mix")
+    rows = sum(len(batch.rows) for batch in batches)
+
+    def work(_: object) -> None:
+        for _ in range(ROWS // rows):
+            assert drive(batches, LANES) == rows
+
+    return Case(ROWS // rows * rows, work)
+
+
 def drive(batches: list[LogBatch], lanes: int) -> int:
     """Give the machine a window of the log whenever it has room, answer what it asks for; return the rows committed."""
     machine = ApplyMachine(Options(lanes=lanes))
@@ -168,5 +180,6 @@ CASES: Final[dict[str, Factory]] = {
     **{f"merge/{name}": make for name, make in _by_share(merging).items()},
     **{f"engine/{name}": make for name, make in _by_share(lambda share: whole(account.log(ROWS, share))).items()},
     "engine/0 % conflict, 1 lane": lambda: whole(account.log(ROWS, 0), 1),
+    "engine/recorded mix": recorded,
     "engine/ten hot rows": lambda: whole(account.hot_log(ROWS)),
 }
