@@ -7,6 +7,7 @@ changes topic.  *postgres*, *mariadb*, *mysql*: the text of one step of a batch,
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from adapters.kafka import wire
 from adapters.mysql.statements import Dialect, TableStatements
 from adapters.postgres.copy_text import Copy
 from adapters.postgres.statements import Statements
-from bench.micro import account
+from bench.micro import account, decode
 from bench.micro.case import Case, Factory
 from engine.effects import DeleteRows, Step, UpsertRows
 from engine.records import LogBatch, Row
@@ -43,25 +44,33 @@ def _log() -> list[LogBatch]:
     return account.log(ROWS, 0)
 
 
-def statements(texts: Callable[[Sequence[Row]], Iterable[str | bytes | Copy]], batch_rows: int) -> Case:
-    """`texts`: the statements of a batch."""
-    rows = [account.row(number) for number in range(ROWS)]
-    batches = [rows[at : at + batch_rows] for at in range(0, ROWS, batch_rows)]
+def statements(
+    texts: Callable[[Sequence[Row]], Iterable[str | bytes | Copy]], batch_rows: int, images: bool = False
+) -> Case:
+    """`texts`: the statements of a batch.  `images`: of row images, as an embedded run has them."""
+    rows = _images() if images else [account.row(number) for number in range(ROWS)]
+    batches = [rows[at : at + batch_rows] for at in range(0, len(rows), batch_rows)]
 
     def work(_: object) -> int:
         return sum(_length(text) for batch in batches for text in texts(batch))
 
-    return Case(ROWS, work, octets=work(None))
+    return Case(len(rows), work, octets=work(None))
+
+
+def _images() -> list[Row]:
+    batches = decode.handed_over("mariadb", "account/bulk inserts")
+    found = [change.after for batch in batches for change in batch.rows if change.after is not None]
+    return found * (ROWS // len(found))
 
 
 def _length(text: str | bytes | Copy) -> int:
     return len(text.data) if isinstance(text, Copy) else len(text)
 
 
-def _postgres(step: str, batch_rows: int) -> Case:
+def _postgres(step: str, batch_rows: int, images: bool) -> Case:
     table = account.binding()
     build, make = Statements(table, "park"), steps(table)[step]
-    return statements(lambda rows: build.of(make(rows), careful=False), batch_rows)
+    return statements(lambda rows: build.of(make(rows), careful=False), batch_rows, images)
 
 
 def _mysql(dialect: Dialect, unique: bool, way: str, batch_rows: int) -> Case:
@@ -92,8 +101,11 @@ def _cases() -> Iterator[tuple[str, Factory]]:
     yield "wire/encode", functools.partial(encoding, record)
     yield "wire/decode", functools.partial(decoding, record, wire.decode)
     for rows in BATCHES:
-        for name in steps(account.binding()):
-            yield f"postgres text/{name}, {rows:,} a batch", functools.partial(_postgres, name, rows)
+        for name, images in itertools.product(steps(account.binding()), (False, True)):
+            if images and name == "deletes":
+                continue  # keys are tuples in either case
+            kind = " of images" if images else ""
+            yield f"postgres text/{name}{kind}, {rows:,} a batch", functools.partial(_postgres, name, rows, images)
     for dialect in Dialect:
         group = f"{dialect.value.lower()} text"
         for rows in BATCHES:
