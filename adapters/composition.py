@@ -56,10 +56,16 @@ def options_of(feed: Feed, tables: Sequence[TableName]) -> Options:
     return Options(
         lanes=feed.lanes,
         batch_rows=feed.batch_rows,
+        fill_rows=_filled(feed.batch_rows),
         atomic=feed.consistency == "transaction",
         weights=weights,
         locking=NO_LOCKS not in os.environ,
     )
+
+
+def _filled(batch_rows: int) -> int:
+    """A tenth less than a batch may have: hashes share rows out unevenly, and a lane's rest would be a batch more."""
+    return max(1, batch_rows * 9 // 10)
 
 
 def _weight(feed: Feed, target: TableName) -> int:

@@ -49,12 +49,14 @@ _RETRY_US = 200_000
 
 class Options(msgspec.Struct, frozen=True):
     """`window_rows`: how many rows are planned at once.  `room_rows`: rows taken from the log and not yet committed.
+    `fill_rows`: rows of a window that a lane gets before another takes part; 0: all lanes take part.
     `commit_bound_us`: how long the head of the commit order may wait before all later open transactions are rolled
     back.
     `locking`: off only in the test that shows what the locks are for."""
 
     lanes: int = 8
     batch_rows: int = 1000
+    fill_rows: int = 0
     atomic: bool = False
     window_rows: int = 4000
     room_rows: int = 8000

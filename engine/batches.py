@@ -49,7 +49,13 @@ class Batches:
     ) -> None:
         self.lanes = [Lane(n) for n in range(options.lanes)]
         self.locks = LockTable()
-        self.dispatcher = Dispatcher(self.lanes, self.locks, locking=options.locking)
+        self.dispatcher = Dispatcher(
+            self.lanes,
+            self.locks,
+            batch_rows=options.batch_rows,
+            fill_rows=options.fill_rows,
+            locking=options.locking,
+        )
         self.lot = ParkingLot()
         self.committed_rows = 0
         self.committed_batches = 0

@@ -2,17 +2,24 @@
 
 1. Changes that share an exclusive key form a conflict group (`groups`).
 2. A group with predecessors in flight joins the lane that has most of them (all: nothing has to be waited for); any
-   other group goes to the lane that its first change's table and key hash to.
+   other group goes to the lane that its first change's table and key hash to.  Where lanes are to be filled, a window
+   takes only as many as it has rows for, in turn with the windows before it: few changes make one batch, not one a
+   lane.  Where there are more tables than lanes, one with few changes in the window stays whole on the lane that its
+   name hashes to: there it is one statement in place of one a lane, and a session need not open every table.
 3. In log order, changes are appended to their lanes in segments; one that must follow a change in flight on another
-   lane starts a new segment, which waits (`locks`).
+   lane starts a new segment, which waits (`locks`); so does one that would make a segment longer than a batch may be.
+
+Which lane a change takes is free, as far as exactness goes: locks order what conflicts, on whatever lanes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from engine.groups import Groups
-from engine.hashing import Home, home_of
+from engine.hashing import Home, home_of, name_hash
 from engine.index import Key
 from engine.keys import Moded, RowKeys
 from engine.lanes import Lane
@@ -20,27 +27,49 @@ from engine.locks import LockTable
 from engine.schema import Binding
 from engine.segments import Change, Segment
 
+FEW_PARTS: Final = 2
+"""A table has few changes in a window if they are fewer than such a part of a lane's share."""
+
 
 class Dispatcher:
-    """Plans windows of changes onto `lanes`.  `locking` may be off in one test, to show what the locks are for."""
+    """Plans windows of changes onto `lanes`.
 
-    def __init__(self, lanes: Sequence[Lane], locks: LockTable, *, locking: bool = True) -> None:
+    `batch_rows`: changes that a batch may have.  `fill_rows`: a window takes as many lanes as are filled with so many
+    changes each; 0: all.  `locking` may be off in one test, to show what the locks are for.
+    """
+
+    def __init__(
+        self,
+        lanes: Sequence[Lane],
+        locks: LockTable,
+        *,
+        batch_rows: int = 1000,
+        fill_rows: int = 0,
+        locking: bool = True,
+    ) -> None:
         self.lanes = lanes
         self.locks = locks
         self.waits = 0
+        self._batch_rows = batch_rows
+        self._fill_rows = fill_rows
         self._locking = locking
+        self._turn = 0  # the lane at which the next window begins
         self._keys: dict[Binding, RowKeys] = {}
         self._homes: dict[Binding, Home] = {}
+        self._whole: dict[Binding, Home] = {}
         self._order = 0
 
     def bind(self, binding: Binding, keys: RowKeys) -> None:
         self._keys[binding] = keys
         self._homes[binding] = home_of(binding)
+        name = name_hash(str(binding.name))
+        self._whole[binding] = lambda row: name
 
     def unbind(self) -> None:
         """No change of the tables that were bound comes any more."""
         self._keys.clear()
         self._homes.clear()
+        self._whole.clear()
 
     def plan(self, window: int, changes: Sequence[Change]) -> int:
         """Append all `changes` (log order) to lanes.  Returns the number of segments made."""
@@ -48,17 +77,18 @@ class Dispatcher:
         groups = Groups(exclusive if moded is None else _with_moded(exclusive, moded))
         waits = self._predecessors(groups)
         lane_of = self._lanes(changes, groups.roots, self._lanes_in_flight(groups.roots, waits, moded))
+        lanes = [lane_of[root] for root in groups.roots]
+        longest = _longest(lanes, len(self.lanes), self._batch_rows)
         last: list[Segment | None] = [None] * len(self.lanes)
         made: list[Segment] = []
-        for i, (change, keys, root) in enumerate(zip(changes, exclusive, groups.roots, strict=True)):
-            lane = lane_of[root]
+        for i, (change, keys, lane) in enumerate(zip(changes, exclusive, lanes, strict=True)):
             segment = last[lane]
             blockers = waits.get(i)
             if moded is not None and moded[i]:
                 blockers = (blockers or []) + self.locks.moded_holders(moded[i])
             if blockers:
                 blockers = [s for s in dict.fromkeys(blockers) if s.lane != lane]
-            if segment is None or blockers:
+            if segment is None or blockers or len(segment.changes) >= longest[lane]:
                 segment = last[lane] = self._segment(lane, window, blockers or ())
                 made.append(segment)
             segment.changes.append(change)
@@ -128,15 +158,34 @@ class Dispatcher:
         self, changes: Sequence[Change], roots: Sequence[int], in_flight: dict[int, list[int]]
     ) -> dict[int, int]:
         """Group root → lane: where most of its predecessors are, else where its first change hashes to."""
-        homes, count = self._homes, len(self.lanes)
+        homes, count = self._homes_in(changes), len(self.lanes)
+        span, first = min(count, -(-len(changes) // self._fill_rows)) if self._fill_rows else count, self._turn
+        self._turn = (first + span) % count
         lanes = {
-            root: homes[change.binding](change.before or change.after) % count
+            root: (homes[change.binding](change.before or change.after) % span + first) % count
             for i, (root, change) in enumerate(zip(roots, changes, strict=True))
             if i == root
         }
         for root, before in in_flight.items():
             lanes[root] = max(before, key=before.count) if len(before) > 1 else before[0]
         return lanes
+
+    def _homes_in(self, changes: Sequence[Change]) -> dict[Binding, Home]:
+        """By table: what its changes hash by in this window."""
+        if len(self._homes) <= len(self.lanes):
+            return self._homes
+        rows = Counter([change.binding for change in changes])
+        if len(rows) <= len(self.lanes):
+            return self._homes
+        few = len(changes) // (len(self.lanes) * FEW_PARTS)
+        return {table: self._whole[table] if count <= few else self._homes[table] for table, count in rows.items()}
+
+
+def _longest(lanes: Iterable[int], count: int, batch_rows: int) -> list[int]:
+    """By lane: how many changes a segment may have, so that no batch is too long and none a short rest."""
+    rows = Counter(lanes)
+    batches = [-(-rows[lane] // batch_rows) for lane in range(count)]
+    return [-(-rows[lane] // batches[lane]) if rows[lane] else 0 for lane in range(count)]
 
 
 def _with_moded(exclusive: list[list[Key]], moded: list[list[Moded]]) -> list[list[Key]]:

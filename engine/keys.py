@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from types import CodeType
 from typing import TypeAlias
 
 from engine.index import Index, Key
@@ -77,7 +78,7 @@ def compile_keys(binding: Binding, space: Keyspace, tables: dict[TableName, Targ
     table = binding.target
     serial = serial_reason(table) or _unlogged_unique(binding)
     cascades_into = _cascade_targets(table, tables)
-    cascaded = any(table.name in _cascade_targets(t, tables) for t in tables.values())
+    cascaded = _cascaded(table, tables)
     moded: list[ModedKeys] = []
     if serial:
         whole = (space.number(table.name, "table"),)
@@ -143,8 +144,9 @@ def _compile_exclusive(indexes: list[Index]) -> ExclusiveKeys:
             if b is None: out = []; [append each non-NULL key of a]; return out
             if a is None: the same of b
             moved = a[0] != b[0]
-            out = [(0, b[0])];  if moved: out.append((0, a[0]))
+            out = [(n0, b[0])];  if moved: out.append((n0, a[0]))
             if moved or a[1] != b[1]: append b's and a's
+    with the namespaces as `n0`, `n1`, …
     """
     lines = ["def keys(b, a):"]
 
@@ -154,7 +156,7 @@ def _compile_exclusive(indexes: list[Index]) -> ExclusiveKeys:
             value = f"{row}[{position}]"
             parts.append(f"pad({value})" if equality is Equality.PADDED else value)
         nulls = " and ".join(f"{row}[{p}] is not None" for p in index.positions)
-        return f"({index.namespace}, {', '.join(parts)})", nulls
+        return f"(n{indexes.index(index)}, {', '.join(parts)})", nulls
 
     def append(index: Index, row: str, indent: str) -> list[str]:
         key, not_null = term(index, row)
@@ -177,14 +179,16 @@ def _compile_exclusive(indexes: list[Index]) -> ExclusiveKeys:
             changed = " or ".join(["moved", *(f"a[{p}] != b[{p}]" for p in index.positions)])
             lines += [f"    if {changed}:", *append(index, "b", "        "), *append(index, "a", "        ")]
     lines.append("    return out")
-    return _compiled("\n".join(lines))
+    scope: dict[str, object] = {f"n{number}": index.namespace for number, index in enumerate(indexes)}
+    scope["pad"] = lambda v: v.rstrip(" ") if isinstance(v, str) else v
+    exec(_code("\n".join(lines)), scope)
+    return scope["keys"]  # type: ignore[return-value]
 
 
 @functools.lru_cache(maxsize=1024)
-def _compiled(text: str) -> ExclusiveKeys:
-    scope: dict[str, object] = {"pad": lambda v: v.rstrip(" ") if isinstance(v, str) else v}
-    exec(text, scope)
-    return scope["keys"]  # type: ignore[return-value]
+def _code(text: str) -> CodeType:
+    """Tables whose keys look alike share it; only the namespaces differ."""
+    return compile(text, "<keys>", "exec")
 
 
 def _changed(positions: Iterable[int], before: Row, after: Row) -> bool:
@@ -259,6 +263,16 @@ def _cascade_targets(table: TargetTable, tables: dict[TableName, TargetTable]) -
                 frontier.append(fk.child)
     referring = [fk.child for name in touched for fk in tables[name].references if fk.child in tables]
     return list(dict.fromkeys([*touched, *referring]))
+
+
+def _cascaded(table: TargetTable, tables: dict[TableName, TargetTable]) -> bool:
+    """Is the table a cascade target of any?  Asked of its own foreign keys: there may be thousands of tables."""
+
+    def touched(child: TargetTable) -> bool:
+        return any(fk.cascades and fk.parent in tables for fk in child.foreign_keys)
+
+    parents = (tables[fk.parent] for fk in table.foreign_keys if fk.parent in tables)
+    return touched(table) or any(touched(parent) for parent in parents)
 
 
 def _cascade_keys(binding: Binding, children: list[tuple[int]]) -> ModedKeys:

@@ -68,6 +68,7 @@ class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     checkpoint_us: int
     idle_checkpoint_us: int
     commit_bound_us: int
+    fill_rows: int = 0
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -121,6 +122,7 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
             checkpoint_us=chance.choice((2_000, 50_000, 500_000)),
             idle_checkpoint_us=chance.choice((20_000, 5_000_000)),
             commit_bound_us=chance.choice((20_000, 200_000)),
+            fill_rows=Random(f"fill {seed}").choice((0, 0, 1, 3, 10)),  # apart: older seeds keep all else
         ),
         cascades=chance.choice(catalogue.CASCADES),
         locking=locking,

@@ -89,8 +89,8 @@ LOCKS = (
         "wait-in-a-running-segment",
         "engine.dispatch",
         """
-        - if segment is None or blockers:
-        + if segment is None:
+        - if segment is None or blockers or len(segment.changes) >= longest[lane]:
+        + if segment is None or len(segment.changes) >= longest[lane]:
         """,
         "a change that must wait joins a segment that does not",
     ),
@@ -209,9 +209,9 @@ LOCKS = (
         "lane-out-of-log-order",
         "engine.dispatch",
         """
-        - for i, (change, keys, root) in enumerate(zip(changes, exclusive, groups.roots, strict=True)):
-        + for i, (change, keys, root) in sorted(
-        +     enumerate(zip(changes, exclusive, groups.roots, strict=True)), key=lambda entry: entry[1][2]
+        - for i, (change, keys, lane) in enumerate(zip(changes, exclusive, lanes, strict=True)):
+        + for i, (change, keys, lane) in sorted(
+        +     enumerate(zip(changes, exclusive, lanes, strict=True)), key=lambda entry: groups.roots[entry[0]]
         + ):
         """,
         "groups are appended whole to a lane, so that a child comes before its parent",

@@ -33,16 +33,18 @@ from tests.engine.world import (
     change,
     conflict,
     drafts,
+    linked,
+    table,
 )
 
 
 class Planned:
     """A dispatcher with its lanes, as a new owner has it."""
 
-    def __init__(self, world: World, bindings: list, lanes: int, *, locking: bool = True) -> None:
+    def __init__(self, world: World, bindings: list, lanes: int, *, locking: bool = True, **sizes: int) -> None:
         self.lanes = [Lane(n) for n in range(lanes)]
         self.locks = LockTable()
-        self.dispatcher = Dispatcher(self.lanes, self.locks, locking=locking)
+        self.dispatcher = Dispatcher(self.lanes, self.locks, locking=locking, **sizes)
         space = Keyspace()
         for binding in bindings:
             self.dispatcher.bind(binding, compile_keys(binding, space, world.tables))
@@ -67,16 +69,26 @@ class Planned:
 class Replication(RuleBasedStateMachine):
     """Source → log → windows → lanes → target.  A queue per key, kept naively, says who must come before whom."""
 
+    whole = 0  # rows that a segment may have whatever a batch may
+
     def __init__(self) -> None:
         super().__init__()
         self.held: dict[int, list[Change]] = {}
 
-    @initialize(world=st.sampled_from(WORLDS), lanes=st.integers(2, 3), postgres=st.booleans())
-    def start(self, world: World, lanes: int, postgres: bool) -> None:
+    @initialize(
+        world=st.sampled_from(WORLDS),
+        lanes=st.integers(2, 3),
+        postgres=st.booleans(),
+        batch_rows=st.sampled_from([1, 2, 1000]),
+        fill_rows=st.sampled_from([0, 1, 3]),
+    )
+    def start(self, world: World, lanes: int, postgres: bool, batch_rows: int, fill_rows: int) -> None:
         self.world = world
+        self.sizes = {"batch_rows": batch_rows, "fill_rows": fill_rows}
+        self.longest = self.whole or batch_rows
         self.history = History(world)
         self.target = Database(world, world.dialects[-1 if postgres else 0])
-        self.planned = Planned(world, self.history.bindings, lanes)
+        self.planned = Planned(world, self.history.bindings, lanes, **self.sizes)
         self.pending: list[Change] = []
         self.committed: set[int] = set()  # indexes in the log
         self.ranks = Ranks(world.tables, {})
@@ -98,6 +110,7 @@ class Replication(RuleBasedStateMachine):
         lane = ready[pick % len(ready)]
         batch = [one.number for segment in lane.cut(limit) for one in segment.changes]
         assert batch == sorted(batch), "log order in the lane"
+        assert all(len(segment.changes) <= self.longest for segment in lane.running)
         for late in batch:
             for early in range(late):
                 if early not in self.committed and early not in batch:
@@ -121,7 +134,7 @@ class Replication(RuleBasedStateMachine):
     @rule(lanes=st.integers(1, 4))
     def crash(self, lanes: int) -> None:
         """A new owner plans all that is not committed, on another number of lanes."""
-        self.planned = Planned(self.world, self.history.bindings, lanes)
+        self.planned = Planned(self.world, self.history.bindings, lanes, **self.sizes)
         self.pending = [one for one in self.history.log if one.number not in self.committed]
 
     @invariant()
@@ -149,6 +162,8 @@ class Replication(RuleBasedStateMachine):
 
 class Transactions(Replication):
     """`consistency: transaction`: a window is a run of whole transactions, committed in source order."""
+
+    whole = 1_000_000
 
     @precondition(lambda self: self.pending)
     @rule(size=st.integers(1, 4))
@@ -180,8 +195,8 @@ TestTransactions.settings = settings(max_examples=50, stateful_step_count=25, de
 # ------------------------------------------------------------------ cases by name
 
 
-def planned(world: World, *windows: list[Change], lanes: int = 4) -> Planned:
-    made = Planned(world, list(dict.fromkeys(c.binding for w in windows for c in w)), lanes)
+def planned(world: World, *windows: list[Change], lanes: int = 4, **sizes: int) -> Planned:
+    made = Planned(world, list(dict.fromkeys(c.binding for w in windows for c in w)), lanes, **sizes)
     for window in windows:
         made.plan(window)
     return made
@@ -228,6 +243,34 @@ def test_unrelated_rows_spread_over_all_lanes() -> None:
     made = planned(ACCOUNT, log[:200], log[200:])
     assert made.waits() == 0
     assert all(60 <= lane.rows <= 140 for lane in made.lanes)
+
+
+def test_few_rows_make_one_batch_and_the_next_ones_take_the_next_lane() -> None:
+    windows = [[change(ACCOUNTS, None, (n, f"user {n}", 0)) for n in range(at, at + 50)] for at in range(0, 400, 50)]
+    made = planned(ACCOUNT, *windows, fill_rows=100)
+    assert [lane.rows for lane in made.lanes] == [100] * 4
+    assert [[len(s.changes) for s in lane.queue] for lane in made.lanes] == [[50, 50]] * 4
+    many = [change(ACCOUNTS, None, (n, f"user {n}", 0)) for n in range(200)]
+    assert sum(lane.rows > 0 for lane in planned(ACCOUNT, many, fill_rows=100).lanes) == 2
+
+
+def test_a_lane_gets_no_longer_segment_than_a_batch_may_be_and_equal_ones() -> None:
+    log = [change(ACCOUNTS, None, (n, f"user {n}", 0)) for n in range(25)]
+    (lane,) = planned(ACCOUNT, log, lanes=1, batch_rows=10).lanes
+    assert [len(segment.changes) for segment in lane.queue] == [9, 9, 7]
+    assert [segment.blockers for segment in lane.queue] == [0, 0, 0]
+
+
+def test_of_many_tables_those_with_few_rows_stay_whole() -> None:
+    """Three tables on two lanes: 40 rows are shared out, twice 6 are not."""
+    tables = linked(*(table(name, ("id", "name"), ("id",)) for name in ("few", "some", "many")))
+    world = World("three tables", tables, {})
+    rows = [
+        [change(binding, None, (n, "a")) for n in range(40 if binding.name.table == "many" else 6)]
+        for binding in world.bindings()
+    ]
+    made = planned(world, [one for some in rows for one in some], lanes=2)
+    assert [len({made.where(one) for one in some}) for some in rows] == [1, 1, 2]
 
 
 def test_counter_example_10_a_child_never_overtakes_its_parent() -> None:
