@@ -56,20 +56,19 @@ class Dispatcher:
         self._turn = 0  # the lane at which the next window begins
         self._keys: dict[Binding, RowKeys] = {}
         self._homes: dict[Binding, Home] = {}
-        self._whole: dict[Binding, Home] = {}
+        self._names: dict[Binding, int] = {}
         self._order = 0
 
     def bind(self, binding: Binding, keys: RowKeys) -> None:
         self._keys[binding] = keys
         self._homes[binding] = home_of(binding)
-        name = name_hash(str(binding.name))
-        self._whole[binding] = lambda row: name
+        self._names[binding] = name_hash(str(binding.name))
 
     def unbind(self) -> None:
         """No change of the tables that were bound comes any more."""
         self._keys.clear()
         self._homes.clear()
-        self._whole.clear()
+        self._names.clear()
 
     def plan(self, window: int, changes: Sequence[Change]) -> int:
         """Append all `changes` (log order) to lanes.  Returns the number of segments made."""
@@ -158,11 +157,13 @@ class Dispatcher:
         self, changes: Sequence[Change], roots: Sequence[int], in_flight: dict[int, list[int]]
     ) -> dict[int, int]:
         """Group root → lane: where most of its predecessors are, else where its first change hashes to."""
-        homes, count = self._homes_in(changes), len(self.lanes)
+        homes, count, whole = self._homes, len(self.lanes), self._whole_tables(changes)
         span, first = min(count, -(-len(changes) // self._fill_rows)) if self._fill_rows else count, self._turn
         self._turn = (first + span) % count
         lanes = {
             root: (homes[change.binding](change.before or change.after) % span + first) % count
+            if change.binding not in whole
+            else whole[change.binding]
             for i, (root, change) in enumerate(zip(roots, changes, strict=True))
             if i == root
         }
@@ -170,15 +171,15 @@ class Dispatcher:
             lanes[root] = max(before, key=before.count) if len(before) > 1 else before[0]
         return lanes
 
-    def _homes_in(self, changes: Sequence[Change]) -> dict[Binding, Home]:
-        """By table: what its changes hash by in this window."""
+    def _whole_tables(self, changes: Sequence[Change]) -> dict[Binding, int]:
+        """Tables that stay whole in this window, each with its lane, which is always the same."""
         if len(self._homes) <= len(self.lanes):
-            return self._homes
+            return {}
         rows = Counter([change.binding for change in changes])
         if len(rows) <= len(self.lanes):
-            return self._homes
+            return {}
         few = len(changes) // (len(self.lanes) * FEW_PARTS)
-        return {table: self._whole[table] if count <= few else self._homes[table] for table, count in rows.items()}
+        return {table: self._names[table] % len(self.lanes) for table, count in rows.items() if count <= few}
 
 
 def _longest(lanes: Iterable[int], count: int, batch_rows: int) -> list[int]:
