@@ -16,6 +16,7 @@ class CaptureProcess:
     def __init__(self) -> None:
         self._child = Child("adapters.mysql.capture_process", "capture")
         self._decoder = Decoder()
+        self.frame_bytes = 0  # of the last batch
 
     @property
     def pid(self) -> int:
@@ -31,6 +32,7 @@ class CaptureProcess:
         if isinstance(frame, Failed):
             return frame
         kind, body = frame
+        self.frame_bytes = len(body)
         return msgspec.msgpack.decode(body, type=Failed) if kind == FAILED else self._decoder.batch(kind, body)
 
     async def stop(self) -> None:

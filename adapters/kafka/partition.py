@@ -55,6 +55,7 @@ class Taken(msgspec.Struct):
 class PartitionLog:
     def __init__(self, partition: int, places: Places, fetcher: Fetcher) -> None:
         self.restarts = 0
+        self.row_bytes = 0.0  # records are small, and the consumer holds a bounded number of them
         self._partition = partition
         self._places = places
         self._fetcher = fetcher
