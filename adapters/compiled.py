@@ -15,7 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-SOURCES: Final = (Path(__file__).parent / "mysql" / "row_image.pyx",)
+_MYSQL: Final = Path(__file__).parent / "mysql"
+SOURCES: Final = (_MYSQL / "row_image.pyx", _MYSQL / "usual_events.pyx")
 _HINT: Final = "Debian: apt-get install gcc libc6-dev python3-dev; replication is slower without, and as exact"
 
 

@@ -21,7 +21,7 @@ from engine.records import Ddl, Position, Row, RowChange, SourceChunk, SourceTra
 
 CHUNK_BYTES: Final = 4 << 20
 # So many transactions without wanted rows may pass before the position is told anyway.
-_QUIET_TRANSACTIONS: Final = 5_000
+QUIET_TRANSACTIONS: Final = 5_000
 XA_HINT: Final = (
     "XA transactions that touch replicated tables cannot be replicated: commit in one phase;"
     " copy the tables anew, or start the feed after that place if they touched none"
@@ -227,7 +227,7 @@ class Assembly:
         if self._known_by_gtid:
             self._gtids.add(self._source, self._number)
         self._quiet += 1
-        if self._quiet >= _QUIET_TRANSACTIONS:
+        if self._quiet >= QUIET_TRANSACTIONS:
             self.flush()
 
     # -- positions and chunks ------------------------------------------------------------------------------------

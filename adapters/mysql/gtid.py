@@ -18,12 +18,18 @@ class GtidSet(Protocol):
 
     def add(self, source: str, number: int) -> None: ...
 
+    def extend(self, source: str, first: int, last: int) -> None:
+        """Adds all transactions from `first` to `last`."""
+
 
 class NoGtids:
     """Of a server without GTIDs: always the empty set."""
 
     def add(self, source: str, number: int) -> None:
         """Transactions are known by their place in the log alone."""
+
+    def extend(self, source: str, first: int, last: int) -> None:
+        """As `add`."""
 
     def __str__(self) -> str:
         return ""
@@ -39,6 +45,9 @@ class MariaDbGtids:
 
     def add(self, source: str, number: int) -> None:
         self._last[int(source.partition("-")[0])] = (source, number)
+
+    def extend(self, source: str, first: int, last: int) -> None:
+        self.add(source, last)
 
     def domains(self) -> set[int]:
         return set(self._last)
@@ -66,12 +75,15 @@ class MySqlGtids:
                 self._insert(f"{uuid}:{tag}" if tag else uuid, int(first), int(last or first) + 1)
 
     def add(self, source: str, number: int) -> None:
+        self.extend(source, number, number)
+
+    def extend(self, source: str, first: int, last: int) -> None:
         intervals = self._intervals.get(source)
-        if intervals and intervals[-1][1] == number:  # the usual case
-            intervals[-1] = (intervals[-1][0], number + 1)
+        if intervals and intervals[-1][1] == first:  # the usual case
+            intervals[-1] = (intervals[-1][0], last + 1)
             self._texts[source] = ""
         else:
-            self._insert(source, number, number + 1)
+            self._insert(source, first, last + 1)
 
     def _insert(self, source: str, first: int, end: int) -> None:
         intervals = self._intervals.setdefault(source, [])

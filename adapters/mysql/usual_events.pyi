@@ -1,0 +1,6 @@
+from adapters.mysql.assembly import Assembly
+from adapters.mysql.decoder import Decoder
+
+class UsualEvents:
+    def __init__(self, decoder: Decoder, assembly: Assembly) -> None: ...
+    def take(self, b: bytes, at: int) -> int: ...
