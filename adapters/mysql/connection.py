@@ -8,8 +8,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 import pymysql
+from pymysql.connections import Connection
 from pymysql.constants import CR, ER
 
+from adapters.endpoint import unverified_context
 from adapters.mysql.errors import (
     AccessDenied,
     DecodeError,
@@ -95,11 +97,11 @@ class Flavor(msgspec.Struct, frozen=True):
         return self.name == "mariadb"
 
 
-def connect(endpoint: Endpoint) -> pymysql.Connection[pymysql.cursors.Cursor]:
+def connect(endpoint: Endpoint) -> pymysql.Connection[Any]:
     """A session in utf8mb4, UTC and autocommit.  Raises AccessDenied or Unreachable."""
     place: dict[str, Any] = {"unix_socket": endpoint.unix_socket} if endpoint.unix_socket else {}
     try:
-        return pymysql.connect(
+        return _Connection(
             host=endpoint.host,
             port=endpoint.port,
             user=endpoint.user,
@@ -116,6 +118,13 @@ def connect(endpoint: Endpoint) -> pymysql.Connection[pymysql.cursors.Cursor]:
         raise explained(error, endpoint) from error
 
 
+class _Connection(Connection):
+    """PyMySQL loads the system's authorities also for `prefer`, which checks no certificate."""
+
+    def _create_ssl_ctx(self, options: Any) -> Any:
+        return super()._create_ssl_ctx(options) if options else unverified_context()  # type: ignore[misc]
+
+
 def _tls(endpoint: Endpoint) -> dict[str, Any]:
     match endpoint.sslmode:
         case "disable":
@@ -123,7 +132,7 @@ def _tls(endpoint: Endpoint) -> dict[str, Any]:
         case "prefer":
             return {}
         case "require":
-            return {"ssl": {"check_hostname": False, "verify_mode": "none"}}
+            return {"ssl": unverified_context()}
         case "verify-ca":
             return {"ssl": {"ca": endpoint.sslrootcert or None, "check_hostname": False, "verify_mode": "required"}}
         case "verify-full":
