@@ -12,4 +12,4 @@ import gc
 def calm() -> None:
     """What is loaded by now is not looked at again; the rest rarely."""
     gc.freeze()
-    gc.set_threshold(100_000, 20, 100)
+    gc.set_threshold(500_000, 20, 100)

@@ -70,7 +70,7 @@ class LockTable:
                 tail.shared.clear()
             elif tail.exclusive is not segment and (not tail.shared or tail.shared[-1] is not segment):
                 tail.shared.append(segment)
-        segment.moded.extend(keys)
+        segment.moded.update(dict.fromkeys(keys))
 
     def release(self, segment: Segment) -> list[int]:
         """`segment` is committed at the target: free its keys, wake its waiters; returns lanes with a freed one."""
@@ -96,7 +96,6 @@ class LockTable:
             return
         if tail.exclusive is segment:
             tail.exclusive = None
-        if segment in tail.shared:
-            tail.shared.remove(segment)
+        tail.shared = [other for other in tail.shared if other is not segment]
         if tail.exclusive is None and not tail.shared:
             del self._moded[key]

@@ -40,7 +40,7 @@ class Segment:
         self.window = window
         self.changes: list[Change] = []
         self.keys: list[Key] = []
-        self.moded: list[Moded] = []
+        self.moded: dict[Moded, None] = {}
         self.blockers = 0
         self.waiters: list[Segment] = []
         self.committed = False
