@@ -103,6 +103,7 @@ def make_sink(feed: Feed, mapping: Mapping, group: int = 0) -> Sink:
             zero_dates=feed.zero_dates,
             synchronous_commit=feed.synchronous_commit,
             target_name=mapping.target,
+            eager=feed.log_url is None,  # workers' groups would hold sessions that they may never need
         )
     from adapters.mysql.sink import MySqlSink
 

@@ -1,6 +1,7 @@
 """`tidelock run`: one feed, embedded: source log → capture machine → apply machine → target, in one process tree.
 
-Start-up overlaps what it can: the capture process imports while the source is asked and the target taken over.
+Start-up overlaps what it can: the capture process imports while this one does, asks the source and takes the target
+over.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from adapters.journal import Journal, NoJournal
 from adapters.mysql.errors import SourceError
 from adapters.mysql.source import Source, look
 from adapters.progress import Progress
-from adapters.session import session
+from adapters.session import Session, session
 from adapters.shell import Shell
 from engine.apply import ApplyMachine
 from engine.effects import ApplyDdl
@@ -41,11 +42,11 @@ OK, REFUSED, OPERATOR = 0, 1, 4
 AGAIN = -1  # take the feed over anew
 
 
-async def run(feed: Feed, until_caught_up: bool, progress: Progress) -> int:
-    """The exit code of design 9.  Raises SourceError, TargetError: the operator must mend something first."""
+async def run(feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess) -> int:
+    """The exit code of design 9.  `capture`: started early, see above.  Raises SourceError, TargetError: the operator
+    must mend something first."""
     calm()
     while True:
-        capture = CaptureProcess()
         try:
             code = await _run(feed, until_caught_up, progress, capture)
         except BaseException:
@@ -53,11 +54,12 @@ async def run(feed: Feed, until_caught_up: bool, progress: Progress) -> int:
             raise
         if code != AGAIN:
             return code
+        capture = CaptureProcess()
 
 
 async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess) -> int:
     mapping = Mapping(rules_of(feed), feed.schema)
-    source, findings, there = await asyncio.gather(_look(feed), refusals(feed), tables_there(feed))
+    source, (findings, there) = await asyncio.gather(_look(feed), _ask_target(feed))
     if findings:
         for finding in findings:
             progress.message(str(finding))
@@ -111,39 +113,42 @@ async def _look(feed: Feed) -> Source | SourceError:
         return error
 
 
-async def tables_there(feed: Feed) -> list[TableName]:
+async def _ask_target(feed: Feed) -> tuple[Sequence[Finding], list[TableName]]:
+    async with session(feed.target_url) as target:
+        return await refusals(feed, target), await tables_there(feed, target)
+
+
+async def tables_there(feed: Feed, target: Session) -> list[TableName]:
     """Target tables that the rules may mean: the log may hold rows of a table that the source has dropped since."""
     patterns = [Pattern.of(rule.target or rule.source) for rule in feed.tables]
-    async with session(feed.target_url) as target:
-        found = await target.fetch(
-            "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
-            "AND table_schema NOT IN ('pg_catalog', 'information_schema', 'mysql', 'performance_schema', 'sys')"
-        )
+    found = await target.fetch(
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
+        "AND table_schema NOT IN ('pg_catalog', 'information_schema', 'mysql', 'performance_schema', 'sys')"
+    )
     names = [TableName(str(schema), str(table)) for schema, table in found if schema != feed.schema]
     return [name for name in names if any(pattern.matches(name) for pattern in patterns)]
 
 
-async def refusals(feed: Feed) -> Sequence[Finding]:
+async def refusals(feed: Feed, target: Session) -> Sequence[Finding]:
     """A first run must pass `check`, and makes the bookkeeping then; nothing is written before.
 
     A later run goes on where the target's checkpoint says: the log may hold the very statements that make the tables
     alike, so the machine judges each table when its rows come by.
     """
-    async with session(feed.target_url) as target:
-        present = {str(name) for (name,) in await target.fetch(present_query(feed.schema))}
-        if present >= set(TABLES):
-            owner = f"{quote(target.dialect, feed.schema)}.tidelock_owner"
-            groups = await target.fetch(f"SELECT grp FROM {owner} WHERE feed = %s", feed.name)
-            if feed.log_url is None and any(group != 0 for (group,) in groups):
-                return (_scaled_out(feed),)
-            if groups:
-                return ()
-        from adapters.check import check
+    present = {str(name) for (name,) in await target.fetch(present_query(feed.schema))}
+    if present >= set(TABLES):
+        owner = f"{quote(target.dialect, feed.schema)}.tidelock_owner"
+        groups = await target.fetch(f"SELECT grp FROM {owner} WHERE feed = %s", feed.name)
+        if feed.log_url is None and any(group != 0 for (group,) in groups):
+            return (_scaled_out(feed),)
+        if groups:
+            return ()
+    from adapters.check import check
 
-        report = await check(feed)
-        if report.ok and not present >= set(TABLES):
-            for statement in create_statements(target.dialect, feed.schema):
-                await target.execute(statement)
+    report = await check(feed)
+    if report.ok and not present >= set(TABLES):
+        for statement in create_statements(target.dialect, feed.schema):
+            await target.execute(statement)
     return report.errors
 
 

@@ -13,6 +13,9 @@ def run(path: str, until_caught_up: bool, json: bool) -> int:
     feed = load(path)
     if feed.log_url is not None:
         raise CommandError(f"{path}: `log` is in Kafka: that is `tidelock worker FEED`; `run` needs log: embedded")
+    from adapters.capture import CaptureProcess
+
+    capture = CaptureProcess()  # it imports while we do
     import uvloop
 
     from adapters.progress import progress_on
@@ -20,7 +23,7 @@ def run(path: str, until_caught_up: bool, json: bool) -> int:
 
     progress = progress_on(sys.stdout, feed.name, json)
     try:
-        return uvloop.run(run_feed(feed, until_caught_up, progress))
+        return uvloop.run(run_feed(feed, until_caught_up, progress, capture))
     finally:
         progress.close()
 

@@ -27,6 +27,7 @@ from adapters.kafka.publishing import Publishing
 from adapters.mysql.errors import SourceError
 from adapters.operator import halted_group
 from adapters.run import refusals, tables_there
+from adapters.session import session
 from adapters.sink import Sink, TargetError
 from engine import conductor as machines
 from engine.conducting import (
@@ -93,7 +94,8 @@ class Conductor:
             task.cancel()
 
     async def _conduct(self) -> None:
-        found = await refusals(self._feed)
+        async with session(self._feed.target_url) as target:
+            found = await refusals(self._feed, target)
         if found:
             raise TargetError("; ".join(map(str, found)), "`tidelock check` shows it")
         sink = make_sink(self._feed, self._mapping, group=CONDUCTOR)
@@ -121,7 +123,8 @@ class Conductor:
         await topics.ensure(self._feed.log_url, self._feed.name, 1)
         seen = await control.read(self._feed)
         start = await beginning(self._feed) if seen.plan is None else seen.plan.position
-        names = dict.fromkeys(await tables_there(self._feed))
+        async with session(self._feed.target_url) as target:
+            names = dict.fromkeys(await tables_there(self._feed, target))
         names.update(dict.fromkeys(name for name, _ in seen.plan.tables) if seen.plan else {})
         taken = await sink.take_over(list(names), start)
         await pen.open()

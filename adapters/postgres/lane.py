@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from adapters.postgres.books import Books
-from adapters.postgres.reported import Reported
+from adapters.postgres.failures import CONNECTION_ERRORS
+from adapters.postgres.reported import LostCommits, Reported
 from adapters.postgres.session import Session, SessionSettings
 from engine.effects import EffectId
 
@@ -42,9 +44,21 @@ class Lane:
         self.task: asyncio.Task[object] | None = None
         self.ended = asyncio.Event()
         self.left_open = False
+        self._opening: asyncio.Task[None] | None = None
+
+    def open_ahead(self) -> None:
+        """Begin to open the session before there is a batch; `ready` waits for it, and tells what goes wrong."""
+        self._opening = asyncio.create_task(self._open_ahead())
+
+    async def _open_ahead(self) -> None:
+        with contextlib.suppress(LostCommits, *CONNECTION_ERRORS):
+            self.session = await self._sessions.replace(self.session)
 
     async def ready(self) -> Session:
         """A session outside any transaction.  Raises as `SessionSource.replace`."""
+        if self._opening is not None:
+            await asyncio.wait([self._opening])
+            self._opening = None
         if self.left_open:  # its apply was cancelled from outside
             await self.leave()
         if self.session is None or not self.session.alive:
@@ -58,6 +72,10 @@ class Lane:
         self.left_open = False
 
     async def close(self) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
+            self._opening = None
         if self.left_open:
             await self.leave()
         if self.session is not None:

@@ -78,7 +78,9 @@ class PostgresSink:
         synchronous_commit: bool = False,
         lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
         target_name: Callable[[TableName], TableName] = lambda name: name,
+        eager: bool = False,
     ) -> None:
+        """`eager`: all sessions are opened right after a takeover, not each when its lane has its first batch."""
         endpoint = url if isinstance(url, Endpoint) else parse(url, Path())
         name = application_name(feed, group)
         self._settings = SessionSettings(endpoint, name, synchronous_commit, lock_timeout_seconds)
@@ -91,6 +93,7 @@ class PostgresSink:
         self._clerk: Session | None = None
         self._clerk_lock = asyncio.Lock()
         self._statements: dict[Binding, Statements] = {}
+        self._eager = eager
         self._epoch = 0
         self._control = Control("running", ())
 
@@ -99,6 +102,9 @@ class PostgresSink:
         taken = await take_over(self._settings, self._books, tables, start)
         self._epoch = taken.epoch
         self._reported.begin(taken.epoch)
+        if self._eager:
+            for lane in self._lanes:
+                lane.open_ahead()
         return taken
 
     async def apply(self, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed:
@@ -307,8 +313,7 @@ class PostgresSink:
             lane.task.cancel()
         for lane in running:
             await lane.ended.wait()
-        for lane in self._lanes:
-            await lane.close()
+        await asyncio.gather(*(lane.close() for lane in self._lanes))
         async with self._clerk_lock:
             if self._clerk is not None:
                 await self._clerk.close()

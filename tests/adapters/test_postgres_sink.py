@@ -900,6 +900,43 @@ async def test_server_down_is_transient_until_it_is_back(make_postgres: Callable
     await sink.close()
 
 
+async def sessions_are(target: Target, number: int) -> None:
+    async with asyncio.timeout(10.0):
+        while await asyncio.to_thread(target.sessions) != number:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+async def test_an_eager_sink_opens_its_lanes_before_their_first_batch(target: Target) -> None:
+    await opened(target, feed="other", lanes=3)
+    sink, table, epoch = await opened(target, lanes=3, eager=True)
+    await sessions_are(target, 3)
+    assert target.sessions("tidelock/other") == 0
+    for lane in range(3):
+        await committed(sink, target.batch(epoch, UpsertRows(table, [account(lane)], True), lane=lane))
+    assert target.sessions() == 3
+    await sink.close()
+    await sessions_are(target, 0)
+
+
+async def test_sessions_that_are_being_opened_end_with_the_sink(target: Target) -> None:
+    sink, _, _ = await opened(target, eager=True)
+    await asyncio.sleep(0)  # the openings begin
+    await sink.close()
+    await sessions_are(target, 0)
+    await sink.take_over([ACCOUNT], START)
+    await sessions_are(target, 4)
+
+
+async def test_what_keeps_a_session_from_being_opened_early_is_told_by_the_first_batch(target: Target) -> None:
+    async with Proxy(target.server.port) as proxy:
+        sink, table, epoch = await opened(target, url=proxy.url(target), lanes=1, eager=True)
+        proxy._listener.close()
+        batch = target.batch(epoch, UpsertRows(table, [account(1)], True))
+        assert (await failed(sink, batch)).trouble is Trouble.TRANSIENT
+        proxy._listener = await asyncio.start_server(proxy._relay, "127.0.0.1", proxy.port)
+        await committed(sink, batch)
+
+
 # --- held batches, rollback, parked rows, control, DDL --------------------------------------------------------------
 
 
