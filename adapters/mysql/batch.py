@@ -1,7 +1,11 @@
 """One batch's statements through one session: few packets, and what to do where a row is or is not there.
 
 Statements wait in the outbox until an answer is needed or the batch ends, then travel in one packet; COMMIT goes with
-the last.  Two answers change what happens next:
+the last.  A batch is two round trips: its receipt, the fence of all that follows, goes with the updates by key, whose
+answers are needed; the rest goes with COMMIT, which is never sent before the receipt is known to stand.
+
+Answers that change what happens next:
+- no row for the receipt: a newer owner has the feed; a duplicate: this batch was committed before;
 - a plain insert that finds a duplicate (error 1062) is undone by the server as a whole, and its rows are then
   overwritten by key; a duplicate of another unique value comes up again there, and fails the batch;
 - an update by key that matches fewer rows than it names: the others are looked up and inserted.
@@ -10,15 +14,18 @@ MariaDB does not join a key in latin1, say, to texts beyond ASCII (error 1267): 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import assert_never
 
 import msgspec
 
 from adapters.mysql.failures import DUPLICATE, MIXED_COLLATIONS, code_of
 from adapters.mysql.literals import Unwritable
+from adapters.mysql.ownership import Fenced
 from adapters.mysql.session import Answer, Session, StatementFailed
 from adapters.mysql.statements import TableStatements
+from adapters.mysql.turns import moves_unique_values
 from engine.effects import DeleteRows, Step, UpdateRows, UpsertRows
 from engine.records import Row
 from engine.schema import Binding
@@ -42,6 +49,10 @@ class BatchError(Exception):
         self.commit_answered = culprit.sql == COMMIT
 
 
+class CommittedBefore(Exception):
+    """The batch's receipt is there."""
+
+
 class _Waiting(msgspec.Struct):
     """`retry`: rows of a plain insert, to be overwritten by key if one of them is there."""
 
@@ -50,17 +61,59 @@ class _Waiting(msgspec.Struct):
     retry: tuple[TableStatements, Sequence[Row]] | None = None
 
 
-class Batch:
-    """Write steps, then `commit` or leave it open.  Raises BatchError, literals.Unwritable."""
+async def _no_turn() -> None:
+    pass
 
-    def __init__(self, session: Session, statements: Callable[[Binding], TableStatements]) -> None:
+
+class Batch:
+    """Write steps, then `commit` or leave it open.
+
+    Raises BatchError, literals.Unwritable, and for its `receipt` Fenced and CommittedBefore.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        statements: Callable[[Binding], TableStatements],
+        receipt: bytes = b"",
+        take_turn: Callable[[], Awaitable[None]] = _no_turn,
+    ) -> None:
+        """`take_turn`: awaited before the first statement that moves unique values is sent (`turns`)."""
         self._session = session
         self._statements = statements
-        self._waiting: list[_Waiting] = []
+        self._receipt = receipt
+        self._take_turn = take_turn
+        self._moves = False
+        self._waiting: list[_Waiting] = [_Waiting(receipt, "tidelock_progress")] if receipt else []
+
+    async def run(self, steps: Sequence[Step]) -> None:
+        """All steps of a batch, in their order; but updates by key, whose answers decide what else is to be done, come
+        before all others where that makes no difference."""
+        free = _is_free(steps)
+        missing = [await self._update_first(step) for step in steps if free and self._by_update(step)]
+        for step in steps:
+            if not (free and self._by_update(step)):
+                await self.write(step)
+        for statements, rows in missing:
+            if rows:
+                self._insert(statements, rows, again=False)
+
+    def _by_update(self, step: Step) -> bool:
+        return isinstance(step, UpsertRows) and not step.fresh and not self._statements(step.table).sole_unique
+
+    async def _update_first(self, step: Step) -> tuple[TableStatements, Sequence[Row]]:
+        """Returns the rows that are not there."""
+        assert isinstance(step, UpsertRows)
+        statements = self._statements(step.table)
+        if not statements.table.key:
+            return statements, step.rows
+        with _named(statements):
+            return statements, await self._update_by_key(statements, step.rows)
 
     async def write(self, step: Step) -> None:
         statements = self._statements(step.table)
-        try:
+        self._moves = self._moves or moves_unique_values(step)
+        with _named(statements):
             match step:
                 case DeleteRows():
                     self._add(statements, statements.delete(step.keys))
@@ -70,25 +123,37 @@ class Batch:
                     await self._update(statements, step)
                 case _:
                     assert_never(step)
-        except Unwritable as error:
-            raise Unwritable(f"{step.table.name}: {error}") from None
 
     def add(self, sql: bytes, table: str) -> None:
         self._waiting.append(_Waiting(sql, table))
 
     async def commit(self) -> None:
+        if self._receipt:
+            await self._send([self._waiting.pop(0)])
         self._waiting.append(_Waiting(COMMIT, ""))
         await self.flush()
 
     async def flush(self) -> list[Answer]:
         """Send what waits.  Returns the answers of its last packet's statements."""
         answers: list[Answer] = []
+        if self._moves:
+            await self._take_turn()
         while self._waiting:
-            packet = self._packet()
-            try:
-                answers = await self._session.run([w.sql for w in packet])
-            except StatementFailed as failed:
-                await self._overwrite_instead(packet, failed)
+            answers = await self._send(self._packet())
+        return answers
+
+    async def _send(self, packet: list[_Waiting]) -> list[Answer]:
+        """Returns no answers where rows had to be overwritten instead; what was behind them waits again."""
+        receipt, self._receipt = self._receipt, b""
+        try:
+            answers = await self._session.run([w.sql for w in packet])
+        except StatementFailed as failed:
+            if receipt:
+                _check_receipt(failed.answers, failed)
+            await self._overwrite_instead(packet, failed)
+            return []
+        if receipt:
+            _check_receipt(answers, None)
         return answers
 
     def _packet(self) -> list[_Waiting]:
@@ -128,10 +193,12 @@ class Batch:
         """Write rows that may be there by key."""
         if statements.sole_unique:
             self._add(statements, statements.upsert(rows))
-            return
-        missing = await (self._update_joined if len(rows) > 1 else self._update_singly)(statements, rows)
-        if missing:
+        elif missing := await self._update_by_key(statements, rows):
             self._insert(statements, missing, again=False)
+
+    async def _update_by_key(self, statements: TableStatements, rows: Sequence[Row]) -> list[Row]:
+        """Returns the rows that are not there."""
+        return await (self._update_joined if len(rows) > 1 else self._update_singly)(statements, rows)
 
     async def _update_joined(self, statements: TableStatements, rows: Sequence[Row]) -> list[Row]:
         """Update by key; returns the rows that are not there."""
@@ -177,3 +244,30 @@ class Batch:
     def _add(self, statements: TableStatements, sqls: Iterable[bytes]) -> None:
         for sql in sqls:
             self.add(sql, str(statements.table.name))
+
+
+def _is_free(steps: Sequence[Step]) -> bool:
+    """Deletes and then upserts is what a merge makes, which names no key twice; and no foreign key ties rows."""
+    upserts = [isinstance(step, UpsertRows) for step in steps]
+    return (
+        upserts == sorted(upserts)
+        and not any(isinstance(step, UpdateRows) for step in steps)
+        and not any(step.table.target.references or step.table.target.foreign_keys for step in steps)
+    )
+
+
+def _check_receipt(answers: Sequence[Answer], failed: StatementFailed | None) -> None:
+    """The first of these answers, or the failure if there is none, is the receipt's."""
+    if answers and answers[0].affected != 1:
+        raise Fenced
+    if not answers and failed is not None and code_of(failed.error) == DUPLICATE:
+        raise CommittedBefore from failed
+
+
+@contextlib.contextmanager
+def _named(statements: TableStatements) -> Iterator[None]:
+    """A value that cannot be written is told with its table."""
+    try:
+        yield
+    except Unwritable as error:
+        raise Unwritable(f"{statements.table.name}: {error}") from None

@@ -81,11 +81,13 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class StatementFailed(Exception):
-    """Statement `index` of those sent failed with `error`; those before it took effect, those after it did not run."""
+    """Statement `index` of those sent failed with `error`; those before it took effect and had `answers`, those after
+    it did not run."""
 
-    def __init__(self, index: int, error: err.MySQLError) -> None:
+    def __init__(self, answers: Sequence[Answer], error: err.MySQLError) -> None:
         super().__init__(str(error))
-        self.index = index
+        self.answers = answers
+        self.index = len(answers)
         self.error = error
 
 
@@ -140,7 +142,7 @@ class Session:
         except err.MySQLError as error:
             if is_lost(error):
                 self.drop()
-            raise StatementFailed(len(answers), error) from error
+            raise StatementFailed(answers, error) from error
         except asyncio.CancelledError:
             self.drop()
             raise

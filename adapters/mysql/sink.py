@@ -1,7 +1,7 @@
 """The MySQL and MariaDB target: carries out the apply machine's effects (`adapters.sink.Sink`).
 
-A batch is one transaction on its lane's session and two round trips: the receipt, which is the fence (no row: a newer
-owner has the feed; a duplicate: this batch was committed before), then the steps together with COMMIT.
+A batch is one transaction on its lane's session and mostly two round trips (`batch`).  Where the server rolls one back
+to end a deadlock, nothing is in doubt and nothing of it is left: it is sent again at once, in its turn (`turns`).
 
 After any failure the lane's session is rolled back, or dropped.  A dropped session may live on at the server, so the
 next one on that lane ends it first (`ownership`): an in-doubt batch is retried only when its outcome stands.
@@ -22,15 +22,16 @@ from pymysql import err
 
 from adapters.ddl import emptied, translate
 from adapters.endpoint import Endpoint, parse
-from adapters.mysql.batch import Batch, BatchError
+from adapters.mysql.batch import Batch, BatchError, CommittedBefore
 from adapters.mysql.definition import run_ddl
-from adapters.mysql.failures import DUPLICATE, code_of, commit_failure, failure_of, target_error
+from adapters.mysql.failures import DEADLOCK, code_of, commit_failure, failure_of, target_error
 from adapters.mysql.ledger import Ledger
 from adapters.mysql.literals import Unwritable
 from adapters.mysql.ownership import CONTROL, SESSIONS_MAX, Fenced, Outvoted, Ownership
 from adapters.mysql.schema import read_tables
 from adapters.mysql.session import Session, StatementFailed, is_lost
 from adapters.mysql.statements import TableStatements
+from adapters.mysql.turns import Turns
 from adapters.sink import Control, TargetError
 from engine.effects import ApplyBatch, ApplyDdl, CommitBatch, EffectId, Halt, RollbackBatch, SaveCheckpoint
 from engine.errors import Failure, Trouble
@@ -52,6 +53,8 @@ log = logging.getLogger(__name__)
 
 LOCK_TIMEOUT_SECONDS = 30
 RETRY_SECONDS = 0.5
+DEADLOCKS_MAX = 3
+"""Of one batch, before the engine hears of them and lets it rest."""
 FENCED = Failure(Trouble.FENCED, "a newer run of this feed has taken over")
 OUTVOTED = Failure(Trouble.TRANSIENT, "a group has a newer owner than the one that voted for the statement")
 SERVER_ERRORS = (err.MySQLError, OSError, StatementFailed, TargetError)
@@ -113,6 +116,7 @@ class MySqlSink:
         self._control: Session | None = None
         self._control_free = asyncio.Lock()
         self._statements: dict[Binding, TableStatements] = {}
+        self._turns = Turns()
         self._last_control = Control("running", ())
 
     async def take_over(self, tables: Sequence[TableName], start: Position | None) -> TakenOver:
@@ -177,15 +181,26 @@ class MySqlSink:
         return answer
 
     async def _transact(self, lane: _Lane, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed:
-        try:
-            session = await self._session(lane)
-            receipt = self._ledger.receipt(session, effect.id, effect.covered)
-            if await self._committed_before(session, receipt):
+        deadlocks = 0
+        while True:
+            try:
+                return await self._attempt(lane, effect)
+            except CommittedBefore:
                 await self._clean(lane)
                 return BatchCommitted(effect.id)
-            batch = Batch(session, self._statements_of)
-            for step in effect.steps:
-                await batch.write(step)
+            except (BatchError, Unwritable, Fenced, *SERVER_ERRORS) as error:
+                await self._clean(lane)
+                deadlocks += 1
+                if not _is_deadlock(error) or deadlocks == DEADLOCKS_MAX or lane.interrupted:
+                    return BatchFailed(effect.id, _failure(error))
+                self._turns.deadlocked(effect.steps)
+
+    async def _attempt(self, lane: _Lane, effect: ApplyBatch) -> BatchCommitted | BatchReady:
+        session = await self._session(lane)
+        receipt = self._ledger.receipt(session, effect.id, effect.covered)
+        with self._turns.of(() if effect.held else effect.steps) as turn:
+            batch = Batch(session, self._statements_of, receipt, turn.take)
+            await batch.run(effect.steps)
             for sql in (*self._ledger.park(effect.parked), *self._ledger.unpark(effect.unparked)):
                 batch.add(sql, "tidelock_parked")
             if effect.held:
@@ -193,21 +208,6 @@ class MySqlSink:
                 return BatchReady(effect.id)
             await batch.commit()
             return BatchCommitted(effect.id)
-        except (BatchError, Unwritable, Fenced, *SERVER_ERRORS) as error:
-            await self._clean(lane)
-            return BatchFailed(effect.id, _failure(error))
-
-    async def _committed_before(self, session: Session, receipt: bytes) -> bool:
-        """Insert the receipt, the fence of all that follows.  Raises Fenced."""
-        try:
-            (answer,) = await session.run([receipt])
-        except StatementFailed as failed:
-            if code_of(failed.error) == DUPLICATE:
-                return True
-            raise
-        if answer.affected != 1:
-            raise Fenced
-        return False
 
     async def commit(self, effect: CommitBatch) -> BatchCommitted | BatchFailed:
         lane = next((lane for lane in self._lanes if lane.held and lane.last == effect.id), None)
@@ -392,6 +392,10 @@ class MySqlSink:
         if self._control is not None:
             self._control.drop()
             self._control = None
+
+
+def _is_deadlock(error: Exception) -> bool:
+    return isinstance(error, BatchError) and not error.commit_answered and code_of(error.error) == DEADLOCK
 
 
 def _failure(error: Exception) -> Failure:

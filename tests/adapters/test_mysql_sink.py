@@ -252,9 +252,13 @@ async def test_a_zombie_on_an_open_session_is_fenced_by_the_receipt(target: Targ
     zombie, table = await _any_table(target)
     await target.committed(zombie, UpsertRows(table, [(1, "a", 1)], True))
     target.server.execute(f"UPDATE `{target.books}`.tidelock_owner SET epoch=epoch+1")
-    answer = await target.failed(zombie, UpsertRows(table, [(2, "b", 1)], True))
-    assert answer.failure.trouble is Trouble.FENCED
-    assert target.rows() == [(1, "a", 1)]
+    fresh = UpsertRows(table, [(2, "b", 1)], True)
+    with_an_update = [UpdateRows(table, [(1,)], [(1, "c", 1)], True), fresh]
+    with_a_duplicate = [UpsertRows(table, [(1, "d", 1)], True), *with_an_update]
+    for steps in ([fresh], with_an_update, with_a_duplicate):
+        answer = await target.failed(zombie, *steps)
+        assert answer.failure.trouble is Trouble.FENCED
+        assert target.rows() == [(1, "a", 1)]
 
 
 async def test_a_takeover_waits_for_an_open_batch_and_sees_its_receipt(target: Target) -> None:
@@ -856,6 +860,49 @@ async def test_lock_timeout_and_deadlock_are_transient(target: Target) -> None:
     assert answer.failure.code == "1205"
     assert await sink.commit(CommitBatch(one.id)) == BatchCommitted(one.id)
     assert target.rows() == [(1, "a", 10), (2, "b", 2)]
+
+
+async def test_a_batch_rolled_back_to_end_a_deadlock_is_sent_again_at_once(target: Target) -> None:
+    """The server takes the transaction that has changed fewer rows: ours."""
+    target.table(SECOND_UNIQUE)
+    target.table(SECOND_UNIQUE, "other")
+    target.sql("INSERT INTO t VALUES (1,'a',1),(2,'b',2)")
+    target.sql("INSERT INTO other VALUES " + ",".join(f"({n},'{n}',0)" for n in range(50)))
+    sink, table = await target.opened(*ID_U_X, lock_timeout_seconds=20)
+    steps: list[Step] = [UpdateRows(table, [(1,), (2,)], [(1, "c", 1), (2, "d", 2)], True)]
+    rival = target.server.connect(target.database)
+    try:
+        rival.execute("BEGIN", ())
+        rival.execute("UPDATE t SET x=7 WHERE id=2", ())
+        rival.execute("UPDATE other SET x=1", ())
+        applying = asyncio.create_task(target.apply(sink, *steps))
+        await _eventually(lambda: _waiting(target))
+        await asyncio.to_thread(rival.execute, "UPDATE t SET x=8 WHERE id=1", ())
+        await _eventually(lambda: _waiting(target))
+        assert not applying.done()
+        rival.execute("COMMIT", ())
+    finally:
+        rival.close()
+    assert isinstance(await applying, BatchCommitted)
+    assert target.rows() == [(1, "c", 1), (2, "d", 2)]
+    assert await _is_kept_waiting(target, sink, UpsertRows(table, [(3, "e", 3)], True), during=steps)
+    assert not await _is_kept_waiting(target, sink, UpsertRows(table, [(3, "e", 4)], False), during=steps)
+
+
+def _waiting(target: Target) -> bool:
+    return int(target.sql("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'")[0][1]) > 0
+
+
+async def _is_kept_waiting(target: Target, sink: MySqlSink, step: Step, during: list[Step]) -> bool:
+    """Does a batch of `step` wait, once its receipt is written, while another of the steps `during` has its turn?"""
+    with sink._turns.of(during) as turn:
+        await turn.take()
+        batch = target.batch(sink, step, lane=1)
+        applying = asyncio.create_task(sink.apply(batch))
+        await _eventually(lambda: applying.done() or all(lock._waiters for lock in turn._locks))
+        waited = not applying.done()
+    assert await applying == BatchCommitted(batch.id)
+    return waited
 
 
 async def test_a_missing_table_and_a_read_only_target_halt(target: Target) -> None:
