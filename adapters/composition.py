@@ -117,4 +117,5 @@ def make_sink(feed: Feed, mapping: Mapping, group: int = 0) -> Sink:
         path=source,
         zero_dates=feed.zero_dates,
         target_name=mapping.target,
+        eager=feed.log_url is None,
     )

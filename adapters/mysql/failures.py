@@ -11,10 +11,12 @@ from pymysql import err
 from pymysql.constants import ER
 
 from adapters.endpoint import Endpoint
-from adapters.mysql.session import is_lost
+from adapters.mysql.session import StatementFailed, is_lost
 from adapters.sink import TargetError
 from engine.errors import Failure, Trouble
 
+SERVER_ERRORS = (err.MySQLError, OSError, StatementFailed, TargetError)
+"""What a statement or a connection fails with."""
 DUPLICATE = ER.DUP_ENTRY
 MIXED_COLLATIONS = 1267
 DEADLOCK = ER.LOCK_DEADLOCK

@@ -24,7 +24,8 @@ from adapters.ddl import emptied, translate
 from adapters.endpoint import Endpoint, parse
 from adapters.mysql.batch import Batch, BatchError, CommittedBefore
 from adapters.mysql.definition import run_ddl
-from adapters.mysql.failures import DEADLOCK, code_of, commit_failure, failure_of, target_error
+from adapters.mysql.failures import DEADLOCK, SERVER_ERRORS, code_of, commit_failure, failure_of, target_error
+from adapters.mysql.lane import Lane
 from adapters.mysql.ledger import Ledger
 from adapters.mysql.literals import Unwritable
 from adapters.mysql.ownership import CONTROL, SESSIONS_MAX, Fenced, Outvoted, Ownership
@@ -33,7 +34,7 @@ from adapters.mysql.session import Session, StatementFailed, is_lost
 from adapters.mysql.statements import TableStatements
 from adapters.mysql.turns import Turns
 from adapters.sink import Control, TargetError
-from engine.effects import ApplyBatch, ApplyDdl, CommitBatch, EffectId, Halt, RollbackBatch, SaveCheckpoint
+from engine.effects import ApplyBatch, ApplyDdl, CommitBatch, Halt, RollbackBatch, SaveCheckpoint
 from engine.errors import Failure, Trouble
 from engine.events import (
     BatchCommitted,
@@ -57,31 +58,6 @@ DEADLOCKS_MAX = 3
 """Of one batch, before the engine hears of them and lets it rest."""
 FENCED = Failure(Trouble.FENCED, "a newer run of this feed has taken over")
 OUTVOTED = Failure(Trouble.TRANSIENT, "a group has a newer owner than the one that voted for the statement")
-SERVER_ERRORS = (err.MySQLError, OSError, StatementFailed, TargetError)
-
-
-class _Lane:
-    """One session, opened on first use.  `number`: of its user lock.
-
-    `last`: its last batch; `running`: whose `apply` runs; `held`: that waits for COMMIT; `interrupted`: whose rollback
-    was asked meanwhile.
-    """
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.session: Session | None = None
-        self.last: EffectId | None = None
-        self.running = False
-        self.held = False
-        self.interrupted = False
-        self.idle = asyncio.Event()
-        self.idle.set()
-
-    def drop(self) -> None:
-        if self.session is not None:
-            self.session.drop()
-        self.session = None
-        self.held = False
 
 
 class MySqlSink:
@@ -103,16 +79,20 @@ class MySqlSink:
         zero_dates: Literal["park", "null"] = "park",
         lock_timeout_seconds: int = LOCK_TIMEOUT_SECONDS,
         target_name: Callable[[TableName], TableName] = lambda name: name,
+        eager: bool = False,
     ) -> None:
-        """Raises ValueError for too many lanes, UrlError for a URL that cannot be read."""
+        """`eager`: all sessions are opened right after a takeover, not each when its lane has its first batch.
+
+        Raises ValueError for too many lanes, UrlError for a URL that cannot be read."""
         if not 0 < lanes < SESSIONS_MAX - 1:
             raise ValueError(f"lanes: {lanes} is not from 1 to {SESSIONS_MAX - 2}")
         self._endpoint = url if isinstance(url, Endpoint) else parse(url, Path())
         self._owner = Ownership(self._endpoint, feed, group, schema, lock_timeout_seconds)
         self._ledger = Ledger(self._owner, feed, group, origin, path)
-        self._lanes = [_Lane(CONTROL + 1 + n) for n in range(lanes)]
+        self._lanes = [Lane(CONTROL + 1 + n) for n in range(lanes)]
         self._ddl_number = CONTROL + 1 + lanes
         self._target_name = target_name
+        self._eager = eager
         self._control: Session | None = None
         self._control_free = asyncio.Lock()
         self._statements: dict[Binding, TableStatements] = {}
@@ -121,11 +101,11 @@ class MySqlSink:
 
     async def take_over(self, tables: Sequence[TableName], start: Position | None) -> TakenOver:
         async with self._control_free:
-            self._drop_all()
+            await self._drop_all()
             try:
                 control = self._control = await self._owner.take()
                 async with control.transaction():
-                    return await self._read(control, tables, start)
+                    taken = await self._read(control, tables, start)
             except Fenced:
                 raise TargetError(
                     f"{self._endpoint}: another run took the feed over just now", "run each feed in one place only"
@@ -134,6 +114,10 @@ class MySqlSink:
                 raise target_error(failed.error, self._endpoint) from failed
             except (err.MySQLError, OSError) as error:
                 raise target_error(error, self._endpoint) from error
+            if self._eager:
+                for lane in self._lanes:
+                    lane.open_ahead(self._owner)
+            return taken
 
     async def _read(self, control: Session, tables: Sequence[TableName], start: Position | None) -> TakenOver:
         await self._owner.fence(control)
@@ -180,7 +164,7 @@ class MySqlSink:
         lane.held = isinstance(answer, BatchReady)
         return answer
 
-    async def _transact(self, lane: _Lane, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed:
+    async def _transact(self, lane: Lane, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed:
         deadlocks = 0
         while True:
             try:
@@ -195,7 +179,7 @@ class MySqlSink:
                     return BatchFailed(effect.id, _failure(error))
                 self._turns.deadlocked(effect.steps)
 
-    async def _attempt(self, lane: _Lane, effect: ApplyBatch) -> BatchCommitted | BatchReady:
+    async def _attempt(self, lane: Lane, effect: ApplyBatch) -> BatchCommitted | BatchReady:
         session = await self._session(lane)
         receipt = self._ledger.receipt(session, effect.id, effect.covered)
         with self._turns.of(() if effect.held else effect.steps) as turn:
@@ -340,13 +324,16 @@ class MySqlSink:
 
     async def close(self) -> None:
         """Sessions with a batch under way are cut; the server rolls it back."""
-        for lane in self._lanes:
-            if lane.session is not None and not lane.running and not lane.held:
-                await lane.session.close()
-            lane.drop()
+        await asyncio.gather(*map(self._close, self._lanes))
         if self._control is not None:
             await self._control.close()
             self._control = None
+
+    async def _close(self, lane: Lane) -> None:
+        await lane.stop_opening()
+        if lane.session is not None and not lane.running and not lane.held:
+            await lane.session.close()
+        lane.drop()
 
     @contextlib.asynccontextmanager
     async def _controlling(self) -> AsyncIterator[Session]:
@@ -355,17 +342,18 @@ class MySqlSink:
                 self._control = await self._owner.open(CONTROL)
             yield self._control
 
-    async def _session(self, lane: _Lane) -> Session:
+    async def _session(self, lane: Lane) -> Session:
+        await lane.opened()
         if lane.session is None or lane.session.lost:
             lane.session = await self._owner.open(lane.number)
         return lane.session
 
-    async def _clean(self, lane: _Lane) -> None:
+    async def _clean(self, lane: Lane) -> None:
         lane.held = False
         if lane.session is not None and not await lane.session.rollback():
             lane.drop()
 
-    async def _end(self, lane: _Lane) -> None:
+    async def _end(self, lane: Lane) -> None:
         """See the server end the lane's session, whatever state it is in.  A newer owner has done it already."""
         while True:
             try:
@@ -385,9 +373,10 @@ class MySqlSink:
             self._statements[table] = statements
         return statements
 
-    def _drop_all(self) -> None:
+    async def _drop_all(self) -> None:
         self._statements.clear()
         for lane in self._lanes:
+            await lane.stop_opening()
             lane.drop()
         if self._control is not None:
             self._control.drop()

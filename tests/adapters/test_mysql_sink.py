@@ -195,6 +195,26 @@ async def _eventually(true: Callable[[], object], seconds: float = 10) -> None:
             await asyncio.sleep(0.02)
 
 
+async def test_an_eager_sink_opens_its_lanes_before_their_first_batch(target: Target) -> None:
+    target.table(SOLE_UNIQUE)
+    sink, table = await target.opened(*ID_U_X, eager=True)
+    await _eventually(lambda: len(_sessions(target)) == 4)
+    before = sorted(_sessions(target))
+    for lane in range(3):
+        await target.committed(sink, UpsertRows(table, [(lane, "a", 1)], True), lane=lane)
+    assert sorted(_sessions(target)) == before
+
+
+async def test_sessions_that_are_being_opened_end_with_the_sink(target: Target) -> None:
+    target.table(SOLE_UNIQUE)
+    sink, _ = await target.opened(*ID_U_X, eager=True)
+    await asyncio.sleep(0)  # the openings begin
+    await sink.close()
+    await _eventually(lambda: not _sessions(target))
+    await target.own(sink, "t")
+    await _eventually(lambda: len(_sessions(target)) == 4)
+
+
 # --- takeover, receipts, checkpoint
 
 
