@@ -226,7 +226,7 @@ cdef class UsualEvents:
         if self.rows or self.parted or first:
             self.done_rows += len(self.rows)
             self.done_octets += self.octets
-            self.first = max(first, self.ordinal)
+            self.first = self.ordinal
             self.done.append(
                 SourceTransaction(
                     self.source, self.number, self.file, self.boundary, self.rows, first, self.first - first, True,

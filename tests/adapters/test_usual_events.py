@@ -30,7 +30,10 @@ from bench.micro.recording import SERVERS, recorded
 from engine.records import Position, TableName
 
 KIND_AT, SIZE_AT, LOG_END_AT, BODY_AT = 9, 14, 18, 24
-GROUPS_OF_A_STRETCH = 4
+GROUPS_OF_A_STRETCH = 12
+SMALL_GROUPS = 30
+GTIDS = (events.GTID, events.MARIADB_GTID)
+INSERTS = (events.WRITE_ROWS_V1, events.WRITE_ROWS)
 STATEMENTS = (
     "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT a", "ROLLBACK TO a", "DROP TABLE bench.gone", "INSERT INTO x VALUES (1)",
     "XA START X'78',X'',1", "XA END X'78',X'',1", "XA COMMIT X'78',X'',1", "FLUSH TABLES",
@@ -57,12 +60,13 @@ class Recorded:
         self.groups: list[list[bytes]] = []
         for stretch in stretches.values():
             self.groups += itertools.islice(_groups(packets_of(stretch.packets)), GROUPS_OF_A_STRETCH)
+        self.groups.sort(key=lambda group: sum(map(len, group)))  # small ones are drawn more often
 
 
 def _groups(packets: list[bytes]) -> Iterator[list[bytes]]:
     group: list[bytes] = []
     for packet in packets:
-        if packet[KIND_AT] in (events.GTID, events.MARIADB_GTID):
+        if packet[KIND_AT] in GTIDS:
             group = []
         group.append(packet)
         if packet[KIND_AT] == events.XID:
@@ -74,6 +78,17 @@ def log_of(server: str) -> Recorded:
     return Recorded(server)
 
 
+def as_group(group: list[bytes], form: str, text: str) -> list[bytes]:
+    """`form`: "whole" as it is, "statement" in place of its rows, "xa": said to be prepared in two phases."""
+    gtid, *others = group
+    flags = {"whole": 0, "statement": events.MARIADB_STANDALONE, "xa": events.MARIADB_PREPARED_XA}[form]
+    if gtid[KIND_AT] == events.MARIADB_GTID:
+        gtid = gtid[: BODY_AT + 12] + bytes([gtid[BODY_AT + 12] | flags]) + gtid[BODY_AT + 13 :]
+    elif form == "xa":
+        others[0] = statement("XA START X'78',X'',1")
+    return [gtid, statement(text)] if form == "statement" else [gtid, *others]
+
+
 def statement(text: str) -> bytes:
     """A QUERY event of no session in particular."""
     body = struct.pack("<IIBHH", 1, 0, 5, 0, 0) + b"bench\0" + text.encode() + bytes(4)
@@ -81,10 +96,11 @@ def statement(text: str) -> bytes:
     return (len(event) + 1).to_bytes(3, "little") + b"\0\0" + event
 
 
-def continuous(packets: list[bytes], offset: int) -> list[bytes]:
-    """Each event begins where the one before it ended."""
+def continuous(packets: list[bytes], offset: int, gap: int | None = None) -> list[bytes]:
+    """Each event begins where the one before it ended; something is left out before the one at `gap`."""
     placed = []
-    for packet in packets:
+    for index, packet in enumerate(packets):
+        offset += 100 if index == gap else 0
         offset += int.from_bytes(packet[SIZE_AT : SIZE_AT + 4], "little")
         placed.append(packet[:LOG_END_AT] + struct.pack("<I", offset) + packet[LOG_END_AT + 4 :])
     return placed
@@ -106,7 +122,7 @@ READINGS = st.builds(
     images=st.booleans(),
     role=st.sampled_from(["wanted", "wanted", "some", "marker", "unwanted"]),
     chunk_rows=st.sampled_from([1, 2, 5, 500]),
-    chunk_bytes=st.sampled_from([1, 300, CHUNK_BYTES]),
+    chunk_bytes=st.sampled_from([1, 300, CHUNK_BYTES, CHUNK_BYTES]),
     skipped_rows=st.sampled_from([0, 0, 0, 1, 3]),
     unreached=st.booleans(),
 )
@@ -126,11 +142,11 @@ class Reader:
     def __init__(self, start: Position, reading: Reading, mariadb: bool) -> None:
         self.start = msgspec.structs.replace(start, rows=reading.skipped_rows)
         tables = tables_of(reading)
-        gtids = MariaDbGtids("0-1-5,7-1-9") if mariadb else MySqlGtids()
+        gtids = MariaDbGtids("0-1-5") if mariadb else MySqlGtids()
         self.assembly = Assembly(
             tables, self.start, gtids, reading.chunk_rows, reading.chunk_bytes, settled=not reading.unreached
         )
-        unreached = {0, 7} if reading.unreached and mariadb else None
+        unreached = {0} if reading.unreached and mariadb else None
         self.decoder = Decoder(
             tables, self.assembly, self.start, checksums=True, by_gtid=reading.unreached, unreached=unreached
         )
@@ -192,8 +208,10 @@ class Damage:
     def __init__(self, data: st.DataObject, server: str) -> None:
         self.draw = data.draw
         self.log = log_of(server)
-        chosen = self.draw(st.lists(st.sampled_from(range(len(self.log.groups))), min_size=1, max_size=12))
-        self.packets = [packet for place in chosen for packet in self.log.groups[place]]
+        place = st.integers(0, SMALL_GROUPS) | st.integers(0, len(self.log.groups) - 1)
+        form = st.sampled_from(["whole"] * 6 + ["statement", "xa"])
+        chosen = self.draw(st.lists(st.tuples(place, form, st.sampled_from(STATEMENTS)), min_size=1, max_size=12))
+        self.packets = [packet for at, *how in chosen for packet in as_group(self.log.groups[at], *how)]
 
     def edit(self) -> None:
         for what, place, other in self.draw(
@@ -226,7 +244,9 @@ class Damage:
 
     def pieces(self) -> list[bytes]:
         if self.draw(st.booleans()):
-            self.packets = continuous(self.packets, self.log.start.offset)
+            starts = [index for index, packet in enumerate(self.packets) if packet[KIND_AT] in GTIDS]
+            gap = self.draw(st.none() | st.sampled_from(starts or [0]))
+            self.packets = continuous(self.packets, self.log.start.offset, gap)
             self.overwrite()
         else:
             self.overwrite()
@@ -275,6 +295,31 @@ def test_whole_stretches_of_real_logs_read_the_same(server: str, monkeypatch: py
 
 
 @pytest.mark.parametrize("server", SERVERS)
+def test_a_statement_between_usual_groups_is_a_group_of_its_own(server: str) -> None:
+    log = log_of(server)
+    before, group, then = log.groups[:3]
+    packets = [*before, *as_group(group, "statement", "DROP TABLE bench.gone"), *then]
+    pieces = [b"".join(log.head + continuous(packets, log.start.offset))]
+    seen = same(log.start, Reading(True, "wanted", 500, CHUNK_BYTES, 0, False), server == "mariadb", pieces)
+    found = [(part.ddl is None, part.complete) for _, chunk in seen for part in chunk.transactions]
+    assert found == [(True, True), (False, True), (True, True)]
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_undecodable_text_behind_rows_that_decode_reads_the_same(server: str) -> None:
+    log, found = log_of(server), packets_of(recorded(server)["column/varchar(40)"].packets)
+    group = next(_groups(found))
+    rows = next(index for index, packet in enumerate(group) if packet[KIND_AT] in INSERTS)
+    group[rows] = b"\xff".join(group[rows].rsplit(b"u", 1))
+    pieces = [b"".join(log.head + continuous(group, log.start.offset))]
+    for images in (True, False):
+        reading = Reading(images, "wanted", 500, CHUNK_BYTES, 0, False)
+        (_, chunk), *_ = same(log.start, reading, server == "mariadb", pieces)
+        values = [type(value) for change in chunk.transactions[0].rows for value in change.after]
+        assert values.count(bytes) == 1
+
+
+@pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("images", [True, False])
 def test_usual_events_never_come_to_python(server: str, images: bool) -> None:
     """All that do are those of a table map that is new."""
@@ -288,7 +333,7 @@ def test_usual_events_never_come_to_python(server: str, images: bool) -> None:
             handler(b, p, end)
 
         reader.decoder._hot[kind] = noted
-    groups = [group for group in log.groups if len(group) < 8][:40]
+    groups = [group for group in log.groups if len(group) < 8][:60]
     tables = {packet[BODY_AT + 8 : -4] for group in groups for packet in group if packet[KIND_AT] == events.TABLE_MAP}
     seen = reader.read([b"".join(log.head + continuous([p for group in groups for p in group], log.start.offset))])
     assert sum(len(chunk.transactions) for _, chunk in seen) == len(groups)
