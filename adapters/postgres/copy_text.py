@@ -10,14 +10,12 @@ from collections.abc import Sequence
 import msgspec
 
 from adapters.postgres.literals import checked_text, refuse_unsound
-from engine.records import TableName
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """`data`: one line a row.  Stands among a batch's statements."""
+    """`command`: COPY … FROM STDIN.  `data`: one line a row.  Stands among a batch's statements."""
 
-    table: TableName
-    columns: tuple[str, ...]
+    command: str
     data: bytes
 
 

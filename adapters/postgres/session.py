@@ -1,7 +1,8 @@
 """One connection to a PostgreSQL target: how it is set up, how it is given up so that the server lets go of its locks.
 
-Statements are sent as scripts over the simple protocol: many statements, one round trip, one answer.  Prepared
-statements lost: BEGIN, receipt, rows and COMMIT would each wait for the one before.
+Statements are sent as scripts over the simple protocol: many statements, one round trip, one answer.  A script may hold
+one COPY, whose data follow at once: should a statement before it fail, the server passes over them, as the protocol
+asks of it.  Prepared statements lost: BEGIN, receipt, rows and COMMIT would each wait for the one before.
 """
 
 from __future__ import annotations
@@ -102,17 +103,11 @@ class Session:
 
     async def run(self, statements: Iterable[str | Copy]) -> None:
         """Send the statements in as few packets as their size allows; stops at the first error."""
-        for packet in _packets(statements):
-            if isinstance(packet, str):
-                await self.connection.execute(packet)
-            else:
-                await self.connection.copy_to_table(
-                    packet.table.table,
-                    schema_name=packet.table.schema,
-                    columns=packet.columns,
-                    source=_once(packet.data),
-                    format="text",
-                )
+        for script, data in _packets(statements):
+            if data is None:
+                await self.connection.execute(script)
+            else:  # asyncpg's own `copy_to_table` would make the COPY a script by itself
+                await self.connection._copy_in(script, _once(data), None)
 
     async def rollback(self) -> None:
         """Afterwards the server holds no lock of ours, or could not be reached within `RELEASE_SECONDS`.
@@ -158,21 +153,25 @@ END_OLDER = (
 """Ask all older sessions of a name to end; returns how many are still there."""
 
 
-def _packets(statements: Iterable[str | Copy]) -> Iterator[str | Copy]:
-    """Neighbouring statements joined to scripts; a server takes at most 1 GiB."""
+def _packets(statements: Iterable[str | Copy]) -> Iterator[tuple[str, bytes | None]]:
+    """Neighbouring statements joined to scripts, each with the data of its COPY; a server takes at most 1 GiB.
+
+    asyncpg would never answer a script's second COPY.
+    """
     waiting: list[str] = []
-    size = 0
+    size, data = 0, None
     for statement in statements:
-        if waiting and (isinstance(statement, Copy) or size + len(statement) > SCRIPT_CHARACTERS):
-            yield ";\n".join(waiting)
-            waiting, size = [], 0
+        text = statement.command if isinstance(statement, Copy) else statement
+        full = data is not None if isinstance(statement, Copy) else size + len(text) > SCRIPT_CHARACTERS
+        if waiting and full:
+            yield ";\n".join(waiting), data
+            waiting, size, data = [], 0, None
+        waiting.append(text)
+        size += len(text)
         if isinstance(statement, Copy):
-            yield statement
-        else:
-            waiting.append(statement)
-            size += len(statement)
+            data = statement.data
     if waiting:
-        yield ";\n".join(waiting)
+        yield ";\n".join(waiting), data
 
 
 async def _once(data: bytes) -> AsyncIterator[bytes]:

@@ -1,7 +1,7 @@
 """PostgreSQL as a target: carries out the apply machine's effects (`adapters.sink.Sink`).
 
-A batch is one text: BEGIN, the receipt, its steps, COMMIT; so a batch of one row costs one round trip (many new rows
-go by COPY, which cuts the text in two).  When the connection is lost meanwhile the batch is in doubt, and the machine
+A batch is one text: BEGIN, the receipt, its steps, COMMIT; so a batch costs one round trip (many new rows go by COPY,
+of which a text can hold one).  When the connection is lost meanwhile the batch is in doubt, and the machine
 sends it again: then the receipt's key answers.
 
 `UpsertRows.fresh` is believed at first: plain inserts are faster.  If a unique key says otherwise the whole

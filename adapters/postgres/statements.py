@@ -74,6 +74,7 @@ class Statements:
         self._large_key = [at for at, i in enumerate(binding.key) if i in self._large]
         columns = ", ".join(self._quoted[i] for i in self._written)
         self._insert = f"INSERT INTO {self.table} ({columns}) OVERRIDING SYSTEM VALUE "
+        self._copy = f"COPY {self.table} ({columns}) FROM STDIN"
         self._conflict = self._on_conflict()
 
     def _on_conflict(self) -> str:
@@ -141,7 +142,7 @@ class Statements:
                 values = literals.tuples([self._names[i] for i in self._written], self._written_columns(part))
                 yield f"{self._insert}VALUES {values}{ending}"
             elif len(part) >= COPY_ROWS and not ending:
-                yield Copy(binding.name, tuple(self._names[i] for i in self._written), self._lines(part))
+                yield Copy(self._copy, self._lines(part))
             else:
                 wanted = ", ".join(self._typed(i) for i in self._written)
                 yield f"{self._insert}SELECT {wanted} FROM {self._unnest_rows(part)}{ending}"

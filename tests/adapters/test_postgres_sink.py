@@ -129,11 +129,17 @@ async def failed(sink: PostgresSink, batch: ApplyBatch) -> Any:
 
 
 class Proxy:
-    """A loopback relay; `cut_answer`: let the next request through, then cut both ends before its answer returns."""
+    """A loopback relay; `cut_answer`: let the next request through, then cut both ends before its answer returns.
+
+    `answers`: while it is not set, no answer returns.  `sent`: all that went to the server.
+    """
 
     def __init__(self, port: int) -> None:
         self._server_port = port
         self.cut_answer = False
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.sent = bytearray()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "Proxy":
@@ -162,6 +168,7 @@ class Proxy:
                 if self.cut_answer:
                     self.cut_answer = False
                     break
+                await self.answers.wait()
                 writer.write(answer)
         except (OSError, asyncio.CancelledError):
             pass
@@ -174,6 +181,7 @@ class Proxy:
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
+                self.sent += data
                 writer.write(data)
         writer.close()
 
@@ -898,6 +906,52 @@ async def test_server_down_is_transient_until_it_is_back(make_postgres: Callable
     await committed(sink, batch)
     assert target.rows() == [(1, "user1"), (2, "user2")]
     await sink.close()
+
+
+async def test_a_batch_is_sent_whole_before_the_first_answer_is_there(target: Target) -> None:
+    copy_done = b"c\0\0\0\x04"
+    async with Proxy(target.server.port) as proxy:
+        sink, table, epoch = await opened(target, url=proxy.url(target), lanes=1)
+        await committed(sink, target.batch(epoch, UpsertRows(table, [account(0)], True)))
+        proxy.sent.clear()
+        proxy.answers.clear()
+        rows = [account(n) for n in range(1, COPY_ROWS + 1)]
+        batch = target.batch(epoch, DeleteRows(table, [(0,)]), UpsertRows(table, rows, True))
+        applying = asyncio.create_task(sink.apply(batch))
+        async with asyncio.timeout(10.0):
+            while copy_done not in proxy.sent:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert b"COMMIT" in proxy.sent
+        proxy.answers.set()
+        assert await applying == BatchCommitted(batch.id)
+    assert [id for (id,) in target.rows("id")] == [row[0] for row in rows]
+
+
+async def test_a_batch_may_copy_into_several_tables(target: Target) -> None:
+    tables = [target.table(name, "id int PRIMARY KEY, note text") for name in ("one", "two", "three")]
+    columns = [Column("id", Kind.INT), Column("note", Kind.TEXT)]
+    sink = target.sink(lanes=1)
+    taken = await sink.take_over(tables, START)
+    bindings = [Binding(n, Shape(name, tuple(columns)), taken.tables[name]) for n, name in enumerate(tables)]
+    rows: list[Row] = [(n, "x") for n in range(COPY_ROWS)]
+    steps = [step for table in bindings for step in (DeleteRows(table, [(1,)]), UpsertRows(table, rows, True))]
+    await committed(sink, target.batch(taken.epoch, *steps))
+    assert [len(target.rows("id", name.table)) for name in tables] == [COPY_ROWS] * 3
+
+
+async def test_rows_on_their_way_behind_a_statement_that_fails_do_no_harm(target: Target) -> None:
+    """The server passes over them, and the session is of use again."""
+    sink, table, epoch = await opened(target, lanes=1)
+    await committed(sink, target.batch(epoch, UpsertRows(table, [account(0)], True)))
+    backend = target.sql("SELECT pid FROM pg_stat_activity WHERE application_name = 'tidelock/shop'")
+    target.sql("UPDATE tidelock.tidelock_owner SET epoch = epoch + 1")
+    large = [account(n, payload="x" * 20_000) for n in range(1, 1_001)]
+    batch = target.batch(epoch, UpsertRows(table, large, True))
+    assert (await failed(sink, batch)).trouble is Trouble.FENCED
+    target.sql("UPDATE tidelock.tidelock_owner SET epoch = epoch - 1")
+    await committed(sink, batch)
+    assert len(target.rows("id")) == 1_001
+    assert target.sql("SELECT pid FROM pg_stat_activity WHERE application_name = 'tidelock/shop'") == backend
 
 
 async def sessions_are(target: Target, number: int) -> None:
