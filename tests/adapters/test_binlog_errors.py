@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from adapters.mysql import connection as server
+from adapters.mysql import decoder as decoder_module
 from adapters.mysql.assembly import Assembly
 from adapters.mysql.connection import Endpoint, SourceError
 from adapters.mysql.decoder import Decoder
@@ -48,8 +49,15 @@ class Source:
         return server.current_position(self.session)
 
 
+@pytest.fixture(params=["compiled", "python"])
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what takes usual events."""
+    if request.param == "python":
+        monkeypatch.setattr(decoder_module, "UsualEvents", None)
+
+
 @pytest.fixture(params=["mariadb", "mysql"])
-def source(request: pytest.FixtureRequest) -> Iterator[Source]:
+def source(request: pytest.FixtureRequest, form: None) -> Iterator[Source]:
     made = Source(request.getfixturevalue(request.param))
     yield made
     made.session.close()
