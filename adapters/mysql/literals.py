@@ -1,4 +1,5 @@
 """Rows as SQL literals: a function generated for each list of columns writes whole rows, much faster than parameters.
+Rows that are images of the source's bytes are written by the compiled form (`row_image.literals`), in the same words.
 
 Every literal is exact for the sessions of `adapters.mysql.session`: utf8mb4, and `NO_BACKSLASH_ESCAPES`, so that a
 quote is doubled and nothing else in a string has a meaning.  Two forms:
@@ -21,6 +22,12 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 
 from engine.records import Column, Kind, Row, Value
+
+try:
+    from adapters.mysql.row_image import LITERALS
+    from adapters.mysql.row_image import literals as image_literals
+except ImportError:  # it was not built: `adapters.compiled`
+    LITERALS = {}
 
 Render: TypeAlias = Callable[[Sequence[Row]], list[str]]
 """Rows to one text a row, `(1,'a',NULL)`.  Raises anything for a value that is not of its column's kind."""
@@ -50,6 +57,17 @@ _COMPARED: dict[Kind, str] = _STORED | {
 _JOINED: dict[Kind, str] = _STORED | dict.fromkeys((Kind.BINARY, Kind.GEOMETRY, Kind.VECTOR), "H + {v}.hex() + HH")
 
 
+_BY_IMAGE: dict[str, str] = {
+    _QUOTED: "quoted",
+    _STORED[Kind.INT]: "bare",
+    _STORED[Kind.FLOAT]: "quoted",
+    _STORED[Kind.BINARY]: "hex",
+    _JOINED[Kind.BINARY]: "unhex",
+    _COMPARED[Kind.DECIMAL]: "bare",
+}
+"""What the compiled form writes too; the others need a look at the value."""
+
+
 class Unwritable(Exception):
     """A value that cannot be written as it is; `args[0]` names the column and says why."""
 
@@ -66,10 +84,8 @@ def compared(columns: Sequence[Column], positions: Sequence[int]) -> Render:
 
 def keyed(columns: Sequence[Column], key: Sequence[int], positions: Sequence[int]) -> Render:
     """Of whole rows, for a derived table: the key columns to be compared, then those at `positions` to be stored."""
-    parts = [_expression(columns[i], i, _COMPARED) for i in key] + [
-        _expression(columns[i], i, _JOINED) for i in positions
-    ]
-    return _function(parts)
+    forms = [_form(columns[i], _COMPARED) for i in key] + [_form(columns[i], _JOINED) for i in positions]
+    return _function(forms, [*key, *positions])
 
 
 def one(column: Column, value: Value, *, compare: bool) -> str:
@@ -111,15 +127,18 @@ def _alone(column: Column, compare: bool) -> Render:
 def _compile(
     columns: Sequence[Column], positions: Sequence[int], places: Sequence[int], forms: dict[Kind, str]
 ) -> Render:
-    return _function([_expression(columns[i], at, forms) for i, at in zip(positions, places, strict=True)])
+    return _function([_form(columns[i], forms) for i in positions], places)
 
 
-def _expression(column: Column, at: int, forms: dict[Kind, str]) -> str:
-    value = f"r[{at}]"
-    return f"{{N if {value} is None else {forms.get(column.kind, _QUOTED).format(v=value)}}}"
+def _form(column: Column, forms: dict[Kind, str]) -> str:
+    return forms.get(column.kind, _QUOTED)
 
 
-def _function(parts: Sequence[str]) -> Render:
+def _function(forms: Sequence[str], places: Sequence[int]) -> Render:
+    """Value `places[i]` of each row in `forms[i]`."""
+    parts = [
+        f"{{N if r[{at}] is None else {form.format(v=f'r[{at}]')}}}" for form, at in zip(forms, places, strict=True)
+    ]
     source = f'lambda rows: [f"({",".join(parts)})" for r in rows]'
     names = {
         "N": "NULL",
@@ -133,7 +152,10 @@ def _function(parts: Sequence[str]) -> Render:
         "json": _json,
     }
     function: Any = eval(source, names)  # the source holds only indexes and the expressions above
-    return function  # type: ignore[no-any-return]
+    compiled = [LITERALS[_BY_IMAGE[form]] for form in forms if form in _BY_IMAGE] if LITERALS else []
+    if len(compiled) < len(forms):
+        return function  # type: ignore[no-any-return]
+    return lambda rows: image_literals(rows, places, compiled) or function(rows)
 
 
 def _double(value: float) -> str:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pymysqlreplication.row_event import WriteRowsEvent
 
 from adapters.mysql import connection as server
+from adapters.mysql import literals, row_image
 from adapters.mysql.charsets import CHARSETS
 from adapters.mysql.connection import Endpoint
 from adapters.mysql.row_image import RowImage, copy_lines
@@ -184,6 +185,7 @@ class Source:
             if isinstance(row.after, RowImage):
                 self.images += 1
                 _assert_own_texts(row.after, shapes[row.table])
+                _assert_own_literals(row.after, shapes[row.table])
         return rows, shapes
 
     def _read(self, start: server.Position, images: bool) -> list[SourceChunk]:
@@ -206,6 +208,25 @@ def _assert_own_texts(row: RowImage, shape: Shape) -> None:
             assert not isinstance(value, bytes)
         elif isinstance(value, str) and column.kind not in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
             assert "\0" in value, "a text that should have been written"
+
+
+def _assert_own_literals(row: RowImage, shape: Shape) -> None:
+    """What an image writes for MySQL is what its values would be written as."""
+    for at, column in enumerate(shape.columns):
+        for write, forms in (
+            (literals.stored(shape.columns, [at]), literals._STORED),
+            (literals.keyed(shape.columns, [], [at]), literals._JOINED),
+            (literals.keyed(shape.columns, [at], []), literals._COMPARED),
+        ):
+            form = literals._BY_IMAGE.get(literals._form(column, forms))
+            compiled = row_image.literals([row], [at], [row_image.LITERALS[form]]) if form else None
+            try:
+                expected = write([tuple(row)])
+            except (AttributeError, TypeError, ValueError):
+                assert compiled is None
+            else:
+                assert compiled == expected or (form is None and compiled is None)
+                assert write([row]) == expected
 
 
 @pytest.fixture(scope="module", params=["mariadb", "mysql"])

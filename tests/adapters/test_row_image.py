@@ -3,6 +3,7 @@ whole feeds, with images wherever they can be: test_run_exact and its neighbours
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import struct
 from typing import Any
@@ -19,7 +20,7 @@ from adapters.mysql.codecs import WireColumn
 from adapters.mysql.row_compiler import RowOverrun, compile_rows
 from adapters.mysql.row_image import Layout, RowImage, array, copy_lines
 from adapters.mysql.row_layout import Columns, layout
-from bench.servers import Postgres
+from bench.servers import MariaDb, Postgres
 from engine.records import LogBatch, Position, RowChange, TableName, Transaction
 
 COLUMNS: Columns = (
@@ -132,25 +133,6 @@ def test_tables_with_columns_that_fail_late_have_tuples() -> None:
         assert layout(0, [(WireColumn(codecs.LONG), None), (wire, None)]) is None
 
 
-@pytest.mark.parametrize(
-    "wire",
-    [
-        WireColumn(codecs.ENUM, 200, labels=("a",)),
-        WireColumn(codecs.SET, 9, labels=("a",)),
-        WireColumn(codecs.BLOB, 200),
-        WireColumn(codecs.GEOMETRY, 0),
-        WireColumn(codecs.BIT, 65),
-        WireColumn(codecs.DATETIME2, 7),
-        WireColumn(codecs.NEWDECIMAL, 255 << 8 | 200),
-        WireColumn(codecs.NEWDECIMAL, 5 << 8 | 6),
-    ],
-    ids=str,
-)
-def test_sizes_that_no_server_has_are_left_to_the_readers_that_refuse_them(wire: WireColumn) -> None:
-    """A damaged table map, else: a compiled reader has no room for them."""
-    assert layout(0, [(WireColumn(codecs.LONG), None), (wire, None)]) is None
-
-
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 
 
@@ -162,6 +144,17 @@ def test_an_array_is_read_back_by_the_server(postgres: Postgres, rows: list[tupl
     assert found == [([row[0] for row in rows], [row[1] for row in rows])]
 
 
+@given(st.lists(st.tuples(st.integers(-9, 9), st.text(st.characters(codec="utf-8"))), min_size=1, max_size=20))
+def test_literals_are_read_back_by_the_server(mariadb: MariaDb, rows: list[tuple[int, str]]) -> None:
+    forms = [row_image.LITERALS["bare"], row_image.LITERALS["quoted"], row_image.LITERALS["quoted"]]
+    texts = row_image.literals(images_of([(*row, None, None) for row in rows]), [0, 1, 2], forms)
+    assert texts is not None
+    with contextlib.closing(mariadb.connect()) as session:
+        session.execute("SET sql_mode='NO_BACKSLASH_ESCAPES'", ())
+        found = session.execute(f"SELECT * FROM (VALUES {','.join(texts)}) v", ())
+    assert found == [(*row, None) for row in rows]
+
+
 @pytest.mark.parametrize("text", [b"a\0b", b"\xff", b"\xed\xa0\x80"])
 def test_what_no_text_of_the_target_may_hold_is_left_to_the_caller(text: bytes) -> None:
     body = b"\x0d" + struct.pack("<H", len(text)) + text
@@ -170,11 +163,14 @@ def test_what_no_text_of_the_target_may_hold_is_left_to_the_caller(text: bytes) 
     images: list[Any] = [taken[0].after]
     assert (copy_lines(images, [1]), array(images, 1)) == (None, None)
     assert copy_lines(images, [0]) == b"\\N\n"
+    literals = row_image.literals(images, [1], [row_image.LITERALS["quoted"]])
+    assert literals == (["('a\0b')"] if text == b"a\0b" else None)
 
 
 def test_rows_that_are_no_images_are_left_to_the_caller() -> None:
     mixed: list[Any] = [*images_of([(1, "a", "b", 2)]), (2, "a", "b", 2)]
     assert (copy_lines(mixed, [0]), array(mixed, 0)) == (None, None)
+    assert row_image.literals(mixed, [0], [row_image.LITERALS["bare"]]) is None
 
 
 def batch(rows: list[RowChange]) -> LogBatch:
