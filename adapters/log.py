@@ -11,8 +11,8 @@ from engine.records import Position
 
 
 class Log(Protocol):
-    """`restarts`: how often reading began anew.  `row_bytes`: how large a row has been lately; 0 where its reader bounds
-    what it holds by itself."""
+    """`restarts`: how often reading began anew.  `row_bytes`: how large a row has been lately; 0 where its reader
+    bounds what it holds by itself."""
 
     restarts: int
     row_bytes: float

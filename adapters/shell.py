@@ -86,6 +86,9 @@ class Shell:
                 self._step()
                 if self.stopping and not self.machine.batches.busy:
                     break
+                if self.machine.hurried:
+                    await asyncio.sleep(0)  # what was just started writes to its socket, then we plan
+                    continue
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), TICK_SECONDS)
                 self._raise_failures()

@@ -77,6 +77,9 @@ class State(enum.Enum):
 
 
 class ApplyMachine:
+    """`hurried`: the last step sent what could be sent and left the planning to the next one, which should follow as
+    soon as that is on its way: a target does not wait while we plan."""
+
     batches: Batches
     watermark: Watermark
     _barrier: barriers.Barrier
@@ -93,6 +96,7 @@ class ApplyMachine:
         self.state = State.WAITING
         self.alarm: Alarm | None = None
         self.paused = False
+        self.hurried = False
         self._effects: list[ApplyEffect] = []
         self._now = 0
         self._inbox: deque[LogBatch] = deque()
@@ -257,7 +261,8 @@ class ApplyMachine:
 
     def _advance(self) -> None:
         self.batches.tick()
-        if not self.paused:
+        self.hurried = not self.hurried and bool(self._inbox) and self.batches.sendable
+        if not self.paused and not self.hurried:
             self._plan()
             if self.state is not State.FLOWING:
                 return

@@ -101,6 +101,11 @@ class Batches:
         """Is anything planned or sent and not known to be committed?"""
         return bool(self.rows) or self._wishes.under_way
 
+    @property
+    def sendable(self) -> bool:
+        """Has a lane that is free something to run?"""
+        return any(lane.ready for lane in self.lanes)
+
     # ------------------------------------------------------------------ plan and send
 
     def plan(self, changes: list[Change], end: Position, end_us: int) -> None:

@@ -267,8 +267,8 @@ ROOM = (
         "pause-ignored",
         "engine.apply",
         """
-        - if not self.paused:
-        + if True:
+        - if not self.paused and not self.hurried:
+        + if not self.hurried:
         """,
         "a paused feed plans new rows",
     ),
