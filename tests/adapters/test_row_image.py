@@ -133,6 +133,25 @@ def test_tables_with_columns_that_fail_late_have_tuples() -> None:
         assert layout(0, [(WireColumn(codecs.LONG), None), (wire, None)]) is None
 
 
+@pytest.mark.parametrize(
+    "wire",
+    [
+        WireColumn(codecs.ENUM, 200, labels=("a",)),
+        WireColumn(codecs.SET, 9, labels=("a",)),
+        WireColumn(codecs.BLOB, 200),
+        WireColumn(codecs.GEOMETRY, 0),
+        WireColumn(codecs.BIT, 65),
+        WireColumn(codecs.DATETIME2, 7),
+        WireColumn(codecs.NEWDECIMAL, 255 << 8 | 200),
+        WireColumn(codecs.NEWDECIMAL, 5 << 8 | 6),
+    ],
+    ids=str,
+)
+def test_sizes_that_no_server_has_are_left_to_the_readers_that_refuse_them(wire: WireColumn) -> None:
+    """A damaged table map, else: a compiled reader has no room for them."""
+    assert layout(0, [(WireColumn(codecs.LONG), None), (wire, None)]) is None
+
+
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 
 
