@@ -248,7 +248,7 @@ def _foreign_keys(pair: Pair, target_of: Mapping[TableName, TableName]) -> list[
         for key in pair.target.foreign_keys
         if not any(_same_key(own, key, target_of) for own in pair.source.foreign_keys)
     ]
-    chosen = set(target_of.values())
+    chosen = set(target_of.values()) if pair.target.references else ()
     outside = [
         warning(
             "foreign-key-outside",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -44,6 +45,7 @@ class Type(NamedTuple):
     unsigned: bool
 
     @classmethod
+    @functools.lru_cache(maxsize=1024)  # thousands of tables share a few types
     def of(cls, text: str) -> Type:
         found = _BOUND.search(text)
         numbers = tuple(int(n) for n in found[1].split(",")) if found and re.fullmatch(r"[\d,\s-]+", found[1]) else ()
