@@ -64,12 +64,11 @@ SELECT w.schema, w.name, x.relname::text AS index, i.indisprimary, i.indisunique
         JOIN pg_attribute a ON a.attrelid = w.oid AND a.attnum = k.attnum AND a.attgenerated <> ''
     ) AS generated,
     (
-        SELECT c.collname::text FROM unnest(i.indcollation::oid[]) AS o(id)
-        JOIN pg_collation c ON c.oid = o.id AND NOT c.collisdeterministic LIMIT 1
+        SELECT c.collname::text FROM pg_collation c
+        WHERE c.oid = ANY (i.indcollation::oid[]) AND NOT c.collisdeterministic LIMIT 1
     ) AS folding,
     (
-        SELECT o.opcname::text FROM unnest(i.indclass::oid[]) AS u(id)
-        JOIN pg_opclass o ON o.oid = u.id AND NOT o.opcdefault LIMIT 1
+        SELECT o.opcname::text FROM pg_opclass o WHERE o.oid = ANY (i.indclass::oid[]) AND NOT o.opcdefault LIMIT 1
     ) AS opclass
 FROM wanted w
 JOIN pg_index i ON i.indrelid = w.oid AND (i.indisunique OR i.indisexclusion) AND i.indislive
