@@ -1,4 +1,5 @@
 FROM python:3.11-slim AS build
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY requirements.lock pyproject.toml ./
 RUN python -m venv /opt/tidelock \
@@ -7,7 +8,8 @@ COPY engine engine
 COPY adapters adapters
 COPY simulations simulations
 COPY bench bench
-RUN /opt/tidelock/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
+RUN /opt/tidelock/bin/python -m adapters.compiled \
+ && /opt/tidelock/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
 FROM python:3.11-slim
 RUN useradd --system --create-home tidelock

@@ -84,7 +84,7 @@ class Shell:
         try:
             while not self.ended.is_set():
                 self._step()
-                if self.stopping and not self.machine.batches.busy:
+                if self.ended.is_set() or (self.stopping and not self.machine.batches.busy):
                     break
                 if self.machine.hurried:
                     await asyncio.sleep(0)  # what was just started writes to its socket, then we plan

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.conn import create_conn
 from aiokafka.errors import (
@@ -151,6 +152,23 @@ def explained(endpoint: Endpoint, error: Exception) -> LogError:
                 f"{endpoint} ended the conversation: {_text(error)}",
                 "Does that listener want encryption (?sslmode=) or a login (?sasl=)? The broker's log says more",
             )
+
+
+async def stopped(producer: AIOKafkaProducer) -> None:
+    """Stop a transactional producer, also one that was fenced.  Raises KafkaError.
+
+    A fenced one keeps its error for waiters that nobody awaits; they are looked at here, or the loop would report each
+    with a traceback when the collector comes by.
+    """
+    try:
+        await producer.stop()
+    finally:
+        batches = [batch for queue in producer._message_accumulator._batches.values() for batch in queue]
+        manager = producer._txn_manager
+        waiters = [manager and manager._transaction_waiter, *(batch._drain_waiter for batch in batches)]
+        for waiter in waiters:
+            if waiter is not None and waiter.done() and not waiter.cancelled():
+                waiter.exception()
 
 
 def _kafka(endpoint: Endpoint | None) -> Endpoint:

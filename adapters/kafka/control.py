@@ -23,7 +23,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPa
 from aiokafka.errors import KafkaError
 
 from adapters.config import Feed
-from adapters.kafka.connection import client_options, explained
+from adapters.kafka.connection import client_options, explained, stopped
 from adapters.kafka.topics import control_topic
 from engine.plan import Plan
 from engine.reports import FeedState, GroupReport, Statement
@@ -211,7 +211,7 @@ class SoleWriter:
 
     async def close(self) -> None:
         with contextlib.suppress(KafkaError):
-            await self._producer.stop()
+            await stopped(self._producer)
 
 
 async def read(feed: Feed) -> Seen:

@@ -29,7 +29,7 @@ from aiokafka.errors import KafkaError
 
 from adapters.collector import calm
 from adapters.frames import FAILED, Failed, Order, receive
-from adapters.kafka.connection import LogError, client_options, reach
+from adapters.kafka.connection import LogError, client_options, reach, stopped
 from adapters.kafka.gathering import Gathering, TooLarge
 from adapters.kafka.log_end import LogEnd, Uneven, read_end
 from adapters.kafka.orders import PublishOrder
@@ -158,7 +158,7 @@ def _gather(order: Order, gathering: Gathering) -> None:
 async def _close(producer: AIOKafkaProducer) -> None:
     """Without waiting for what could not be sent: it is not committed, and the next publisher undoes it."""
     with contextlib.suppress(KafkaError, TimeoutError, asyncio.CancelledError):
-        await asyncio.wait_for(producer.stop(), CLOSE_SECONDS)
+        await asyncio.wait_for(stopped(producer), CLOSE_SECONDS)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError
 from adapters.composition import order_of
 from adapters.config import Feed
 from adapters.frames import Failed
-from adapters.kafka.connection import client_options
+from adapters.kafka.connection import client_options, stopped
 from adapters.kafka.log_end import LogEnd, Uneven, read_end
 from adapters.kafka.orders import AtStatement, Published, PublishOrder
 from adapters.kafka.places import Places
@@ -104,7 +104,7 @@ class Publishing:
             try:
                 await producer.start()
             finally:
-                await producer.stop()
+                await stopped(producer)
             async with Places(self._kafka, self._topic) as places:
                 return await read_end(places, effect.plan, effect.start)
         except KafkaError as error:
