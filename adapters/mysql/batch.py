@@ -15,7 +15,7 @@ MariaDB does not join a key in latin1, say, to texts beyond ASCII (error 1267): 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import assert_never
 
 import msgspec
@@ -25,7 +25,6 @@ from adapters.mysql.literals import Unwritable
 from adapters.mysql.ownership import Fenced
 from adapters.mysql.session import Answer, Session, StatementFailed
 from adapters.mysql.statements import TableStatements
-from adapters.mysql.turns import moves_unique_values
 from engine.effects import DeleteRows, Step, UpdateRows, UpsertRows
 from engine.records import Row
 from engine.schema import Binding
@@ -61,10 +60,6 @@ class _Waiting(msgspec.Struct):
     retry: tuple[TableStatements, Sequence[Row]] | None = None
 
 
-async def _no_turn() -> None:
-    pass
-
-
 class Batch:
     """Write steps, then `commit` or leave it open.
 
@@ -76,14 +71,10 @@ class Batch:
         session: Session,
         statements: Callable[[Binding], TableStatements],
         receipt: bytes = b"",
-        take_turn: Callable[[], Awaitable[None]] = _no_turn,
     ) -> None:
-        """`take_turn`: awaited before the first statement that moves unique values is sent (`turns`)."""
         self._session = session
         self._statements = statements
         self._receipt = receipt
-        self._take_turn = take_turn
-        self._moves = False
         self._waiting: list[_Waiting] = [_Waiting(receipt, "tidelock_progress")] if receipt else []
 
     async def run(self, steps: Sequence[Step]) -> None:
@@ -112,7 +103,6 @@ class Batch:
 
     async def write(self, step: Step) -> None:
         statements = self._statements(step.table)
-        self._moves = self._moves or moves_unique_values(step)
         with _named(statements):
             match step:
                 case DeleteRows():
@@ -136,8 +126,6 @@ class Batch:
     async def flush(self) -> list[Answer]:
         """Send what waits.  Returns the answers of its last packet's statements."""
         answers: list[Answer] = []
-        if self._moves:
-            await self._take_turn()
         while self._waiting:
             answers = await self._send(self._packet())
         return answers

@@ -183,7 +183,8 @@ class MySqlSink:
         session = await self._session(lane)
         receipt = self._ledger.receipt(session, effect.id, effect.covered)
         with self._turns.of(() if effect.held else effect.steps) as turn:
-            batch = Batch(session, self._statements_of, receipt, turn.take)
+            await turn.take()
+            batch = Batch(session, self._statements_of, receipt)
             await batch.run(effect.steps)
             for sql in (*self._ledger.park(effect.parked), *self._ledger.unpark(effect.unparked)):
                 batch.add(sql, "tidelock_parked")

@@ -5,12 +5,13 @@ record, the next one and the gaps before both, at READ COMMITTED too.  Two batch
 values so wait for each other, though the lock table has seen to it that they share no value; one is rolled back whole.
 Where values are freed and taken all the time, lanes lose more batches to that than they gain.
 
-A turn lets batches write unique values of such a table one after another: from the first statement that deletes or
-inserts its rows to COMMIT.  Only deadlocks call for turns: most tables never take any, and one that does is tried
-without after SECONDS.  Updates of other columns lock no gap and stay side by side.
+A turn lets batches that delete or insert rows of such a table run one after another, from their receipt to COMMIT.
+Only deadlocks call for turns: most tables never take any, and one that does is tried without after SECONDS.  Batches
+that only update other columns lock no gap and stay side by side.
 
-Batches in flight never wait for each other's rows, and the turns of a batch are taken in one order, so nothing can wait
-in a circle.  Batches that are held before COMMIT take none: they wait for each other's commits.
+A batch takes its turns before it locks anything at the server, which may keep others waiting (a foreign key's check for
+a row that a batch has updated), and takes them in one order: so nothing can wait in a circle.  Batches that are held
+before COMMIT take none: they wait for each other's commits.
 """
 
 from __future__ import annotations

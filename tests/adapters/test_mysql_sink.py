@@ -914,7 +914,7 @@ def _waiting(target: Target) -> bool:
 
 
 async def _is_kept_waiting(target: Target, sink: MySqlSink, step: Step, during: list[Step]) -> bool:
-    """Does a batch of `step` wait, once its receipt is written, while another of the steps `during` has its turn?"""
+    """Does a batch of `step` wait while another of the steps `during` has its turn?"""
     with sink._turns.of(during) as turn:
         await turn.take()
         batch = target.batch(sink, step, lane=1)
