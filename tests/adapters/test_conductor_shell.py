@@ -189,7 +189,9 @@ async def test_two_conductors_at_once_only_the_newer_one_counts(
     """The older one, a zombie, is shut out wherever it writes; it does not try again meanwhile."""
     monkeypatch.setattr(conductor_shell, "DISPLACED_SECONDS", 10 * SECONDS)
     async with conducting(player, "zombie"):
-        await player.state(lambda state: state.worker == "zombie")
+        player.rig.at_source("INSERT INTO account VALUES (2, 'b')")
+        first = player.here()
+        await player.state(lambda state: state.worker == "zombie" and state.published.order >= first.order)
         async with conducting(player, "w2"):
             state = await player.state(lambda state: state.worker == "w2")
             player.rig.at_source("INSERT INTO account VALUES (1, 'a')")
