@@ -1,4 +1,4 @@
-"""Rows as COPY's text format: for plain inserts a third less work at the server than arrays (`bench/sink_postgres`).
+"""Rows as COPY's text format: for plain inserts a third less work at the server than arrays (`tidelock bench micro`).
 
 Escaping goes over a whole column at once: joined with NUL, which no value may hold, and split again only if changed.
 """
