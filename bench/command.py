@@ -15,17 +15,16 @@ A benchmark is a module with `command(<typer options>) -> int` (the exit code) a
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Final
 
 import typer
 
 from adapters.cli.failure import OK, REFUSED, CommandError
+from adapters.cli.termination import terminated
 from bench.servers import ServerFailed, ServerMissing
 from bench.tidelock import TidelockFailed
 
@@ -60,7 +59,7 @@ def run(name: str, arguments: Sequence[str]) -> int:
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(_module(name).command)
     try:
-        with _terminated():
+        with terminated():
             code = app(args=list(arguments), prog_name=f"tidelock bench {name}", standalone_mode=False)
     except ServerMissing as error:
         raise CommandError(str(error), "`make servers` installs them", REFUSED) from error
@@ -80,20 +79,6 @@ def _module(name: str) -> ModuleType:
             f"`tidelock bench {name}` needs the module {error.name}, which is not here",
             "`make setup` installs what the benchmarks need",
         ) from error
-
-
-@contextlib.contextmanager
-def _terminated() -> Iterator[None]:
-    """SIGTERM ends a benchmark as Ctrl-C does, so that what it started goes too."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _subcommand(name: str, text: str) -> None:

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import signal
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Protocol
 
 import typer
@@ -25,6 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from adapters.cli.termination import terminated
 from bench.compare import Differences, compare
 from bench.servers import MariaDb, Postgres, ServerFailed, ServerMissing
 from bench.servers.place import free_port
@@ -249,27 +248,13 @@ def _table(outcome: Outcome) -> Table:
     return table
 
 
-@contextlib.contextmanager
-def _terminated() -> Iterator[None]:
-    """SIGTERM ends the demo as Ctrl-C does, so that what it started goes too."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def command(
     seconds: Annotated[int, typer.Option(min=4, help="How long the shop is open.")] = 25,
     rate: Annotated[int, typer.Option(min=1, help="Row changes a second.")] = 2000,
 ) -> int:
     """Replicate a busy shop between two real databases, kill the replicator on the way, and compare every row."""
     try:
-        with _terminated():
+        with terminated():
             outcome = _demo(seconds * rate, rate)
     except KeyboardInterrupt:
         print("demo: stopped; its servers and files are gone", file=sys.stderr)

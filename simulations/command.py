@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import shlex
-import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import msgspec
@@ -18,6 +15,7 @@ from rich.console import Console
 
 from adapters.cli.failure import CommandError
 from adapters.cli.output import print_json
+from adapters.cli.termination import terminated
 from adapters.journal import JournalError
 from simulations import campaign, report
 from simulations.explain import story
@@ -70,7 +68,7 @@ def command(
         raise typer.BadParameter("--mutants, --exhaustive, --explain and --plan exclude each other")
     if (journal or owner) and explain is None and not plan:
         raise typer.BadParameter("--journal and --owner need --explain or --plan: a journal holds one run")
-    with _terminated():
+    with terminated():
         if mutants:
             return _mutants(jobs, json)
         if exhaustive:
@@ -203,17 +201,3 @@ def _exhaustive(json: bool) -> int:
     else:
         results = show(Console(highlight=False), run())
     return CLEAN if all(result.clean for result in results) else FAILED
-
-
-@contextlib.contextmanager
-def _terminated() -> Iterator[None]:
-    """SIGTERM ends it as Ctrl-C does, so that its processes end too."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -6,7 +6,7 @@ from engine import receipts
 from engine.apply import ApplyMachine, Options, State
 from engine.effects import ApplyBatch, Halt, RequestResend
 from engine.errors import Alarm
-from engine.events import ApplyEvent, LogArrived, SourceFailed, TakenOver, Tick
+from engine.events import ApplyEvent, BatchCommitted, LogArrived, SourceFailed, TakenOver, Tick
 from engine.records import LogBatch, Position, RowChange, TableName, Transaction
 from simulations.catalogue import ACCOUNT, EXACT, SEAT, linked, shape, table
 from simulations.scenario import Scenario, position
@@ -41,6 +41,30 @@ def test_full_by_rows_taken_and_not_committed() -> None:
     assert not taken.full
     taken.step(1, [LogArrived([log(0, 1, account(1), resent=True, shapes=(0,)), log(1, 2, account(2))])])
     assert taken.full
+
+
+def test_what_a_free_lane_can_run_goes_out_before_the_next_window_is_planned() -> None:
+    """Once: then planning has its turn, however many lanes have become free."""
+    taken = machine(Options(lanes=1, batch_rows=1, window_rows=2, room_rows=4, checkpoint_us=10**12))
+    batches = [log(0, 1, account(1), resent=True, shapes=(0,)), *(log(n, n + 1, account(n + 1)) for n in range(1, 8))]
+    (first,) = taken.step(1, [LogArrived(batches)])
+    planned = taken.batches.rows
+    for turn in (2, 4):
+        assert isinstance(first, ApplyBatch)
+        (first,) = taken.step(turn, [BatchCommitted(first.id)])
+        assert taken.hurried
+        assert isinstance(first, ApplyBatch)
+        assert taken.batches.rows == planned - 1
+        assert taken.step(turn + 1, [Tick()]) == []
+        assert not taken.hurried
+        assert taken.batches.rows >= planned - 1
+        planned = taken.batches.rows
+    (second,) = taken.step(6, [BatchCommitted(first.id)])
+    assert isinstance(second, ApplyBatch)
+    before = taken.batches.rows
+    taken.step(7, [BatchCommitted(second.id)])
+    assert not taken.hurried
+    assert taken.batches.rows >= before
 
 
 def test_atomic_takes_the_rest_of_a_transaction_however_large() -> None:
