@@ -1,4 +1,4 @@
-"""`python -m simulations.mutants [--jobs 2] [--limit 4000] [NAME …]`: exit code 0 only if every mutant dies."""
+"""`python -m simulations.mutants [--jobs 2] [--limit 20000] [NAME …]`: exit code 0 only if every mutant dies."""
 
 from __future__ import annotations
 

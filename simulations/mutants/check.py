@@ -14,7 +14,7 @@ from simulations.mutants.hunt import PACKAGES, Order, Result
 from simulations.mutants.mutant import Mutant
 from simulations.mutants.planting import source_of
 
-LIMIT = 4000
+LIMIT = 20_000
 PATIENCE = 30.0
 _COMMAND = (sys.executable, "-m", "simulations.mutants.hunt")
 
