@@ -73,27 +73,31 @@ class Dispatcher:
     def plan(self, window: int, changes: Sequence[Change]) -> int:
         """Append all `changes` (log order) to lanes.  Returns the number of segments made."""
         exclusive, moded = self._keys_of(changes)
-        groups = Groups(exclusive if moded is None else _with_moded(exclusive, moded))
+        written = moded if moded is not None and self._writes(moded) else None
+        groups = Groups(exclusive if written is None else _with_moded(exclusive, written))
         waits = self._predecessors(groups)
-        lane_of = self._lanes(changes, groups.roots, self._lanes_in_flight(groups.roots, waits, moded))
+        lane_of = self._lanes(changes, groups.roots, self._lanes_in_flight(groups.roots, waits, written))
         lanes = [lane_of[root] for root in groups.roots]
         longest = _longest(lanes, len(self.lanes), self._batch_rows)
         last: list[Segment | None] = [None] * len(self.lanes)
+        read: list[list[Moded] | None] = [None] * len(self.lanes)  # what `last` was given last
         made: list[Segment] = []
         for i, (change, keys, lane) in enumerate(zip(changes, exclusive, lanes, strict=True)):
             segment = last[lane]
             blockers = waits.get(i)
-            if moded is not None and moded[i]:
-                blockers = (blockers or []) + self.locks.moded_holders(moded[i])
+            if written is not None and written[i]:
+                blockers = (blockers or []) + self.locks.moded_holders(written[i])
             if blockers:
                 blockers = [s for s in dict.fromkeys(blockers) if s.lane != lane]
             if segment is None or blockers or len(segment.changes) >= longest[lane]:
                 segment = last[lane] = self._segment(lane, window, blockers or ())
                 made.append(segment)
+                read[lane] = None
             segment.changes.append(change)
             segment.keys += keys
-            if moded is not None and moded[i]:
+            if moded is not None and moded[i] and moded[i] is not read[lane]:
                 self.locks.issue_moded(segment, moded[i])
+                read[lane] = moded[i]
         for segment in made:
             self.locks.issue(segment)
         return len(made)
@@ -132,6 +136,10 @@ class Dispatcher:
         if all(of[binding].moded is None for binding in dict.fromkeys(c.binding for c in changes)):
             return exclusive, None
         return exclusive, [m(c.before, c.after) if (m := of[c.binding].moded) is not None else [] for c in changes]
+
+    def _writes(self, moded: list[list[Moded]]) -> bool:
+        """Is a key with readers written, in this window or in flight?  Else its readers wait for nobody."""
+        return self.locks.writers > 0 or any(exclusive for own in moded if own for _, exclusive in own)
 
     def _predecessors(self, groups: Groups) -> dict[int, list[Segment]]:
         """Change index → segments in flight from earlier windows that it must follow, by exclusive keys."""

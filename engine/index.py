@@ -3,8 +3,9 @@ own equality or the same, never finer (design 5, "Fail closed")."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from engine.records import Kind, Row, Value
 from engine.schema import Equality
@@ -67,11 +68,27 @@ def normalise(value: Value, equality: Equality) -> Value:
         case Equality.PADDED:
             return value.rstrip(" ") if isinstance(value, str) else value
         case Equality.FOLDED | Equality.FOLDED_PADDED:
-            if not isinstance(value, str):
-                return value if isinstance(value, int) else None
-            if not (value.isascii() and value.isprintable()):
-                return None
-            return (value.rstrip(" ") if equality is Equality.FOLDED_PADDED else value).lower()
+            return FOLDS[equality](value)
+
+
+def folded(value: Value) -> Value:
+    """None where it does not fold exactly, and for NULL."""
+    if not isinstance(value, str):
+        return value if isinstance(value, int) else None
+    if not (value.isascii() and value.isprintable()):
+        return None
+    return value.lower()
+
+
+def folded_padded(value: Value) -> Value:
+    """As `folded`; trailing spaces are none."""
+    return folded(value.rstrip(" ") if isinstance(value, str) else value)
+
+
+FOLDS: Final[Mapping[Equality, Callable[[Value], Value]]] = {
+    Equality.FOLDED: folded,
+    Equality.FOLDED_PADDED: folded_padded,
+}
 
 
 def unscaled(value: Value, kind: Kind) -> Value:

@@ -14,7 +14,7 @@ takes none.  Namespaces that are only ever held exclusively (`exclusive`) are ke
 (`moded`): the first need one dict look-up a key, and ordinary tables have no others.
 
 Case-insensitive indexes: printable ASCII folds exactly, so such a value takes its own key exclusive and its index's
-star key shared; any other value takes the star key exclusive (slow, never wrong).
+star key shared; any other value takes the star key exclusive (slow, never wrong).  Only the star has readers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 from types import CodeType
 from typing import TypeAlias
 
-from engine.index import Index, Key
+from engine.index import FOLDS, Index, Key
 from engine.index import normalise as normalise  # callers know it by this module
 from engine.records import Row, TableName
 from engine.schema import Binding, Equality, ForeignKey, SchemaMismatch, TargetTable
@@ -80,14 +80,16 @@ def compile_keys(binding: Binding, space: Keyspace, tables: dict[TableName, Targ
     cascades_into = _cascade_targets(table, tables)
     cascaded = _cascaded(table, tables)
     moded: list[ModedKeys] = []
+    stars: list[ModedKeys] = []
     if serial:
         whole = (space.number(table.name, "table"),)
         moded.append(lambda _b, _a: [(whole, True)])
         exclusive: ExclusiveKeys = lambda _b, _a: []  # noqa: E731 - a def here would hide that it is a constant
     else:
         indexes = _indexes(binding, space)
-        exclusive = _compile_exclusive([i for i in indexes if not i.folded])
-        moded.extend(_moded_keys(i, exclusive=True) for i in indexes if i.folded)
+        exclusive = _compile_exclusive(indexes)
+        stars = [_star_keys(i) for i in indexes if i.folded]
+        moded += stars
         if cascaded:
             shared = (space.number(table.name, "table"),)
             moded.append(lambda _b, _a: [(shared, False)])
@@ -99,7 +101,9 @@ def compile_keys(binding: Binding, space: Keyspace, tables: dict[TableName, Targ
     moded += [_moded_keys(_reference(binding, cs, table, cs, space), exclusive=True) for cs in referenced]
     if cascades_into:
         moded.append(_cascade_keys(binding, [(space.number(name, "table"),) for name in cascades_into]))
-    return RowKeys(exclusive, _join(moded) if moded else None, serial)
+    if moded == stars[:1]:  # it names no key twice
+        return RowKeys(exclusive, stars[0] if stars else None, serial)
+    return RowKeys(exclusive, _join(moded), serial)
 
 
 def _unlogged_unique(binding: Binding) -> str:
@@ -137,50 +141,61 @@ def _indexes(binding: Binding, space: Keyspace) -> list[Index]:
 
 
 def _compile_exclusive(indexes: list[Index]) -> ExclusiveKeys:
-    """Generate one function for all plain indexes: three dict keys a row are most of what planning costs.
+    """Generate one function for all indexes: three dict keys a row are most of what planning costs.
 
     The generated text for `key id, unique email` reads
         def keys(b, a):
-            if b is None: out = []; [append each non-NULL key of a]; return out
+            if b is None: load a's columns; out = []; [append each non-NULL key of a]; return out
             if a is None: the same of b
-            moved = a[0] != b[0]
-            out = [(n0, b[0])];  if moved: out.append((n0, a[0]))
-            if moved or a[1] != b[1]: append b's and a's
-    with the namespaces as `n0`, `n1`, …
+            load both; moved = a0 != b0
+            out = [(n0, b0)];  if moved: out.append((n0, a0))
+            if moved or a1 != b1: append b's and a's
+    with the namespaces as `n0`, `n1`, … and a row's columns as `a0`, `a1`, …, since taking one out of an image costs.
+    A value that does not fold exactly takes no key of its own: its index's star covers it (`_star_keys`).
     """
     lines = ["def keys(b, a):"]
+    used = sorted({p for index in indexes for p in index.positions})
 
-    def term(index: Index, row: str) -> tuple[str, str]:
-        parts = []
+    def load(row: str, indent: str) -> list[str]:
+        return [f"{indent}{row}{p} = {row}[{p}]" for p in used]
+
+    def term(index: Index, row: str) -> tuple[str, list[str]]:
+        parts, conditions = [], []
         for position, equality in zip(index.positions, index.equalities, strict=True):
-            value = f"{row}[{position}]"
+            value = f"{row}{position}"
+            if equality in FOLDS:
+                conditions.append(f"(f{position} := {equality.value}({value})) is not None")
+                parts.append(f"f{position}")
+                continue
+            if not index.is_key:
+                conditions.append(f"{value} is not None")
             parts.append(f"pad({value})" if equality is Equality.PADDED else value)
-        nulls = " and ".join(f"{row}[{p}] is not None" for p in index.positions)
-        return f"(n{indexes.index(index)}, {', '.join(parts)})", nulls
+        return f"(n{indexes.index(index)}, {', '.join(parts)})", conditions
 
     def append(index: Index, row: str, indent: str) -> list[str]:
-        key, not_null = term(index, row)
-        if index.is_key:
+        key, conditions = term(index, row)
+        if not conditions:
             return [f"{indent}out.append({key})"]
-        return [f"{indent}if {not_null}: out.append({key})"]
+        return [f"{indent}if {' and '.join(conditions)}: out.append({key})"]
 
     for row, other in (("a", "b"), ("b", "a")):
-        lines += [f"    if {other} is None:", "        out = []"]
+        lines += [f"    if {other} is None:", *load(row, "        "), "        out = []"]
         for index in indexes:
             lines += append(index, row, "        ")
         lines.append("        return out")
-    lines.append("    out = []")
+    lines += [*load("b", "    "), *load("a", "    "), "    out = []"]
     key = next((i for i in indexes if i.is_key), None)
-    lines.append("    moved = " + (" or ".join(f"a[{p}] != b[{p}]" for p in key.positions) if key else "False"))
+    lines.append("    moved = " + (" or ".join(f"a{p} != b{p}" for p in key.positions) if key else "False"))
     for index in indexes:
         if index.is_key:
             lines += [*append(index, "b", "    "), "    if moved:", *append(index, "a", "        ")]
         else:
-            changed = " or ".join(["moved", *(f"a[{p}] != b[{p}]" for p in index.positions)])
+            changed = " or ".join(["moved", *(f"a{p} != b{p}" for p in index.positions)])
             lines += [f"    if {changed}:", *append(index, "b", "        "), *append(index, "a", "        ")]
     lines.append("    return out")
     scope: dict[str, object] = {f"n{number}": index.namespace for number, index in enumerate(indexes)}
     scope["pad"] = lambda v: v.rstrip(" ") if isinstance(v, str) else v
+    scope.update({equality.value: fold for equality, fold in FOLDS.items()})
     exec(_code("\n".join(lines)), scope)
     return scope["keys"]  # type: ignore[return-value]
 
@@ -192,21 +207,53 @@ def _code(text: str) -> CodeType:
 
 
 def _changed(positions: Iterable[int], before: Row, after: Row) -> bool:
-    return any(before[p] != after[p] for p in positions)
+    for p in positions:  # noqa: SIM110 - a generator a change is dear
+        if before[p] != after[p]:
+            return True
+    return False
+
+
+def _star_keys(index: Index) -> ModedKeys:
+    """The star of an index that folds case: exclusive for a value that does not fold exactly, else shared.
+
+    The answers are few and always the same lists, so that a window need not look into each (`dispatch`).
+    """
+    star = index.star()
+    none: list[Moded] = []
+    shared: list[Moded] = [(star, False)]
+    whole: list[Moded] = [(star, True)]
+    columns = [(p, FOLDS.get(e)) for p, e in zip(index.positions, index.equalities, strict=True)]
+
+    def held(row: Row | None) -> list[Moded]:
+        if row is None:
+            return none
+        answer = shared
+        for position, fold in columns:
+            value = row[position]
+            if value is None:
+                return none
+            if fold is not None and fold(value) is None:
+                answer = whole
+        return answer
+
+    def keys(before: Row | None, after: Row | None) -> list[Moded]:
+        if before is None or after is None:
+            return held(before) or held(after)
+        if not index.is_key and not _changed(index.positions, before, after):
+            return none
+        one, other = held(before), held(after)
+        return one if one is whole or not other else other
+
+    return keys
 
 
 def _moded_keys(index: Index, *, exclusive: bool) -> ModedKeys:
-    """Keys of one index with readers.  An update that leaves the columns alone takes none, unless it is the key."""
+    """Keys of one index with readers.  An update that leaves the columns alone takes none."""
     star = index.star()
     folded = index.folded
 
     def keys(before: Row | None, after: Row | None) -> list[Moded]:
-        if (
-            before is not None
-            and after is not None
-            and not index.is_key
-            and not _changed(index.positions, before, after)
-        ):
+        if before is not None and after is not None and not _changed(index.positions, before, after):
             return []
         out: list[Moded] = []
         for row in (before, after):

@@ -32,6 +32,7 @@ class LockTable:
     def __init__(self) -> None:
         self._exclusive: dict[Key, Segment] = {}
         self._moded: dict[Key, _Tail] = {}
+        self.writers = 0  # keys with readers whose last exclusive segment is in flight
 
     def __len__(self) -> int:
         """How many keys are held."""
@@ -66,6 +67,7 @@ class LockTable:
             if tail is None:
                 tail = self._moded[key] = _Tail()
             if exclusive:
+                self.writers += tail.exclusive is None
                 tail.exclusive = segment
                 tail.shared.clear()
             elif tail.exclusive is not segment and (not tail.shared or tail.shared[-1] is not segment):
@@ -96,6 +98,7 @@ class LockTable:
             return
         if tail.exclusive is segment:
             tail.exclusive = None
+            self.writers -= 1
         tail.shared = [other for other in tail.shared if other is not segment]
         if tail.exclusive is None and not tail.shared:
             del self._moded[key]

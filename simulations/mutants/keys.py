@@ -71,8 +71,8 @@ UNIQUE = (
         "change-from-null-is-none",
         "engine.keys",
         """
-        - changed = " or ".join(["moved", *(f"a[{p}] != b[{p}]" for p in index.positions)])
-        + changed = " or ".join(["moved", *(f"(b[{p}] is not None and a[{p}] != b[{p}])" for p in index.positions)])
+        - changed = " or ".join(["moved", *(f"a{p} != b{p}" for p in index.positions)])
+        + changed = " or ".join(["moved", *(f"(b{p} is not None and a{p} != b{p})" for p in index.positions)])
         """,
         "a unique value taken by a row that had NULL is not locked",
         case="NULL in a unique key",
@@ -81,10 +81,10 @@ UNIQUE = (
         "folded-change-from-null-is-none",
         "engine.keys",
         """
-        - return any(before[p] != after[p] for p in positions)
-        + return any(before[p] is not None and before[p] != after[p] for p in positions)
+        - if before[p] != after[p]:
+        + if before[p] is not None and before[p] != after[p]:
         """,
-        "the same for indexes that fold case, and for foreign keys",
+        "the same for the stars of indexes that fold case, and for foreign keys",
         case="NULL in a unique key",
     ),
     Mutant(
@@ -117,8 +117,8 @@ EQUALITY = (
         "padding-ignored",
         "engine.index",
         """
-        - return (value.rstrip(" ") if equality is Equality.FOLDED_PADDED else value).lower()
-        + return value.lower()
+        - return folded(value.rstrip(" ") if isinstance(value, str) else value)
+        + return folded(value)
         """,
         "'a' and 'a ' are two values to a PAD SPACE index that folds case",
         case="trailing spaces (gh-ost 1285)",
@@ -137,8 +137,8 @@ EQUALITY = (
         "case-ignored",
         "engine.index",
         """
-        - return (value.rstrip(" ") if equality is Equality.FOLDED_PADDED else value).lower()
-        + return (value.rstrip(" ") if equality is Equality.FOLDED_PADDED else value)
+        - return value.lower()
+        + return value
         """,
         "'A' and 'a' are two values to an index that folds case",
         case="collations (tiflow 9489)",
@@ -159,6 +159,9 @@ EQUALITY = (
         "star-shared",
         "engine.keys",
         """
+        - whole: list[Moded] = [(star, True)]
+        + whole: list[Moded] = [(star, False)]
+
         - out.append((star, True))
         + out.append((star, False))
         """,
@@ -169,10 +172,23 @@ EQUALITY = (
         "star-not-shared-by-plain-values",
         "engine.keys",
         """
+        - shared: list[Moded] = [(star, False)]
+        + shared: list[Moded] = []
+
         - if folded:
         -     out.append((star, False))
         """,
         "plain values do not wait for one that may be equal to them",
+        case="collations (tiflow 9489)",
+    ),
+    Mutant(
+        "odd-value-given-up-is-plain",
+        "engine.keys",
+        """
+        - return one if one is whole or not other else other
+        + return other or one
+        """,
+        "a change from a value that may be equal to any other to a plain one does not wait for all",
         case="collations (tiflow 9489)",
     ),
     Mutant(

@@ -164,10 +164,28 @@ LOCKS = (
         "moded-not-waited-for",
         "engine.dispatch",
         """
-        - blockers = (blockers or []) + self.locks.moded_holders(moded[i])
+        - blockers = (blockers or []) + self.locks.moded_holders(written[i])
         + blockers = blockers or []
         """,
         "rows take locks with readers but do not wait for them",
+    ),
+    Mutant(
+        "writer-in-flight-overlooked",
+        "engine.dispatch",
+        """
+        - return self.locks.writers > 0 or any(exclusive for own in moded if own for _, exclusive in own)
+        + return any(exclusive for own in moded if own for _, exclusive in own)
+        """,
+        "readers of a window without writers do not wait for those of an earlier one",
+    ),
+    Mutant(
+        "writer-of-the-window-overlooked",
+        "engine.dispatch",
+        """
+        - return self.locks.writers > 0 or any(exclusive for own in moded if own for _, exclusive in own)
+        + return self.locks.writers > 0
+        """,
+        "writers of a window do not wait for readers where no writer is in flight",
     ),
     Mutant(
         "moded-not-waited-for-whole",
