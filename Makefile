@@ -36,7 +36,7 @@ $(SETUP):
 	  echo "setup: $(VENV) with $$($$python --version)"
 	  $$python -m venv --clear $(VENV)
 	fi
-	echo "setup: installing $$(grep -c '^[a-z].*==' requirements.lock) locked packages …"
+	echo "setup: installing $$(grep -c '^[a-z].*==' requirements.lock) locked packages, about 600 MB with Spark …"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --no-deps -r requirements.lock
 	echo 'setup: installing tidelock itself'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-build-isolation --editable .
@@ -46,8 +46,8 @@ $(SETUP):
 	touch $@
 	echo "setup: ready, $(BIN)/tidelock"
 
-servers: setup ## MariaDB, PostgreSQL, MySQL 9 and Kafka for the tests, and a compiler for the compiled forms
-	@$(BIN)/python -m bench.servers.install mariadb postgres mysql kafka compiler
+servers: setup ## MariaDB, PostgreSQL, MySQL 9 and Kafka for the tests, Spark's drivers, a compiler for the compiled forms
+	@$(BIN)/python -m bench.servers.install mariadb postgres mysql kafka spark compiler
 
 demo: setup ## replicate between two real databases, under load, and look at it
 	@$(BIN)/python -m bench.servers.install mariadb postgres
@@ -73,7 +73,7 @@ bench: servers ## measurements against their recorded budgets
 lock: setup ## resolve requirements.lock anew from pyproject.toml
 	@command -v uv >/dev/null || { echo 'lock: needs uv (python3 -m pip install uv)' >&2; exit 1; }
 	uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
-	  --python-version 3.11 --extra dev --extra stream pyproject.toml --output-file requirements.lock
+	  --python-version 3.11 --extra dev --extra stream --extra bulk pyproject.toml --output-file requirements.lock
 	if grep -nE '://|^--' requirements.lock; then echo 'lock: holds an address, see above' >&2; exit 1; fi
 
 clean: ## remove the environment, the server cache and all that tools leave

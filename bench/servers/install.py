@@ -1,8 +1,8 @@
-"""Put the servers on this machine: `python -m bench.servers.install mariadb postgres mysql kafka`.
+"""Put the servers on this machine: `python -m bench.servers.install mariadb postgres mysql kafka spark`.
 
 MariaDB, PostgreSQL and what runs Kafka are Debian packages, which takes root or sudo without a password; MySQL 9 and
-Kafka themselves need neither.  `compiler` is no server: it is what builds the compiled forms (`adapters.compiled`).
-Run again, it does only what is missing.
+Kafka themselves need neither.  No servers are `spark`, what its jobs need to reach databases, and `compiler`, what
+builds the compiled forms (`adapters.compiled`).  Run again, it does only what is missing.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from adapters import compiled
-from bench.servers import certificates, kafka_jars
-from bench.servers.kafka_jars import fetch_kafka, java, kafka_version, verified_jars
+from adapters import compiled, machine
+from adapters.jars import MAVEN_PACKAGE
+from adapters.machine import JAVA_PACKAGE
+from adapters.spark.drivers import drivers
+from bench.servers import certificates
+from bench.servers.kafka_jars import java, kafka, kafka_version
 from bench.servers.mysql_tree import fetch_mysql, mysql_root, mysql_version
 from bench.servers.place import ServerMissing, program
 from bench.servers.postgres import program as postgres_program
@@ -42,7 +46,13 @@ def _mysql() -> str:
 
 
 def _kafka() -> str:
-    return f"{verified_jars()} (Java: {java()}, {program('openssl', certificates.PACKAGE)})"
+    return f"{kafka().verified()} (Java: {java()}, {program('openssl', certificates.PACKAGE)})"
+
+
+def _spark() -> str:
+    if find_spec("pyspark") is None:
+        raise ServerMissing("pyspark is not here: run `make setup`")
+    return f"{drivers().verified()} (Java: {machine.java('Spark')})"
 
 
 def _compiled() -> str:
@@ -64,6 +74,7 @@ def _headers() -> str:
     return str(compiled.header())
 
 
+_MAVEN: dict[str, Callable[[], str]] = {JAVA_PACKAGE: java, MAVEN_PACKAGE: lambda: program("mvn", MAVEN_PACKAGE)}
 RECIPES = {
     "mariadb": Recipe(
         lambda: program("mariadbd", "mariadb-server"), {"mariadb-server": lambda: program("mariadbd", "mariadb-server")}
@@ -72,13 +83,12 @@ RECIPES = {
     "mysql": Recipe(_mysql, {}, "MySQL 9: fetching from Debian unstable, about 50 MB", fetch_mysql),
     "kafka": Recipe(
         _kafka,
-        {
-            kafka_jars.JAVA_PACKAGE: java,
-            kafka_jars.MAVEN_PACKAGE: lambda: program("mvn", kafka_jars.MAVEN_PACKAGE),
-            certificates.PACKAGE: lambda: program("openssl", certificates.PACKAGE),
-        },
+        {**_MAVEN, certificates.PACKAGE: lambda: program("openssl", certificates.PACKAGE)},
         f"Kafka {kafka_version()}: fetching from Maven Central, about 45 MB",
-        fetch_kafka,
+        lambda: kafka().fetch(),
+    ),
+    "spark": Recipe(
+        _spark, _MAVEN, "JDBC drivers for Spark: fetching from Maven Central, about 2 MB", lambda: drivers().fetch()
     ),
     "compiler": Recipe(
         _compiled,

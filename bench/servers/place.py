@@ -1,44 +1,40 @@
-"""Where servers run: the account, the port, the cache of prepared data folders, and how a program is found."""
+"""Where servers run: the account, the port, the cache of prepared data folders."""
 
 from __future__ import annotations
 
 import os
 import pwd
 import random
-import re
 import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from adapters.machine import SEARCH, cache, program, version
+from adapters.machine import Missing as ServerMissing
+
+__all__ = [
+    "HOST",
+    "SEARCH",
+    "ServerMissing",
+    "account",
+    "cache",
+    "environment",
+    "free_port",
+    "give",
+    "program",
+    "run",
+    "run_as",
+    "template",
+    "version",
+]
 
 HOST = "127.0.0.1"
 # Below Linux' ephemeral range, so that no outgoing connection takes a port while its server restarts.
 PORTS = range(20_000, 32_000)
-SEARCH = ("/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/bin")
-
-
-class ServerMissing(RuntimeError):
-    """A server program is not on this machine; the text says what installs it."""
-
-
-def program(name: str, package: str) -> str:
-    """Path of `name`, also where an ordinary user's PATH does not look.  Raises ServerMissing."""
-    found = shutil.which(name) or shutil.which(name, path=os.pathsep.join(SEARCH))
-    if found is None:
-        raise ServerMissing(f"{name} is not installed (Debian package {package}): run `make servers`")
-    return found
-
-
-def version(path: str) -> str:
-    """The version number that the program at `path` says it has.  Raises ServerMissing."""
-    said = subprocess.run([path, "--version"], capture_output=True, encoding="utf-8", check=False).stdout
-    found = re.search(r"\d+(\.\d+)+", said)
-    if found is None:
-        raise ServerMissing(f"{path} --version names no version but says: {said.strip()}")
-    return found[0]
 
 
 def account(*names: str) -> str | None:
@@ -103,22 +99,6 @@ def free_port() -> int:
                 continue
             return port
     raise ServerMissing(f"no free port between {PORTS.start} and {PORTS.stop} on {HOST}: stop some servers")
-
-
-def cache() -> Path:
-    """Folder for what is costly to make: `.tidelock` of the checkout, where a server's user can reach it."""
-    if named := os.environ.get("TIDELOCK_CACHE"):
-        return Path(named)
-    checkout = Path(__file__).resolve().parents[2]
-    if not (checkout / "pyproject.toml").exists():
-        return Path.home() / ".cache" / "tidelock"
-    if os.geteuid() == 0 and not _open_to_all((checkout, *checkout.parents)):
-        return Path("/var/cache/tidelock")  # a server that gave up root cannot enter a private checkout
-    return checkout / ".tidelock"
-
-
-def _open_to_all(folders: Iterable[Path]) -> bool:
-    return all(folder.stat().st_mode & 0o001 for folder in folders)
 
 
 def template(name: str, user: str | None, build: Callable[[Path], None]) -> Path:

@@ -130,7 +130,7 @@ def test_jars_that_are_not_the_locked_ones_are_fetched_anew(
     shutil.copytree(locked, wrong)
     next(wrong.glob("kafka-clients-*.jar")).write_bytes(b"another")
     with pytest.raises(ServerMissing, match=r"not those of kafka\.sha256: kafka-clients-[\d.]+\.jar"):
-        kafka_jars.verified_jars()
+        kafka_jars.kafka().verified()
     fetched = []
 
     def fetch() -> None:

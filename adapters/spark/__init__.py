@@ -1,0 +1,1 @@
+"""Bulk work on Spark: reading whole tables at both ends, comparing them."""

@@ -1,0 +1,20 @@
+"""The JDBC drivers (`adapters.jars`): `drivers.pom.xml` names the versions, `drivers.sha256` the jars.
+
+MariaDB's driver serves MySQL too: it streams an answer of any size, where MySQL's own holds all of it in memory or lets
+the server write it to a temporary table first.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from adapters.jars import Jars, version_in
+from adapters.machine import cache
+
+_POM: Final = Path(__file__).with_name("drivers.pom.xml")
+
+
+def drivers() -> Jars:
+    versions = [version_in(_POM, artifact) for artifact in ("mariadb-java-client", "postgresql")]
+    return Jars("the JDBC drivers", _POM, _POM.with_name("drivers.sha256"), cache() / f"jdbc-{'-'.join(versions)}")
