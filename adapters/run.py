@@ -18,7 +18,7 @@ import msgspec
 from adapters.board import Board, sample_of
 from adapters.bookkeeping import TABLES, create_statements, present_query, quote
 from adapters.capture import CaptureProcess
-from adapters.collector import calm
+from adapters.collector import calm, forget
 from adapters.composition import make_sink, options_of, order_of, rules_of, start_of
 from adapters.config import Feed
 from adapters.embedded_log import EmbeddedLog
@@ -54,6 +54,7 @@ async def run(feed: Feed, until_caught_up: bool, progress: Progress, capture: Ca
             raise
         if code != AGAIN:
             return code
+        forget()  # the machine before, with its rows
         capture = CaptureProcess()
 
 

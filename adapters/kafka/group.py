@@ -16,6 +16,7 @@ import msgspec
 from aiokafka.errors import KafkaError
 
 from adapters.board import sample_of
+from adapters.collector import forget
 from adapters.composition import make_sink, options_of, rules_of
 from adapters.config import Feed
 from adapters.journal import NoJournal
@@ -119,6 +120,7 @@ class Group:
             raise
         machine = ApplyMachine(options_of(self._feed, tables))
         partition = self.log = PartitionLog(self.number, self._places, self._fetcher)
+        forget()  # the machine before, with its rows
 
         async def apply_ddl(effect: ApplyDdl) -> DdlApplied | DdlFailed:
             return await self._pass(effect, sink, tables)

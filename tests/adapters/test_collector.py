@@ -1,0 +1,53 @@
+"""Memory of processes that move rows: told in a process of its own, since the settings are the process's."""
+
+import subprocess
+import sys
+
+MACHINE = """
+import gc, weakref
+from adapters.collector import calm, forget
+from engine.apply import ApplyMachine, Options
+from engine.events import TakenOver
+from engine.records import Position
+
+calm()
+machine = ApplyMachine(Options())
+machine.step(0, [TakenOver(1, Position("binlog.1", 4, 0, ""), tables={}, log_end=None)])
+gone = weakref.ref(machine)
+del machine
+assert gone() is not None, "it refers to itself: nothing to forget"
+forget()
+assert gone() is None
+"""
+
+BUFFERS = """
+from adapters.collector import calm
+
+def resident_mb():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6
+
+calm()
+bytearray(b"x") * (8 << 20)  # freed at once: what glibc learns from
+kept, before = [], resident_mb()
+for _ in range(3):
+    large = []
+    for _ in range(8):
+        large.append(bytearray(b"x") * (8 << 20))
+        kept.append(bytearray(2000))
+    assert resident_mb() - before > 60
+    large.clear()
+assert resident_mb() - before < 8, resident_mb() - before
+"""
+
+
+def run(program: str) -> None:
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_machine_that_is_over_is_forgotten() -> None:
+    run(MACHINE)
+
+
+def test_large_buffers_go_back_to_the_system() -> None:
+    run(BUFFERS)
