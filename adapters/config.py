@@ -51,6 +51,23 @@ class TableRule(msgspec.Struct, frozen=True, kw_only=True):
         return Pattern.of(self.source).carry(name, Pattern.of(self.target)) if self.target else name
 
 
+class Spark(msgspec.Struct, frozen=True, kw_only=True):
+    """Where bulk work (`tidelock verify`) runs."""
+
+    master: Annotated[
+        str, Meta(min_length=1, description="Spark's master: `local[*]` is this machine, with all its cores.")
+    ] = "local[*]"
+    memory: Annotated[
+        str, Meta(pattern=r"^[1-9][0-9]*[mg]$", description="Of the driver, on `local[*]` of the whole: `512m`, `2g`.")
+    ] = "1g"
+    piece_rows: Annotated[
+        int, Meta(ge=1000, description="Rows that one task reads; smaller pieces show progress sooner and cost more.")
+    ] = 250_000
+    settings: Annotated[
+        dict[str, str], Meta(description="Any of Spark's own settings, by their names (`spark.executor.memory`).")
+    ] = {}
+
+
 class Feed(msgspec.Struct, frozen=True, kw_only=True):
     """One changefeed: from where, to where, which tables, and how."""
 
@@ -117,6 +134,8 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="PostgreSQL: wait for the disk at every commit. Safe without: a lost tail is applied again."),
     ] = False
     journal: Annotated[str, Meta(description="File that records the run for `tidelock replay`. Default: none.")] = ""
+
+    spark: Annotated[Spark, Meta(description="Where and how bulk work runs.")] = Spark()
 
     def select(self, name: TableName) -> TableRule | None:
         """The first rule that matches a source table."""

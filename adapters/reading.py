@@ -9,7 +9,7 @@ from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 import msgspec
 
 from adapters import document, endpoint
-from adapters.config import Columns, ConfigError, Feed, TableRule, completed, yaml_keys
+from adapters.config import Columns, ConfigError, Feed, Spark, TableRule, completed, yaml_keys
 from adapters.document import Path as KeyPath
 from adapters.secrets import SecretError, has_reference
 from engine.pattern import Pattern, PatternError
@@ -59,6 +59,8 @@ class Reading:
         if model is Feed and isinstance(data.get("tables"), list):
             for i, table in enumerate(data["tables"]):
                 self._known(table, TableRule, ("tables", i))
+        if model is Feed and "spark" in data:
+            self._known(data["spark"], Spark, ("spark",))
         if model is TableRule and "columns" in data:
             self._known(data["columns"], Columns, (*path, "columns"))
 
@@ -109,6 +111,10 @@ class Reading:
         for key, url in (("source", feed.source_url), ("target", feed.target_url)):
             if not url.user:
                 self._fail((key,), "the URL names no user: scheme://USER:password@host:port")
+
+        for name in feed.spark.settings:
+            if not name.startswith("spark."):
+                self._fail(("spark", "settings", name), "Spark's settings begin with spark.")
 
     def _check_log(self, feed: Feed) -> None:
         if feed.log_url is None:

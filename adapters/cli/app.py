@@ -186,6 +186,25 @@ def replay(
     return replay(journal, json)
 
 
+@app.command()
+def verify(
+    feed: FeedPath,
+    table: Annotated[
+        list[str] | None, typer.Option("--table", metavar="DB.TABLE", help="Only this source table; may be repeated.")
+    ] = None,
+    report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write every difference as JSON.")] = "",
+    html: Annotated[str, typer.Option("--html", metavar="FILE", help="Write a page with pictures.")] = "",
+    wait: Annotated[
+        float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long the feed may take to catch up.")
+    ] = 60,
+    json: Json = False,
+) -> int:
+    """Compare source and target row by row, also while they change (exit code 3 if they differ)."""
+    from adapters.cli.verifying import verify
+
+    return verify(feed, table or [], report, html, wait, json)
+
+
 def _later(group: typer.Typer, path: str, text: str) -> None:
     def command(context: typer.Context) -> int:
         raise not_yet(path)
@@ -205,7 +224,6 @@ app.add_typer(rows, name="rows")
 app.add_typer(ddl, name="ddl")
 _later(app, "rewind", "Apply old changes again.")
 _later(app, "copy", "Copy the rows that exist already.")
-_later(app, "verify", "Compare source and target.")
 _later(app, "repair", "Mend differences.")
 _later(rows, "rows take-source", "Put the source's row in place of the parked change.")
 for _name, _text in EXPECTED.items():

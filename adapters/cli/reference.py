@@ -14,7 +14,7 @@ import typer.main
 from msgspec import Meta
 
 from adapters.cli.app import app
-from adapters.config import Columns, Feed, TableRule
+from adapters.config import Columns, Feed, Spark, TableRule
 from adapters.endpoint import OPTIONS, SASL_MECHANISMS, SSL_MODES, Endpoint
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
@@ -73,7 +73,8 @@ def _spelling(param: Any) -> str:
 def config_page() -> str:
     """Every key of the YAML."""
     parts = [NOTICE, "# The feed's YAML\n", _keys(Feed), "\n## An entry of `tables`\n", _keys(TableRule)]
-    return "\n".join([*parts, "\n## `columns` of an entry\n", _keys(Columns), SECRETS])
+    parts += ["\n## `columns` of an entry\n", _keys(Columns), "\n## `spark`\n", _keys(Spark)]
+    return "\n".join([*parts, SECRETS])
 
 
 def _keys(model: Any) -> str:
@@ -101,7 +102,8 @@ def _kind(kind: Any, metas: list[Meta]) -> str:
     limits = [(m.ge, m.le) for m in metas if m.ge is not None or m.le is not None]
     if kind is int and limits:
         return f"{limits[0][0]} to {limits[0][1]}"
-    names = {str: "text", int: "number", bool: "`true` or `false`", Endpoint: "URL", Columns: "keys below"}
+    names = {str: "text", int: "number", bool: "`true` or `false`", Endpoint: "URL"}
+    names |= dict.fromkeys((Columns, Spark), "keys below")
     return names.get(kind) or ("keys and values" if get_origin(kind) is dict else "list")
 
 

@@ -239,7 +239,7 @@ def test_an_unreachable_target(tmp_path: Path) -> None:
         (["rows", "retry", "a.yaml", "x:1:2", "--all"], "Say which rows"),
         (["rewind", "a.yaml", "--to", "x"], "`tidelock rewind` is not in this version yet"),
         (["copy"], "not in this version yet"),
-        (["verify", "--help"], "not in this version yet"),
+        (["repair", "--help"], "not in this version yet"),
         (["repair"], "not in this version yet"),
         (["rows", "take-source", "x"], "`tidelock rows take-source` is not in this version yet"),
         (["status", "not-there.yaml"], "not-there.yaml: No such file"),

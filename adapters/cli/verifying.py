@@ -1,0 +1,173 @@
+"""`tidelock verify`: its progress on a terminal or as lines, and its report as tables, JSON and a page."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from adapters.cli.failure import DIFFERENT, OK, REFUSED, CommandError
+from adapters.cli.output import print_json, print_table
+from adapters.cli.termination import terminated
+from adapters.config import load
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from rich.progress import Progress as Bar
+
+    from adapters.spark.report import Difference, Report
+    from adapters.spark.verify import Step
+
+SHOWN = 10
+POLL_SECONDS = 0.25
+
+
+def verify(path: str, tables: Sequence[str], report: str, html: str, wait: float, json: bool) -> int:
+    feed = load(path)
+    for text in filter(None, (report, html)):
+        if not Path(text).resolve().parent.is_dir():
+            raise CommandError(f"{text}: there is no folder {Path(text).parent}")
+    from adapters.inspection import Refused
+    from adapters.spark.verify import verify as verify_feed
+
+    try:
+        with terminated(), Screen(feed.name, sys.stdout.isatty() and not json, json) as screen:
+            found = verify_feed(feed, tables, wait, screen)
+    except Refused as refused:
+        raise CommandError(refused.finding.message, refused.finding.hint, REFUSED) from None
+    if report:
+        _write(report, msgspec.json.format(msgspec.json.encode(found), indent=2))
+    if html:
+        from adapters.spark.page import page
+
+        _write(html, page(found).encode())
+    if json:
+        print_json(found)
+    else:
+        _print(found)
+    return OK if found.equal else DIFFERENT
+
+
+def _write(path: str, text: bytes) -> None:
+    """It holds rows, so only we can read it."""
+    try:
+        Path(path).unlink(missing_ok=True)
+        Path(path).touch(mode=0o600)
+        Path(path).write_bytes(text)
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror or 'cannot be written'}") from None
+
+
+class Screen:
+    """What goes on: a bar in place on a terminal, a line a step elsewhere, nothing with `--json`.
+
+    While Spark works, a thread of its own asks it how many tasks are done.
+    """
+
+    def __init__(self, name: str, terminal: bool, silent: bool) -> None:
+        self._name, self._terminal, self._silent = name, terminal, silent
+        self._spark: SparkSession | None = None
+        self._bar: Bar | None = None
+        self._task: Any = None
+        self._step: Step | None = None
+        self._begun = 0.0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._terminal:
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+            said = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}")
+            self._bar = Progress(*said, TimeElapsedColumn(), TimeRemainingColumn(), transient=True)
+            self._bar.start()
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._bar is not None:
+            self._thread.join()
+            self._bar.stop()
+
+    def attach(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def begin(self, step: Step) -> None:
+        self._step, self._begun = step, time.monotonic()
+        if self._bar is not None:
+            if self._task is not None:
+                self._bar.remove_task(self._task)
+            self._task = self._bar.add_task(f"{step.phase} {step.table}", total=None, said="")
+        elif not self._silent:
+            rows = f", about {step.rows:,} rows" if step.rows else ""
+            print(f"{self._name}: {step.phase} {step.table}{rows}".rstrip(), flush=True)
+
+    def _follow(self) -> None:
+        while not self._ended.wait(POLL_SECONDS):
+            spark, bar, step = self._spark, self._bar, self._step
+            if spark is None or bar is None or step is None or self._task is None:
+                continue
+            try:
+                done, total = _tasks(spark)
+            except Exception:  # Spark is stopping; the screen must not be what fails
+                return
+            if total:
+                rows = step.rows * done / total / max(time.monotonic() - self._begun, 0.1)
+                said = f"{done}/{total} pieces" + (f", {rows:,.0f} rows/s" if step.rows else "")
+                bar.update(self._task, completed=done, total=total, said=said)
+
+
+def _tasks(spark: SparkSession) -> tuple[int, int]:
+    """(done, all) of the stages that run now."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+    known = [stage for stage in stages if stage is not None]
+    return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+
+
+def _print(report: Report) -> None:
+    columns = ("table", "source rows", "target rows", "matched", "missing", "extra", "different", "unsettled", "s")
+    rows = [(t.table, *(f"{getattr(t, name):,}" for name in _COUNTED), f"{t.seconds:.1f}") for t in report.tables]
+    print_table(columns, rows)
+    for table in report.tables:
+        if table.differences:
+            print(f"\n{table.table}: {'the first' if table.complete else 'too many differences to look at all; some'}")
+            print_table(("", "key", "column", "source", "target"), _lines(table.differences[:SHOWN]))
+        if table.parked:
+            print(f"{table.table}: {table.parked:,} changes are parked (`tidelock rows list`)")
+    print(f"\n{report.feed}: {summary(report)}")
+
+
+_COUNTED = ("source_rows", "target_rows", "matched", "missing", "extra", "different", "unsettled")
+
+
+def _lines(differences: Sequence[Difference]) -> list[tuple[str, ...]]:
+    lines = list[tuple[str, ...]]()
+    for found in differences:
+        key = ", ".join(f"{name}={value}" for name, value in found.key.items())
+        columns = found.columns if found.kind == "different" else dict(list(found.columns.items())[:3])
+        for name, (source, target) in columns.items() or [("", (None, None))]:
+            lines.append((found.kind, key, name, _cell(source), _cell(target)))
+    return lines
+
+
+def _cell(value: Any) -> str:
+    return "NULL" if value is None else repr(value) if isinstance(value, str) else str(value)
+
+
+def summary(report: Report) -> str:
+    """One sentence, and what an operator should know about it."""
+    rows = sum(t.source_rows for t in report.tables)
+    total = sum(t.total for t in report.tables)
+    text = f"{rows:,} rows in {report.seconds:.0f} s ({report.rows_per_second:,} rows/s): "
+    text += "no differences" if not total else f"{total:,} row{'s' if total > 1 else ''} differ"
+    unsettled = sum(t.unsettled for t in report.tables)
+    if unsettled:
+        text += f"; {unsettled:,} changed all the time and could not be judged: run it again"
+    return f"{text}\nNote: {report.note}" if report.note and total else text

@@ -1,0 +1,60 @@
+"""A database as Spark reads it over JDBC: URL, properties, and what each session is told first.
+
+The password travels as a property, inside the session's memory; it is in no URL, plan or log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from adapters.endpoint import Endpoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FETCH_ROWS: Final = 10_000
+_MYSQL_START: Final = "SET SESSION time_zone='+00:00', sql_mode='NO_BACKSLASH_ESCAPES'"
+_POSTGRES_START: Final = (
+    "SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO, YMD', false), "
+    "set_config('IntervalStyle', 'postgres', false), set_config('extra_float_digits', '1', false)"
+)
+_MARIADB_TLS: Final = {"disable": "disable", "require": "trust", "verify-ca": "verify-ca", "verify-full": "verify-full"}
+
+
+class Database(msgspec.Struct, frozen=True):
+    """`encrypted`: what `sslmode=prefer` came to when we connected ourselves; MariaDB's driver has no such mode."""
+
+    endpoint: Endpoint
+    encrypted: bool = False
+
+    def read(self, spark: SparkSession, query: str, predicates: Sequence[str]) -> DataFrame:
+        """The rows of `query`, a partition for each predicate over its columns."""
+        return spark.read.jdbc(
+            self._url, f"({query}) q", predicates=list(predicates) or ["1 = 1"], properties=self._properties
+        )
+
+    @property
+    def _url(self) -> str:
+        place = self.endpoint
+        host = f"[{place.host}]" if ":" in place.host else place.host
+        if place.dialect == "postgres":
+            return f"jdbc:postgresql://{host}:{place.port}/{place.database}"
+        # Under this name Spark quotes as MySQL does; MariaDB's driver serves both.
+        return f"jdbc:mysql://{host}:{place.port}/?permitMysqlScheme"
+
+    @property
+    def _properties(self) -> dict[str, str]:
+        place = self.endpoint
+        common = {"user": place.user, "password": place.password, "fetchsize": str(FETCH_ROWS)}
+        root = place.options.get("sslrootcert", "")
+        if place.dialect == "postgres":
+            tls = {"sslmode": place.ssl_mode} | ({"sslrootcert": root} if root else {})
+            own = {"driver": "org.postgresql.Driver", "ApplicationName": "tidelock verify"}
+            return common | tls | own | {"sessionInitStatement": _POSTGRES_START}
+        mode = ("require" if self.encrypted else "disable") if place.ssl_mode == "prefer" else place.ssl_mode
+        tls = {"sslMode": _MARIADB_TLS[mode]} | ({"serverSslCert": root} if root else {})
+        own = {"driver": "org.mariadb.jdbc.Driver", "allowPublicKeyRetrieval": "true"}
+        return common | tls | own | {"sessionInitStatement": _MYSQL_START}

@@ -1,0 +1,142 @@
+"""The two passes over a table that Spark runs: sums of all buckets, and the rows of those whose sums differ.
+
+The first pass hashes each row's text and adds the hashes up by bucket (count, exclusive or, and the sum of a part, so
+that rows that are there twice do not cancel out), on both sides at once; only the sums are shuffled.  A differing row
+is missed only if both images have the same 64-bit hash.  The second pass brings the rows of the buckets in question to
+the driver, ordered by bucket, and holds one bucket in memory.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from adapters.spark.forms import Normal, normal
+from adapters.spark.jdbc import Database
+from adapters.spark.pairing import Side
+from adapters.spark.plan import Cut, Plan
+from adapters.spark.queries import digest_query, doubles_of, rows_query
+from adapters.spark.suspects import Image
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+SOURCE: Final = 1
+TARGET: Final = -1
+
+
+class Sums(msgspec.Struct, frozen=True):
+    """Of one table.  `buckets`: those whose sums differ."""
+
+    source_rows: int
+    target_rows: int
+    buckets: list[int]
+
+
+class Bucket(msgspec.Struct, frozen=True):
+    """The rows of one bucket, each with the place where it was found: 0 to 1 along its side's pieces."""
+
+    number: int
+    source: list[tuple[Image, float]]
+    target: list[tuple[Image, float]]
+
+
+class Passes:
+    """Of one session.  What Spark raises comes out as it is."""
+
+    def __init__(self, spark: SparkSession, plan: Plan) -> None:
+        self._spark = spark
+        self._plan = plan
+
+    def sums(self, cut: Cut) -> Sums:
+        from pyspark.sql import functions as F
+
+        sides = [*self._digests(cut, SOURCE), *self._digests(cut, TARGET)]
+        total = _union(sides).groupBy("b").agg(
+            F.expr(f"sum(IF(side = {SOURCE}, c, 0))").alias("ours"),
+            F.expr(f"sum(IF(side = {TARGET}, c, 0))").alias("theirs"),
+            F.expr("bit_xor(x)").alias("x"),
+            F.expr("sum(side * s)").alias("s"),
+        )
+        differs = "CASE WHEN ours <> theirs OR x <> 0 OR s <> 0 THEN b END"
+        row = total.agg(F.expr("sum(ours)"), F.expr("sum(theirs)"), F.expr(f"collect_list({differs})")).collect()[0]
+        return Sums(row[0] or 0, row[1] or 0, sorted(row[2]))
+
+    def _digests(self, cut: Cut, side: int) -> list[DataFrame]:
+        from pyspark.sql import functions as F
+
+        frames = []
+        for at, database, pieces in self._sides(cut, side):
+            frame = database.read(self._spark, digest_query(at, cut.pair, cut.buckets), pieces)
+            # A text longer than the server's packet is NULL: then the row is looked at value by value.
+            parts: list[Column] = [F.coalesce(F.col("r"), F.lit(f"too long: {side}"))]
+            parts += [F.col(f"d{n}") + F.lit(0.0) for n in range(len(doubles_of(at.cells)))]
+            hashed = frame.select(_bucket(cut).alias("b"), F.xxhash64(*parts).alias("h"))
+            sums = hashed.groupBy("b").agg(
+                F.expr("count(*)").alias("c"), F.expr("bit_xor(h)").alias("x"), F.expr("sum(h >> 34)").alias("s")
+            )
+            frames.append(sums.withColumn("side", F.lit(side)))
+        return frames
+
+    def _sides(self, cut: Cut, side: int) -> list[tuple[Side, Database, tuple[str, ...]]]:
+        if side == TARGET:
+            return [(cut.pair.target, self._plan.target, cut.target)]
+        pairs = zip(cut.pair.sources, cut.sources, strict=True)
+        return [(at, self._plan.source, pieces) for at, pieces in pairs]
+
+    def source_rows(self, cut: Cut, buckets: Sequence[int]) -> DataFrame:
+        """The rows of these buckets as they are now: read before this returns, and kept."""
+        from pyspark import StorageLevel
+
+        frame = self._rows(cut, SOURCE, buckets).persist(StorageLevel.DISK_ONLY)
+        frame.count()
+        return frame
+
+    def buckets(self, cut: Cut, source: DataFrame, buckets: Sequence[int]) -> Iterator[Bucket]:
+        """Beside them the rows of the target, read now."""
+        width = len(cut.pair.columns)
+        both = source.unionByName(self._rows(cut, TARGET, buckets))
+        rows = both.repartition(16, "b").sortWithinPartitions("b").toLocalIterator()
+        normals = [normal(form) for form in cut.pair.forms]
+        for number, group in itertools.groupby(rows, key=itemgetter(0)):
+            found = Bucket(number, [], [])
+            for row in group:
+                (found.source if row[1] == SOURCE else found.target).append((_image(row, normals, width), row[2]))
+            yield found
+
+    def _rows(self, cut: Cut, side: int, buckets: Sequence[int]) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        frames = []
+        values = [f"c{n}" for n in range(len(cut.pair.columns))]
+        for at, database, pieces in self._sides(cut, side):
+            asked, chosen = pieces, ""
+            if len(buckets) <= cut.buckets // 2:
+                chosen = f"IN ({', '.join(map(str, buckets))})"
+            if chosen and cut.pair.integer:
+                asked = tuple(f"({piece}) AND k {chosen}" for piece in pieces)
+            frame = database.read(self._spark, rows_query(at, cut.pair, cut.buckets), asked)
+            place = (F.spark_partition_id() + 0.5) / float(len(pieces))
+            frame = frame.select(_bucket(cut).alias("b"), F.lit(side).alias("side"), place.alias("place"), *values)
+            frames.append(frame.where(f"b {chosen}") if chosen and not cut.pair.integer else frame)
+        return _union(frames)
+
+
+def _bucket(cut: Cut) -> Column:
+    from pyspark.sql import functions as F
+
+    key = F.col("k")
+    return key.cast("long") if cut.pair.integer else F.pmod(F.xxhash64(key), F.lit(cut.buckets)).cast("long")
+
+
+def _image(row: Sequence[Any], normals: Sequence[Normal], width: int) -> Image:
+    return tuple(read(row[3 + n]) for n, read in zip(range(width), normals, strict=True))
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    return functools.reduce(lambda one, other: one.unionByName(other), frames)

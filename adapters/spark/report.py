@@ -1,0 +1,97 @@
+"""What `tidelock verify` found: plain data, for the terminal, as JSON and for the HTML page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from adapters.spark.forms import Form, Value, shown
+from adapters.spark.pairing import Pair
+from adapters.spark.suspects import Key, Kind, Seen
+
+SHOWN_CHARACTERS = 200
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One row that is not the same, or equal rows without a key.
+
+    `key`: by column; without a key, of equal rows that one side has more often, all their values.
+    `columns`: those that differ, as [source, target].  `rows`: how many.  `place`: where in the table, 0 to 1.
+    """
+
+    kind: Kind
+    key: dict[str, Any]
+    columns: dict[str, tuple[Any, Any]]
+    rows: int
+    place: float
+
+
+class TableReport(msgspec.Struct, frozen=True, kw_only=True):
+    """`source`: names of the tables that go there.  Rows are counted where the table was read as a whole.
+
+    `missing`, `extra`: rows that only the source, only the target has; `different`: same key, other values.
+    `unsettled`: rows that changed in every round and so could not be judged.  `parked`: changes set aside by the feed.
+    `complete`: every difference is listed; else `differences` holds the first ones.
+    """
+
+    table: str
+    source: str
+    columns: int
+    key: tuple[str, ...]
+    source_rows: int
+    target_rows: int
+    matched: int
+    missing: int
+    extra: int
+    different: int
+    unsettled: int
+    parked: int
+    pieces: int
+    seconds: float
+    complete: bool
+    differences: tuple[Difference, ...]
+
+    @property
+    def total(self) -> int:
+        return self.missing + self.extra + self.different
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """`settled`: the feed had applied everything that the source had when rows were looked at; else `note` says why
+    not, and rows on their way may be among the differences.  Times are in UTC."""
+
+    feed: str
+    source: str
+    target: str
+    begun: str
+    seconds: float
+    rows_per_second: float
+    settled: bool
+    note: str
+    tables: tuple[TableReport, ...]
+
+    @property
+    def equal(self) -> bool:
+        return not any(table.total for table in self.tables)
+
+
+def difference(pair: Pair, key: Key, seen: Seen, place: float) -> Difference:
+    """Of a row that one side lacks, the columns that are NULL are left out."""
+    columns = dict[str, tuple[Any, Any]]()
+    for n, (name, form) in enumerate(zip(pair.columns, pair.forms, strict=True)):
+        one, other = (None if image is None else image[n] for image in (seen.source, seen.target))
+        if one != other and n >= pair.key:
+            columns[name] = (_shown(form, one), _shown(form, other))
+    names = zip(pair.columns, pair.forms, key[: pair.key], strict=False)
+    shown_key = {name: _shown(form, value) for name, form, value in names}
+    if seen.source == seen.target:  # without a key, and there more often on one side
+        shown_key = {name: _shown(form, value) for name, form, value in zip(pair.columns, pair.forms, key, strict=True)}
+    return Difference(seen.kind, shown_key, columns, seen.rows, round(place, 4))
+
+
+def _shown(form: Form, value: Value) -> Any:
+    text = shown(form, value)
+    if isinstance(text, str) and len(text) > SHOWN_CHARACTERS:
+        return f"{text[:SHOWN_CHARACTERS]}… ({len(text)} characters)"
+    return text

@@ -1,0 +1,149 @@
+"""One Spark session for one command: on this machine (`local[*]`) or on the feed's cluster (`spark.master`).
+
+What Spark is told goes through a file that only we can read: a command line is open to every user of a machine.  All it
+writes on this machine, its log too, is in one temporary folder that goes with the session.  It says nothing itself;
+where it does not start, the end of its log is the error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from adapters.config import Spark
+from adapters.machine import Missing, java
+from adapters.spark.drivers import drivers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STOP_SECONDS: Final = 20.0
+_LOG_LINES: Final = 15
+_QUIET: Final = """
+status = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+"""
+
+
+class SparkFailed(Exception):
+    """Spark did not start, or a job failed; the text says why."""
+
+    exit_code = 1
+
+
+@contextlib.contextmanager
+def session(wanted: Spark, name: str) -> Iterator[SparkSession]:
+    """Raises Missing without pyspark, Java or the drivers, SparkFailed if it does not start."""
+    home = str(Path(java("Spark")).resolve().parents[1])
+    jars = sorted(drivers().there().glob("*.jar"))
+    with tempfile.TemporaryDirectory(prefix="tidelock-spark-") as text, _environment(home):
+        folder = Path(text)
+        _write_settings(folder, wanted, name, jars)
+        spark = _started(folder)
+        try:
+            yield spark
+        finally:
+            _stop(spark)
+
+
+def _write_settings(folder: Path, wanted: Spark, name: str, jars: list[Path]) -> None:
+    """The feed's own settings come last, so they win."""
+    (folder / "log4j2.properties").write_text(_QUIET)
+    settings = {
+        "spark.app.name": f"tidelock {name}",
+        "spark.master": wanted.master,
+        "spark.driver.memory": wanted.memory,
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder} -Dlog4j2.configurationFile=file:{folder}/"
+        "log4j2.properties -Dderby.system.home=" + str(folder),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "16",
+        "spark.sql.legacy.charVarcharAsString": "true",  # else CHAR is padded with spaces
+        "spark.log.structuredLogging.enabled": "false",
+    }
+    if wanted.master.startswith("local"):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    lines = (f"{key} {_escaped(value)}\n" for key, value in {**settings, **wanted.settings}.items())
+    path = folder / "spark.properties"
+    path.touch(mode=0o600)
+    path.write_text("".join(lines))
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+@contextlib.contextmanager
+def _environment(home: str) -> Iterator[None]:
+    """Python workers run this Python, and the Java that was found."""
+    before = dict(os.environ)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["JAVA_HOME"] = home
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _started(folder: Path) -> SparkSession:
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError:
+        raise Missing("pyspark is not installed: run `make setup`, or `pip install 'tidelock[bulk]'`") from None
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {folder}/spark.properties pyspark-shell"
+    with _stderr_into(folder / "spark.log"):
+        try:
+            return SparkSession.builder.getOrCreate()
+        except (PySparkException, OSError, RuntimeError, ImportError) as error:
+            said = (folder / "spark.log").read_text(errors="replace").strip().splitlines()
+            raise SparkFailed("\n".join(["Spark does not start:", *(said[-_LOG_LINES:] or [str(error)])])) from None
+
+
+@contextlib.contextmanager
+def _stderr_into(path: Path) -> Iterator[None]:
+    """What is started inside keeps it as its stderr: Java itself writes warnings there before it reads any setting."""
+    sys.stderr.flush()
+    ours = os.dup(2)
+    try:
+        with path.open("ab") as log:
+            os.dup2(log.fileno(), 2)
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(ours, 2)
+        os.close(ours)
+
+
+def _stop(spark: SparkSession) -> None:
+    """The session, and the Java process behind it, which pyspark would keep until Python ends."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    with contextlib.suppress(Exception):  # a job that was interrupted may have broken the connection
+        spark.stop()
+    SparkContext._gateway = SparkContext._jvm = None
+    if gateway is not None:
+        with contextlib.suppress(Exception):
+            gateway.shutdown()
+        process = gateway.proc
+        process.stdin.close()
+        with contextlib.suppress(Exception):
+            process.wait(STOP_SECONDS)
+        process.kill()
+        process.wait()

@@ -1,0 +1,244 @@
+"""`tidelock verify`: do both ends hold the same rows?  While they change, too.
+
+First all buckets of all tables are summed up at both ends (`adapters.spark.passes`).  Where the sums differ, rows may
+really differ or be on their way: the rows of those buckets are read at the source, the feed is given time to pass the
+end of the log as it then was, and only then they are read at the target.  That is done again, for fewer and fewer
+buckets, until every row is equal or judged (`adapters.spark.suspects`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from adapters import operator
+from adapters.config import Feed
+from adapters.spark.passes import Bucket, Passes, Sums
+from adapters.spark.plan import Cut, Plan, plan
+from adapters.spark.report import Report, TableReport, difference
+from adapters.spark.session import SparkFailed, session
+from adapters.spark.suspects import ROUNDS, Key, Seen, Suspects, compared
+from adapters.spark.watermark import has_run, source_position, wait_until_applied
+from engine.records import Position
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MOST_SUSPECTS = 200_000
+Phase: TypeAlias = Literal["starting", "reading", "waiting", "looking again"]
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What is going on.  `table`: '' for all.  `rows`: about how many there are to read, 0 where that says nothing."""
+
+    phase: Phase
+    table: str = ""
+    rows: int = 0
+
+
+class Progress(Protocol):
+    """Told of each step; while Spark works, `spark` may be asked how far it is."""
+
+    def begin(self, step: Step) -> None: ...
+
+    def attach(self, spark: SparkSession) -> None: ...
+
+
+class Table:
+    """One table on its way.  `asked`: buckets to look at in the next round.  `complete`: all differences are held."""
+
+    def __init__(self, cut: Cut, sums: Sums, seconds: float) -> None:
+        self.cut, self.sums, self.seconds = cut, sums, seconds
+        self.suspects = Suspects()
+        self.places: dict[Key, float] = {}
+        self.asked = sums.buckets
+        self.complete = True
+
+    def collect(self, buckets: Iterable[Bucket]) -> dict[Key, Seen]:
+        """The rows of these buckets that are not the same at both ends; not all of them if they are too many."""
+        found: dict[Key, Seen] = {}
+        self.places = {key: place for key, place in self.places.items() if key in self.suspects.differences}
+        for bucket in buckets:
+            source, target = ([image for image, _ in rows] for rows in (bucket.source, bucket.target))
+            differs = compared(self.cut.pair.key, bucket.number, source, target)
+            if differs:
+                found |= differs
+                self._note_places(bucket, differs)
+            if len(found) > MOST_SUSPECTS:
+                self.complete = False
+                break
+        return found
+
+    def narrow(self, found: dict[Key, Seen]) -> None:
+        """Before the first round: ask again only for what differs now, unless that is too much to be held."""
+        if self.complete:
+            self.asked = sorted({seen.bucket for seen in found.values()})
+        self.complete = True
+
+    def judge(self, found: dict[Key, Seen], quiet: bool) -> None:
+        """End of a round.  `quiet`: nothing was written at the source meanwhile, so what differs differs."""
+        self.suspects.look(found, final=quiet or not self.complete)
+        self.asked = self.suspects.buckets
+
+    def _note_places(self, bucket: Bucket, differs: dict[Key, Seen]) -> None:
+        for image, place in (*bucket.target, *bucket.source):
+            key = image[: self.cut.pair.key] if self.cut.pair.key else image
+            if key in differs:
+                self.places[key] = self._exact_place(key, place)
+
+    def _exact_place(self, key: Key, place: float) -> float:
+        low, high = self.cut.low, self.cut.high
+        if low is None or high is None or high == low:
+            return place
+        return min(max((int(key[0]) - low) / (high - low), 0.0), 1.0)
+
+
+class Verification:
+    """One run over all tables.  `note`: why the feed was not known to be up to date, or ''."""
+
+    def __init__(self, feed: Feed, made: Plan, passes: Passes, wait_seconds: float, progress: Progress) -> None:
+        self.note = "" if has_run(feed) else "the feed has never run, so nothing was waited for"
+        self._feed, self._plan, self._passes = feed, made, passes
+        self._wait_seconds, self._progress = wait_seconds, progress
+
+    def tables(self) -> tuple[TableReport, ...]:
+        tables = [self._summed(cut) for cut in self._plan.tables]
+        self._narrow([table for table in tables if table.asked])
+        for _ in range(ROUNDS):
+            asked = [table for table in tables if table.asked]
+            if not asked:
+                break
+            self._round(asked)
+        parked = asyncio.run(_parked(self._feed)) if not self.note else {}
+        return tuple(_report(table, parked) for table in tables)
+
+    def _summed(self, cut: Cut) -> Table:
+        begun = time.monotonic()
+        self._progress.begin(Step("reading", str(cut.pair.name), cut.rows))
+        sums = self._passes.sums(cut)
+        return Table(cut, sums, time.monotonic() - begun)
+
+    def _narrow(self, tables: Sequence[Table]) -> None:
+        """Leave out what both servers only spell differently, and what was on its way while the sums were made."""
+        for table in tables:
+            frame = self._source_rows(table)
+            table.narrow(table.collect(self._passes.buckets(table.cut, frame, table.asked)))
+            frame.unpersist()
+
+    def _round(self, tables: Sequence[Table]) -> None:
+        before = source_position(self._feed)
+        frames = [(table, self._source_rows(table)) for table in tables]
+        applied = self._applied(source_position(self._feed))
+        for table, frame in frames:
+            begun = time.monotonic()
+            self._progress.begin(Step("looking again", str(table.cut.pair.name)))
+            found = table.collect(self._passes.buckets(table.cut, frame, table.asked))
+            frame.unpersist()
+            quiet = applied and before.order == source_position(self._feed).order
+            table.judge(found, quiet)
+            table.seconds += time.monotonic() - begun
+
+    def _source_rows(self, table: Table) -> DataFrame:
+        begun = time.monotonic()
+        self._progress.begin(Step("looking again", str(table.cut.pair.name)))
+        frame = self._passes.source_rows(table.cut, table.asked)
+        table.seconds += time.monotonic() - begun
+        return frame
+
+    def _applied(self, position: Position) -> bool:
+        """Whether the feed has passed `position`; it is waited for until it has failed to once."""
+        if self.note:
+            return False
+        self._progress.begin(Step("waiting"))
+        if not wait_until_applied(self._feed, position, self._wait_seconds):
+            self.note = (
+                f"the feed has not passed {position}, where the source's log ended, within {self._wait_seconds:g} s: "
+                "is it running? (`tidelock status`)"
+            )
+        return not self.note
+
+
+def verify(feed: Feed, tables: Sequence[str], wait_seconds: float, progress: Progress) -> Report:
+    """`tables`: source tables, all if empty.  `wait_seconds`: how long the feed may take to pass a position.
+
+    Raises NotComparable, Refused, Missing, SparkFailed, SourceError, TargetError.
+    """
+    made = asyncio.run(plan(feed, tables))
+    progress.begin(Step("starting"))
+    with session(feed.spark, feed.name) as spark:
+        progress.attach(spark)
+        return examine(feed, made, spark, wait_seconds, progress)
+
+
+def examine(feed: Feed, made: Plan, spark: SparkSession, wait_seconds: float, progress: Progress) -> Report:
+    """The same in a session that runs.  Raises SparkFailed, SourceError, TargetError."""
+    begun, clock = datetime.now(UTC), time.monotonic()
+    run = Verification(feed, made, Passes(spark, made), wait_seconds, progress)
+    with _explained():
+        tables = run.tables()
+    seconds = time.monotonic() - clock
+    return Report(
+        feed=feed.name,
+        source=str(feed.source_url),
+        target=str(feed.target_url),
+        begun=begun.isoformat(timespec="seconds"),
+        seconds=round(seconds, 2),
+        rows_per_second=round(sum(table.source_rows for table in tables) / seconds),
+        settled=not run.note,
+        note=run.note,
+        tables=tables,
+    )
+
+
+def _report(table: Table, parked: dict[str, int]) -> TableReport:
+    pair, sums, judged = table.cut.pair, table.sums, table.suspects
+    listed = [difference(pair, key, seen, table.places.get(key, 0.0)) for key, seen in judged.differences.items()]
+    counts = {kind: sum(d.rows for d in listed if d.kind == kind) for kind in ("missing", "extra", "different")}
+    matched = sums.source_rows - counts["missing"] - counts["different"] - judged.unsettled
+    return TableReport(
+        table=str(pair.name),
+        source=pair.source_names,
+        columns=len(pair.columns),
+        key=pair.columns[: pair.key],
+        source_rows=sums.source_rows,
+        target_rows=sums.target_rows,
+        matched=max(matched, 0),
+        **counts,
+        unsettled=judged.unsettled,
+        parked=parked.get(str(pair.name), 0),
+        pieces=table.cut.pieces,
+        seconds=round(table.seconds, 2),
+        complete=table.complete,
+        differences=tuple(sorted(listed, key=lambda d: (d.place, d.kind))),
+    )
+
+
+async def _parked(feed: Feed) -> dict[str, int]:
+    async with operator.books(feed) as books:
+        return {table.table: table.rows for table in await books.parked_tables()}
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """What Spark raises in a few words: the last cause, which is the database's, and not a page of Java."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        raise SparkFailed(f"Spark could not read the tables: {_cause(error)}") from None
+
+
+def _cause(error: Any) -> str:
+    java = getattr(error, "java_exception", None)
+    while java is not None and java.getCause() is not None:
+        java = java.getCause()
+    text = str(java.getMessage() if java is not None else error)
+    return text.strip().splitlines()[0] if text.strip() else type(error).__name__

@@ -1,0 +1,68 @@
+"""Has the feed applied everything that the source had at some moment?  The target's checkpoint tells.
+
+Without a feed that ever ran, the rows came here in some other way and there is nothing to wait for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+import pymysql
+
+from adapters import operator
+from adapters.books import CONDUCTOR
+from adapters.config import Feed
+from adapters.mysql import connection as server
+from adapters.mysql.source import reader_endpoint
+from adapters.sink import TargetError
+from engine.records import Position
+
+POLL_SECONDS = 0.2
+
+
+def source_position(feed: Feed) -> Position:
+    """The end of the source's log.  Raises SourceError."""
+    place = reader_endpoint(feed.source_url)
+    connection = server.connect(place)
+    try:
+        return server.current_position(connection)
+    except pymysql.MySQLError as error:
+        raise server.explained(error, place) from error
+    finally:
+        connection.close()
+
+
+def wait_until_applied(feed: Feed, position: Position, seconds: float) -> bool:
+    """Whether all groups of the feed have passed `position` within `seconds`.  Raises TargetError."""
+    return asyncio.run(_wait(feed, position, seconds))
+
+
+async def _wait(feed: Feed, position: Position, seconds: float) -> bool:
+    begun = time.monotonic()
+    async with operator.books(feed) as books:
+        while True:
+            checkpoints = await books.checkpoints()
+            places = [place for group, (place, _) in checkpoints.items() if group != CONDUCTOR]
+            if places and all(place.order >= position.order for place in places):
+                return True
+            if time.monotonic() - begun > seconds:
+                return False
+            await asyncio.sleep(POLL_SECONDS)
+
+
+def has_run(feed: Feed) -> bool:
+    """Whether the target knows the feed.  Raises TargetError when it cannot be reached."""
+    return asyncio.run(_has_run(feed))
+
+
+async def _has_run(feed: Feed) -> bool:
+    from adapters.session import session
+
+    async with session(feed.target_url):
+        pass  # an unreachable target is no feed that never ran
+    with contextlib.suppress(TargetError):
+        async with operator.books(feed) as books:
+            return bool(await books.checkpoints())
+    return False
