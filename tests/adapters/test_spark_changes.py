@@ -1,0 +1,369 @@
+"""The data source over a real feed's topic, over topics with faults in them, and over journals."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import RecordsToDelete
+from aiokafka.structs import TopicPartition
+
+from adapters.config import Spark
+from adapters.endpoint import parse
+from adapters.journal import Journal
+from adapters.kafka.topics import changes_topic
+from adapters.kafka.wire import encode
+from adapters.spark.changes import TidelockSource
+from adapters.spark.changes.log import ChangesError, Place, offsets, places
+from adapters.spark.changes.recording import Recording
+from adapters.spark.changes.topic import Topic
+from adapters.spark.session import session
+from bench.rig import Rig, until
+from bench.servers import Server
+from bench.servers.kafka import Kafka
+from bench.tidelock import Process
+from bench.workload.mix import Mix
+from engine.apply import Options
+from engine.errors import Alarm
+from engine.events import LogArrived, SourceFailed, TakenOver
+from engine.records import Column, Kind, LogBatch, Position, RowChange, Shape, TableName, Transaction
+
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "spark.md"
+SHAPE = Shape(TableName("shop", "t"), (Column("id", Kind.INT, length=8), Column("note", Kind.TEXT)), ("id",))
+_feeds = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    with session(Spark(), "changes") as opened:
+        opened.dataSource.register(TidelockSource)
+        yield opened
+
+
+@pytest.fixture
+def rig(make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka) -> Iterator[Rig]:
+    made = make_rig(mariadb, postgres, "changes", lanes=2, log=kafka.url(), partitions=2)
+    made.make(Mix())
+    worker = Process(["worker", str(made.feed)], made.output)
+    yield made
+    if worker.running:
+        worker.kill()
+
+
+def at(offset: int) -> Position:
+    return Position("log.000001", offset)
+
+
+def batch(prev: int, last: int, *, shapes: bool = True) -> LogBatch:
+    """One insert, of a row with the id `last`; none where the position does not move."""
+    if prev == last:
+        return LogBatch(at(prev), at(last))
+    return LogBatch(
+        at(prev),
+        at(last),
+        (Transaction("log.000001", prev, 0),),
+        (RowChange(0, None, (last, "x"), 0),),
+        {0: SHAPE} if shapes else {},
+    )
+
+
+def read(topic: Topic, start: dict[int, Place] | None = None) -> list[int]:
+    begin = topic.first() if start is None else start
+    parts = topic.slices(begin, topic.last(begin, None))
+    return [row.after[0] for part in parts for _, found in topic.read(part) for row in found.rows]
+
+
+def published(kafka: Kafka, *records: tuple[int, int], feed: str = "", aborted: tuple[int, int] | None = None) -> Topic:
+    """A topic of one partition with these records, each in a transaction of its own."""
+    name = feed or f"handmade-{next(_feeds)}"
+    if not feed:
+        kafka.create_topic(changes_topic(name))
+
+    async def write() -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=name)
+        await producer.start()
+        try:
+            for record in (aborted, *records) if aborted else records:
+                await producer.begin_transaction()
+                value = encode(batch(*record), origin="", plan=1)
+                await producer.send_and_wait(changes_topic(name), value, partition=0)
+                await (producer.abort_transaction() if record is aborted else producer.commit_transaction())
+        finally:
+            await producer.stop()
+
+    asyncio.run(write())
+    topic = Topic(parse(kafka.url(), Path("/")), name)
+    until(lambda: topic.last({}, None)[0].at > len(records) * 2 - 1, "the last transaction's marker")
+    return topic
+
+
+# ---------------------------------------------------------------------- a feed
+
+
+def test_the_example_of_the_how_to_and_a_stream_over_restarts(rig: Rig, spark: Any, tmp_path: Path) -> None:
+    """Every change comes once, over three starts, with writes between them, and adds up to the source's rows."""
+    work = Mix()
+    rig.load(work, 1500)
+    until(rig.equal, "the feed")
+    example = re.search(r"```python\n(.*?)```", HOW_TO.read_text(), re.DOTALL)
+    assert example is not None
+    code = example[1].replace("shop.yaml", str(rig.feed)).replace("lake/", f"{tmp_path}/")
+    code = code.replace("shop.account", f"{rig.schema}.account")
+
+    written: list[Any] = []
+    for seed in (2, 3, 4):
+        exec(compile(code, str(HOW_TO), "exec"), {})
+        written = spark.read.parquet(str(tmp_path / "account")).collect()
+        if seed < 4:
+            rig.at_source(*(f"UPDATE account SET payload='{seed}' WHERE id = {n}" for n in range(40)))
+            rig.at_source("DELETE FROM account ORDER BY id DESC LIMIT 5")
+            until(rig.equal, "the feed")
+
+    places = [(row.log_record, row.log_row) for row in written]
+    assert len(set(places)) == len(places)
+    state: dict[int, tuple[Any, ...]] = {}
+    for row in sorted(written, key=lambda row: (row.log_record, row.log_row)):
+        state.pop(row.old_id, None)
+        if row.op != "delete":
+            state[row.id] = (row.email, str(row.balance), row.payload)
+    rows = rig.rows("SELECT id::text, email, balance::text, payload FROM account")
+    assert state == {int(row[0]): row[1:] for row in rows}
+
+
+def test_a_batch_that_failed_comes_again_as_it_was(rig: Rig, spark: Any, tmp_path: Path) -> None:
+    rig.load(Mix(), 1200)
+    until(rig.equal, "the feed")
+    seen: dict[int, list[Any]] = {}
+    failing = [True]
+
+    def take(frame: Any, number: int) -> None:
+        rows = sorted(tuple(row) for row in frame.select("log_partition", "log_record", "log_row", "op").collect())
+        if number == 1 and failing:
+            failing.clear()
+            seen[-1] = rows
+            raise RuntimeError("a sink that fails once")
+        assert number not in seen
+        seen[number] = rows
+
+    def start() -> Any:
+        stream = spark.readStream.format("tidelock").options(feed=str(rig.feed), maxRecordsPerTrigger=5).load()
+        options = {"checkpointLocation": str(tmp_path / "checkpoint")}
+        return stream.writeStream.foreachBatch(take).options(**options).trigger(availableNow=True).start()
+
+    with pytest.raises(Exception, match="a sink that fails once"):
+        start().awaitTermination()
+    start().awaitTermination()
+    assert seen.pop(-1) == seen[1]
+    rows = [row for number in seen for row in seen[number]]
+    whole = spark.read.format("tidelock").option("feed", str(rig.feed)).load()
+    assert len(rows) == len(set(rows)) == whole.count() > 1200
+
+
+def test_a_table_in_its_own_columns(rig: Rig, spark: Any) -> None:
+    rig.table(
+        "odd",
+        "id INT PRIMARY KEY, d DECIMAL(30,5), s TIMESTAMP(3) NULL, t DATETIME(6), u BIGINT UNSIGNED, b VARBINARY(9),"
+        " f FLOAT, h TIME, z DATE",
+        "id INT PRIMARY KEY, d NUMERIC(30,5), s TIMESTAMPTZ(3), t TIMESTAMP(6), u NUMERIC(20), b bytea, f real,"
+        " h interval, z date",
+    )
+    rig.load(Mix(), 10)
+    until(rig.equal, "the feed")
+    moment = "2026-01-01 10:00:00.123456"
+    rig.at_source(
+        f"INSERT INTO odd VALUES (1,-12.3,'{moment}','{moment}',18446744073709551615,x'00ff',0.1,'-800:00:01',NULL)",
+        "SET SESSION sql_mode=''",
+        "UPDATE odd SET id=2, z='0000-00-00' WHERE id=1",
+        "TRUNCATE TABLE odd",
+    )
+    source = spark.read.format("tidelock").option("feed", str(rig.feed)).option("table", f"{rig.schema}.odd")
+
+    def ops(frame: Any) -> list[str]:
+        return [row.op for row in frame.where("op <> 'statement' OR statement LIKE 'TRUNCATE%'").collect()]
+
+    wide = spark.read.format("tidelock").option("feed", str(rig.feed)).load().where("table LIKE '%.odd'")
+    until(lambda: len(wide.collect()) == 2, "the table's changes")
+    update = wide.where("op = 'update'").collect()[0]
+    assert update.key == ["id"]
+    assert update.after == {
+        "id": "2", "d": "-12.30000", "s": "2026-01-01 10:00:00.123", "t": moment, "u": "18446744073709551615",
+        "b": "00ff", "f": "0.10000000149011612", "h": "-800:00:01", "z": "0000-00-00",
+    }  # fmt: skip
+    with pytest.raises(Exception, match=r"a value that its column cannot hold here.*misfits"):
+        source.load().collect()
+    typed = source.option("misfits", "null").load()
+    until(lambda: sorted(ops(typed)) == ["insert", "statement", "statement", "update"], "the statement, twice")
+    texts = typed.selectExpr("op", "cast(after as string)", "typeof(after)").where("op = 'update'").collect()[0]
+    assert texts[1].startswith(f"{{2, -12.30000, {moment[:-3]}, {moment}, 18446744073709551615, ")
+    assert texts[2] == (
+        "struct<id:int,d:decimal(30,5),s:timestamp,t:timestamp_ntz,u:decimal(20,0),b:binary,f:float,h:string,z:date>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "Give one of the options `feed` and `journal`"),
+        ({"feed": "FEED", "tabel": "a.b"}, "unknown option tabel"),
+        ({"feed": "FEED", "table": "no.where"}, r"no table of the source becomes no\.where"),
+        ({"feed": "nowhere.yaml"}, r"nowhere\.yaml: No such file"),
+        ({"feed": "FEED", "startingOffsets": '{"0": {"file": "a.000001"}}'}, "no offsets of this source"),
+    ],
+)
+def test_what_cannot_be_read_says_why(
+    options: dict[str, str],
+    message: str,
+    make_rig: Callable[..., Rig],
+    mariadb: Server,
+    postgres: Server,
+    kafka: Kafka,
+    spark: Any,
+) -> None:
+    rig = make_rig(mariadb, postgres, "unread", log=kafka.url())
+    given = {name: str(rig.feed) if value == "FEED" else value for name, value in options.items()}
+    with pytest.raises(Exception, match=message):
+        spark.read.format("tidelock").options(**given).load().collect()
+
+
+# ---------------------------------------------------------------------- topics with faults
+
+
+def test_a_repeated_record_is_dropped_wherever_it_is(kafka: Kafka) -> None:
+    assert read(published(kafka, (0, 1), (1, 2), (0, 1), (1, 2), (2, 3))) == [1, 2, 3]
+    end = published(kafka, (0, 1), (1, 2), (0, 1))
+    assert read(end) == [1, 2]
+    behind = end.last({}, None)
+    assert behind[0].position == at(2)
+    published(kafka, (1, 2), (2, 3), (3, 4), feed=end.feed)
+    assert read(end, behind) == [3, 4]
+
+
+def test_a_missing_record_is_an_error(kafka: Kafka) -> None:
+    with pytest.raises(ChangesError, match=r"has a gap: behind log.000001:1 the next record begins at log.000001:2"):
+        read(published(kafka, (0, 1), (2, 3)))
+
+
+def test_aborted_records_were_never_there(kafka: Kafka) -> None:
+    assert read(published(kafka, (0, 1), (1, 2), aborted=(0, 9))) == [1, 2]
+
+
+def test_a_place_is_found_by_its_position_alone(kafka: Kafka) -> None:
+    topic = published(kafka, (0, 1), (1, 2), (2, 2), (2, 3))
+    for hint in (-1, 0, 3, 4, 5, 10_000):
+        assert read(topic, {0: Place(at(2), hint)}) == [3]
+    assert places(offsets({0: Place(at(2), 7)})) == {0: Place(at(2), 7)}
+    with pytest.raises(ChangesError, match=r"no longer holds log.000001:7"):
+        read(topic, {0: Place(at(7))})
+
+
+def test_slices_join_without_seam(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = published(kafka, *((i, i + 1) for i in range(25)))
+    monkeypatch.setattr("adapters.spark.changes.topic.SLICE_RECORDS", 7)
+    begin = topic.first()
+    parts = topic.slices(begin, topic.last(begin, None))
+    assert len(parts) > 4
+    assert [row.after[0] for part in parts for _, found in topic.read(part) for row in found.rows] == list(range(1, 26))
+
+
+def test_a_bounded_batch_ends_at_a_record(kafka: Kafka) -> None:
+    topic = published(kafka, *((i, i + 1) for i in range(10)))
+    place, found = topic.first(), []
+    while (end := topic.last(place, 3)) != place:
+        found.append([row.after[0] for part in topic.slices(place, end) for _, b in topic.read(part) for row in b.rows])
+        place = end
+    assert len(found) > 4
+    assert list(itertools.chain.from_iterable(found)) == list(range(1, 11))
+
+
+def test_what_retention_took_is_an_error(kafka: Kafka) -> None:
+    topic = published(kafka, (0, 1), (1, 2), (2, 3), (3, 4))
+    begin = topic.first()
+    place = TopicPartition(topic.name, 0)
+    kafka.admin(lambda admin: admin.delete_records({place: RecordsToDelete(before_offset=4)}))
+    assert read(topic) == [3, 4]
+    with pytest.raises(ChangesError, match=r"no longer holds log.000001:0"):
+        read(topic, begin)
+    with pytest.raises(ChangesError, match="no longer reaches back to its beginning"):
+        read(topic, {})
+
+
+def test_there_is_no_topic(kafka: Kafka) -> None:
+    with pytest.raises(ChangesError, match=r"there is no topic tidelock\.nothing\.changes"):
+        Topic(parse(kafka.url(), Path("/")), "nothing").first()
+
+
+# ---------------------------------------------------------------------- journals
+
+
+def recorded(path: Path, *events: Any) -> Recording:
+    journal = Journal(path, Options())
+    for now, event in enumerate((TakenOver(1, at(0)), *events)):
+        journal.record(now, [event])
+    journal.close()
+    return Recording(str(path))
+
+
+def ids(recording: Recording, start: dict[int, Place] | None = None) -> list[int]:
+    begin = recording.first() if start is None else start
+    parts = recording.slices(begin, recording.last(begin, None))
+    return [row.after[0] for part in parts for _, found in recording.read(part) for row in found.rows]
+
+
+def resent(one: LogBatch) -> LogBatch:
+    return msgspec.structs.replace(one, resent=True)
+
+
+def test_a_journal_gives_what_the_machine_took(tmp_path: Path) -> None:
+    """A repeated batch, a reader that failed, its late batch, and what was sent again by the next one."""
+    recording = recorded(
+        tmp_path / "journal",
+        LogArrived([resent(batch(0, 1)), batch(1, 2, shapes=False)], 0),
+        LogArrived([batch(0, 1)], 0),
+        SourceFailed(Alarm("server", "gone", "wait"), True),
+        LogArrived([batch(2, 3)], 0),
+        LogArrived([resent(batch(2, 4)), batch(4, 4), batch(4, 5, shapes=False)], 1),
+    )
+    assert ids(recording) == [1, 2, 4, 5]
+    assert ids(recording, {0: Place(at(2))}) == [4, 5]
+    assert recording.last({0: Place(at(1))}, 2) == {0: Place(at(4), 3)}
+    assert ids(recording, {0: Place(at(5))}) == []
+    with pytest.raises(ChangesError, match=r"no record that begins at log.000001:3"):
+        ids(recording, {0: Place(at(3))})
+
+
+def test_a_gap_that_no_resend_closed_is_an_error(tmp_path: Path) -> None:
+    recording = recorded(
+        tmp_path / "journal",
+        LogArrived([resent(batch(0, 1)), batch(2, 3)], 0),
+        LogArrived([resent(batch(2, 3))], 1),
+    )
+    with pytest.raises(ChangesError, match="has a gap"):
+        ids(recording)
+
+
+def test_the_journal_of_a_run(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, spark: Any, tmp_path: Path
+) -> None:
+    rig = make_rig(mariadb, postgres, "journal", lanes=2, journal=str(tmp_path / "run.journal"))
+    rig.load(rig.make(Mix()), 800)
+    run = rig.run()
+    until(rig.equal, "the feed")
+    os.kill(run.pid, signal.SIGKILL)
+    run.code(10.0)
+    frame = spark.read.format("tidelock").options(feed=str(rig.feed), table=f"{rig.schema}.account").load()
+    state: dict[int, str] = {}
+    for row in sorted(frame.collect(), key=lambda row: (row.log_record, row.log_row)):
+        if row.before is not None:
+            del state[row.before.id]
+        if row.after is not None:
+            state[row.after.id] = row.after.email
+    assert state == {int(row[0]): row[1] for row in rig.rows("SELECT id::text, email FROM account")}
