@@ -19,7 +19,7 @@ import msgspec
 from adapters.spark.forms import Normal, normal
 from adapters.spark.jdbc import Database
 from adapters.spark.pairing import Side
-from adapters.spark.plan import Cut, Plan
+from adapters.spark.plan import BUCKET_ROWS, Cut, Plan
 from adapters.spark.queries import digest_query, doubles_of, rows_query
 from adapters.spark.suspects import Image
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 SOURCE: Final = 1
 TARGET: Final = -1
+PART_ROWS: Final = 100_000
 
 
 class Sums(msgspec.Struct, frozen=True):
@@ -101,7 +102,9 @@ class Passes:
         """Beside them the rows of the target, read now."""
         width = len(cut.pair.columns)
         both = source.unionByName(self._rows(cut, TARGET, buckets))
-        rows = both.repartition(16, "b").sortWithinPartitions("b").toLocalIterator()
+        # Each part is a job of its own, and only one is in memory.
+        parts = 1 + min(len(buckets) * BUCKET_ROWS, cut.rows) // PART_ROWS
+        rows = both.repartition(parts, "b").sortWithinPartitions("b").toLocalIterator()
         normals = [normal(form) for form in cut.pair.forms]
         for number, group in itertools.groupby(rows, key=itemgetter(0)):
             found = Bucket(number, [], [])

@@ -1,0 +1,231 @@
+"""`tidelock verify` on real servers: every planted difference is found, and nothing else, also while rows change."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from adapters.config import Spark, load
+from adapters.spark.page import page
+from adapters.spark.plan import plan
+from adapters.spark.report import Report
+from adapters.spark.session import session
+from adapters.spark.verify import Step, examine
+from bench.planted import Planted
+from bench.rig import Rig
+from bench.servers import MySql, Server
+from bench.session import Flavor
+from bench.value_tables import Keyed
+from bench.values import ZONE, column_values
+
+PAIRS = [("mariadb", "postgres"), ("mysql", "postgres"), ("mysql", "other_mysql")]
+OPERATOR = 4
+
+
+@pytest.fixture(scope="module")
+def other_mysql() -> Iterator[Server]:
+    with MySql() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[object]:
+    with session(Spark(), "tests") as opened:
+        yield opened
+
+
+class Steps:
+    """What a verification tells of itself."""
+
+    def __init__(self) -> None:
+        self.phases: list[str] = []
+
+    def begin(self, step: Step) -> None:
+        self.phases.append(step.phase)
+
+    def attach(self, spark: object) -> None: ...
+
+
+def verified(rig: Rig, spark: object, *tables: str, wait: float = 60) -> Report:
+    feed = load(rig.feed)
+    return examine(feed, asyncio.run(plan(feed, tables)), spark, wait, Steps())  # type: ignore[arg-type]
+
+
+def found(report: Report) -> list[tuple[str, str, str, str]]:
+    """As `Planted.expected` has them: a column each, '' for rows that one end lacks."""
+    return sorted(
+        (table.table.rpartition(".")[2], d.kind, ",".join(map(str, d.key.values())), column)
+        for table in report.tables
+        for d in table.differences
+        for column in (d.columns if d.kind == "different" else [""])
+    )
+
+
+def planted_rig(
+    make_rig: Callable[..., Rig], source: Server, target: Server, planted: Planted, differences: bool = True
+) -> tuple[Rig, Planted]:
+    rig = make_rig(source, target, "verify", lanes=2, spark={"piece_rows": "7000"} if differences else {})
+    ours, theirs = flavor_of(source), flavor_of(target)
+    rig.at_source(*planted.ddl(ours, ours), *planted.fill(ours))
+    rig.at_target(*planted.ddl(theirs, ours), *planted.fill(theirs))
+    rig.start_at = rig.here()
+    if differences:
+        rig.at_target(*planted.plant(theirs))
+    rig.catch_up()
+    return rig, planted
+
+
+def flavor_of(server: Server) -> Flavor:
+    return {"postgresql": Flavor.POSTGRES, "mysql": Flavor.MYSQL, "mariadb": Flavor.MARIADB}[server.scheme]
+
+
+@contextlib.contextmanager
+def written_on(rig: Rig, planted: Planted, rate: float) -> Iterator[None]:
+    """Inside, the feed runs, and `rate` changes a second are made at the source; not to planted rows."""
+    running, stop, written = rig.run(), threading.Event(), list[int]()
+    url = rig.source.url(rig.schema)
+    writer = threading.Thread(target=lambda: written.append(planted.write(url, rate, stop)))
+    writer.start()
+    try:
+        yield
+        assert running.running and writer.is_alive()
+    finally:
+        stop.set()
+        writer.join()
+    assert written[0] > 0
+
+
+def check(report: Report, planted: Planted, expected: list[tuple[str, str, str, str]]) -> None:
+    assert found(report) == expected
+    assert report.settled, report.note
+    assert [t.unsettled for t in report.tables] == [0, 0]
+    assert all(t.source_rows >= planted.rows and t.complete for t in report.tables)
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_planted_differences_are_found_and_nothing_else_while_rows_change(
+    source: str, target: str, make_rig: Callable[..., Rig], spark: object, request: pytest.FixtureRequest
+) -> None:
+    servers = request.getfixturevalue(source), request.getfixturevalue(target)
+    rig, planted = planted_rig(make_rig, *servers, Planted(30_000, 84))
+    with written_on(rig, planted, 300):
+        report = verified(rig, spark)
+    check(report, planted, sorted(planted.expected()))
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_a_thousand_differences_among_five_million_rows_are_found(
+    source: str, target: str, make_rig: Callable[..., Rig], spark: object, request: pytest.FixtureRequest
+) -> None:
+    servers = request.getfixturevalue(source), request.getfixturevalue(target)
+    rig, planted = planted_rig(make_rig, *servers, Planted(2_500_000, 560), differences=False)
+    with written_on(rig, planted, 2000):
+        before = verified(rig, spark)
+        rig.at_target(*planted.plant(flavor_of(rig.target)))
+        after = verified(rig, spark)
+    print(*(f"{r.seconds} s, {r.rows_per_second:,} rows/s while rows changed" for r in (before, after)))
+    check(before, planted, [])
+    check(after, planted, sorted(planted.expected()))
+
+
+@pytest.mark.parametrize("source", ["mariadb", "mysql"])
+def test_every_value_is_equal_to_itself(
+    source: str, make_rig: Callable[..., Rig], postgres: Server, spark: object, request: pytest.FixtureRequest
+) -> None:
+    """All values of all types that a target can hold, after the feed has brought them there."""
+    rig = make_rig(request.getfixturevalue(source), postgres, "verify")
+    keyed = Keyed(column_values(Flavor(source)), Flavor.POSTGRES)
+    rig.at_source(f"SET sql_mode = '', time_zone = '{ZONE}'", *keyed.ddl)
+    rig.start_at = rig.here()
+    assert rig.command("init", "--apply").code == 0
+    rig.at_source(*keyed.before())
+    assert rig.catch_up_code() == OPERATOR, rig.said()
+    (table,) = verified(rig, spark, wait=0).tables
+    refused = {number for number, _, _, reason in keyed.cells if reason}
+    assert {int(d.key["id"]) % 1000 for d in table.differences} == refused, table.differences
+    assert {d.kind for d in table.differences} == {"missing"}
+    assert table.parked == table.missing == len(refused) * 2
+
+
+def test_the_feeds_mapping_is_followed(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, spark: object
+) -> None:
+    """Other names, columns that stay behind, a row filter, two tables that go to one, a table without a key."""
+    rig = make_rig(mariadb, postgres, "verify")
+    people = "id int PRIMARY KEY, mail varchar(40) CHARACTER SET latin1, secret int, region varchar(4), born datetime"
+    rig.at_source(*(f"CREATE TABLE {name} ({people})" for name in ("person_eu", "person_us", "filtered")))
+    rig.at_source("CREATE TABLE plain (a int, b varchar(10))")
+    rig.at_source("INSERT INTO plain VALUES (1, 'x'), (1, 'x'), (NULL, '')")
+    rig.at_source(
+        "INSERT INTO person_eu VALUES (1, 'é@x', 1, 'eu', '2024-01-01'), (2, NULL, 2, 'eu', NULL)",
+        "INSERT INTO person_us VALUES (3, 'c@x', 3, 'us', NULL)",
+        "INSERT INTO filtered VALUES (1, 'a', 1, 'eu', '2024-05-05'), (2, 'b', 1, 'EU', '2024-05-05'),"
+        " (3, 'c', 1, 'eu', '2019-01-01'), (4, 'd', 1, NULL, '2024-05-05')",
+    )
+    target = "id int PRIMARY KEY, email text, region text, born timestamp, own int DEFAULT 5"
+    rig.at_target(
+        *(f"CREATE TABLE {name} ({target})" for name in ("everyone", "chosen")),
+        "CREATE TABLE plain (a int, b varchar(10))",
+        "INSERT INTO everyone VALUES (1, 'é@x', 'eu', '2024-01-01'), (2, NULL, 'eu', NULL), (3, 'c@x', 'us', NULL)",
+        "INSERT INTO chosen VALUES (1, 'a', 'eu', '2024-05-05')",
+        "INSERT INTO plain VALUES (NULL, ''), (1, 'x'), (1, 'x')",
+    )
+    columns = {"exclude": ["secret"], "rename": {"mail": "email"}}
+    where = "region = 'eu' AND born >= '2020-01-01 00:00:00'"
+    rig.rules = [
+        {"source": f"{rig.schema}.person_*", "target": f"{rig.schema}.everyone", "columns": columns},
+        {"source": f"{rig.schema}.filtered", "target": f"{rig.schema}.chosen", "columns": columns, "where": where},
+        {"source": f"{rig.schema}.plain"},
+    ]
+    report = verified(rig, spark)
+    assert report.equal, report
+    assert "never run" in report.note
+    assert [(t.table.rpartition(".")[2], t.source_rows) for t in report.tables] == [
+        ("chosen", 1),
+        ("everyone", 3),
+        ("plain", 3),
+    ]
+    rig.at_target("INSERT INTO chosen VALUES (2, 'b', 'EU', '2024-05-05')", "INSERT INTO plain VALUES (1, 'x')")
+    rig.at_target("UPDATE everyone SET email = '' WHERE id = 2", "DELETE FROM everyone WHERE id = 3")
+    assert found(verified(rig, spark)) == [
+        ("chosen", "extra", "2", ""),
+        ("everyone", "different", "2", "email"),
+        ("everyone", "missing", "3", ""),
+        ("plain", "extra", "1,x", ""),
+    ]
+    only = asyncio.run(plan(load(rig.feed), [f"{rig.schema}.pl*"]))
+    assert [cut.pair.name.table for cut in only.tables] == ["plain"]
+
+
+def test_rows_that_the_feed_has_not_applied_are_said_to_be_perhaps_on_their_way(
+    make_rig: Callable[..., Rig], mysql: Server, postgres: Server, spark: object
+) -> None:
+    rig = make_rig(mysql, postgres, "verify")
+    rig.table("t", "id int PRIMARY KEY, v varchar(20)")
+    rig.at_source("INSERT INTO t VALUES (1, 'a')")
+    rig.catch_up()
+    rig.at_source("INSERT INTO t VALUES (2, 'b')")
+    report = verified(rig, spark, wait=0)
+    assert [d.key for d in report.tables[0].differences] == [{"id": "2"}]
+    assert not report.settled
+    assert "has not passed" in report.note
+    rig.catch_up()
+    report = verified(rig, spark)
+    assert report.equal
+    assert not report.note
+
+
+def test_the_page_needs_nothing_else_and_shows_no_markup_of_the_data(
+    make_rig: Callable[..., Rig], mysql: Server, postgres: Server, spark: object
+) -> None:
+    rig = make_rig(mysql, postgres, "verify")
+    rig.table("t", "id int PRIMARY KEY, v varchar(40)")
+    rig.at_source("INSERT INTO t VALUES (1, '<script>alert(1)</script>'), (2, NULL)")
+    text = page(verified(rig, spark))
+    assert "<svg" in text
+    assert "missing: 2" in text
+    assert "<script" not in text
+    assert "://" not in text.replace(str(load(rig.feed).source_url), "").replace(str(load(rig.feed).target_url), "")
