@@ -18,6 +18,7 @@ import msgspec
 from engine import barrier as barriers
 from engine import receipts
 from engine.batches import Batches
+from engine.copying import Copying
 from engine.effects import ApplyDdl, ApplyEffect, CaughtUp, EffectId, Halt, RequestResend, SaveCheckpoint, StandDown
 from engine.errors import Alarm, Failure, Policy, Trouble, policy
 from engine.events import (
@@ -28,6 +29,11 @@ from engine.events import (
     BatchRolledBack,
     CheckpointFailed,
     CheckpointSaved,
+    ChunkFailed,
+    ChunksPlanned,
+    ChunkStaged,
+    CopyBegun,
+    CopyFailed,
     DdlApplied,
     DdlFailed,
     GoalSet,
@@ -39,7 +45,7 @@ from engine.events import (
     Tick,
 )
 from engine.ordering import Chain, Verdict
-from engine.records import LogBatch, Position, RowChange, Shape, TableName, Transaction
+from engine.records import DdlKind, LogBatch, Position, RowChange, Shape, TableName, Transaction
 from engine.schema import Binding, SchemaMismatch, TargetTable
 from engine.segments import Change
 from engine.watermark import Watermark
@@ -52,6 +58,7 @@ class Options(msgspec.Struct, frozen=True):
     `fill_rows`: rows of a window that a lane gets before another takes part; 0: all lanes take part.
     `commit_bound_us`: how long the head of the commit order may wait before all later open transactions are rolled
     back.
+    `copy_reads`: chunks that are read or wait for their merge at once.  `copy_touched`: rows remembered for them.
     `locking`: off only in the test that shows what the locks are for."""
 
     lanes: int = 8
@@ -65,6 +72,8 @@ class Options(msgspec.Struct, frozen=True):
     commit_bound_us: int = 1_000_000
     weights: dict[TableName, int] = {}
     locking: bool = True
+    copy_reads: int = 4
+    copy_touched: int = 200_000
 
 
 class State(enum.Enum):
@@ -81,6 +90,7 @@ class ApplyMachine:
     soon as that is on its way: a target does not wait while we plan."""
 
     batches: Batches
+    copying: Copying
     watermark: Watermark
     _barrier: barriers.Barrier
     _chain: Chain
@@ -119,7 +129,7 @@ class ApplyMachine:
         """Take events in order; return what to do.  `now`: microseconds, never less than before."""
         self._now = max(now, self._now)
         if self.state is State.FLOWING:
-            self.batches.now = self._now
+            self.batches.now = self.copying.now = self._now
         for event in events:
             self._take(event)
         if self.state is State.FLOWING:
@@ -154,6 +164,7 @@ class ApplyMachine:
             "parked": len(self.batches.lot),
             "inbox": self._inbox_rows,
             "receipts": self.watermark.receipts,
+            **self.copying.figures(),
         }
 
     # ------------------------------------------------------------------ events
@@ -171,12 +182,20 @@ class ApplyMachine:
             case LogArrived():
                 for batch in event.batches:
                     self._arrive(batch, self._chain.reader if event.reader is None else event.reader)
-            case BatchCommitted():
-                self.batches.committed(event.id)
+            case BatchCommitted() | CopyBegun():
+                if self.copying.answers(event.id):
+                    self._copied()
+                else:
+                    self.batches.committed(event.id)
             case BatchReady():
                 self.batches.ready(event.id)
             case BatchRolledBack():
                 self.batches.rolled_back(event.id)
+            case BatchFailed() | CopyFailed() if self.copying.answers(event.id):
+                if (failure := self.copying.failed(event.failure)) is not None:
+                    self._give_up(failure)
+            case CopyFailed():
+                pass
             case BatchFailed():
                 if policy(event.failure) in (Policy.RETRY, Policy.SPLIT):
                     self.batches.failed(event.id, event.failure)
@@ -194,11 +213,18 @@ class ApplyMachine:
                 if self._barrier.answers(event.id):
                     self._tables = dict(event.tables)
                     self._rebind()
+                    self.copying.retable(self._tables)
                     self.batches.emptied(event.emptied)
                     self.watermark.open(self._barrier.applied(), 0)
             case DdlFailed():
                 if self._barrier.answers(event.id):
                     self._ddl_failed(event.failure)
+            case ChunksPlanned():
+                self.copying.wish(event)
+            case ChunkStaged():
+                self.copying.staged(event)
+            case ChunkFailed():
+                self.copying.unread(event.id)
             case ParkedWished():
                 self.batches.wish(event.rows)
             case GoalSet():
@@ -228,8 +254,12 @@ class ApplyMachine:
         self._log_end = event.log_end
         self.watermark = Watermark(event.checkpoint)
         self.batches = Batches(self.options, self._tables, self.watermark, self._next_id, self._effects_append)
-        self.batches.now = self._now
+        self.copying = Copying(
+            self.options, self._tables, self.batches, self.watermark, self._next_id, self._effects_append
+        )
+        self.batches.now = self.copying.now = self._now
         self.batches.adopt(event.parked)
+        self.copying.adopt(event.chunks)
         for receipt in self._fence.empty:
             self.watermark.receipt(-1, receipt)
 
@@ -266,21 +296,39 @@ class ApplyMachine:
             self._plan()
             if self.state is not State.FLOWING:
                 return
-        self.batches.send(wishes=self._barrier.ddl is None)
+        self.batches.send(wishes=self._barrier.ddl is None and not self.copying.writing)
+        self.copying.send(saving=self._saving is not None)
         if self._barrier.draining and not self.batches.busy:
             self._drained()
         self._checkpoint()
         self._reach_goal()
+        if self.copying.alarm is not None:
+            self._halt(Halt(self.copying.alarm))
+
+    def _copied(self) -> None:
+        """A copy has begun or a chunk is merged, and the checkpoint saved with it."""
+        watched = self.batches.copied
+        effect = self.copying.committed()
+        self._stored(effect.position, effect.drop)
+        if self.batches.copied != watched:
+            self._rebind()
 
     def _plan(self) -> None:
         """Plan windows while there is room; a DDL statement stops planning until all before it is committed."""
-        while self._inbox and self._barrier.ddl is None and not self.batches.wishing:
+        while self._barrier.ddl is None and not self.batches.wishing:
+            if self.copying and self.copying.plan():
+                return
+            if not self._inbox:
+                return
             if self.batches.rows > self.options.room_rows // 2:
                 return
             ddl = self._inbox[0].ddl
             if ddl is not None:
                 batch = self._inbox.popleft()
                 self._bind(batch)
+                self.copying.position = batch.last
+                if ddl.kind is not DdlKind.UNRELATED:
+                    self.copying.statement(ddl.tables)
                 if barriers.judge(ddl, self._ddl_passed) is barriers.Passage.PASS:
                     self.watermark.open(batch.last, 0)
                 else:
@@ -321,23 +369,27 @@ class ApplyMachine:
                 self._bind(batch)
                 changes += self._changes(batch)
             except SchemaMismatch as error:
-                self._halt(
-                    Halt(
-                        Alarm(
-                            "schema", str(error), "Mend the target table or the feed, then run again", str(batch.prev)
-                        )
-                    )
-                )
+                self._halt(Halt(_mismatch(error, batch.prev)))
                 return False
             end = batch.last
             end_us = batch.end_us or end_us
             open_ = self.options.atomic and _left_open(batch, open_)
+        altered: dict[Change, Change | None] = {}
+        if self.copying:
+            try:
+                altered = self.copying.sift(changes)
+            except SchemaMismatch as error:
+                self._halt(Halt(_mismatch(error, end)))
+                return False
+        self.copying.position = end
         if self._fence:
             changes, spent = self._fence.admit(changes)
             if self._log_end is not None and end.order >= self._log_end.order:
                 spent += self._fence.close()
             for receipt in spent:
                 self.watermark.receipt(self.watermark.upcoming(), receipt)
+        if altered:
+            changes = [part for change in changes if (part := altered.get(change, change)) is not None]
         self.batches.plan(changes, end, end_us)
         return True
 
@@ -428,18 +480,24 @@ class ApplyMachine:
         if saving is None or event.id != saving.id:
             return
         self._saving = None
-        self._saved_at = self._now
-        self.watermark.saved = saving.position
-        self._saved_here = True
+        self._stored(saving.position, saving.drop)
         self._barrier.saved(saving.position)
-        self.watermark.dropped(saving.drop)
-        if self.batches.granted in saving.drop:
+
+    def _stored(self, position: Position, drop: tuple[EffectId, ...]) -> None:
+        """A checkpoint is stored, and these receipts are gone with it."""
+        self._saved_at = self._now
+        self.watermark.saved = position
+        self._saved_here = True
+        self.watermark.dropped(drop)
+        if self.batches.granted in drop:
             self.batches.granted = None
 
     def _reach_goal(self) -> None:
         """Only places of the log that is read now can be compared with the goal: the checkpoint that was found may be
         of another server, until this owner has stored one, or has read that there is nothing behind it."""
         if self._goal is None or self.state is not State.FLOWING or self.batches.wishing or self.batches.granted:
+            return
+        if self.copying:
             return
         mark = self.watermark
         comparable = self._saved_here or (mark.window >= 0 and mark.position == mark.saved)
@@ -477,6 +535,10 @@ def _gap(last: Position, prev: Position) -> Alarm:
         "anew",
         str(last),
     )
+
+
+def _mismatch(error: SchemaMismatch, at: Position) -> Alarm:
+    return Alarm("schema", str(error), "Mend the target table or the feed, then run again", str(at))
 
 
 def _left_open(batch: LogBatch, before: bool) -> bool:

@@ -18,7 +18,7 @@ from engine.effects import ApplyBatch, ApplyEffect, CommitBatch, EffectId, Rollb
 from engine.errors import Failure, Policy, policy
 from engine.events import ParkedKey
 from engine.isolation import Isolation
-from engine.keys import Keyspace, compile_keys
+from engine.keys import Keyspace, compile_keys, whole_table
 from engine.lanes import Lane
 from engine.locks import LockTable
 from engine.merge import Ranks, in_log_order, merge
@@ -26,7 +26,7 @@ from engine.parking import ParkingLot, parked_row
 from engine.records import Position, TableName
 from engine.retry import Retries
 from engine.schema import Binding, TargetTable
-from engine.segments import Change
+from engine.segments import Change, Segment
 from engine.watermark import Watermark
 
 if TYPE_CHECKING:
@@ -74,8 +74,9 @@ class Batches:
         self._next_lane = 0
         self._wishes = Retries()
         self._wish_at = 0
-        self.granted: EffectId | None = None  # the last batch of wishes; no position tells of it
+        self.granted: EffectId | None = None  # the last that no position tells of: a batch of wishes, a merge
         self.now = 0  # of this step, set before its events are taken
+        self.copied: tuple[TableName, ...] = ()  # tables that a merge may want for itself
         self._tables: dict[TableName, TargetTable] = {}
         self.retable(tables)
 
@@ -89,7 +90,8 @@ class Batches:
         self._ranks = Ranks(tables, self._options.weights)
 
     def bind(self, binding: Binding) -> None:
-        self.dispatcher.bind(binding, compile_keys(binding, self._space, self._tables))
+        keys = compile_keys(binding, self._space, self._tables, copied=binding.name in self.copied)
+        self.dispatcher.bind(binding, keys)
 
     def adopt(self, parked: Sequence[ParkedKey]) -> None:
         """Rows that are parked at the target already; those with a wish are carried out first."""
@@ -121,6 +123,21 @@ class Batches:
             made = self.dispatcher.plan(window, changes)
         self._watermark.open(end, made, end_us)
         self.rows += len(changes)
+
+    def plan_alone(self, lane: Lane, table: TableName, end: Position) -> None:
+        """Something other than changes, on a lane that is none of ours: it follows everything planned so far, and every
+        later change of `table` follows it.  It counts as one row; the window that it makes ends at `end`."""
+        window = self._watermark.open(end, 1)
+        self.dispatcher.plan_alone(window, lane, [whole_table(table, self._space)])
+        self.rows += 1
+
+    def finish_alone(self, lane: Lane, id_: EffectId) -> None:
+        """It is committed, with a receipt."""
+        for segment in lane.finish():
+            self._watermark.receipt(segment.window, id_)
+            self._end(segment)
+            self.rows -= 1
+        self.granted = id_
 
     def send(self, *, wishes: bool) -> None:
         """Start a batch on every lane that is free and has something runnable; `wishes`: and what operators wished."""
@@ -191,13 +208,16 @@ class Batches:
     def _finish(self, attempt: Attempt) -> None:
         for segment in self.lanes[attempt.lane].finish():
             self.rows -= len(segment.changes)
-            self.locks.release(segment)
-            self._watermark.done(segment.window)
-            self._committed_segments += 1
+            self._end(segment)
         if self._options.atomic:
             self._order.remove(attempt)
             self._head_since = self.now
             self._head()
+
+    def _end(self, segment: Segment) -> None:
+        self.locks.release(segment)
+        self._watermark.done(segment.window)
+        self._committed_segments += 1
 
     def ready(self, id_: EffectId) -> None:
         """A held batch waits for its COMMIT."""

@@ -118,13 +118,24 @@ class Dispatcher:
         self.locks.issue(segment)
         return 1
 
+    def plan_alone(self, window: int, lane: Lane, keys: list[Moded]) -> None:
+        """Append a segment without changes to `lane`, which is none of ours: it follows everything planned before, and
+        whoever touches `keys` later follows it."""
+        queues = [[*other.running, *other.queue] for other in self.lanes]
+        segment = self._follow(Segment(self._order, lane.number, window), [queue[-1] for queue in queues if queue])
+        lane.append(segment)
+        self.locks.issue_moded(segment, keys)
+
     def _segment(self, lane: int, window: int, blockers: Sequence[Segment]) -> Segment:
-        segment = Segment(self._order, lane, window)
+        segment = self._follow(Segment(self._order, lane, window), blockers)
+        self.lanes[lane].append(segment)
+        return segment
+
+    def _follow(self, segment: Segment, blockers: Sequence[Segment]) -> Segment:
         self._order += 1
         for blocker in blockers:
             segment.wait_for(blocker)
         self.waits += len(blockers)
-        self.lanes[lane].append(segment)
         return segment
 
     def _keys_of(self, changes: Sequence[Change]) -> tuple[list[list[Key]], list[list[Moded]] | None]:
@@ -158,7 +169,7 @@ class Dispatcher:
         if moded is not None:
             for i, keys in enumerate(moded):
                 if keys and (holders := self.locks.moded_holders(keys)):
-                    lanes.setdefault(roots[i], []).extend([s.lane for s in holders])
+                    lanes.setdefault(roots[i], []).extend([s.lane for s in holders if s.lane < len(self.lanes)])
         return lanes
 
     def _lanes(
@@ -176,6 +187,8 @@ class Dispatcher:
             if i == root
         }
         for root, before in in_flight.items():
+            if not before:
+                continue
             lanes[root] = max(before, key=before.count) if len(before) > 1 else before[0]
         return lanes
 

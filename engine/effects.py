@@ -9,6 +9,7 @@ import msgspec
 from engine.errors import Alarm
 from engine.records import Ddl, LogBatch, Position, Row
 from engine.schema import Binding
+from engine.spans import Split
 
 
 class EffectId(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True):
@@ -127,6 +128,66 @@ class ApplyDdl(msgspec.Struct, frozen=True):
     end: Position
 
 
+class BeginCopy(msgspec.Struct, frozen=True):
+    """All up to `position` is committed, nothing behind it runs.  In one fenced transaction: delete all rows of these
+    tables (children before parents) and what is parked for them, write them to `tidelock_chunks` with no chunk merged,
+    in the place of what stood there for them, and save the checkpoint as `SaveCheckpoint` does.  Doing it twice is
+    doing it once.  Answers: CopyBegun or CopyFailed."""
+
+    id: EffectId
+    splits: tuple[Split, ...]
+    position: Position
+    drop: tuple[EffectId, ...] = ()
+
+
+class ReadChunk(msgspec.Struct, frozen=True):
+    """Read a chunk at the source (filtered and mapped as the stream is) into a staging table of its own at the target,
+    named by `id`.  Reading may start only when everything up to `after` is visible to a reader there: log readers see a
+    commit up to seconds before (counter-example 5).  Rows may be read at different moments.  Nothing but `id` ties what
+    is staged to what the machine remembers: what another attempt staged is worth nothing.
+    Answers: ChunkStaged or ChunkFailed; none after `DropStaged`."""
+
+    id: EffectId
+    split: Split
+    chunk: int
+    after: Position
+
+
+class MergeChunk(msgspec.Struct, gc=False):
+    """One target transaction: the receipt `id`, which covers nothing, as the first statement of `ApplyBatch`; then the
+    rows staged under `staged`, except those whose key (`key` columns) is in `without`; then `steps`; then the chunk is
+    marked as merged, and the checkpoint saved as `SaveCheckpoint` does: all up to `position` is committed, and no
+    restart reads it again.  Nothing else writes to the table meanwhile.
+
+    No row of the chunk is there, so rows are inserted plainly: a clash is a real error.  Foreign keys of the table to
+    itself hold when all rows are in.  Are there not exactly `rows` staged, the target has lost some: Trouble.REWOUND.
+    Answers: BatchCommitted or BatchFailed.
+    """
+
+    id: EffectId
+    staged: EffectId
+    split: Split
+    chunk: int
+    rows: int
+    key: tuple[str, ...]
+    without: list[Row]
+    steps: list[Step]
+    position: Position
+    drop: tuple[EffectId, ...] = ()
+
+
+class DropStaged(msgspec.Struct, frozen=True, gc=False):
+    """What is staged under this id is needed no more; if it is still being read, stop.  No answer."""
+
+    staged: EffectId
+
+
+class RefuseCopy(msgspec.Struct, frozen=True):
+    """Tables that were to be copied are not: tell the operator.  The feed goes on."""
+
+    alarm: Alarm
+
+
 class Publish(msgspec.Struct, frozen=True):
     """Capture: append the batch to the log.  Needs nothing durable before it; order is all."""
 
@@ -165,7 +226,17 @@ class CaughtUp(msgspec.Struct, frozen=True):
     """Everything at or below the goal is committed and checkpointed."""
 
 
+CopyEffect: TypeAlias = BeginCopy | ReadChunk | MergeChunk | DropStaged | RefuseCopy
 ApplyEffect: TypeAlias = (
-    ApplyBatch | CommitBatch | RollbackBatch | SaveCheckpoint | ApplyDdl | RequestResend | Halt | StandDown | CaughtUp
+    ApplyBatch
+    | CommitBatch
+    | RollbackBatch
+    | SaveCheckpoint
+    | ApplyDdl
+    | CopyEffect
+    | RequestResend
+    | Halt
+    | StandDown
+    | CaughtUp
 )
 CaptureEffect: TypeAlias = Publish | Halt

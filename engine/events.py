@@ -10,6 +10,7 @@ from engine.effects import EffectId
 from engine.errors import Alarm, Failure
 from engine.records import LogBatch, Position, SourceChunk, TableName
 from engine.schema import TargetTable
+from engine.spans import Split
 
 
 class Receipt(msgspec.Struct, frozen=True, array_like=True):
@@ -30,11 +31,19 @@ class ParkedKey(msgspec.Struct, frozen=True, array_like=True):
     wish: str = ""
 
 
+class Copied(msgspec.Struct, frozen=True, array_like=True):
+    """A table of `tidelock_chunks`: how it is split, and the numbers of the chunks that are merged."""
+
+    split: Split
+    merged: tuple[int, ...] = ()
+
+
 class TakenOver(msgspec.Struct, frozen=True):
     """The feed is ours: what the takeover read, in a new transaction after its epoch was committed (design 6).
 
     `ddl_passed`: (source, number) of the statement that the operator declared done or skipped.
     `log_end`: where the source's log stood after the takeover: every row that a receipt covers is before it.
+    `chunks`: tables whose copying has begun, those that are done included.
     """
 
     epoch: int
@@ -44,6 +53,7 @@ class TakenOver(msgspec.Struct, frozen=True):
     tables: dict[TableName, TargetTable] = {}
     ddl_passed: tuple[str, int] | None = None
     log_end: Position | None = None
+    chunks: tuple[Copied, ...] = ()
 
 
 class LogArrived(msgspec.Struct, frozen=True):
@@ -94,6 +104,36 @@ class DdlFailed(msgspec.Struct, frozen=True):
     failure: Failure
 
 
+class ChunksPlanned(msgspec.Struct, frozen=True):
+    """These tables are to be copied, from their first row on; what the target holds of them will go."""
+
+    splits: tuple[Split, ...]
+
+
+class CopyBegun(msgspec.Struct, frozen=True, gc=False):
+    id: EffectId
+
+
+class CopyFailed(msgspec.Struct, frozen=True):
+    id: EffectId
+    failure: Failure
+
+
+class ChunkStaged(msgspec.Struct, frozen=True):
+    """The chunk that `ReadChunk` (`id`) asked for stands at the target, `rows` of them.  `high`: where the source's log
+    ended when the last of them had been read, or later."""
+
+    id: EffectId
+    high: Position
+    rows: int
+
+
+class ChunkFailed(msgspec.Struct, frozen=True):
+    """It could not be read or staged; it may be asked for again."""
+
+    id: EffectId
+
+
 class ParkedWished(msgspec.Struct, frozen=True):
     """The operator asked (`tidelock rows retry|skip`) for these rows, now read from the target with their `wish`."""
 
@@ -140,6 +180,11 @@ ApplyEvent: TypeAlias = (
     | CheckpointFailed
     | DdlApplied
     | DdlFailed
+    | ChunksPlanned
+    | CopyBegun
+    | CopyFailed
+    | ChunkStaged
+    | ChunkFailed
     | ParkedWished
     | GoalSet
     | Paused

@@ -70,8 +70,11 @@ def serial_reason(table: TargetTable) -> str:
     return ""
 
 
-def compile_keys(binding: Binding, space: Keyspace, tables: dict[TableName, TargetTable]) -> RowKeys:
+def compile_keys(
+    binding: Binding, space: Keyspace, tables: dict[TableName, TargetTable], *, copied: bool = False
+) -> RowKeys:
     """`tables`: all selected targets; a foreign key to a table outside of them takes no lock, nobody moves its rows.
+    `copied`: the table is being copied, and the merge of a chunk takes it whole (`whole_table`).
 
     Raises SchemaMismatch where a foreign key cannot be locked: it uses a column that the log does not have.
     """
@@ -90,7 +93,7 @@ def compile_keys(binding: Binding, space: Keyspace, tables: dict[TableName, Targ
         exclusive = _compile_exclusive(indexes)
         stars = [_star_keys(i) for i in indexes if i.folded]
         moded += stars
-        if cascaded:
+        if cascaded or copied:
             shared = (space.number(table.name, "table"),)
             moded.append(lambda _b, _a: [(shared, False)])
     for fk in table.foreign_keys:
@@ -104,6 +107,11 @@ def compile_keys(binding: Binding, space: Keyspace, tables: dict[TableName, Targ
     if moded == stars[:1]:  # it names no key twice
         return RowKeys(exclusive, stars[0] if stars else None, serial)
     return RowKeys(exclusive, _join(moded), serial)
+
+
+def whole_table(table: TableName, space: Keyspace) -> Moded:
+    """The key of one who wants a table for itself."""
+    return (space.number(table, "table"),), True
 
 
 def _unlogged_unique(binding: Binding) -> str:

@@ -15,11 +15,16 @@ from engine.effects import (
     ApplyBatch,
     ApplyDdl,
     ApplyEffect,
+    BeginCopy,
     CaughtUp,
     CommitBatch,
     DeleteRows,
+    DropStaged,
     EffectId,
     Halt,
+    MergeChunk,
+    ReadChunk,
+    RefuseCopy,
     RequestResend,
     RollbackBatch,
     SaveCheckpoint,
@@ -36,6 +41,11 @@ from engine.events import (
     BatchRolledBack,
     CheckpointFailed,
     CheckpointSaved,
+    ChunkFailed,
+    ChunksPlanned,
+    ChunkStaged,
+    CopyBegun,
+    CopyFailed,
     DdlApplied,
     DdlFailed,
     GoalSet,
@@ -47,6 +57,10 @@ from engine.events import (
     Tick,
 )
 from engine.records import LogBatch, Row
+
+_FAILED = {
+    BatchFailed: "failed", CheckpointFailed: "checkpoint failed", DdlFailed: "ddl failed", CopyFailed: "copy failed",
+}  # fmt: skip
 
 
 class Replay:
@@ -89,9 +103,16 @@ def spell_event(event: ApplyEvent) -> Iterator[str]:
             yield f"checkpoint saved {spell_id(event.id)}"
         case DdlApplied():
             yield f"ddl applied {spell_id(event.id)}"
-        case BatchFailed() | CheckpointFailed() | DdlFailed():
-            what = {BatchFailed: "failed", CheckpointFailed: "checkpoint failed", DdlFailed: "ddl failed"}[type(event)]
-            yield f"{what} {spell_id(event.id)} {event.failure.trouble}: {event.failure.message}"
+        case BatchFailed() | CheckpointFailed() | DdlFailed() | CopyFailed():
+            yield f"{_FAILED[type(event)]} {spell_id(event.id)} {event.failure.trouble}: {event.failure.message}"
+        case ChunksPlanned():
+            yield f"to be copied: {', '.join(f'{s.table} in {s.chunks} chunks' for s in event.splits)}"
+        case CopyBegun():
+            yield f"copy begun {spell_id(event.id)}"
+        case ChunkStaged():
+            yield f"staged {spell_id(event.id)}: {event.rows} rows, up to {event.high}"
+        case ChunkFailed():
+            yield f"not staged {spell_id(event.id)}"
         case ParkedWished():
             yield f"wished {', '.join(f'{r.wish} {r.source}:{r.number}:{r.ordinal}' for r in event.rows)}"
         case GoalSet():
@@ -119,6 +140,18 @@ def spell_effect(effect: ApplyEffect) -> str:
             return f"save checkpoint {spell_id(effect.id)} {effect.position}{drop}"
         case ApplyDdl():
             return f"apply ddl {spell_id(effect.id)}: {effect.ddl.statement}"
+        case BeginCopy():
+            tables = ", ".join(f"{split.table} in {split.chunks} chunks" for split in effect.splits)
+            return f"begin copy {spell_id(effect.id)} at {effect.position}: {tables}"
+        case ReadChunk():
+            chunk = f"chunk {effect.chunk} of {effect.split.table}"
+            return f"read {chunk} {spell_id(effect.id)}, once {effect.after} is visible"
+        case MergeChunk():
+            return _spell_merge(effect)
+        case DropStaged():
+            return f"drop staged {spell_id(effect.staged)}"
+        case RefuseCopy():
+            return f"refuse copy: {effect.alarm}"
         case RequestResend():
             return f"resend from {effect.position}"
         case Halt():
@@ -146,6 +179,15 @@ def _spell_batch(batch: ApplyBatch) -> str:
     covered = " ".join(f"{s}:{n}:{o}" for s, n, o in receipts.decode(batch.covered))
     held = " held" if batch.held else ""
     return f"apply {spell_id(batch.id)} lane {batch.lane}{held} [{covered}]: {'; '.join(parts) or 'nothing'}"
+
+
+def _spell_merge(merge: MergeChunk) -> str:
+    parts = [f"{merge.rows} staged rows of {spell_id(merge.staged)}"]
+    if merge.without:
+        parts.append(f"without {_spell_rows(merge.without)}")
+    parts += [_spell_step(step) for step in merge.steps]
+    chunk = f"chunk {merge.chunk} of {merge.split.table}"
+    return f"merge {chunk} {spell_id(merge.id)} at {merge.position}: {'; '.join(parts)}"
 
 
 def _spell_step(step: Step) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from engine.index import Key
 from engine.keys import Moded
-from engine.records import RowChange, Transaction
+from engine.records import Row, RowChange, Transaction
 from engine.schema import Binding
 
 
@@ -26,6 +26,13 @@ class Change:
         self.source = transaction.source
         self.number = transaction.number
         self.ordinal = change.ordinal
+
+    def part(self, before: Row | None, after: Row | None) -> Change:
+        """The same place in the log with less of its effect: its delete or its insert alone."""
+        part = Change.__new__(Change)
+        part.binding, part.before, part.after = self.binding, before, after
+        part.source, part.number, part.ordinal = self.source, self.number, self.ordinal
+        return part
 
 
 class Segment:

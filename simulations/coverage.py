@@ -8,8 +8,9 @@ from simulations.plan import FAULTS
 _MERGES = ("insert, update", "insert, delete", "update, update", "update, delete", "delete, insert")
 _EFFECTS = (
     "ApplyBatch", "CommitBatch", "RollbackBatch", "SaveCheckpoint", "ApplyDdl", "RequestResend", "Halt", "StandDown",
-    "CaughtUp",
+    "CaughtUp", "BeginCopy", "ReadChunk", "MergeChunk", "DropStaged", "RefuseCopy",
 )  # fmt: skip
+_COPIES = ("BeginCopy", "ReadChunk", "MergeChunk", "DropStaged")
 _DEATHS = ("ApplyBatch", "CommitBatch", "RollbackBatch", "SaveCheckpoint", "ApplyDdl", "RequestResend", "Halt")
 
 EXPECTED: tuple[str, ...] = (
@@ -18,7 +19,7 @@ EXPECTED: tuple[str, ...] = (
     *(f"waits in a chain of {n}" for n in range(2, 10)),
     "waits in a chain of 10 or more",
     *(f"effect: {name}" for name in _EFFECTS),
-    *(f"crash before {name}" for name in _DEATHS),
+    *(f"crash before {name}" for name in (*_DEATHS, *_COPIES)),
     *(f"taken over with a batch {stage}" for stage in ("queued", "open", "committing", "rolling")),
     *(f"taken over during {name}" for name in ("SaveCheckpoint", "ApplyDdl", "RollbackBatch")),
     *(f"source: ddl {kind}" for kind in DdlKind),
@@ -51,4 +52,19 @@ EXPECTED: tuple[str, ...] = (
     "target forgot commits",
     "owner of a target that forgot is told so",
     "target's own column written",
+    "copy: chunk merged",
+    "copy: begun again",
+    "copy: begun without an answer",
+    "copy: refused, since another is about to begin",
+    "copy: a chunk could not be read",
+    "copy: a reader waits for what the stream has taken",
+    "copy: change of a pending chunk dropped",
+    "copy: row touched while its chunk was open",
+    "copy: row deleted while its chunk was open",
+    "copy: half of a move between chunks applied",
+    "copy: unique value moved between chunks",
+    "copy: what was staged is lost",
+    *(f"copy: taken over with a chunk {state}" for state in ("pending", "reading", "staged", "merged")),
+    "copy: taken over during a merge or a beginning",
+    *(f"copy: merge failed, {trouble}" for trouble in ("transient", "in_doubt", "fenced", "rewound", "target")),
 )

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from engine.effects import ApplyBatch, ApplyEffect
+from engine.apply import ApplyMachine, State
+from engine.effects import ApplyBatch, ApplyEffect, BeginCopy, MergeChunk
 from engine.parking import BLOCKED
-from engine.records import TableName
+from engine.records import Row, TableName
 from simulations.catalogue import POISON
 from simulations.checkers.checker import Checker, Commit
 from simulations.history import Entry
@@ -25,8 +26,57 @@ class Exercise(Checker):
         super().__init__(*args, **options)
         self._coverage = coverage
 
+    # ------------------------------------------------------------------ copies
+
+    def merged(self, effect: MergeChunk) -> None:
+        coverage, ledger = self._coverage, self.ledger
+        name, progress = effect.split.table, ledger.copies[effect.split.table]
+        coverage["copy: chunk merged"] += 1
+        images = [row for step in effect.steps for row in getattr(step, "rows", ())]
+        coverage["copy: row touched while its chunk was open"] += len(effect.without)
+        coverage["copy: row deleted while its chunk was open"] += len(effect.without) - len(images)
+        at = progress.merged[effect.chunk]
+        touched = {tuple(key) for key in effect.without}
+        for entry in ledger.history.entries[progress.begun : at]:
+            if entry.taken and entry.shape is not None and entry.shape.name == name:
+                rows = [row for row in (entry.before, entry.after) if row is not None]
+                keys = [row[: len(effect.key)] for row in rows if self._chunk(effect, row) == effect.chunk]
+                coverage["copy: change of a pending chunk dropped"] += sum(key not in touched for key in keys)
+        self._traded(effect, progress.begun, at)
+
+    def _chunk(self, effect: MergeChunk, row: Row) -> int:
+        return self.ledger.view.chunk_of(effect.split, row)
+
+    def _traded(self, effect: MergeChunk, begun: int, at: int) -> None:
+        """Unique values that rows of another chunk held when the copy began."""
+        name, view, database = effect.split.table, self.ledger.view, self.target.database
+        for _, read in database.tables[name].layout.uniques:
+            held = {read(self.ledger.whole(name, row, database)): row for row in view.at[begun][name]}
+            for row in view.chunk(effect.split, at, effect.chunk):
+                value = read(self.ledger.whole(name, row, database))
+                if value in held and value is not None and self._chunk(effect, held[value]) != effect.chunk:
+                    self._coverage["copy: unique value moved between chunks"] += 1
+
+    def copy_begun(self, effect: BeginCopy) -> None:
+        self._coverage["copy: begun again"] += 1
+
+    def left(self, machine: ApplyMachine) -> None:
+        """Its owner is gone, and another takes over."""
+        if machine.state is State.WAITING or not machine.copying:
+            return
+        for chunk in machine.copying.ledger.chunks:
+            self._coverage[f"copy: taken over with a chunk {chunk.state.value}"] += 1
+        if machine.copying.writing:
+            self._coverage["copy: taken over during a merge or a beginning"] += 1
+
+    # ------------------------------------------------------------------ commits
+
     def committed(self, commit: Commit) -> None:
         self._parked(commit)
+        for place in commit.places if self.ledger.copies else ():
+            entry = self.ledger.entry(place)
+            if self.ledger.effect(place) != (entry.before, entry.after):
+                self._coverage["copy: half of a move between chunks applied"] += 1
         if len(commit.applied) > 1:
             self._merged(commit)
 

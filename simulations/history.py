@@ -44,7 +44,9 @@ class Entry(msgspec.Struct):
     `change` is as the source logs it (`change.table` is not set: each reader numbers shapes its own way); `before`,
     `after` as the target should see it, both None where it does not concern the target.
     `origin`: the nodes that the transaction came through, the one that made it first; '' for the source itself.
-    `keys`: what a statement makes of its table's keys, at both ends, by an operator's hand at the target.
+    `keys`: what a statement makes of its table's keys, at both ends, by an operator's hand at the target.  `adds`: it
+    adds a column that was not there.
+    `swept`: rows that go with this one by a cascade, and that the log tells later or not at all.
     """
 
     source: str
@@ -58,6 +60,8 @@ class Entry(msgspec.Struct):
     ddl: Ddl | None = None
     origin: str = ""
     keys: Keys | None = None
+    adds: bool = False
+    swept: tuple[tuple[TableName, Row], ...] = ()
 
     @property
     def place(self) -> Place:
@@ -75,6 +79,7 @@ class History:
     `tables`: the target's, by name; `at_first`: those that are there from the beginning.
     `deeds`: how often each kind of thing was done, for the coverage table.
 
+    `held`: rows that the tables to be copied have before the log, as the target should see them.
     `told`: how many entries any reader has read, so that a receipt can hold no row behind them.
     `mapping`: what the feed takes of it.
     """
@@ -99,6 +104,9 @@ class History:
         self.told = 0
         self.number = 0
         self._end = self.start
+        self.held: dict[TableName, tuple[Row, ...]] = {}
+        if plan.copy is not None:
+            self._fill(Random(f"held {plan.seed}"), plan.copy.families, plan.copy.rows)
         while self.rows < plan.changes and self.number < NUMBERS_A_CHANGE * plan.changes:
             self.number += 1
             if self.number not in plan.without:
@@ -122,6 +130,10 @@ class History:
             return position
         return self.entries[min(self.index(position) + entries, len(self.entries)) - 1].end
 
+    def place(self, entries: int) -> Position:
+        """The position after so many entries."""
+        return self.entries[entries - 1].end if entries else self.start
+
     @property
     def last(self) -> Position:
         return self.entries[-1].end if self.entries else self.start
@@ -139,6 +151,23 @@ class History:
         return self._end
 
     # ------------------------------------------------------------------ what happens at the source
+
+    def _fill(self, chance: Random, families: tuple[str, ...], rows: int) -> None:
+        """Rows that no log tells of, in the tables of these families."""
+        names = [table.name for family in families for table in catalogue.BY_NAME[family]]
+        names = [name for name in names if name in self.at_first]
+        writing = Writing(self, chance, "", "", 0, "")
+        for _ in range(rows):
+            for name in names:
+                writing.try_(writing.table(name), None, writing.row(name))
+        self.entries.clear()
+        self.rows = 0
+        self.deeds.clear()
+        writing.settle()
+        for name in names:
+            table = self.source.tables[name]
+            held = (selected(name, table.layout.logged(row)) for row in table.rows.values())
+            self.held[name] = tuple(row for row in held if row is not None)
 
     def _happen(self, chance: Random) -> None:
         file = f"log.{self._first_file + self.number // 8:06}"
@@ -166,7 +195,7 @@ class History:
             (DdlKind.TRUNCATE, DdlKind.TRUNCATE, DdlKind.ADD_COLUMN, DdlKind.UNRELATED, DdlKind.OTHER, DdlKind.OTHER)
         )
         name = chance.choice(list(self.source.tables))
-        keys = None
+        keys, adds = None, False
         if due:
             assert self.late is not None
             kind, name, self.late = DdlKind.CREATE_TABLE, self.late, None
@@ -176,13 +205,14 @@ class History:
         elif kind is DdlKind.TRUNCATE:
             self.source.truncate(name)
         elif kind is DdlKind.ADD_COLUMN:
+            adds = ADDED.name not in self.source.tables[name].at
             self.source.add_column(name, ADDED)
         elif kind is DdlKind.OTHER and (keys := self._other_keys(chance, self.source.tables[name].spec)) is not None:
             self.note("keys changed")
         self.note(f"ddl {kind}")
         statement = Ddl("shop", f"{kind} {name.table}", source, self.number, kind, (name,))
         end = self.close(file, offset, chance.randint(50, 200))
-        self.entries.append(Entry(source, self.number, end, ddl=statement, keys=keys))
+        self.entries.append(Entry(source, self.number, end, ddl=statement, keys=keys, adds=adds))
 
     def _other_keys(self, chance: Random, spec: TargetTable) -> Keys | None:
         """The table gets a unique index, loses one, or loses its primary key; None where it cannot."""
@@ -218,6 +248,16 @@ class Writing:
         self._ordinal = 0
         self._poison = "poison" in history.plan.features
         self._logs_cascades = history.plan.cascades
+
+    def table(self, name: TableName) -> Table:
+        return self._session.table(name)
+
+    def row(self, name: TableName) -> Row:
+        return self._row(self.table(name))
+
+    def settle(self) -> None:
+        """Commit, and log nothing."""
+        self._session.commit()
 
     def commit(self) -> None:
         history = self._history
@@ -340,12 +380,13 @@ class Writing:
                 self._session.update(name, slot, after)
         except Violation:
             return False
+        swept = tuple(cascaded) if self._logs_cascades != "child first" else ()
         children = list(cascaded) if self._logs_cascades != "hidden" else []
         if len(cascaded) > len(children):
             self._history.note("cascade not logged")
         if self._logs_cascades == "child first":
             self._log_all(children)
-        self._log(table.layout, before, after)
+        self._log(table.layout, before, after, swept)
         if self._logs_cascades == "parent first":
             self._log_all(children[::-1])
         return True
@@ -355,9 +396,12 @@ class Writing:
             self._history.note("cascade logged")
             self._log(self._session.table(name).layout, row, None)
 
-    def _log(self, laid: Layout, before: Row | None, after: Row | None) -> None:
+    def _log(
+        self, laid: Layout, before: Row | None, after: Row | None, swept: tuple[tuple[TableName, Row], ...] = ()
+    ) -> None:
         self._ordinal += 1
         entry = self._entry()
+        entry.swept = swept
         before, after = laid.logged(before), laid.logged(after)
         entry.change = RowChange(-1, before, after, self._ordinal - 1)
         entry.shape = laid.shape

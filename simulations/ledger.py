@@ -5,23 +5,25 @@ The ledger knows the source's log and the target's tables, not the engine.
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from engine.effects import EffectId
 from engine.records import Row, RowChange, Shape, TableName, Transaction
 from engine.schema import Binding, TargetTable
 from engine.segments import Change
+from engine.spans import Split
 from simulations.history import Entry, History, Place
 from simulations.layout import DEFAULT, Layout, layout
 from simulations.model import Database
 from simulations.selection import selected_shape
+from simulations.view import Mistake, Progress, View
+
+__all__ = ["Images", "Ledger", "Mistake"]
 
 Images = tuple[Layout, Row | None, Row | None]
-
-
-class Mistake(AssertionError):
-    """The engine did what it must never do."""
 
 
 class Ledger:
@@ -29,6 +31,9 @@ class Ledger:
 
     `covered`: by which batch.  `applied`, `skipped` (the operator gave them up), `emptied` (a TRUNCATE took them while
     they were parked): what became of each; what is covered and none of these is parked.
+
+    `copies`: how far the tables are that are copied.  A change of a row takes effect if it is behind the merge of the
+    row's chunk; what is before it came with the chunk, and must not be applied (`excused`).
     """
 
     def __init__(self, history: History) -> None:
@@ -39,18 +44,59 @@ class Ledger:
         self.applied: dict[Place, None] = {}
         self.skipped: dict[Place, None] = {}
         self.emptied: dict[Place, None] = {}
+        self.view: View = View(history)
+        self.copies: dict[TableName, Progress] = {}
         self._images: dict[Place, tuple[TargetTable, Images]] = {}
 
-    def freeze(self) -> tuple[dict[Place, EffectId], dict[Place, None], dict[Place, None], dict[Place, None]]:
+    def freeze(self) -> _Frozen:
         """For a target that may forget."""
-        return self.covered.copy(), self.applied.copy(), self.skipped.copy(), self.emptied.copy()
+        fates = self.covered.copy(), self.applied.copy(), self.skipped.copy(), self.emptied.copy()
+        return *fates, {name: copy.copy(progress) for name, progress in self.copies.items()}
 
-    def thaw(
-        self, frozen: tuple[dict[Place, EffectId], dict[Place, None], dict[Place, None], dict[Place, None]]
-    ) -> None:
-        covered, applied, skipped, emptied = frozen
+    def thaw(self, frozen: _Frozen) -> None:
+        covered, applied, skipped, emptied, copies = frozen
         self.covered, self.applied = covered.copy(), applied.copy()
         self.skipped, self.emptied = skipped.copy(), emptied.copy()
+        self.copies = {name: copy.copy(progress) for name, progress in copies.items()}
+
+    @property
+    def complete(self) -> bool:
+        """Has every change taken effect that has to, for all that is known by now?"""
+        if len(self.covered) == len(self.order):
+            return True
+        return bool(self.copies) and all(p in self.covered or self.excused(p) for p in reversed(self.order))
+
+    def begin(self, split: Split, begun: int) -> None:
+        """A table is copied from its first row on; so many entries of the log came before.
+
+        An owner that has not seen all of the log again that receipts cover may empty it of later changes too: what they
+        did comes back with the chunks, which are read when all of that is in the source's log."""
+        own = [place for place in self.order if self.table(place) == split.table]
+        for place in own:
+            if self.index[place] >= begun:
+                for fate in (self.covered, self.applied, self.skipped, self.emptied):
+                    fate.pop(place, None)
+        before = [place for place in own if self.index[place] < begun and place not in self.covered]
+        if early := [place for place in before if not self.excused(place)]:
+            raise Mistake(f"{split.table} is copied before {early[0]}")
+        self.copies[split.table] = Progress(split, begun, frozenset(before))
+
+    def excused(self, place: Place) -> bool:
+        """Has the change no effect of its own, because its row comes with a chunk?"""
+        return bool(self.copies) and self.effect(place) == (None, None)
+
+    def effect(self, place: Place) -> tuple[Row | None, Row | None]:
+        """The row before and after, as far as the change takes effect by itself."""
+        index = self.index[place]
+        entry = self.history.entries[index]
+        progress = self.copies.get(entry.shape.name) if entry.shape is not None else None
+        if progress is None or index < progress.begun:
+            return (entry.before, entry.after) if progress is None or place not in progress.past else (None, None)
+        before, after = (
+            row if row is not None and progress.lives(self.view.chunk_of(progress.split, row), index) else None
+            for row in (entry.before, entry.after)
+        )
+        return before, after
 
     def entry(self, place: Place) -> Entry:
         return self.history.entries[self.index[place]]
@@ -68,8 +114,16 @@ class Ledger:
         entry = self.entry(place)
         assert entry.shape is not None
         binding = _binding(selected_shape(entry.shape), database.tables[entry.shape.name].spec)
-        row = RowChange(0, entry.before, entry.after, place[2])
+        row = RowChange(0, *self.effect(place), place[2])
         return Change(binding, row, Transaction(entry.source, entry.number, 0))
+
+    def whole(self, name: TableName, row: Row, database: Database) -> Row:
+        """A row of the view as the target's table has its columns now."""
+        laid = layout(database.tables[name].spec)
+        given = dict(zip(self.view.names(name, row), row, strict=True))
+        return laid.complete(
+            tuple(given.get(c.name, DEFAULT if c.default else None) for c in laid.spec.columns)
+        )
 
     def images(self, place: Place, database: Database) -> Images:
         """The layout of its table, the row before and the row after, as the target's table has its columns now."""
@@ -77,11 +131,17 @@ class Ledger:
         assert entry.shape is not None
         spec = database.tables[entry.shape.name].spec
         known = self._images.get(place)
-        if known is None or known[0] is not spec:
+        if known is None or known[0] is not spec or self.copies:
             laid, shape = layout(spec), selected_shape(entry.shape)
-            images = laid, _lined_up(laid, shape, entry.before), _lined_up(laid, shape, entry.after)
+            before, after = self.effect(place)
+            images = laid, _lined_up(laid, shape, before), _lined_up(laid, shape, after)
             known = self._images[place] = (spec, images)
         return known[1]
+
+
+_Frozen: TypeAlias = tuple[
+    dict[Place, EffectId], dict[Place, None], dict[Place, None], dict[Place, None], dict[TableName, Progress]
+]
 
 
 @functools.lru_cache(maxsize=256)

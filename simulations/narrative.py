@@ -219,12 +219,15 @@ def _waits(machine: ApplyMachine) -> int:
 
 def _waiting(machine: ApplyMachine) -> list[tuple[Segment, Segment]]:
     """Who waits for whom in the lanes, newest first."""
-    there = [segment for lane in machine.batches.lanes for segment in (*lane.running, *lane.queue)]
+    lanes = [*machine.batches.lanes, machine.copying.lane]
+    there = [segment for lane in lanes for segment in (*lane.running, *lane.queue)]
     pairs = [(waiter, holder) for holder in there for waiter in holder.waiters]
     return sorted(pairs, key=lambda pair: -pair[0].order)
 
 
 def _spell(segment: Segment) -> str:
+    if not segment.changes:
+        return "the merge of a chunk"
     first = segment.changes[0]
     more = f" and {len(segment.changes) - 1} more" if len(segment.changes) > 1 else ""
     return f"{first.source}:{first.number}:{first.ordinal} of {first.binding.name}{more} on lane {segment.lane}"

@@ -9,15 +9,21 @@ from random import Random
 from typing import TYPE_CHECKING, assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from engine.apply import ApplyMachine, Options, State
 from engine.effects import (
     ApplyBatch,
     ApplyDdl,
     ApplyEffect,
+    BeginCopy,
     CaughtUp,
     CommitBatch,
+    DropStaged,
     Halt,
+    MergeChunk,
+    ReadChunk,
+    RefuseCopy,
     RequestResend,
     RollbackBatch,
     SaveCheckpoint,
@@ -29,6 +35,8 @@ from engine.events import (
     BatchReady,
     BatchRolledBack,
     CheckpointSaved,
+    ChunkStaged,
+    CopyBegun,
     DdlApplied,
     LogArrived,
     Paused,
@@ -37,6 +45,7 @@ from engine.events import (
     Tick,
 )
 from engine.records import LogBatch
+from simulations.copier import Copier
 from simulations.faults import Faults
 from simulations.history import History
 from simulations.ledger import Mistake
@@ -46,17 +55,19 @@ from simulations.plan import Plan
 if TYPE_CHECKING:
     from simulations.target import Target
 
-ANSWERS = (BatchCommitted, BatchReady, BatchRolledBack, CheckpointSaved, DdlApplied)
+ANSWERS = (BatchCommitted, BatchReady, BatchRolledBack, CheckpointSaved, DdlApplied, CopyBegun, ChunkStaged)
 
 
 class Owner:
     """`dies_at`: how many more effects it carries out before it dies; below zero: no end is near."""
 
-    def __init__(self, number: int, plan: Plan, history: History, faults: Faults) -> None:
+    def __init__(self, number: int, plan: Plan, history: History, faults: Faults, copier: Copier) -> None:
         self.number = number
-        self.machine = ApplyMachine(
-            Options(atomic=plan.atomic, locking=plan.locking, **msgspec.structs.asdict(plan.engine))
-        )
+        self.copier = copier
+        options = Options(atomic=plan.atomic, locking=plan.locking, **msgspec.structs.asdict(plan.engine))
+        if plan.copy is not None:
+            options = replace(options, copy_reads=plan.copy.reads, copy_touched=plan.copy.touched)
+        self.machine = ApplyMachine(options)
         self.mailbox: list[ApplyEvent] = []
         self.reader: Reader | None = None
         self.alive = True
@@ -153,8 +164,19 @@ class Owner:
                 target.commit(self.number, effect, self.post)
             case RollbackBatch():
                 target.roll_back(self.number, effect, self.post)
-            case SaveCheckpoint() | ApplyDdl():
+            case SaveCheckpoint() | ApplyDdl() | BeginCopy():
                 target.order(self.number, effect, self.post)
+            case MergeChunk():
+                target.merge(self.number, effect, self.post)
+            case ReadChunk():
+                target.asked(effect)
+                self.copier.read(effect)
+            case DropStaged():
+                self.copier.drop(effect.staged)
+            case RefuseCopy():
+                self._faults.seen("copy: refused, since another is about to begin")
+                if "about to begin" not in effect.alarm.message:
+                    raise Mistake(f"a copy is refused: {effect.alarm}")
             case RequestResend():
                 skipped = chance.randrange(1, 9) if self._faults.strikes("hole") else 0
                 self.reader = Reader(self._history, self._history.behind(effect.position, skipped), chance)

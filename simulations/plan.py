@@ -18,6 +18,7 @@ from simulations import catalogue
 DEFAULT_CHANGES = 100
 LEAST_TABLES = 3
 LEAST_FAULTS = 5
+COPIED_SHARE = 0.3  # of all runs copy tables
 NUMBERS_A_CHANGE = 5  # a history ends after so many transactions for each change it should have, whatever they did
 
 # fault → what happens.  How often it does is the plan's.
@@ -71,12 +72,27 @@ class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fill_rows: int = 0
 
 
+class Copy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Tables that hold rows before the log begins, and are copied while it flows (`engine.chunks`).
+
+    `families`: all their tables are copied; those of `again` once more on the way.  `rows`: how many a table has, at
+    most.  `seed`: of how they are split and read.  `reads`, `touched`: `Options.copy_reads`, `copy_touched`."""
+
+    families: tuple[str, ...]
+    again: tuple[str, ...]
+    rows: int
+    seed: int
+    reads: int
+    touched: int
+
+
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`seed`: of the source's history.  `schedule`: of everything that happens to it afterwards.
     `families`: names in `catalogue.BY_NAME`.  `changes`: how many row changes the source commits at least.
     `faults`: name → weight, beside the others.  `fault_rate`: chance of one a step.  `longest`: entries of the log in
     one batch; `cut_anywhere`: else a transaction is cut only where it alone is longer, as the adapters' readers do.
     `cascades`: how the source logs a cascade (`catalogue.CASCADES`).
+    `copy`: what is copied; None: the target starts as empty as the source.
     `without`: numbers of source transactions that do not happen (a shrunk run).  `locking`: off only to show what the
     locks are for."""
 
@@ -94,12 +110,14 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cascades: str = "hidden"
     without: tuple[int, ...] = ()
     locking: bool = True
+    copy: Copy | None = None
 
 
 def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> Plan:
     """The plan that this seed makes."""
     chance = Random(seed)
     families = _families(chance)
+    copy = _copy(Random(f"copy {seed}"), seed, families)  # apart, as `fill_rows` is
     faults = chance.sample(sorted(FAULTS), chance.randint(3, 9))
     if not set(faults) & set(ALWAYS_POSSIBLE):
         faults.append(chance.choice(ALWAYS_POSSIBLE))
@@ -109,7 +127,7 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
         families=families,
         changes=changes,
         atomic=chance.random() < 0.35,
-        features=_features(chance, families),
+        features=_features(chance, families, copy),
         faults={name: chance.choice((1, 1, 4)) for name in faults},
         fault_rate=chance.choice((0.03, 0.05, 0.07, 0.1)),
         longest=chance.choice((2, 6, 15, 40)),
@@ -126,6 +144,21 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
         ),
         cascades=chance.choice(catalogue.CASCADES),
         locking=locking,
+        copy=copy,
+    )
+
+
+def _copy(chance: Random, seed: int, families: tuple[str, ...]) -> Copy | None:
+    if chance.random() >= COPIED_SHARE:
+        return None
+    copied = tuple(family for family in families if chance.random() < 0.6) or families[:1]
+    return Copy(
+        families=copied,
+        again=tuple(family for family in copied if chance.random() < 0.2),
+        rows=chance.choice((2, 5, 5)),
+        seed=seed,
+        reads=chance.choice((1, 2, 4)),
+        touched=chance.choice((2, 6, 1000, 1000)),
     )
 
 
@@ -141,10 +174,11 @@ def _families(chance: Random) -> tuple[str, ...]:
     return tuple(sorted(chosen))
 
 
-def _features(chance: Random, families: tuple[str, ...]) -> tuple[str, ...]:
-    """A cascade that the log does not show cannot be told from a change that was parked: no refusals beside it."""
+def _features(chance: Random, families: tuple[str, ...], copy: Copy | None) -> tuple[str, ...]:
+    """A cascade that the log does not show cannot be told from a change that was parked: no refusals beside it.  Nor
+    beside a copy, which no refused row can be left out of."""
     chosen = {name for name in sorted(FEATURES) if chance.random() < 0.35}
-    if catalogue.OWNER.name.table in families:
+    if copy is not None or catalogue.OWNER.name.table in families:
         chosen -= {"poison", "wishes"}
     elif "poison" in chosen and chance.random() < 0.7:
         chosen.add("wishes")

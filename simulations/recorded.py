@@ -52,6 +52,7 @@ class RecordedHistory(History):
         self.entries: list[Entry] = []
         self.deeds: dict[str, int] = {}
         self.rows = self.told = self.number = 0
+        self.held = {}
         self._shapes = model.shapes
         steps = list(_kept(model.steps, plan))
         self._set_up(_rows_before(model.tables, steps))
@@ -167,7 +168,7 @@ def _cascades(table: Table) -> bool:
 def model_of(path: str) -> Model:
     """What the journal holds.  Raises OSError, JournalError, and NotModelled where not all of it can be a history."""
     model = modelled(read_recording(path))
-    RecordedHistory(model, replace(draw(0), changes=model.rows))
+    RecordedHistory(model, replace(draw(0), changes=model.rows, copy=None))
     return model
 
 
@@ -186,7 +187,7 @@ class FromJournal(msgspec.Struct, frozen=True):
         rows = (row for step in model.steps for change in step.changes for row in (change.before, change.after))
         poisoned = ("poison", "wishes") if any(POISON in row for row in rows if row is not None) else ()
         features = (*(f for f in drawn.features if f == "pauses"), *poisoned)
-        return replace(drawn, families=(), changes=model.rows, features=features)
+        return replace(drawn, families=(), changes=model.rows, features=features, copy=None)
 
     def attempt(self, plan: Plan, *, told: bool = False) -> Trial:
         """A plan that leaves out what later changes need is no world: it is clean."""

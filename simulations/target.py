@@ -16,7 +16,18 @@ from typing import Any, TypeAlias
 import msgspec
 
 from engine import receipts
-from engine.effects import ApplyBatch, ApplyDdl, CommitBatch, EffectId, ParkedRow, RollbackBatch, SaveCheckpoint
+from engine.effects import (
+    ApplyBatch,
+    ApplyDdl,
+    BeginCopy,
+    CommitBatch,
+    EffectId,
+    MergeChunk,
+    ParkedRow,
+    ReadChunk,
+    RollbackBatch,
+    SaveCheckpoint,
+)
 from engine.errors import Failure, Trouble
 from engine.events import (
     ApplyEvent,
@@ -26,6 +37,8 @@ from engine.events import (
     BatchRolledBack,
     CheckpointFailed,
     CheckpointSaved,
+    CopyBegun,
+    CopyFailed,
     DdlApplied,
     DdlFailed,
     ParkedKey,
@@ -39,11 +52,17 @@ from simulations.faults import Faults
 from simulations.history import ADDED, Entry, Place
 from simulations.layout import Token
 from simulations.ledger import Ledger, Mistake
+from simulations.merging import merge
 from simulations.model import Database, Violation
 from simulations.session import Session
 
 Post: TypeAlias = Callable[[ApplyEvent], None]
-Order: TypeAlias = SaveCheckpoint | ApplyDdl | RollbackBatch
+Order: TypeAlias = SaveCheckpoint | ApplyDdl | BeginCopy | RollbackBatch
+
+MERGING = -1  # the lane of merges
+_FAILED: dict[type[Order], Callable[[EffectId, Failure], ApplyEvent]] = {
+    SaveCheckpoint: CheckpointFailed, ApplyDdl: DdlFailed, BeginCopy: CopyFailed,
+}  # fmt: skip
 
 
 class Stage(enum.Enum):
@@ -54,13 +73,14 @@ class Stage(enum.Enum):
 
 
 class Work:
-    """One lane's batch. `owner`: number of the machine that sent it."""
+    """One lane's batch. `owner`: number of the machine that sent it.  `merge`: the chunk that it merges."""
 
-    __slots__ = ("effect", "owner", "post", "session", "stage")
+    __slots__ = ("effect", "merge", "owner", "post", "session", "stage")
 
-    def __init__(self, owner: int, effect: ApplyBatch, post: Post) -> None:
+    def __init__(self, owner: int, effect: ApplyBatch, post: Post, merge: MergeChunk | None = None) -> None:
         self.owner = owner
         self.effect = effect
+        self.merge = merge
         self.post = post
         self.stage = Stage.QUEUED
         self.session: Session | None = None
@@ -97,6 +117,8 @@ class Target:
         self._cut: dict[EffectId, None] = {}  # held batches whose connection is gone; told when they are to commit
         self._faults = faults
         self._strict = strict
+        self.staged: dict[EffectId, list[Row]] = {}  # by attempt
+        self._merges: dict[EffectId, tuple[MergeChunk, ApplyBatch]] = {}
         self._disk: tuple[State, Any, list[Any]] | None = None  # what would survive a crash of the target
         self._reported: dict[int, dict[EffectId, None]] = {}  # by owner: commits it was told of since it last saved
         self.flush()
@@ -115,12 +137,25 @@ class Target:
 
     # ------------------------------------------------------------------ what machines ask for
 
-    def apply(self, owner: int, effect: ApplyBatch, post: Post) -> None:
+    def asked(self, effect: ReadChunk) -> None:
+        for checker in self.checkers:
+            checker.asked(effect)
+
+    def merge(self, owner: int, effect: MergeChunk, post: Post) -> None:
+        """A batch of its own kind, on a lane of its own."""
+        known, batch = self._merges.setdefault(
+            effect.id, (effect, ApplyBatch(effect.id, MERGING, effect.steps, receipts.NOTHING, 0))
+        )
+        if known is not effect:
+            raise Mistake(f"{effect.id} was sent with another content")
+        self.apply(owner, batch, post, effect)
+
+    def apply(self, owner: int, effect: ApplyBatch, post: Post, merge: MergeChunk | None = None) -> None:
         for work in self.works:
             if work.owner == owner and work.effect.lane == effect.lane:
                 raise Mistake(f"{effect.id} sent to lane {effect.lane}, which is busy with {work.effect.id}")
         for number, order, _ in self._orders:
-            if number == owner and isinstance(order, ApplyDdl):
+            if number == owner and isinstance(order, ApplyDdl | BeginCopy):
                 raise Mistake(f"{effect.id} sent while a schema change runs")
             if number == owner and isinstance(order, RollbackBatch) and self._lanes[order.id] == effect.lane:
                 raise Mistake(f"{effect.id} sent to lane {effect.lane}, which still rolls {order.id} back")
@@ -128,7 +163,7 @@ class Target:
         self._cut.pop(effect.id, None)
         for checker in self.checkers:
             checker.sent(effect)
-        self.works.append(Work(owner, effect, post))
+        self.works.append(Work(owner, effect, post, merge))
 
     def commit(self, owner: int, effect: CommitBatch, post: Post) -> None:
         work = self._work(owner, effect.id)
@@ -148,8 +183,8 @@ class Target:
             raise Mistake(f"told to roll {effect.id} back while it commits")
         work.stage = Stage.ROLLING
 
-    def order(self, owner: int, effect: SaveCheckpoint | ApplyDdl, post: Post) -> None:
-        if isinstance(effect, ApplyDdl) and any(work.owner == owner for work in self.works):
+    def order(self, owner: int, effect: SaveCheckpoint | ApplyDdl | BeginCopy, post: Post) -> None:
+        if isinstance(effect, ApplyDdl | BeginCopy) and any(work.owner == owner for work in self.works):
             raise Mistake("a schema change runs beside a batch")
         self._orders.append((owner, effect, post))
 
@@ -177,7 +212,10 @@ class Target:
         state = self.state
         held = tuple(Receipt(id_, covered) for id_, covered in sorted(state.receipts.items()))
         wishes = tuple(self.wishes(every=True))
-        return TakenOver(self.epoch, state.checkpoint, held, wishes, self.database.specs, state.ddl_passed)
+        copied = tuple(progress.told() for progress in self.ledger.copies.values())
+        return TakenOver(
+            self.epoch, state.checkpoint, held, wishes, self.database.specs, state.ddl_passed, chunks=copied
+        )
 
     def writes_to(self, name: TableName) -> bool:
         """Is a transaction open that has written to the table?"""
@@ -243,6 +281,8 @@ class Target:
         work.post(answer)
 
     def _fail(self, work: Work, trouble: Trouble, message: str) -> None:
+        if work.merge is not None:
+            self._faults.seen(f"copy: merge failed, {trouble}")
         self._end(work, BatchFailed(work.effect.id, Failure(trouble, message)))
 
     def _execute(self, work: Work) -> None:
@@ -257,7 +297,7 @@ class Target:
         elif faults.strikes("broken"):
             self._fail(work, Trouble.TARGET, "disk full")
         elif refusal := self._fenced(work.owner, effect.id.epoch):
-            self._end(work, BatchFailed(effect.id, refusal))
+            self._fail(work, refusal.trouble, refusal.message)
         elif effect.id in self.state.receipts:
             faults.seen("receipt answers a batch that was in doubt")
             self._report(work, end=True)
@@ -277,8 +317,15 @@ class Target:
     def _run(self, work: Work) -> None:
         effect = work.effect
         session = self.database.begin(watched=True)
+        if work.merge is not None and len(self.staged.get(work.merge.staged, ())) != work.merge.rows:
+            self._faults.seen("copy: what was staged is lost")
+            self._fail(work, Trouble.REWOUND, "staged rows are lost")
+            return
         try:
-            session.run(effect.steps)
+            if work.merge is None:
+                session.run(effect.steps)
+            else:
+                merge(session, work.merge, self.staged[work.merge.staged])
         except Violation as error:
             for checker in self.checkers:
                 checker.refused(effect, str(error))
@@ -326,6 +373,8 @@ class Target:
         before = self.database.copy() if effect.parked else None
         work.session.commit()
         state.receipts[effect.id] = effect.covered
+        if work.merge is not None:
+            self._merged(work.merge)
         for place in effect.unparked:
             if state.parked.pop(place, None) is None:
                 raise Mistake(f"{effect.id} carries out a wish for {place}, which is not parked")
@@ -348,6 +397,40 @@ class Target:
         if self._disk is not None and self._faults.chance.random() < 0.1:
             self.flush()
 
+    # ------------------------------------------------------------------ copies
+
+    def _merged(self, effect: MergeChunk) -> None:
+        """In the transaction that puts the rows in place."""
+        progress = self.ledger.copies[effect.split.table]
+        if progress.split != effect.split or effect.chunk in progress.merged:
+            raise Mistake(f"chunk {effect.chunk} of {effect.split.table} is merged again, or was never planned")
+        progress.merged[effect.chunk] = self.ledger.history.index(effect.position)
+        for checker in self.checkers:
+            checker.merged(effect)
+        self._advance(effect.position, effect.drop)
+
+    def _try_begin(self, effect: BeginCopy, post: Post) -> None:
+        if self._faults.strikes("checkpoint"):
+            trouble = self._faults.chance.choice((Trouble.TRANSIENT, Trouble.IN_DOUBT))
+            if trouble is Trouble.IN_DOUBT and self._faults.chance.random() < 0.5:
+                self._begin(effect)
+                self._faults.seen("copy: begun without an answer")
+            post(CopyFailed(effect.id, Failure(trouble, "connection lost")))
+            return
+        self._begin(effect)
+        post(CopyBegun(effect.id))
+
+    def _begin(self, effect: BeginCopy) -> None:
+        begun = self.ledger.history.index(effect.position)
+        for split in effect.splits:
+            self.database.truncate(split.table)
+            self._empty(split.table)
+            self.ledger.begin(split, begun)
+        for checker in self.checkers:
+            checker.copy_begun(effect)
+        self._advance(effect.position, effect.drop)
+        self.flush()
+
     # ------------------------------------------------------------------ checkpoints and statements
 
     def _carry_out(self, owner: int, effect: Order, post: Post) -> None:
@@ -355,9 +438,11 @@ class Target:
         if isinstance(effect, RollbackBatch):
             post(BatchRolledBack(effect.id))
         elif refusal := self._fenced(owner, effect.id.epoch):
-            post((DdlFailed if isinstance(effect, ApplyDdl) else CheckpointFailed)(effect.id, refusal))
+            post(_FAILED[type(effect)](effect.id, refusal))
         elif isinstance(effect, ApplyDdl):
             self._try_statement(effect, post)
+        elif isinstance(effect, BeginCopy):
+            self._try_begin(effect, post)
         else:
             self._try_save(owner, effect, post)
 
@@ -385,15 +470,18 @@ class Target:
         post(CheckpointSaved(effect.id))
 
     def _save(self, owner: int, effect: SaveCheckpoint) -> None:
-        state = self.state
-        dropped = {id_: state.receipts[id_] for id_ in effect.drop if id_ in state.receipts}
-        for checker in self.checkers:
-            checker.saved(state.checkpoint, effect.position, dropped)
-        state.checkpoint = effect.position
-        for id_ in effect.drop:
-            state.receipts.pop(id_, None)
+        self._advance(effect.position, effect.drop)
         self._reported.pop(owner, None)
         self.flush()
+
+    def _advance(self, position: Position, drop: tuple[EffectId, ...]) -> None:
+        state = self.state
+        dropped = {id_: state.receipts[id_] for id_ in drop if id_ in state.receipts}
+        for checker in self.checkers:
+            checker.saved(state.checkpoint, position, dropped)
+        state.checkpoint = position
+        for id_ in drop:
+            state.receipts.pop(id_, None)
 
     def _change_schema(self, effect: ApplyDdl) -> None:
         entry = self._statement(effect.ddl)
@@ -457,6 +545,8 @@ class Target:
             trouble = Trouble.IN_DOUBT if work.stage is Stage.COMMITTING else Trouble.TRANSIENT
             self._cut_off(work, Failure(trouble, "connection lost"))
         self.works.clear()
+        for attempt in [attempt for attempt in self.staged if self._faults.chance.random() < 0.5]:
+            self.staged[attempt] = self.staged[attempt][1:]
         orders, self._orders = self._orders, []
         for _, order, post in orders:
             lost_connection = Failure(Trouble.IN_DOUBT, "connection lost")
@@ -467,3 +557,5 @@ class Target:
                     post(CheckpointFailed(order.id, lost_connection))
                 case ApplyDdl():
                     post(DdlFailed(order.id, lost_connection))
+                case BeginCopy():
+                    post(CopyFailed(order.id, lost_connection))

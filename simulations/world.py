@@ -18,9 +18,10 @@ from random import Random
 from engine.apply import State
 from engine.effects import Halt
 from engine.errors import Alarm
-from engine.events import ApplyEvent, GoalSet, ParkedWished, Paused, SourceFailed, Tick
+from engine.events import ApplyEvent, ChunksPlanned, GoalSet, ParkedWished, Paused, SourceFailed, Tick
 from engine.records import DdlKind
 from engine.replay import tell
+from simulations import catalogue, copier
 from simulations.catalogue import CARD, OWN, POISON
 from simulations.checkers.checker import Checker
 from simulations.checkers.locks import Locks
@@ -32,6 +33,7 @@ from simulations.model import Database
 from simulations.owner import Owner
 from simulations.plan import ALWAYS_POSSIBLE, LEAST_FAULTS, Plan, draw
 from simulations.target import Target
+from simulations.view import Progress
 
 __all__ = ["Mistake", "World"]
 
@@ -68,14 +70,21 @@ class World:
             lambda _table, row: not self.healed and POISON in row,
         )
         self._faults = Faults(plan, self.chance, self.coverage)
+        ledger = Ledger(self.history)
+        if plan.copy is not None:
+            splits = copier.splits(plan.copy.families, database.specs, Random(plan.copy.seed))
+            ledger.copies = {split.table: Progress(split, 0) for split in splits}
         self.target = Target(
-            database, Ledger(self.history), self._faults, atomic=plan.atomic, whole=self.whole, strict=plan.locking
+            database, ledger, self._faults, atomic=plan.atomic, whole=self.whole, strict=plan.locking
         )
         self._exercise = Exercise(
             self.coverage, self.target.ledger, self.target, atomic=plan.atomic, whole=self.whole
         )
         self.target.checkers = (*self.target.checkers, self._exercise)
         self._steppers = [c for c in self.target.checkers if type(c).stepped is not Checker.stepped]
+        self.source = copier.Source(self.history)
+        again = plan.copy.again if plan.copy is not None else ()
+        self._to_copy = [f for f in again if all(t.name in self.history.held for t in catalogue.BY_NAME[f])]
         self.now = 0
         self.owners: list[Owner] = []
         self.calm = False
@@ -115,12 +124,13 @@ class World:
         least = LEAST_FAULTS if any(name in self.plan.faults for name in ALWAYS_POSSIBLE) else 0  # 0: a shrunk plan
         if self.faults < least or self._steps < 40:
             return False
-        return len(self.target.ledger.covered) == len(self.target.ledger.order) or self.chance.random() < 0.01
+        return self.target.ledger.complete or self.chance.random() < 0.01
 
     def _calm_down(self) -> None:
         self._tell("-- no more faults")
         self.calm = True
         self._faults.stop()
+        self.source.settle()
         for owner in self.owners:
             owner.hangs = 0
         if not self.owner.alive:
@@ -135,6 +145,9 @@ class World:
         for _ in range(TURNS[int(chance.random() * len(TURNS))]):
             self._read(self.owner)
             self.target.go_on(chance)
+            if self.plan.copy is not None:
+                self.source.go_on(chance)
+                self.owner.copier.go_on(chance, self.owner.post, calm=self.calm)
         for owner in self.owners if len(self.owners) > 1 else (self.owner,):
             if owner.alive and (owner is self.owners[-1] or chance.random() < 0.3):
                 self._step(owner)
@@ -181,7 +194,12 @@ class World:
     # ------------------------------------------------------------------ owners
 
     def _take_over(self) -> None:
-        owner = Owner(len(self.owners) + 1, self.plan, self.history, self._faults)
+        hands = copier.Copier(
+            self.source, self.history, self.target.ledger.view, self.target.staged, self._faults
+        )
+        owner = Owner(len(self.owners) + 1, self.plan, self.history, self._faults, hands)
+        if self.owners:
+            self._exercise.left(self.owner.machine)
         owner.skew = self.chance.randrange(10**9)
         self.owners.append(owner)
         self._tell(f"-- owner {owner.number} takes over")
@@ -221,8 +239,16 @@ class World:
             self.owner.post(Paused(chance.random() < 0.5))
         if "wishes" in features and chance.random() < 0.03:
             self._operate()
+        if self._to_copy and chance.random() < 0.02:
+            self._copy_again(self._to_copy.pop())
         if CARD.name in self.target.database.tables and chance.random() < 0.1:
             self._write_own()
+
+    def _copy_again(self, family: str) -> None:
+        """An operator has the tables of a family copied once more."""
+        self._tell(f"-- {family} is to be copied again")
+        splits = copier.splits((family,), self.target.database.specs, self.chance)
+        self.owner.post(ChunksPlanned(splits))
 
     def _write_own(self) -> None:
         """A user of the target fills in its own column, of a row that nobody else is writing."""

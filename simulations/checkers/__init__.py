@@ -7,6 +7,7 @@ from simulations.checkers.checker import Checker
 from simulations.checkers.checkpoint import Checkpoint
 from simulations.checkers.commit_order import CommitOrder
 from simulations.checkers.constraints import Constraints
+from simulations.checkers.copied import Copied
 from simulations.checkers.drained import Drained
 from simulations.checkers.forward import Forward
 from simulations.checkers.locks import Locks
@@ -16,5 +17,5 @@ from simulations.checkers.replayed import Replayed
 from simulations.checkers.statements import Statements
 
 ALL: tuple[type[Checker], ...] = (
-    Once, Forward, Constraints, Replayed, CommitOrder, Checkpoint, Statements, Reasons, Locks, Bounds, Drained,
+    Once, Forward, Constraints, Replayed, CommitOrder, Checkpoint, Statements, Reasons, Locks, Bounds, Drained, Copied,
 )  # fmt: skip

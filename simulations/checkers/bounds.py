@@ -30,7 +30,7 @@ class Bounds(Checker):
             return
         options = machine.options
         window = max(options.window_rows, options.batch_rows) + self._longest
-        if machine.batches.rows > options.room_rows // 2 + window:
+        if machine.batches.rows > options.room_rows // 2 + window + bool(machine.copying):
             raise Mistake(f"{machine.batches.rows} rows are planned, there is room for {options.room_rows}")
         busy = sum(bool(lane.running) for lane in machine.batches.lanes)
         if len(machine.batches._attempts) > busy:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from engine.apply import ApplyMachine
-from engine.effects import ApplyBatch, EffectId
+from engine.effects import ApplyBatch, BeginCopy, EffectId, MergeChunk, ReadChunk
 from engine.records import Position, Row, TableName
 from simulations.history import Entry, Place
 from simulations.layout import Token
@@ -60,6 +60,15 @@ class Checker:
 
     def saved(self, old: Position, new: Position, dropped: dict[EffectId, bytes]) -> None:
         """A checkpoint is stored, and these receipts are gone with it."""
+
+    def asked(self, effect: ReadChunk) -> None:
+        """A machine wants a chunk read."""
+
+    def merged(self, effect: MergeChunk) -> None:
+        """A chunk's rows are in place; the commit that did it is told next."""
+
+    def copy_begun(self, effect: BeginCopy) -> None:
+        """Tables are empty and are copied from their first row on."""
 
     def statement(self, entry: Entry) -> None:
         """A statement is about to take effect at the target, or an operator declares it done."""

@@ -24,7 +24,7 @@ class Checkpoint(Checker):
         passed = ledger.history.index(new)
         while self._seen_passed < len(ledger.order) and ledger.index[ledger.order[self._seen_passed]] < passed:
             place = ledger.order[self._seen_passed]
-            if place not in ledger.covered:
+            if place not in ledger.covered and not ledger.excused(place):
                 raise Mistake(f"the checkpoint {new} passes {place}, which is not committed")
             self._seen_passed += 1
         for id_, covered in dropped.items():

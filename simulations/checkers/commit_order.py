@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simulations.checkers.checker import Checker, Commit
+from simulations.history import Place
 from simulations.ledger import Mistake
 
 
@@ -10,10 +11,16 @@ class CommitOrder(Checker):
     def committed(self, commit: Commit) -> None:
         if not self.atomic or not commit.places:
             return
-        covered, order = self.ledger.covered, self.ledger.order
-        done = len(covered)
-        first = done - len(commit.places)
-        if {*commit.places} != {*order[first:done]}:
+        rest, done = self._rest(commit.places), len(commit.places)
+        if {*commit.places} != {*rest[:done]}:
             raise Mistake(f"{commit.effect.id} is not what comes next in the log")
-        if done < len(order) and order[done][:2] == order[done - 1][:2]:
+        if done < len(rest) and rest[done][:2] == rest[done - 1][:2]:
             raise Mistake(f"{commit.effect.id} ends inside a transaction")
+
+    def _rest(self, places: list[Place]) -> list[Place]:
+        """What was not committed before these; what comes with a chunk has no place in the order."""
+        ledger = self.ledger
+        if not ledger.copies:
+            return ledger.order[len(ledger.covered) - len(places) :]
+        own = {*places}
+        return [p for p in ledger.order if p in own or not (p in ledger.covered or ledger.excused(p))]

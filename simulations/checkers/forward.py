@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.effects import MergeChunk
 from engine.records import Row, TableName
 from simulations.checkers.checker import Checker, Commit
 from simulations.layout import Token
@@ -18,6 +19,14 @@ class Forward(Checker):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._seen_newest: dict[Slot, int] = {}
+
+    def merged(self, effect: MergeChunk) -> None:
+        """All rows of the chunk are the newest before its merge."""
+        name, progress = effect.split.table, self.ledger.copies[effect.split.table]
+        at = progress.merged[effect.chunk]
+        key = self.target.database.tables[name].layout.key
+        for row in self.ledger.view.chunk(progress.split, at, effect.chunk):
+            self._seen_newest[name, key(row) or row] = at - 1
 
     def committed(self, commit: Commit) -> None:
         newest: dict[Slot, int] = {}

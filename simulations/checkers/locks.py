@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.apply import ApplyMachine, State
 from engine.batches import Batches
+from engine.lanes import Lane
 from engine.segments import Segment
 from simulations.checkers.checker import Checker
 from simulations.ledger import Mistake
@@ -27,11 +28,11 @@ class Locks(Checker):
         self._steps += 1
         if self._steps % EVERY or machine.state is not State.FLOWING or not machine.batches.rows:
             return
-        self._inspect(machine.batches)
+        self._inspect(machine.batches, [*machine.batches.lanes, machine.copying.lane])
 
-    def _inspect(self, batches: Batches) -> None:
+    def _inspect(self, batches: Batches, lanes: list[Lane]) -> None:
         live: dict[int, Segment] = {}
-        for lane in batches.lanes:
+        for lane in lanes:
             segments = [*lane.running, *lane.queue]
             orders = [s.order for s in segments]
             if orders != sorted(orders):

@@ -30,6 +30,8 @@ class Once(Checker):
         for place in commit.places:
             if place not in self.ledger.index:
                 raise Mistake(f"{id_} covers {place}, which is not in the log for this target")
+            if self.ledger.excused(place):
+                raise Mistake(f"{id_} covers {place}, which comes with a chunk")
             if place in self._seen_covered:
                 raise Mistake(f"{id_} covers {place}, which {self._seen_covered[place]} covered")
             self._seen_covered[place] = id_
@@ -38,5 +40,9 @@ class Once(Checker):
         ledger, parked = self.ledger, self.target.parked
         for place in ledger.order:
             fates = [place in fate for fate in (ledger.applied, ledger.skipped, ledger.emptied, parked)]
+            if ledger.excused(place):
+                if any(fates) or place in ledger.covered:
+                    raise Mistake(f"{place} comes with a chunk, and is applied, skipped, emptied or parked: {fates}")
+                continue
             if place not in ledger.covered or sum(fates) != 1:
                 raise Mistake(f"{place} is applied, skipped, emptied or parked: {fates}")

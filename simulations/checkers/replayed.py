@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from engine.apply import ApplyMachine
-from engine.effects import EffectId
+from engine.effects import BeginCopy, EffectId, MergeChunk
 from engine.records import DdlKind, Position, Row, TableName
 from engine.schema import TargetTable
 from simulations.catalogue import ECHO
@@ -109,6 +109,22 @@ class Replayed(Checker):
         self._base: Serial | None = None  # the log replayed up to a checkpoint
         self._base_known = (0, 0, 0, 0)
 
+    def copy_begun(self, effect: BeginCopy) -> None:
+        for split in effect.splits:
+            self._seen_now.rows[split.table].clear()
+
+    def merged(self, effect: MergeChunk) -> None:
+        """What the source holds of the chunk then."""
+        name, ledger = effect.split.table, self.ledger
+        at = ledger.copies[name].merged[effect.chunk]
+        rows, table = self._seen_now.rows[name], self.target.database.tables[name]
+        chunk = ledger.view.chunk(effect.split, at, effect.chunk)
+        fresh = [ledger.whole(name, row, self.target.database) for row in chunk]
+        if isinstance(rows, list):
+            rows += fresh
+        else:
+            rows.update((table.key(row), row) for row in fresh)
+
     def committed(self, commit: Commit) -> None:
         self._seen_retried += len(commit.retried)
         for images in commit.images:
@@ -162,7 +178,7 @@ class Replayed(Checker):
 
     def saved(self, old: Position, new: Position, dropped: dict[EffectId, bytes]) -> None:
         self._compare_all(f"at checkpoint {new}")
-        if self._seen_tainted:
+        if self._seen_tainted or self.ledger.copies:
             return
         history = self.ledger.history
         known = (history.index(new), len(self._seen_statements), len(self.ledger.skipped), self._seen_retried)

@@ -6,7 +6,8 @@ and cut by a crash, through the engine's own machines.
 
 Most mistakes in an ordering protocol show with a handful of events.  Within its scope a search like this says not that
 none was met, but that there is none.  `locks` drives the lock table and all around it, `fence` whole apply machines
-around one target; `rules` and `fence_rules` break one rule at a time, and each has a counter-example.
+around one target, `chunks` the ledger of a table that is copied; `rules`, `fence_rules` and `chunk_rules` break one
+rule at a time, and each has a counter-example.
 
 Seen at the size of `make test`, all clean (seconds of one core):
 
@@ -19,6 +20,7 @@ Seen at the size of `make test`, all clean (seconds of one core):
 | locks, two parents      |       2 |       528 |   4,862 |   9,090 |       1 |
 | locks, two children     |       3 |       541 |  12,518 |  30,684 |       1 |
 | fence, one table        |       3 |        11 |  90,371 | 156,913 |       6 |
+| chunks, two chunks      |       2 |        25 |  50,631 | 143,929 |       7 |
 
 The same at `--size full` (`make proof`), all clean:
 
@@ -31,6 +33,8 @@ The same at `--size full` (`make proof`), all clean:
 | locks, two parents      |       3 |     3,464 |    81,582 |   202,356 |       9 |
 | locks, two children     |       4 |     2,559 |   156,394 |   469,946 |      25 |
 | fence, one table        |       4 |        24 | 1,240,674 | 2,145,359 |     102 |
+| chunks, two chunks      |       2 |       145 |   723,735 | 2,134,298 |      99 |
 
-The fence's logs are all of up to three entries there, and of four `aTbT`, `abTa` and `aabb`.
+The fence's logs are all of up to three entries there, and of four `aTbT`, `abTa` and `aabb`.  Of the chunks' histories
+of two changes `make test` takes every 24th.
 """

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.table import Column, Table
 
+from simulations.explore.chunk_rules import CHUNK_RULES
 from simulations.explore.fence_rules import FENCE_RULES
 from simulations.explore.rules import RULES
 from simulations.explore.runs import SIZES, Result, run, without
@@ -18,7 +19,7 @@ def main(argv: Sequence[str]) -> int:
     """0: all is clean, or every rule that was broken is missed; 1: not so."""
     parser = argparse.ArgumentParser("python -m simulations.explore", description="explore every small history")
     parser.add_argument("--size", choices=SIZES, default="small")
-    rules = [*RULES, *FENCE_RULES]
+    rules = [*RULES, *FENCE_RULES, *CHUNK_RULES]
     parser.add_argument("--without", choices=("all", *rules), metavar="RULE", help=f"all, {', '.join(rules)}")
     given = parser.parse_args(argv)
     console = Console(highlight=False)

@@ -8,8 +8,10 @@ from itertools import product
 
 import msgspec
 
-from simulations.explore import fence_story, scopes
+from simulations.explore import chunk_story, fence_story, scopes
 from simulations.explore.book import Book
+from simulations.explore.chunk_rules import CHUNK_RULES
+from simulations.explore.chunks import ChunkModel, Story, stories
 from simulations.explore.fence import FenceModel
 from simulations.explore.fence_rules import FENCE_RULES
 from simulations.explore.fence_state import OPTIONS, Source
@@ -68,17 +70,25 @@ LOGS: dict[str, tuple[int, tuple[str, ...]]] = {
 }
 
 
+# Histories of the chunk model: all of one change and each so-manieth of two.
+COPIES: dict[str, int] = {"small": 24, "full": 1}
+
+
 def run(size: str = "small") -> Iterator[Result]:
     """Explore everything of this size.  Raises KeyError for a size that there is not."""
     for make, changes in SIZES[size]:
         yield locks(make(), changes)
     longest, more = LOGS[size]
     yield fence([*logs(longest), list(more)])
+    yield chunks(copies(size))
 
 
 def without(rule: str) -> Result:
     """The shortest counter-example once this rule is broken.  Raises KeyError for a rule that there is not."""
-    if rule in FENCE_RULES:
+    if rule in CHUNK_RULES:
+        story = CHUNK_RULES[rule].story
+        found = chunks(stories(1) if story is None else [[story]], CHUNK_RULES[rule].model)
+    elif rule in FENCE_RULES:
         found = fence(logs(MOST_TO_BREAK), FENCE_RULES[rule].model)
     else:
         found = locks(RULES[rule].scope(), MOST_TO_BREAK, RULES[rule])
@@ -112,6 +122,28 @@ def logs(longest: int) -> Iterator[list[str]]:
     for length in range(1, longest + 1):
         every = ("".join(letters) for letters in product("abT", repeat=length))
         yield [log for log in every if "b" not in log or -1 < log.find("a") < log.find("b")]
+
+
+def copies(size: str) -> Iterator[list[Story]]:
+    one, two = stories(2)
+    yield one
+    yield two[:: COPIES[size]]
+
+
+def chunks(sizes: Iterable[Sequence[Story]], model: type[ChunkModel] = ChunkModel) -> Result:
+    """These histories through the chunk model, each with a death of the owner."""
+    changes = 0
+
+    def build(history: Story) -> ChunkModel:
+        nonlocal changes
+        changes = max(changes, len(history.drafts))
+        return model(history)
+
+    since = time.process_time()
+    found = hunt(sizes, build, common=False)
+    story = chunk_story.told(build(found.start), found.way) if found.start is not None else []
+    seconds = time.process_time() - since
+    return Result("chunks", "two chunks", changes, found.starts, found.states, found.transitions, seconds, story)
 
 
 def fence(sizes: Iterable[Sequence[str]], model: type[FenceModel] = FenceModel) -> Result:

@@ -9,6 +9,7 @@ from __future__ import annotations
 BEYOND: dict[str, str] = {
     "moded-downgraded-in-a-transaction": "a transaction that writes a key and reads it again, with another at that key",
     "cascade-one-level": "a third level of cascades",
+    "cascade-into-the-next-table-only": "more owners that go while a chunk of the second level of a cascade is open",
     "cycle-of-tables-folded": "two tables that refer to each other",
     "parent-back-in-other-letters": "more parents that leave and come back in one batch",
     "referenced-value-taken-by-an-update": "more parents that leave while another takes their value (once in 22,246)",

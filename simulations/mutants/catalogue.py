@@ -5,6 +5,7 @@ from __future__ import annotations
 from simulations.mutants.capture import CAPTURE, ORIGIN
 from simulations.mutants.checkpoint import CHECKPOINT
 from simulations.mutants.commit_order import COMMIT_ORDER
+from simulations.mutants.copying import CASCADES, LEDGER, MERGING
 from simulations.mutants.keys import EQUALITY, REFERENCES, UNIQUE
 from simulations.mutants.locks import LOCKS
 from simulations.mutants.log import BARRIER, ORDER, ROOM
@@ -32,4 +33,7 @@ CATALOGUE = (
     *ORIGIN,
     *CAPTURE,
     *TARGET,
+    *LEDGER,
+    *MERGING,
+    *CASCADES,
 )

@@ -255,8 +255,8 @@ REFERENCES = (
         "cascaded-child-does-not-wait",
         "engine.keys",
         """
-        - if cascaded:
-        + if False:
+        - if cascaded or copied:
+        + if copied:
         """,
         "a child is written beside a cascade into its table",
         row=11,

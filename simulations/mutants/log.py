@@ -145,7 +145,7 @@ BARRIER = (
         "barrier-lets-wishes-in",
         "engine.apply",
         """
-        - self.batches.send(wishes=self._barrier.ddl is None)
+        - self.batches.send(wishes=self._barrier.ddl is None and not self.copying.writing)
         + self.batches.send(wishes=True)
         """,
         "a retry starts while a statement runs",

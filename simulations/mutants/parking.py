@@ -200,8 +200,8 @@ WISHES = (
         "wish-does-not-stop-planning",
         "engine.apply",
         """
-        - while self._inbox and self._barrier.ddl is None and not self.batches.wishing:
-        + while self._inbox and self._barrier.ddl is None:
+        - while self._barrier.ddl is None and not self.batches.wishing:
+        + while self._barrier.ddl is None:
         """,
         "rows are planned while a retry runs",
     ),

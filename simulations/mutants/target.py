@@ -10,7 +10,7 @@ TARGET = (
         "simulations.target",
         """
         - elif refusal := self._fenced(work.owner, effect.id.epoch):
-        -     self._end(work, BatchFailed(effect.id, refusal))
+        -     self._fail(work, refusal.trouble, refusal.message)
         """,
         "a batch that an older owner left behind passes the fence",
         row=3,

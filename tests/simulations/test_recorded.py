@@ -62,7 +62,12 @@ def history(path: str) -> RecordedHistory:
 
 
 def busiest(trial: Trial) -> int:
-    return Counter(turn.owner for turn in trial.turns).most_common(1)[0][0]
+    """The owner that received most of the log."""
+    rows = Counter[int]()
+    for turn in trial.turns:
+        batches = [batch for event in turn.events if isinstance(event, LogArrived) for batch in event.batches]
+        rows[turn.owner] += sum(len(batch.rows) for batch in batches)
+    return rows.most_common(1)[0][0]
 
 
 def without_ticks(lines: list[str]) -> list[str]:

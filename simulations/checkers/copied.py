@@ -1,0 +1,73 @@
+"""Copied chunks: when one is merged at M, its table holds exactly the source's rows at M of all chunks that are merged;
+a chunk that is merged is neither read nor merged again; no more is read and remembered at once than there is room for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from engine.apply import ApplyMachine, State
+from engine.effects import BeginCopy, MergeChunk, ReadChunk
+from engine.records import Row, TableName
+from simulations.checkers.checker import Checker, Commit
+from simulations.ledger import Mistake
+
+
+class Copied(Checker):
+    """`_merging`: the merge whose commit is told next."""
+
+    def __init__(self, *args: object, **options: bool) -> None:
+        super().__init__(*args, **options)  # type: ignore[arg-type]
+        self._merging: MergeChunk | None = None
+
+    def asked(self, effect: ReadChunk) -> None:
+        """A machine wants a chunk read; a zombie may not know yet that it is merged."""
+        progress = self.ledger.copies[effect.split.table]
+        if effect.id.epoch == self.target.epoch and progress.split == effect.split and effect.chunk in progress.merged:
+            raise Mistake(f"chunk {effect.chunk} of {effect.split.table} is read again, though it is merged")
+
+    def merged(self, effect: MergeChunk) -> None:
+        self._merging = effect
+
+    def committed(self, commit: Commit) -> None:
+        effect, self._merging = self._merging, None
+        if effect is None:
+            return
+        name = effect.split.table
+        progress = self.ledger.copies[name]
+        at = progress.merged[effect.chunk]
+        wanted = [row for chunk in progress.merged for row in self.ledger.view.chunk(progress.split, at, chunk)]
+        found = self._logged(name, self.target.database.tables[name].rows.values())
+        if Counter(wanted) != Counter(found):
+            missing, extra = Counter(wanted) - Counter(found), Counter(found) - Counter(wanted)
+            raise Mistake(
+                f"after chunk {effect.chunk} of {name} is merged at {effect.position}, the target misses "
+                f"{list(missing)} and has {list(extra)}"
+            )
+
+    def copy_begun(self, effect: BeginCopy) -> None:
+        for split in effect.splits:
+            if self.target.database.tables[split.table].rows:
+                raise Mistake(f"{split.table} is copied on top of rows")
+
+    def _logged(self, name: TableName, rows: Iterable[Row]) -> list[Row]:
+        """Rows as the log spells them."""
+        columns = self.target.database.tables[name].spec.columns
+        kept = [i for i, c in enumerate(columns) if not (c.default or c.generated)]
+        return [tuple(row[i] for i in kept) for row in rows]
+
+    def stepped(self, machine: ApplyMachine) -> None:
+        if machine.state is not State.FLOWING or not machine.copying:
+            return
+        ledger, options = machine.copying.ledger, machine.options
+        opened = sum(chunk.open for chunk in ledger.chunks)
+        if opened > options.copy_reads or ledger.remembered > options.copy_touched:
+            raise Mistake(f"{opened} chunks are open, {ledger.remembered} rows are remembered")
+
+    def finished(self, machine: ApplyMachine) -> None:
+        if machine.copying:
+            raise Mistake(f"the copy is not done: {machine.snapshot()}")
+        for name, progress in self.ledger.copies.items():
+            if not progress.done:
+                raise Mistake(f"chunks of {name} are not merged: only {list(progress.merged)} are")

@@ -1,0 +1,127 @@
+"""The copier of one owner: reads chunks at the modelled source and stages them, as Spark does beside a real feed.
+
+The source runs ahead of what its readers see: `Source.written` entries are in its log, `Source.visible` of them can be
+seen by a reader (semi-sync, group commit delay: counter-example 5).  A chunk is read in parts, at different moments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from zlib import crc32
+
+from msgspec.structs import replace
+
+from engine.effects import EffectId, ReadChunk
+from engine.events import ApplyEvent, ChunkFailed, ChunkStaged
+from engine.records import Row, TableName
+from engine.schema import TargetTable
+from engine.spans import By, Split
+from simulations import catalogue
+from simulations.faults import Faults
+from simulations.history import History
+from simulations.view import View
+
+PARTS = 3
+MOST_BOUNDS = 4
+
+
+class Source:
+    """How much of the history has happened, and how much of that can be seen."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self.written = 0
+        self.visible = 0
+
+    def go_on(self, chance: Random) -> None:
+        """Log readers have read no more than is written."""
+        ahead = int(chance.random() * 12) if chance.random() < 0.3 else 0
+        self.written = min(max(self.written, self._history.told) + ahead, len(self._history.entries))
+        if chance.random() < 0.4:
+            self.visible += int(chance.random() * (self.written - self.visible + 1))
+
+    def settle(self) -> None:
+        """Everything is written and can be seen."""
+        self.written = self.visible = len(self._history.entries)
+
+
+class _Reading:
+    def __init__(self, effect: ReadChunk) -> None:
+        self.effect = effect
+        self.part = -1  # not begun
+        self.rows: list[Row] = []
+
+
+class Copier:
+    def __init__(
+        self, source: Source, history: History, view: View, staged: dict[EffectId, list[Row]], faults: Faults
+    ) -> None:
+        self._source = source
+        self._history = history
+        self._view = view
+        self._staged = staged
+        self._faults = faults
+        self._readings: list[_Reading] = []
+
+    def read(self, effect: ReadChunk) -> None:
+        self._readings.append(_Reading(effect))
+
+    def drop(self, attempt: EffectId) -> None:
+        self._readings = [reading for reading in self._readings if reading.effect.id != attempt]
+        self._staged.pop(attempt, None)
+
+    def go_on(self, chance: Random, post: Callable[[ApplyEvent], None], *, calm: bool) -> None:
+        """One of the readings does its next part."""
+        if not self._readings:
+            return
+        reading = self._readings[int(chance.random() * len(self._readings))]
+        if not calm and chance.random() < 0.02:
+            self._readings.remove(reading)
+            self._faults.seen("copy: a chunk could not be read")
+            post(ChunkFailed(reading.effect.id))
+        elif reading.part < 0:
+            if self._may_begin(reading.effect):
+                reading.part = 0
+            else:
+                self._faults.seen("copy: a reader waits for what the stream has taken")
+        elif reading.part < PARTS:
+            self._read(reading)
+        else:
+            self._finish(reading, post)
+
+    def _may_begin(self, effect: ReadChunk) -> bool:
+        """A server can be asked whether whole transactions are visible, not parts of one."""
+        after = replace(effect.after, rows=0)
+        return self._view.seen(self._source.visible) >= self._history.index(after)
+
+    def _read(self, reading: _Reading) -> None:
+        effect, seen = reading.effect, self._view.seen(self._source.visible)
+        rows = self._view.chunk(effect.split, seen, effect.chunk)
+        reading.rows += [row for row in rows if crc32(repr(row[0]).encode()) % PARTS == reading.part]
+        reading.part += 1
+
+    def _finish(self, reading: _Reading, post: Callable[[ApplyEvent], None]) -> None:
+        id_, high = reading.effect.id, self._history.place(self._source.written)
+        self._readings.remove(reading)
+        self._staged[id_] = reading.rows
+        post(ChunkStaged(id_, high, len(reading.rows)))
+
+
+def split(spec: TargetTable, chance: Random) -> Split:
+    """Some split of the table: one chunk where it must be."""
+    refers_to_itself = any(fk.parent == spec.name for fk in spec.foreign_keys)
+    if not spec.key or refers_to_itself or chance.random() < 0.1:
+        return Split(spec.name)
+    count = chance.randint(1, MOST_BOUNDS)
+    if spec.key == ("id",) and chance.random() < 0.8:
+        bounds = tuple((n,) for n in sorted(chance.sample(range(1, 6), count)))
+        return Split(spec.name, By.NUMBERS, spec.key, bounds)
+    return Split(spec.name, By.BUCKET, spec.key, tuple(((n << 32) // (count + 1),) for n in range(1, count + 1)))
+
+
+def splits(families: tuple[str, ...], tables: dict[TableName, TargetTable], chance: Random) -> tuple[Split, ...]:
+    """Of all tables of the families that are there, in no order that means anything."""
+    specs = [tables[t.name] for family in families for t in catalogue.BY_NAME[family] if t.name in tables]
+    chance.shuffle(specs)
+    return tuple(split(spec, chance) for spec in specs)

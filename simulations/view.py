@@ -1,0 +1,112 @@
+"""The source's rows as the target should see them, after each entry of the log: what a copier may read, and what the
+target must hold of the chunks that are merged.
+
+Rows are as the log spells them: without what the databases compute and what only the target has.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from zlib import crc32
+
+from engine.events import Copied
+from engine.records import DdlKind, Row, TableName
+from engine.spans import By, Split
+from simulations.history import Entry, History, Place
+from simulations.layout import Layout, layout
+
+
+class Mistake(AssertionError):
+    """The engine did what it must never do."""
+
+
+class Progress:
+    """How far a table's copy is at the target.  `begun`: entries of the log that came before it; `past`: changes among
+    those that never took effect, because of a copy before this one.  `merged`: chunk → how many entries came before its
+    merge, and are in it."""
+
+    def __init__(self, split: Split, begun: int, past: frozenset[Place] = frozenset()) -> None:
+        self.split = split
+        self.begun = begun
+        self.past = past
+        self.merged: dict[int, int] = {}
+
+    def __copy__(self) -> Progress:
+        twin = Progress(self.split, self.begun, self.past)
+        twin.merged = self.merged.copy()
+        return twin
+
+    def lives(self, chunk: int, index: int) -> bool:
+        """Does the entry at `index` take effect on rows of this chunk?"""
+        return chunk in self.merged and index >= self.merged[chunk]
+
+    @property
+    def done(self) -> bool:
+        return len(self.merged) == self.split.chunks
+
+    def told(self) -> Copied:
+        return Copied(self.split, tuple(self.merged))
+
+
+class View:
+    """`at[n]`: rows by table after the first n entries, for the tables that the plan copies.  `commits`: those n at
+    which no transaction is open, so that a reader can see just these."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._layouts: dict[TableName, Layout] = {name: layout(history.tables[name]) for name in history.held}
+        rows: dict[TableName, tuple[Row, ...]] = {name: tuple(of) for name, of in history.held.items()}
+        self.at: list[dict[TableName, tuple[Row, ...]]] = [rows]
+        self.commits = [0]
+        for n, entry in enumerate(history.entries, 1):
+            self.at.append(self._after(entry, self.at[-1]))
+            if entry.commit or entry.ddl is not None:
+                self.commits.append(n)
+
+    def seen(self, entries: int) -> int:
+        """The last commit at or before so many entries."""
+        return self.commits[bisect_right(self.commits, entries) - 1]
+
+    def names(self, table: TableName, row: Row) -> tuple[str, ...]:
+        """The columns of a row: those that are logged, the ones added later last."""
+        names = tuple(c.name for c in self._layouts[table].spec.columns if not c.generated and not c.default)
+        return (*names, "extra")[: len(row)]
+
+    def chunk(self, split: Split, entries: int, number: int) -> list[Row]:
+        return [row for row in self.at[entries][split.table] if self.chunk_of(split, row) == number]
+
+    def chunk_of(self, split: Split, row: Row) -> int:
+        """The number of the row's chunk, by counting: apart from `engine.spans` on purpose, as a reader's SQL is."""
+        if not split.bounds:
+            return 0
+        names = self.names(split.table, row)
+        values = [row[names.index(column)] for column in split.columns]
+        if split.by is By.NUMBERS:
+            return sum(bound <= tuple(values) for bound in split.bounds)
+        text = "_".join(str(v) if isinstance(v, int) else v.encode().hex().upper() for v in values)
+        return sum(bound <= (crc32(text.encode()),) for bound in split.bounds)
+
+    def _after(self, entry: Entry, rows: dict[TableName, tuple[Row, ...]]) -> dict[TableName, tuple[Row, ...]]:
+        for name, row in entry.swept:
+            if name in rows:
+                rows = rows | {name: _without(rows[name], row)}
+        if entry.ddl is not None:
+            (name,) = entry.ddl.tables
+            if name not in rows:
+                return rows
+            if entry.ddl.kind is DdlKind.TRUNCATE:
+                return rows | {name: ()}
+            if entry.ddl.kind is DdlKind.ADD_COLUMN and entry.adds:
+                return rows | {name: tuple((*row, None) for row in rows[name])}
+            return rows
+        if not entry.taken or entry.shape is None or entry.shape.name not in rows:
+            return rows
+        name = entry.shape.name
+        kept = rows[name] if entry.before is None else _without(rows[name], entry.before)
+        return rows | {name: (*kept, entry.after) if entry.after is not None else kept}
+
+
+def _without(rows: tuple[Row, ...], gone: Row) -> tuple[Row, ...]:
+    """One such row less; a cascade may have taken it already."""
+    at = next((i for i, row in enumerate(rows) if row == gone), len(rows))
+    return rows[:at] + rows[at + 1 :]

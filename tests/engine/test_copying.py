@@ -1,0 +1,294 @@
+"""Copying composed with the machine: what is asked for when, what waits for what, what each answer does."""
+
+from collections.abc import Sequence
+
+from engine.apply import ApplyMachine, Options, State
+from engine.effects import (
+    ApplyBatch,
+    ApplyEffect,
+    BeginCopy,
+    CaughtUp,
+    DropStaged,
+    EffectId,
+    Halt,
+    MergeChunk,
+    ReadChunk,
+    RefuseCopy,
+    SaveCheckpoint,
+    StandDown,
+    UpsertRows,
+)
+from engine.errors import Failure, Trouble
+from engine.events import (
+    ApplyEvent,
+    BatchCommitted,
+    BatchFailed,
+    CheckpointSaved,
+    ChunkFailed,
+    ChunksPlanned,
+    ChunkStaged,
+    Copied,
+    CopyBegun,
+    CopyFailed,
+    GoalSet,
+    LogArrived,
+    TakenOver,
+    Tick,
+)
+from engine.records import Ddl, DdlKind, LogBatch, Position, Row, RowChange, TableName, Transaction
+from engine.spans import By, Split
+from tests.engine.world import linked, refers, shape_of, table
+
+ITEM = table("item", ["id", "code"], ["id"], [["code"]])
+LINE = table("line", ["id", "item"], ["id"], [], [refers("line", ["item"], "item", ["id"])])
+NOTE = table("note", ["id", "text"], ["id"])
+TABLES = linked(ITEM, LINE, NOTE)
+HALVES = Split(ITEM.name, By.NUMBERS, ("id",), ((5,),))
+WHOLE = Split(LINE.name)
+SHAPES = {n: shape_of(t) for n, t in enumerate((ITEM, LINE, NOTE))}
+ITEM_ROW, LINE_ROW, NOTE_ROW = range(3)
+
+
+def at(offset: int, rows: int = 0) -> Position:
+    return Position("log.000001", offset, rows)
+
+
+class Feed:
+    """A machine that has taken over, and all that it has wanted done."""
+
+    def __init__(self, *copied: Copied, **options: object) -> None:
+        self.machine = ApplyMachine(Options(lanes=2, checkpoint_us=0, idle_checkpoint_us=0, **options))  # type: ignore[arg-type]
+        self.now = 0
+        self.end = 0
+        self.wanted: list[ApplyEffect] = []
+        self.saves = True  # checkpoints, at once
+        self.step(TakenOver(1, at(0), tables=TABLES, chunks=copied))
+
+    def step(self, *events: ApplyEvent) -> list[ApplyEffect]:
+        self.now += 1
+        effects = self.machine.step(self.now, events)
+        self.wanted += effects
+        for effect in effects if self.saves else ():
+            if isinstance(effect, SaveCheckpoint):
+                effects += self.step(CheckpointSaved(effect.id))
+        return effects
+
+    def rest(self) -> list[ApplyEffect]:
+        self.now += 10_000_000
+        return self.step(Tick())
+
+    def log(self, *rows: tuple[int, Row | None, Row | None], to: int = 100) -> list[ApplyEffect]:
+        changes = tuple(RowChange(n, before, after, i) for i, (n, before, after) in enumerate(rows))
+        transactions = (Transaction("0-1", self.end + 1, 0),) if rows else ()
+        batch = LogBatch(at(self.end), at(self.end + to), transactions, changes, SHAPES, resent=self.end == 0)
+        self.end += to
+        return self.step(LogArrived([batch]))
+
+    def last(self, kind: type[ApplyEffect]) -> ApplyEffect:
+        return [effect for effect in self.wanted if isinstance(effect, kind)][-1]
+
+    def answer_all(self) -> None:
+        """Everything that is at the target takes effect."""
+        for effect in self.wanted:  # which grows meanwhile
+            if isinstance(effect, ApplyBatch | MergeChunk):
+                self.step(BatchCommitted(effect.id))
+
+    def reads(self) -> list[ReadChunk]:
+        return [effect for effect in self.wanted if isinstance(effect, ReadChunk)]
+
+
+def of(effects: Sequence[ApplyEffect], kind: type) -> list:
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def test_parents_are_read_first_and_not_more_at_once_than_may_be() -> None:
+    feed = Feed(Copied(WHOLE), Copied(HALVES), copy_reads=2)
+    assert [(r.split.table, r.chunk, r.after) for r in feed.reads()] == [(ITEM.name, 0, at(0)), (ITEM.name, 1, at(0))]
+
+
+def test_chunks_that_are_merged_are_not_read() -> None:
+    feed = Feed(Copied(HALVES, (0,)))
+    assert [read.chunk for read in feed.reads()] == [1]
+    done = Feed(Copied(HALVES, (0, 1)))
+    assert done.reads() == [] and not done.machine.copying
+
+
+def test_a_chunk_is_merged_when_the_stream_is_past_its_high() -> None:
+    feed = Feed(Copied(HALVES))
+    low, high = feed.reads()
+    feed.log((ITEM_ROW, (1, "a"), (1, "b")), (ITEM_ROW, (2, "c"), None), (ITEM_ROW, (7, "x"), (3, "x")))
+    assert of(feed.step(ChunkStaged(low.id, at(150), 4)), MergeChunk) == []
+    feed.log((ITEM_ROW, (8, "y"), None))
+    merge = feed.last(MergeChunk)
+    assert isinstance(merge, MergeChunk)
+    assert (merge.staged, merge.chunk, merge.rows, merge.key, merge.position) == (low.id, 0, 4, ("id",), at(200))
+    assert merge.without == [(1,), (2,), (3,)]
+    assert [(s.rows, s.fresh) for s in merge.steps if isinstance(s, UpsertRows)] == [([(1, "b"), (3, "x")], True)]
+    assert of(feed.wanted, ApplyBatch) == [], "nothing of it takes effect by itself"
+    assert of(feed.step(BatchCommitted(merge.id)), DropStaged) == [DropStaged(low.id)]
+    assert feed.machine.watermark.saved == at(200)
+    assert high.id in [chunk.attempt for chunk in feed.machine.copying.ledger.chunks]
+
+
+def staged(feed: Feed) -> MergeChunk:
+    """The first chunk's merge, sent or not."""
+    feed.step(ChunkStaged(feed.reads()[0].id, at(feed.end), 1))
+    merges = of(feed.wanted, MergeChunk)
+    return merges[-1] if merges else None  # type: ignore[return-value]
+
+
+def test_a_merge_follows_everything_before_it_in_all_tables() -> None:
+    feed = Feed(Copied(HALVES))
+    feed.log((NOTE_ROW, None, (1, "t")))
+    assert staged(feed) is None
+    (batch,) = of(feed.wanted, ApplyBatch)
+    assert len(of(feed.step(BatchCommitted(batch.id)), MergeChunk)) == 1
+
+
+def test_later_changes_of_its_table_follow_a_merge_and_others_do_not() -> None:
+    feed = Feed(Copied(HALVES))
+    merge = staged(feed)
+    feed.log((ITEM_ROW, None, (1, "a")))
+    assert of(feed.wanted, ApplyBatch) == []
+    feed.log((NOTE_ROW, None, (1, "t")), (NOTE_ROW, None, (2, "t")), (NOTE_ROW, None, (3, "t")))
+    notes = of(feed.wanted, ApplyBatch)
+    assert notes and all(step.table.name == NOTE.name for batch in notes for step in batch.steps)
+    feed.step(BatchCommitted(merge.id))
+    feed.answer_all()
+    items = [s for batch in of(feed.wanted, ApplyBatch) for s in batch.steps if s.table.name == ITEM.name]
+    assert len(items) == 1
+
+
+def test_whole_transactions_wait_for_a_merge() -> None:
+    feed = Feed(Copied(HALVES), atomic=True)
+    merge = staged(feed)
+    feed.log((NOTE_ROW, None, (1, "t")))
+    assert of(feed.wanted, ApplyBatch) == []
+    assert len(of(feed.step(BatchCommitted(merge.id)), ApplyBatch)) == 1
+
+
+def test_half_a_move_takes_effect_as_an_insert() -> None:
+    feed = Feed(Copied(HALVES))
+    feed.step(BatchCommitted(staged(feed).id))
+    feed.log((ITEM_ROW, (7, "x"), (1, "x")))
+    (batch,) = of(feed.wanted, ApplyBatch)
+    assert [(s.rows, s.fresh) for s in batch.steps if isinstance(s, UpsertRows)] == [([(1, "x")], True)]
+    assert len(batch.steps) == 1
+
+
+def test_a_merge_in_doubt_is_sent_again_as_it_was() -> None:
+    feed = Feed(Copied(HALVES))
+    merge = staged(feed)
+    assert of(feed.step(BatchFailed(merge.id, Failure(Trouble.IN_DOUBT, "lost"))), MergeChunk) == []
+    assert of(feed.rest(), MergeChunk) == [merge]
+
+
+def test_a_merge_waits_for_a_checkpoint_that_is_on_its_way() -> None:
+    feed = Feed(Copied(HALVES))
+    feed.saves = False
+    feed.log()
+    saving = feed.last(SaveCheckpoint)
+    assert isinstance(saving, SaveCheckpoint)
+    assert staged(feed) is None
+    assert len(of(feed.step(CheckpointSaved(saving.id)), MergeChunk)) == 1
+
+
+def test_rows_that_the_target_refuses_halt_the_feed() -> None:
+    feed = Feed(Copied(HALVES))
+    (halt,) = of(feed.step(BatchFailed(staged(feed).id, Failure(Trouble.ROW, "duplicate code"))), Halt)
+    assert halt.alarm.kind == "copy" and "chunk 0 of shop.item: duplicate code" in halt.alarm.message
+    assert feed.machine.state is State.HALTED
+
+
+def test_what_was_staged_and_is_lost_is_read_by_another_takeover() -> None:
+    feed = Feed(Copied(HALVES))
+    (down,) = of(feed.step(BatchFailed(staged(feed).id, Failure(Trouble.REWOUND, "rows are lost"))), StandDown)
+    assert down.again
+
+
+def test_a_read_that_failed_is_asked_for_again_and_not_at_once() -> None:
+    feed = Feed(Copied(HALVES), copy_reads=1)
+    (read,) = feed.reads()
+    assert of(feed.step(ChunkFailed(read.id)), ReadChunk) == []
+    (again,) = of(feed.rest(), ReadChunk)
+    assert (again.chunk, again.id != read.id) == (0, True)
+
+
+def test_no_chunk_is_read_behind_half_a_transaction() -> None:
+    feed = Feed(Copied(HALVES), copy_reads=1)
+    (read,) = feed.reads()
+    part = LogBatch(at(0), at(0, 1), (Transaction("0-1", 1, 0, complete=False),), (), SHAPES, resent=True)
+    feed.step(LogArrived([part]), ChunkFailed(read.id))
+    assert of(feed.rest(), ReadChunk) == []
+    effects = feed.step(LogArrived([LogBatch(at(0, 1), at(100), (Transaction("0-1", 1, 0),))]))
+    assert [r.after for r in of(effects, ReadChunk)] == [at(100)]
+
+
+def test_a_statement_sends_open_chunks_back() -> None:
+    feed = Feed(Copied(HALVES))
+    ddl = Ddl("shop", "truncate item", "0-1", 1, DdlKind.TRUNCATE, (ITEM.name,))
+    effects = feed.step(LogArrived([LogBatch(at(0), at(50), ddl=ddl, resent=True)]))
+    assert len(of(effects, DropStaged)) == 2
+
+
+def test_a_copy_begins_when_all_before_it_is_committed_and_nothing_runs_beside_it() -> None:
+    feed = Feed()
+    feed.log((NOTE_ROW, None, (1, "t")))
+    (batch,) = of(feed.wanted, ApplyBatch)
+    feed.step(ChunksPlanned((HALVES, WHOLE)))
+    feed.log((ITEM_ROW, None, (1, "a")))
+    assert of(feed.wanted, BeginCopy) == [] and len(of(feed.wanted, ApplyBatch)) == 1
+    (begin,) = of(feed.step(BatchCommitted(batch.id)), BeginCopy)
+    assert (begin.splits, begin.position, begin.drop) == ((HALVES, WHOLE), at(100), (batch.id,))
+    effects = feed.step(CopyBegun(begin.id))
+    assert len(of(effects, ReadChunk)) == 2 and of(effects, ApplyBatch) == []
+    assert feed.machine.watermark.position == at(200), "a change of a pending chunk is dropped"
+
+
+def test_a_copy_that_the_target_refuses_is_told_and_the_feed_goes_on() -> None:
+    feed = Feed()
+    (begin,) = of(feed.step(ChunksPlanned((HALVES, WHOLE))), BeginCopy)
+    (refused,) = of(feed.step(CopyFailed(begin.id, Failure(Trouble.TARGET, "no permission"))), RefuseCopy)
+    assert "no permission" in refused.alarm.message and refused.alarm.table == "shop.item, shop.line"
+    assert len(of(feed.log((ITEM_ROW, None, (1, "a"))), ApplyBatch)) == 1
+
+
+def test_a_copy_that_cannot_be_is_refused() -> None:
+    feed = Feed()
+    (refused,) = of(feed.step(ChunksPlanned((HALVES,))), RefuseCopy)
+    assert "shop.line refers to shop.item" in refused.alarm.message
+    (begin,) = of(feed.step(ChunksPlanned((HALVES, WHOLE))), BeginCopy)
+    (refused,) = of(feed.step(ChunksPlanned((Split(NOTE.name),))), RefuseCopy)
+    assert "another copy is about to begin" in refused.alarm.message
+    assert feed.step(CopyFailed(begin.id, Failure(Trouble.TRANSIENT, "deadlock"))) == []
+    assert of(feed.rest(), BeginCopy) == [begin]
+
+
+def test_a_feed_has_caught_up_when_its_tables_are_copied() -> None:
+    feed = Feed(Copied(Split(NOTE.name)))
+    feed.step(GoalSet(at(100)))
+    feed.log()
+    feed.answer_all()
+    assert of(feed.wanted, CaughtUp) == []
+    feed.step(ChunkStaged(EffectId(1, 1), at(100), 0))
+    feed.answer_all()
+    feed.answer_all()
+    assert len(of(feed.wanted, CaughtUp)) == 1
+
+
+def test_the_figures_say_how_far_it_is() -> None:
+    feed = Feed(Copied(HALVES, (0,)))
+    feed.log((ITEM_ROW, None, (9, "a")))
+    figures = feed.machine.snapshot()
+    assert {k: figures[k] for k in ("copying", "open", "touched", "again")} == {
+        "copying": "1 of 2 chunks", "open": 1, "touched": 1, "again": 0,
+    }  # fmt: skip
+    assert "copying" not in Feed().machine.snapshot()
+
+
+def test_a_table_that_is_copied_has_ordinary_locks_again() -> None:
+    feed = Feed(Copied(Split(NOTE.name)))
+    assert feed.machine.batches.copied == (TableName("shop", "note"),)
+    feed.step(ChunkStaged(EffectId(1, 1), at(0), 0))
+    feed.answer_all()
+    assert feed.machine.batches.copied == () and not feed.machine.copying
