@@ -413,7 +413,7 @@ cdef struct Escapes:
     char text[256][3]
     int length[256]
 
-cdef Escapes COPY, ARRAY, MYSQL
+cdef Escapes COPY, ARRAY, SQL, MYSQL
 
 
 cdef void _escape(Escapes* table, uint8_t byte, const char* text) noexcept:
@@ -434,8 +434,9 @@ cdef void _fill(Escapes* table) noexcept:
 
 _fill(&COPY)
 _fill(&ARRAY)
+_fill(&SQL)
 _fill(&MYSQL)
-COPY.kind[0] = ARRAY.kind[0] = REFUSED
+COPY.kind[0] = ARRAY.kind[0] = SQL.kind[0] = REFUSED
 _escape(&COPY, b"\\", b"\\\\")
 _escape(&COPY, b"\t", b"\\t")
 _escape(&COPY, b"\n", b"\\n")
@@ -444,6 +445,7 @@ _escape(&COPY, b"\r", b"\\r")
 _escape(&ARRAY, b"\\", b"\\\\")
 _escape(&ARRAY, b'"', b'\\"')
 _escape(&ARRAY, b"'", b"''")
+_escape(&SQL, b"'", b"''")
 _escape(&MYSQL, b"'", b"''")  # under NO_BACKSLASH_ESCAPES nothing else in a string has a meaning
 
 
@@ -583,6 +585,41 @@ def array(list rows, int position):
             elif _put_field(&out, image.layout, position, f, &ARRAY, b'"'):
                 return None
         _put(&out, b"}'", 2)
+        return PyUnicode_DecodeUTF8(out.data, out.size, "strict")
+    finally:
+        PyMem_Free(out.data)
+
+
+def values(list rows, positions):
+    """Rows of a PostgreSQL VALUES list, `('1','a',NULL),('2','b','c')`; None as above."""
+    cdef Text out
+    cdef Py_ssize_t i, count = len(positions)
+    cdef RowImage image
+    cdef Field f
+    cdef int[4096] at
+    if count > 4096 or count == 0:
+        return None
+    for i in range(count):
+        at[i] = positions[i]
+    out.data, out.size, out.room = NULL, 0, 0
+    try:
+        for row in rows:
+            if not isinstance(row, RowImage):
+                return None
+            image = <RowImage> row
+            if out.size:
+                _put(&out, b",", 1)
+            for i in range(count):
+                _put(&out, b"," if i else b"(", 1)
+                f = image.layout.field(image.data(), at[i])
+                if f.start == NULL:
+                    _put(&out, b"NULL", 4)
+                    continue
+                _put(&out, b"'", 1)
+                if _put_field(&out, image.layout, at[i], f, &SQL, b""):
+                    return None
+                _put(&out, b"'", 1)
+            _put(&out, b")", 1)
         return PyUnicode_DecodeUTF8(out.data, out.size, "strict")
     finally:
         PyMem_Free(out.data)

@@ -7,7 +7,7 @@ in words, or writes it), or an installation in which the compiled form was not b
 from __future__ import annotations
 
 try:
-    from adapters.mysql.row_image import array, copy_lines
+    from adapters.mysql.row_image import array, copy_lines, values
 except ImportError:
     from collections.abc import Sequence
     from typing import Any
@@ -15,8 +15,11 @@ except ImportError:
     def copy_lines(rows: list[Any], positions: Sequence[int]) -> bytes | None:
         return None
 
+    def values(rows: list[Any], positions: Sequence[int]) -> str | None:
+        return None
+
     def array(rows: list[Any], position: int) -> str | None:
         return None
 
 
-__all__ = ["array", "copy_lines"]
+__all__ = ["array", "copy_lines", "values"]

@@ -31,7 +31,7 @@ from adapters.postgres.lane import Lane, SessionSource
 from adapters.postgres.reported import LostCommits, Reported
 from adapters.postgres.schema import read_tables
 from adapters.postgres.session import Session, SessionSettings, application_name
-from adapters.postgres.statements import Statements
+from adapters.postgres.statements import FURTHER_COPY_ROWS, Statements
 from adapters.postgres.takeover import take_over
 from adapters.postgres.values import BadValue, ZeroDates
 from adapters.sink import Control, TargetError
@@ -169,8 +169,11 @@ class PostgresSink:
     def _batch(self, effect: ApplyBatch, careful: bool) -> Iterator[str | Copy]:
         yield "BEGIN"
         yield from self._books.receipt(effect)
+        inserted = [step for step in effect.steps if isinstance(step, UpsertRows) and step.fresh]
+        largest = max(inserted, key=lambda step: len(step.rows), default=None)
         for step in effect.steps:
-            yield from self._statements_of(step.table).of(step, careful)
+            copied = step is largest or (isinstance(step, UpsertRows) and len(step.rows) >= FURTHER_COPY_ROWS)
+            yield from self._statements_of(step.table).of(step, careful, copied)
         yield from self._books.park(effect.parked)
         yield from self._books.unpark(effect.unparked)
         if not effect.held:

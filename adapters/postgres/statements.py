@@ -2,8 +2,9 @@
 
 Each statement is complete text, so that a whole batch goes in one packet and costs one round trip (`session`).  Up to
 `FEW_ROWS` rows are a VALUES list; more are one array literal a column, read by `unnest`; plain inserts from `COPY_ROWS`
-rows on are COPY.  COPY to a temporary table and a merge from there lost: no faster than arrays, it costs two round
-trips more, and every commit empties every temporary table of the session.
+rows on are COPY.  The first COPY of a batch costs no round trip of its own, every further one does, and must be worth
+it (`FURTHER_COPY_ROWS`).  COPY to a temporary table and a merge from there lost: no faster than arrays, it costs two
+round trips more, and every commit empties every temporary table of the session.
 
 - literals take their type from the column they are assigned to or compared with, so no value is cut or rounded by an
   explicit cast; arrays are cast to the base type and then assigned, which checks lengths;
@@ -32,6 +33,7 @@ from engine.schema import Binding, TargetColumn
 
 FEW_ROWS = 20
 COPY_ROWS = 50
+FURTHER_COPY_ROWS = 300
 STATEMENT_ROWS = 5_000
 STATEMENT_CHARACTERS = 32 << 20
 SHORT_VALUE = 1_000
@@ -87,14 +89,14 @@ class Statements:
         action = f"UPDATE SET {assignments}" if assignments else "NOTHING"
         return f" ON CONFLICT ({', '.join(self._key_names)}) DO {action}"
 
-    def of(self, step: Step, careful: bool) -> Iterator[str | Copy]:
-        """`careful`: do not trust `UpsertRows.fresh`."""
+    def of(self, step: Step, careful: bool, copied: bool = True) -> Iterator[str | Copy]:
+        """`careful`: do not trust `UpsertRows.fresh`.  `copied`: COPY may be used, at a round trip each."""
         try:
             match step:
                 case DeleteRows():
                     yield from self._delete(step.keys)
                 case UpsertRows():
-                    yield from self._upsert(step.rows, careful or not step.fresh)
+                    yield from self._upsert(step.rows, careful or not step.fresh, copied)
                 case UpdateRows():
                     yield from self._update(step)
                 case _:
@@ -130,7 +132,7 @@ class Statements:
                 same = " AND ".join(f"t.{self._quoted[i]} = {self._typed(i)}" for i in self.binding.key)
                 yield f"DELETE FROM {self.table} AS t USING {self._unnest(columns, self.binding.key)} WHERE {same}"
 
-    def _upsert(self, rows: list[Row], careful: bool) -> Iterator[str | Copy]:
+    def _upsert(self, rows: list[Row], careful: bool, copied: bool) -> Iterator[str | Copy]:
         binding = self.binding
         assert self._key is None or len({*map(self._key, rows)}) == len(rows), f"a key twice in {binding.name}"
         if careful and binding.key and not self._conflict:
@@ -139,13 +141,16 @@ class Statements:
         ending = self._conflict if careful else ""
         for part in _parts(rows, self._large):
             if len(part) <= FEW_ROWS:
-                values = literals.tuples([self._names[i] for i in self._written], self._written_columns(part))
-                yield f"{self._insert}VALUES {values}{ending}"
-            elif len(part) >= COPY_ROWS and not ending:
+                yield f"{self._insert}VALUES {self._values(part)}{ending}"
+            elif copied and len(part) >= COPY_ROWS and not ending:
                 yield Copy(self._copy, self._lines(part))
             else:
                 wanted = ", ".join(self._typed(i) for i in self._written)
                 yield f"{self._insert}SELECT {wanted} FROM {self._unnest_rows(part)}{ending}"
+
+    def _values(self, rows: list[Row]) -> str:
+        written = images.values(rows, self._written) if self._own_texts else None
+        return written or literals.tuples([self._names[i] for i in self._written], self._written_columns(rows))
 
     def _lines(self, rows: list[Row]) -> bytes:
         written = images.copy_lines(rows, self._written) if self._own_texts else None
@@ -156,7 +161,7 @@ class Statements:
             for key, row in zip(step.keys, step.rows, strict=True):
                 yield self._update_one(key, row)
         else:
-            yield from self._upsert(step.rows, careful=True)
+            yield from self._upsert(step.rows, careful=True, copied=False)
 
     def _update_or_insert(self, rows: list[Row]) -> Iterator[str]:
         """Set-based, for rows whose key and unique columns stay."""

@@ -18,8 +18,9 @@ from adapters.mysql import connection as server
 from adapters.mysql import literals, row_image
 from adapters.mysql.charsets import CHARSETS
 from adapters.mysql.connection import Endpoint
-from adapters.mysql.row_image import RowImage, copy_lines
+from adapters.mysql.row_image import RowImage, copy_lines, values
 from adapters.postgres.copy_text import lines
+from adapters.postgres.literals import tuples
 from bench.decode import read
 from bench.servers import MariaDb, MySql
 from engine.records import Kind, Row, RowChange, Shape, SourceChunk
@@ -205,6 +206,7 @@ def _assert_own_texts(row: RowImage, shape: Shape) -> None:
         if written is not None:
             text = value if value is None or isinstance(value, str) else str(value)
             assert written == lines([column.name], [[text]])
+            assert values([row], [at]) == tuples([column.name], [[text]])
             assert not isinstance(value, bytes)
         elif isinstance(value, str) and column.kind not in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
             assert "\0" in value, "a text that should have been written"

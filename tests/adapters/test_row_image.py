@@ -18,7 +18,7 @@ from adapters.mysql import codecs, row_image
 from adapters.mysql.batch_frames import Decoder, Encoder
 from adapters.mysql.codecs import WireColumn
 from adapters.mysql.row_compiler import RowOverrun, compile_rows
-from adapters.mysql.row_image import Layout, RowImage, array, copy_lines
+from adapters.mysql.row_image import Layout, RowImage, array, copy_lines, values
 from adapters.mysql.row_layout import Columns, layout
 from bench.servers import MariaDb, Postgres
 from engine.records import LogBatch, Position, RowChange, TableName, Transaction
@@ -163,6 +163,13 @@ def test_an_array_is_read_back_by_the_server(postgres: Postgres, rows: list[tupl
     assert found == [([row[0] for row in rows], [row[1] for row in rows])]
 
 
+@given(st.lists(st.tuples(st.integers(-9, 9), TEXTS | st.none(), st.none(), st.none()), min_size=1, max_size=20))
+def test_values_are_read_back_by_the_server(postgres: Postgres, rows: list[tuple[Any, ...]]) -> None:
+    written = values(images_of(rows), [0, 1])
+    found = postgres.execute(f"SELECT n::bigint, t FROM (VALUES {written}) AS v(n, t)")
+    assert found == [(row[0], row[1]) for row in rows]
+
+
 @given(st.lists(st.tuples(st.integers(-9, 9), st.text(st.characters(codec="utf-8"))), min_size=1, max_size=20))
 def test_literals_are_read_back_by_the_server(mariadb: MariaDb, rows: list[tuple[int, str]]) -> None:
     forms = [row_image.LITERALS["bare"], row_image.LITERALS["quoted"], row_image.LITERALS["quoted"]]
@@ -180,15 +187,15 @@ def test_what_no_text_of_the_target_may_hold_is_left_to_the_caller(text: bytes) 
     taken: list[RowChange] = []
     made().inserts(body, 0, len(body), 0, taken.append)
     images: list[Any] = [taken[0].after]
-    assert (copy_lines(images, [1]), array(images, 1)) == (None, None)
-    assert copy_lines(images, [0]) == b"\\N\n"
+    assert (copy_lines(images, [1]), array(images, 1), values(images, [1])) == (None, None, None)
+    assert (copy_lines(images, [0]), values(images, [0])) == (b"\\N\n", "(NULL)")
     literals = row_image.literals(images, [1], [row_image.LITERALS["quoted"]])
     assert literals == (["('a\0b')"] if text == b"a\0b" else None)
 
 
 def test_rows_that_are_no_images_are_left_to_the_caller() -> None:
     mixed: list[Any] = [*images_of([(1, "a", "b", 2)]), (2, "a", "b", 2)]
-    assert (copy_lines(mixed, [0]), array(mixed, 0)) == (None, None)
+    assert (copy_lines(mixed, [0]), array(mixed, 0), values(mixed, [0])) == (None, None, None)
     assert row_image.literals(mixed, [0], [row_image.LITERALS["bare"]]) is None
 
 
