@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from bench.rig import Rig
 from bench.servers import MariaDb, MySql, Postgres, Server
 from bench.servers.kafka import Kafka
+
+settings.register_profile("no deadline", deadline=None)  # how long an example takes is the machine's business
+settings.load_profile("no deadline")
 
 
 @pytest.fixture(scope="session")
