@@ -12,15 +12,15 @@ import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from adapters.spark.forms import Normal, normal
+from adapters.spark.forms import normal
 from adapters.spark.jdbc import Database
 from adapters.spark.pairing import Side
 from adapters.spark.plan import BUCKET_ROWS, Cut, Plan
-from adapters.spark.queries import digest_query, doubles_of, rows_query
+from adapters.spark.queries import digest_query, doubles_of, named, rows_query
 from adapters.spark.suspects import Image
 
 if TYPE_CHECKING:
@@ -39,12 +39,30 @@ class Sums(msgspec.Struct, frozen=True):
     buckets: list[int]
 
 
+class Found(NamedTuple):
+    """A row.  `place`: where it was found, 0 to 1 along its side's pieces.  `name`: what it can be asked for by."""
+
+    image: Image
+    place: float
+    name: str
+
+
 class Bucket(msgspec.Struct, frozen=True):
-    """The rows of one bucket, each with the place where it was found: 0 to 1 along its side's pieces."""
+    """The rows of one bucket that were asked for."""
 
     number: int
-    source: list[tuple[Image, float]]
-    target: list[tuple[Image, float]]
+    source: list[Found]
+    target: list[Found]
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """Rows to look at: those of whole buckets, or, where there are only a few, those of these names."""
+
+    buckets: tuple[int, ...]
+    names: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.buckets)
 
 
 class Passes:
@@ -90,44 +108,57 @@ class Passes:
         pairs = zip(cut.pair.sources, cut.sources, strict=True)
         return [(at, self._plan.source, pieces) for at, pieces in pairs]
 
-    def source_rows(self, cut: Cut, buckets: Sequence[int]) -> DataFrame:
-        """The rows of these buckets as they are now: read before this returns, and kept."""
+    def source_rows(self, cut: Cut, asked: Asked) -> DataFrame:
+        """These rows as they are now: read before this returns, and kept."""
         from pyspark import StorageLevel
 
-        frame = self._rows(cut, SOURCE, buckets).persist(StorageLevel.DISK_ONLY)
+        frame = self._rows(cut, SOURCE, asked).persist(StorageLevel.DISK_ONLY)
         frame.count()
         return frame
 
-    def buckets(self, cut: Cut, source: DataFrame, buckets: Sequence[int]) -> Iterator[Bucket]:
+    def buckets(self, cut: Cut, source: DataFrame, asked: Asked) -> Iterator[Bucket]:
         """Beside them the rows of the target, read now."""
-        width = len(cut.pair.columns)
-        both = source.unionByName(self._rows(cut, TARGET, buckets))
+        both = source.unionByName(self._rows(cut, TARGET, asked))
         # Each part is a job of its own, and only one is in memory.
-        parts = 1 + min(len(buckets) * BUCKET_ROWS, cut.rows) // PART_ROWS
+        parts = 1 + min(len(asked.names) or len(asked.buckets) * BUCKET_ROWS, cut.rows) // PART_ROWS
         rows = both.repartition(parts, "b").sortWithinPartitions("b").toLocalIterator()
         normals = [normal(form) for form in cut.pair.forms]
         for number, group in itertools.groupby(rows, key=itemgetter(0)):
-            found = Bucket(number, [], [])
-            for row in group:
-                (found.source if row[1] == SOURCE else found.target).append((_image(row, normals, width), row[2]))
-            yield found
+            bucket = Bucket(number, [], [])
+            for _, side, place, name, *values in group:
+                image = tuple(read(value) for read, value in zip(normals, values, strict=True))
+                (bucket.source if side == SOURCE else bucket.target).append(Found(image, place, name))
+            yield bucket
 
-    def _rows(self, cut: Cut, side: int, buckets: Sequence[int]) -> DataFrame:
+    def _rows(self, cut: Cut, side: int, asked: Asked) -> DataFrame:
         from pyspark.sql import functions as F
 
         frames = []
         values = [f"c{n}" for n in range(len(cut.pair.columns))]
         for at, database, pieces in self._sides(cut, side):
-            asked, chosen = pieces, ""
-            if len(buckets) <= cut.buckets // 2:
-                chosen = f"IN ({', '.join(map(str, buckets))})"
-            if chosen and cut.pair.integer:
-                asked = tuple(f"({piece}) AND k {chosen}" for piece in pieces)
-            frame = database.read(self._spark, rows_query(at, cut.pair, cut.buckets), asked)
+            frame = database.read(self._spark, rows_query(at, cut.pair, cut.buckets), _chosen(cut, at, pieces, asked))
             place = (F.spark_partition_id() + 0.5) / float(len(pieces))
-            frame = frame.select(_bucket(cut).alias("b"), F.lit(side).alias("side"), place.alias("place"), *values)
-            frames.append(frame.where(f"b {chosen}") if chosen and not cut.pair.integer else frame)
+            known = _bucket(cut).alias("b"), F.lit(side).alias("side"), place.alias("place"), F.col("i").cast("string")
+            frame = frame.select(*known, *values)
+            if not asked.names and not cut.pair.integer and _is_share(cut, asked):
+                frame = frame.where(f"b IN ({', '.join(map(str, asked.buckets))})")
+            frames.append(frame)
         return _union(frames)
+
+
+def _chosen(cut: Cut, side: Side, pieces: Sequence[str], asked: Asked) -> Sequence[str]:
+    """Predicates for the server; it finds integers by its index, and for other names looks through each piece."""
+    if asked.names:
+        chosen = named(side, cut.pair, asked.names)
+        return [chosen] if cut.pair.integer else [f"({piece}) AND {chosen}" for piece in pieces]
+    if cut.pair.integer and _is_share(cut, asked):
+        return [f"({piece}) AND k IN ({', '.join(map(str, asked.buckets))})" for piece in pieces]
+    return pieces
+
+
+def _is_share(cut: Cut, asked: Asked) -> bool:
+    """Is it worth while to leave out the other buckets?"""
+    return len(asked.buckets) <= cut.buckets // 2
 
 
 def _bucket(cut: Cut) -> Column:
@@ -135,10 +166,6 @@ def _bucket(cut: Cut) -> Column:
 
     key = F.col("k")
     return key.cast("long") if cut.pair.integer else F.pmod(F.xxhash64(key), F.lit(cut.buckets)).cast("long")
-
-
-def _image(row: Sequence[Any], normals: Sequence[Normal], width: int) -> Image:
-    return tuple(read(row[3 + n]) for n, read in zip(range(width), normals, strict=True))
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:

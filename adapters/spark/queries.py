@@ -2,7 +2,8 @@
 
 A *bucket* is a share of a table's rows, by their key; the same rows at both ends.  The columns of a query are
 `k`: the bucket, where the key is one integer, or else the text that the bucket is a hash of; `p0`, `p1`, …: what pieces
-are cut by; and, of digests, `r`: the row's text, `d0`, …: its doubles; of rows, `c0`, …: its values.
+are cut by; and, of digests, `r`: the row's text, `d0`, …: its doubles; of rows, `i`: what a row can be asked for by
+(the integer, or that text), `c0`, …: its values.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from adapters.bookkeeping import quote
+from adapters.mysql.literals import blob
 from adapters.spark.canonical import Cell, row_text
 from adapters.spark.forms import Form
 from adapters.spark.pairing import Pair, Side
+from adapters.types import quoted
 
 # Equal values of these are not always equal texts, and a row must be in the same bucket at both ends.
 _LOOSE = (Form.DOUBLE, Form.JSON, Form.ADDRESS)
@@ -24,7 +27,18 @@ def digest_query(side: Side, pair: Pair, buckets: int) -> str:
 
 
 def rows_query(side: Side, pair: Pair, buckets: int) -> str:
-    return _select(side, pair, buckets, [f"{_as_text(side, cell)} AS c{n}" for n, cell in enumerate(side.cells)])
+    values = [f"{_as_text(side, cell)} AS c{n}" for n, cell in enumerate(side.cells)]
+    return _select(side, pair, buckets, [f"{_identity(side, pair)} AS i", *values])
+
+
+def named(side: Side, pair: Pair, names: Iterable[str]) -> str:
+    """SQL over `i` that holds for the rows of these names, and perhaps for some whose names a server takes as equal."""
+    if pair.integer:
+        return f"i IN ({', '.join(names)})"
+    if side.dialect == "mysql":
+        return f"i IN ({', '.join('_utf8mb4 ' + blob(name.encode()) for name in names)})"
+    possible = (quoted(name) for name in names if "\0" not in name)
+    return f"i IN ({', '.join(possible) or 'NULL'})"
 
 
 def _as_text(side: Side, cell: Cell) -> str:
@@ -44,8 +58,14 @@ def _select(side: Side, pair: Pair, buckets: int, parts: list[str]) -> str:
 
 
 def _key(side: Side, pair: Pair, buckets: int) -> str:
+    name = _identity(side, pair)
+    if not pair.integer:
+        return name
+    return f"MOD({name}, {buckets})" if side.dialect == "mysql" else f"mod({name}, {buckets})::bigint"
+
+
+def _identity(side: Side, pair: Pair) -> str:
     if pair.integer:
-        name = f"t.{quote(side.dialect, side.cells[0].name)}"
-        return f"MOD({name}, {buckets})" if side.dialect == "mysql" else f"mod({name}, {buckets})::bigint"
+        return f"t.{quote(side.dialect, side.cells[0].name)}"
     identity = side.cells[: pair.key] or side.cells
     return row_text(side.dialect, [cell for cell in identity if cell.form not in _LOOSE])

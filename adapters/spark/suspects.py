@@ -77,9 +77,9 @@ class Suspects:
         self._watched = watched
 
     @property
-    def buckets(self) -> list[int]:
+    def watched(self) -> dict[Key, Seen]:
         """To be asked again."""
-        return sorted({seen.bucket for seen, _ in self._watched.values()})
+        return {key: seen for key, (seen, _) in self._watched.items()}
 
     @property
     def unsettled(self) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -19,7 +19,7 @@ import msgspec
 
 from adapters import operator
 from adapters.config import Feed
-from adapters.spark.passes import Bucket, Passes, Sums
+from adapters.spark.passes import Asked, Bucket, Passes, Sums
 from adapters.spark.plan import Cut, Plan, plan
 from adapters.spark.report import Report, TableReport, difference
 from adapters.spark.session import SparkFailed, session
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_SUSPECTS = 200_000
+MOST_NAMES = 20_000
 Phase: TypeAlias = Literal["starting", "reading", "waiting", "looking again"]
 
 
@@ -51,25 +52,27 @@ class Progress(Protocol):
 
 
 class Table:
-    """One table on its way.  `asked`: buckets to look at in the next round.  `complete`: all differences are held."""
+    """One table on its way.  `asked`: rows to look at in the next round.  `complete`: all differences are held."""
 
     def __init__(self, cut: Cut, sums: Sums, seconds: float) -> None:
         self.cut, self.sums, self.seconds = cut, sums, seconds
         self.suspects = Suspects()
         self.places: dict[Key, float] = {}
-        self.asked = sums.buckets
+        self.names: dict[Key, str] = {}
+        self.asked = Asked(tuple(sums.buckets))
         self.complete = True
 
     def collect(self, buckets: Iterable[Bucket]) -> dict[Key, Seen]:
-        """The rows of these buckets that are not the same at both ends; not all of them if they are too many."""
+        """The rows among these that are not the same at both ends; not all of them if they are too many."""
         found: dict[Key, Seen] = {}
         self.places = {key: place for key, place in self.places.items() if key in self.suspects.differences}
+        self.names = {}
         for bucket in buckets:
-            source, target = ([image for image, _ in rows] for rows in (bucket.source, bucket.target))
+            source, target = ([row.image for row in rows] for rows in (bucket.source, bucket.target))
             differs = compared(self.cut.pair.key, bucket.number, source, target)
             if differs:
                 found |= differs
-                self._note_places(bucket, differs)
+                self._note(bucket, differs)
             if len(found) > MOST_SUSPECTS:
                 self.complete = False
                 break
@@ -78,19 +81,25 @@ class Table:
     def narrow(self, found: dict[Key, Seen]) -> None:
         """Before the first round: ask again only for what differs now, unless that is too much to be held."""
         if self.complete:
-            self.asked = sorted({seen.bucket for seen in found.values()})
+            self.asked = self._asked(found)
         self.complete = True
 
     def judge(self, found: dict[Key, Seen], quiet: bool) -> None:
         """End of a round.  `quiet`: nothing was written at the source meanwhile, so what differs differs."""
         self.suspects.look(found, final=quiet or not self.complete)
-        self.asked = self.suspects.buckets
+        self.asked = self._asked(self.suspects.watched)
 
-    def _note_places(self, bucket: Bucket, differs: dict[Key, Seen]) -> None:
-        for image, place in (*bucket.target, *bucket.source):
+    def _asked(self, rows: Mapping[Key, Seen]) -> Asked:
+        """By name, unless they are many; rows without a key have names as long as they are."""
+        buckets = tuple(sorted({seen.bucket for seen in rows.values()}))
+        few = self.cut.pair.key and len(rows) <= MOST_NAMES
+        return Asked(buckets, tuple(self.names[key] for key in rows) if few else ())
+
+    def _note(self, bucket: Bucket, differs: dict[Key, Seen]) -> None:
+        for image, place, name in (*bucket.target, *bucket.source):
             key = image[: self.cut.pair.key] if self.cut.pair.key else image
             if key in differs:
-                self.places[key] = self._exact_place(key, place)
+                self.places[key], self.names[key] = self._exact_place(key, place), name
 
     def _exact_place(self, key: Key, place: float) -> float:
         low, high = self.cut.low, self.cut.high

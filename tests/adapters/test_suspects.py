@@ -28,17 +28,17 @@ def test_a_row_on_its_way_is_no_difference() -> None:
     suspects.look({})
     assert not suspects.differences
     assert not suspects.unsettled
-    assert not suspects.buckets
+    assert not suspects.watched
 
 
 def test_a_row_that_differs_in_the_same_way_again_and_again_differs() -> None:
     suspects, seen = Suspects(), Seen(3, (1, "a"), (1, "b"))
     for number in range(SETTLED):
-        assert suspects.buckets == ([3] if number else [])
+        assert suspects.watched == ({(1,): seen} if number else {})
         assert not suspects.differences
         suspects.look({(1,): seen})
     assert suspects.differences == {(1,): seen}
-    assert not suspects.buckets
+    assert not suspects.watched
 
 
 def test_a_row_that_is_written_on_and_on_stays_unsettled() -> None:
