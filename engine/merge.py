@@ -214,7 +214,7 @@ class _Tied:
 
 def _mover(binding: Binding) -> Callable[[Row, Row], bool]:
     """Does a unique or foreign key column differ?  (The key itself cannot: it is what rows are folded by.)"""
-    positions = tuple(sorted({*binding.unique_positions, *binding.foreign_positions} - set(binding.key)))
+    positions = binding.tied_positions
     if not positions:
         return lambda before, after: False
     if len(positions) == 1:

@@ -97,6 +97,7 @@ class Binding:
     `key_of(row)`: the values that identify a row at the target (the whole row where there is no key).
     `unique_positions`: positions that belong to any unique index.
     `foreign_positions`: positions that belong to any foreign key of this table.
+    `tied_positions`: both, without the key's.
     `blind`: some unique index holds what the log does not tell, so no change is known to leave it alone.
     """
 
@@ -110,6 +111,7 @@ class Binding:
         "partial",
         "shape",
         "target",
+        "tied_positions",
         "unique_positions",
     )
 
@@ -138,6 +140,7 @@ class Binding:
         self.unique_positions = tuple(i for i, c in enumerate(shape.columns) if c.name in names)
         names = {c for f in target.foreign_keys for c in f.columns}
         self.foreign_positions = tuple(i for i, c in enumerate(shape.columns) if c.name in names)
+        self.tied_positions = tuple(sorted({*self.unique_positions, *self.foreign_positions} - set(self.key)))
         self.partial = any(c.name not in at and not c.generated for c in target.columns)
 
     @property
