@@ -286,6 +286,7 @@ class ApplyMachine:
     def _resend(self) -> None:
         """Ask for everything behind what was taken; what is in flight goes on."""
         self._effects.append(RequestResend(*self._chain.expect_resend()))
+        self.copying.interrupted()
 
     # ------------------------------------------------------------------ going on
 
@@ -326,7 +327,7 @@ class ApplyMachine:
             if ddl is not None:
                 batch = self._inbox.popleft()
                 self._bind(batch)
-                self.copying.position = batch.last
+                self.copying.seen(batch.last, resent=batch.resent)
                 if ddl.kind is not DdlKind.UNRELATED:
                     self.copying.statement(ddl.tables)
                 if barriers.judge(ddl, self._ddl_passed) is barriers.Passage.PASS:
@@ -354,6 +355,7 @@ class ApplyMachine:
         limit = self.options.batch_rows if self.options.atomic else self.options.window_rows
         end = self._inbox[0].prev
         end_us = 0
+        resent = False
         open_ = False  # atomic mode: the window would end inside a transaction
         taken = 0
         while self._inbox and self._inbox[0].ddl is None:
@@ -372,6 +374,7 @@ class ApplyMachine:
                 self._halt(Halt(_mismatch(error, batch.prev)))
                 return False
             end = batch.last
+            resent = resent or batch.resent
             end_us = batch.end_us or end_us
             open_ = self.options.atomic and _left_open(batch, open_)
         altered: dict[Change, Change | None] = {}
@@ -381,7 +384,7 @@ class ApplyMachine:
             except SchemaMismatch as error:
                 self._halt(Halt(_mismatch(error, end)))
                 return False
-        self.copying.position = end
+        self.copying.seen(end, resent=resent)
         if self._fence:
             changes, spent = self._fence.admit(changes)
             if self._log_end is not None and end.order >= self._log_end.order:

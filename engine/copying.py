@@ -4,7 +4,9 @@ Three things are asked for, each in its own turn:
 
 - *A copy begins* (`BeginCopy`) as a statement does: nothing more is planned, what is under way commits, then it runs
   alone.  So whatever the tables held is gone, and the log has been seen up to one place by all of them.
-- *A chunk is read* (`ReadChunk`) beside everything else; the ledger remembers what touches it from then on.
+- *A chunk is read* (`ReadChunk`) beside everything else; the ledger remembers what touches it from then on.  Its `high`
+  is compared with places of the log, so both must be of one server: when the log goes on with another reader, whose
+  server may be another, open chunks begin anew, and none is asked for before that reader has been heard.
 - *A chunk is merged* (`MergeChunk`) at the end M of a window at or past its `high`.  In the lock table it is a segment
   of a lane of its own: it follows everything planned before, in all tables, and every later change of its table
   follows it; changes of other tables go on beside it.  With `consistency: transaction`, where open batches wait for
@@ -81,6 +83,7 @@ class Copying:
         self._sent = False  # once: from then on the effect stays as it is
         self._not_before = 0  # for what was refused
         self._read_after = 0
+        self._heard = False  # the present reader of the log
         self.now = 0
 
     # ------------------------------------------------------------------ what the machine asks
@@ -126,6 +129,16 @@ class Copying:
             self._read_after = self.now + _READ_AGAIN_US
         return altered
 
+    def seen(self, position: Position, *, resent: bool) -> None:
+        """The ledger has seen the log up to here; `resent`: since the first batch of the present reader, at least."""
+        self.position = position
+        self._heard = self._heard or resent
+
+    def interrupted(self) -> None:
+        """The log goes on with another reader."""
+        self._heard = False
+        self.ledger.statement(())
+
     def statement(self, tables: Sequence[TableName]) -> None:
         self.ledger.statement(tables)
 
@@ -166,7 +179,7 @@ class Copying:
 
     def _ask_for_chunks(self) -> None:
         """Only where no transaction is cut: what is visible at the source are whole ones."""
-        if self.position.rows or self.now < self._read_after:
+        if self.position.rows or self.now < self._read_after or not self._heard:
             return
         while (chunk := self.ledger.next(self._options.copy_reads)) is not None:
             id_ = self._next_id()

@@ -19,8 +19,8 @@ LEDGER = (
         "chunk-read-amid-a-transaction",
         "engine.copying",
         """
-        - if self.position.rows or self.now < self._read_after:
-        + if self.now < self._read_after:
+        - if self.position.rows or self.now < self._read_after or not self._heard:
+        + if self.now < self._read_after or not self._heard:
         """,
         "a chunk is read behind half a transaction, of which no reader sees the other half",
         row=5,

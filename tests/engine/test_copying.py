@@ -14,11 +14,12 @@ from engine.effects import (
     MergeChunk,
     ReadChunk,
     RefuseCopy,
+    RequestResend,
     SaveCheckpoint,
     StandDown,
     UpsertRows,
 )
-from engine.errors import Failure, Trouble
+from engine.errors import Alarm, Failure, Trouble
 from engine.events import (
     ApplyEvent,
     BatchCommitted,
@@ -32,6 +33,7 @@ from engine.events import (
     CopyFailed,
     GoalSet,
     LogArrived,
+    SourceFailed,
     TakenOver,
     Tick,
 )
@@ -63,6 +65,7 @@ class Feed:
         self.wanted: list[ApplyEffect] = []
         self.saves = True  # checkpoints, at once
         self.step(TakenOver(1, at(0), tables=TABLES, chunks=copied))
+        self.step(LogArrived([LogBatch(at(0), at(0), shapes=SHAPES, resent=True)]))
 
     def step(self, *events: ApplyEvent) -> list[ApplyEffect]:
         self.now += 1
@@ -80,7 +83,7 @@ class Feed:
     def log(self, *rows: tuple[int, Row | None, Row | None], to: int = 100) -> list[ApplyEffect]:
         changes = tuple(RowChange(n, before, after, i) for i, (n, before, after) in enumerate(rows))
         transactions = (Transaction("0-1", self.end + 1, 0),) if rows else ()
-        batch = LogBatch(at(self.end), at(self.end + to), transactions, changes, SHAPES, resent=self.end == 0)
+        batch = LogBatch(at(self.end), at(self.end + to), transactions, changes)
         self.end += to
         return self.step(LogArrived([batch]))
 
@@ -217,7 +220,7 @@ def test_a_read_that_failed_is_asked_for_again_and_not_at_once() -> None:
 def test_no_chunk_is_read_behind_half_a_transaction() -> None:
     feed = Feed(Copied(HALVES), copy_reads=1)
     (read,) = feed.reads()
-    part = LogBatch(at(0), at(0, 1), (Transaction("0-1", 1, 0, complete=False),), (), SHAPES, resent=True)
+    part = LogBatch(at(0), at(0, 1), (Transaction("0-1", 1, 0, complete=False),), ())
     feed.step(LogArrived([part]), ChunkFailed(read.id))
     assert of(feed.rest(), ReadChunk) == []
     effects = feed.step(LogArrived([LogBatch(at(0, 1), at(100), (Transaction("0-1", 1, 0),))]))
@@ -227,8 +230,22 @@ def test_no_chunk_is_read_behind_half_a_transaction() -> None:
 def test_a_statement_sends_open_chunks_back() -> None:
     feed = Feed(Copied(HALVES))
     ddl = Ddl("shop", "truncate item", "0-1", 1, DdlKind.TRUNCATE, (ITEM.name,))
-    effects = feed.step(LogArrived([LogBatch(at(0), at(50), ddl=ddl, resent=True)]))
+    effects = feed.step(LogArrived([LogBatch(at(0), at(50), ddl=ddl)]))
     assert len(of(effects, DropStaged)) == 2
+
+
+def test_another_reader_may_be_of_another_server_so_open_chunks_begin_anew_once_it_is_heard() -> None:
+    """`high` told by one server says nothing of places in the log of another."""
+    feed = Feed(Copied(HALVES), copy_reads=1)
+    (read,) = feed.reads()
+    feed.step(ChunkStaged(read.id, at(1000), 1))
+    lost = feed.step(SourceFailed(Alarm("connection", "lost", "wait"), retryable=True))
+    (asked,) = of(lost, RequestResend)
+    assert of(lost, DropStaged) == [DropStaged(read.id)] and of(feed.rest(), ReadChunk) == []
+    promoted = Position("log.000099", 4)
+    batch = LogBatch(at(0), promoted, shapes=SHAPES, resent=True)
+    (again,) = of(feed.step(LogArrived([batch], asked.reader)), ReadChunk)
+    assert (again.chunk, again.after) == (0, promoted) and of(feed.wanted, MergeChunk) == []
 
 
 def test_a_copy_begins_when_all_before_it_is_committed_and_nothing_runs_beside_it() -> None:
