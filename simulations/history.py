@@ -215,8 +215,9 @@ class History:
         self.entries.append(Entry(source, self.number, end, ddl=statement, keys=keys, adds=adds))
 
     def _other_keys(self, chance: Random, spec: TargetTable) -> Keys | None:
-        """The table gets a unique index, loses one, or loses its primary key; None where it cannot.  (What frees a value
-        of ECHO at the target's side is not in this world.)"""
+        """The table gets a unique index, loses one, or loses its primary key; None where it cannot.
+
+        What frees a value of ECHO at the target's side is not in this world."""
         if spec.name == ECHO.name or spec.references or spec.foreign_keys or not spec.key:
             return None
         others = tuple(u for u in spec.uniques if u.columns != spec.key)
