@@ -117,17 +117,18 @@ class Passes:
         return frame
 
     def buckets(self, cut: Cut, source: DataFrame, asked: Asked) -> Iterator[Bucket]:
-        """Beside them the rows of the target, read now."""
+        """Beside them the rows of the target, read now; rows that are the same text by text have cancelled out."""
         both = source.unionByName(self._rows(cut, TARGET, asked))
+        kept = both.groupBy("b", "i", "v").agg({"side": "sum", "place": "max"}).toDF("b", "i", "v", "more", "place")
         # Each part is a job of its own, and only one is in memory.
         parts = 1 + min(len(asked.names) or len(asked.buckets) * BUCKET_ROWS, cut.rows) // PART_ROWS
-        rows = both.repartition(parts, "b").sortWithinPartitions("b").toLocalIterator()
+        rows = kept.where("more <> 0").repartition(parts, "b").sortWithinPartitions("b").toLocalIterator()
         normals = [normal(form) for form in cut.pair.forms]
         for number, group in itertools.groupby(rows, key=itemgetter(0)):
             bucket = Bucket(number, [], [])
-            for _, side, place, name, *values in group:
+            for _, name, values, more, place in group:
                 image = tuple(read(value) for read, value in zip(normals, values, strict=True))
-                (bucket.source if side == SOURCE else bucket.target).append(Found(image, place, name))
+                (bucket.source if more > 0 else bucket.target).extend([Found(image, place, name)] * abs(more))
             yield bucket
 
     def _rows(self, cut: Cut, side: int, asked: Asked) -> DataFrame:
@@ -139,7 +140,7 @@ class Passes:
             frame = database.read(self._spark, rows_query(at, cut.pair, cut.buckets), _chosen(cut, at, pieces, asked))
             place = (F.spark_partition_id() + 0.5) / float(len(pieces))
             known = _bucket(cut).alias("b"), F.lit(side).alias("side"), place.alias("place"), F.col("i").cast("string")
-            frame = frame.select(*known, *values)
+            frame = frame.select(*known, F.struct(*values).alias("v"))
             if not asked.names and not cut.pair.integer and _is_share(cut, asked):
                 frame = frame.where(f"b IN ({', '.join(map(str, asked.buckets))})")
             frames.append(frame)

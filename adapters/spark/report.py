@@ -16,8 +16,8 @@ SHOWN_CHARACTERS = 200
 class Difference(msgspec.Struct, frozen=True):
     """One row that is not the same, or equal rows without a key.
 
-    `key`: by column; without a key, of equal rows that one side has more often, all their values.
-    `columns`: those that differ, as [source, target].  `rows`: how many.  `place`: where in the table, 0 to 1.
+    `key`: by column; empty without a key.  `columns`: those that differ, as [source, target].  `rows`: how many.
+    `place`: where in the table, 0 to 1.
     """
 
     kind: Kind
@@ -85,8 +85,6 @@ def difference(pair: Pair, key: Key, seen: Seen, place: float) -> Difference:
             columns[name] = (_shown(form, one), _shown(form, other))
     names = zip(pair.columns, pair.forms, key[: pair.key], strict=False)
     shown_key = {name: _shown(form, value) for name, form, value in names}
-    if seen.source == seen.target:  # without a key, and there more often on one side
-        shown_key = {name: _shown(form, value) for name, form, value in zip(pair.columns, pair.forms, key, strict=True)}
     return Difference(seen.kind, shown_key, columns, seen.rows, round(place, 4))
 
 
