@@ -9,7 +9,6 @@ open transactions are rolled back and sent again after it (counter-example 13).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from engine import receipts
 from engine.attempt import Attempt, Phase
@@ -22,15 +21,13 @@ from engine.keys import Keyspace, compile_keys, whole_table
 from engine.lanes import Lane
 from engine.locks import LockTable
 from engine.merge import Ranks, in_log_order, merge
+from engine.options import Options
 from engine.parking import ParkingLot, parked_row
 from engine.records import Position, TableName
 from engine.retry import Retries
 from engine.schema import Binding, TargetTable
 from engine.segments import Change, Segment
 from engine.watermark import Watermark
-
-if TYPE_CHECKING:
-    from engine.apply import Options
 
 _FIRST_DELAY_US = 20_000
 _LONGEST_DELAY_US = 5_000_000

@@ -20,7 +20,6 @@ and pays one look at that for a window.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -40,14 +39,12 @@ from engine.effects import (
 from engine.errors import Alarm, Failure, Policy, policy
 from engine.events import ChunksPlanned, ChunkStaged, Copied
 from engine.lanes import Lane
+from engine.options import Options
 from engine.records import Position, TableName
 from engine.schema import TargetTable
 from engine.segments import Change
 from engine.spans import Split
 from engine.watermark import Watermark
-
-if TYPE_CHECKING:
-    from engine.apply import Options
 
 _RETRY_US = 200_000
 _READ_AGAIN_US = 1_000_000

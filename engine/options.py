@@ -1,0 +1,30 @@
+"""The settings of an apply machine."""
+
+from __future__ import annotations
+
+import msgspec
+
+from engine.records import TableName
+
+
+class Options(msgspec.Struct, frozen=True):
+    """`window_rows`: how many rows are planned at once.  `room_rows`: rows taken from the log and not yet committed.
+    `fill_rows`: rows of a window that a lane gets before another takes part; 0: all lanes take part.
+    `commit_bound_us`: how long the head of the commit order may wait before all later open transactions are rolled
+    back.
+    `copy_reads`: chunks that are read or wait for their merge at once.  `copy_touched`: rows remembered for them.
+    `locking`: off only in the test that shows what the locks are for."""
+
+    lanes: int = 8
+    batch_rows: int = 1000
+    fill_rows: int = 0
+    atomic: bool = False
+    window_rows: int = 4000
+    room_rows: int = 8000
+    checkpoint_us: int = 500_000
+    idle_checkpoint_us: int = 10_000_000
+    commit_bound_us: int = 1_000_000
+    weights: dict[TableName, int] = {}
+    locking: bool = True
+    copy_reads: int = 4
+    copy_touched: int = 200_000
