@@ -124,7 +124,9 @@ def not_yet(feed: Feed) -> list[Finding]:
                 "not-yet", f"{feed.source_url.scheme}:// is not supported as a source yet", "Use mysql:// or mariadb://"
             )
         )
-    if feed.target_url.scheme not in ("mysql", "mariadb", "postgresql"):
+    if feed.target_url.scheme == "hive":
+        findings.append(error("not-yet", "a Hive target cannot be checked yet", "`tidelock run` says what is wrong"))
+    elif feed.target_url.scheme not in ("mysql", "mariadb", "postgresql"):
         findings.append(
             error(
                 "not-yet",

@@ -68,6 +68,21 @@ class Spark(msgspec.Struct, frozen=True, kw_only=True):
     ] = {}
 
 
+class Hive(msgspec.Struct, frozen=True, kw_only=True):
+    """How a Hive target keeps its tables."""
+
+    merge_seconds: Annotated[
+        int, Meta(ge=1, le=86_400, description="How long changes are gathered for one merge.")
+    ] = 60
+    format: Annotated[Literal["orc", "parquet"], Meta(description="Of tables that are new.")] = "orc"
+    buckets: Annotated[
+        int, Meta(ge=1, le=4096, description="Partitions of a new table, by a hash of its key: a merge rewrites some.")
+    ] = 16
+    history: Annotated[
+        bool, Meta(description="Whether new tables get a second one, `…_history`, with every version of their rows.")
+    ] = False
+
+
 class Feed(msgspec.Struct, frozen=True, kw_only=True):
     """One changefeed: from where, to where, which tables, and how."""
 
@@ -78,7 +93,11 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         Endpoint, Meta(description="`mysql://` or `mariadb://` `user:password@host:port`; secrets as below.")
     ] = msgspec.field(name="source")
     target_url: Annotated[
-        Endpoint, Meta(description="`postgresql://`, `mysql://` or `mariadb://`, with the database for PostgreSQL.")
+        Endpoint,
+        Meta(
+            description="`postgresql://`, `mysql://` or `mariadb://`, with the database for PostgreSQL; "
+            "`hive:///FOLDER` or `hive://METASTORE:9083/DATABASE`."
+        ),
     ] = msgspec.field(name="target")
     tables: Annotated[tuple[TableRule, ...], Meta(min_length=1, description="Which tables.")]
     consistency: Annotated[
@@ -136,6 +155,7 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     journal: Annotated[str, Meta(description="File that records the run for `tidelock replay`. Default: none.")] = ""
 
     spark: Annotated[Spark, Meta(description="Where and how bulk work runs.")] = Spark()
+    hive: Annotated[Hive, Meta(description="How a Hive target keeps its tables.")] = Hive()
 
     def select(self, name: TableName) -> TableRule | None:
         """The first rule that matches a source table."""

@@ -1,6 +1,7 @@
 """A server's URL, cut into its parts: `scheme://user:password@host:port/database?sslmode=…&sslrootcert=…`.
 
 Of Kafka, `kafka://user:password@host:port,host:port…/?sasl=…`: several brokers to ask first, and the kind of login.
+Of Hive, `hive:///FOLDER` is a folder of this machine, `database` then, with neither host nor port.
 
 The parts are percent-decoded, except for secrets (`${file:…}`, `${env:…}`), which are taken as they are.
 """
@@ -19,14 +20,15 @@ from adapters.secrets import is_one_reference, reveal, set_aside
 if TYPE_CHECKING:
     import ssl
 
-Scheme: TypeAlias = Literal["mysql", "mariadb", "postgresql", "kafka"]
+Scheme: TypeAlias = Literal["mysql", "mariadb", "postgresql", "kafka", "hive"]
 SSL_MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
 SASL_MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512")
 OPTIONS = ("sslmode", "sslrootcert")
 KAFKA_OPTIONS = (*OPTIONS, "sasl")
-PORTS: dict[str, int] = {"mysql": 3306, "mariadb": 3306, "postgresql": 5432, "kafka": 9092}
+PORTS: dict[str, int] = {"mysql": 3306, "mariadb": 3306, "postgresql": 5432, "kafka": 9092, "hive": 9083}
 _ALIASES = {"postgres": "postgresql"}
-_LATER = ("file", "hive")
+_LATER = ("file",)
+_FOLDER = re.compile(r"hive://(?P<folder>/[^?#;']+)")
 _URL = re.compile(
     r"(?P<scheme>[a-z]+)://"
     r"(?:(?P<user>[^:@/?#]*)(?::(?P<password>[^/?#]*))?@)?"
@@ -87,6 +89,8 @@ class Endpoint(msgspec.Struct, frozen=True):
         return context
 
     def __str__(self) -> str:
+        if self.scheme == "hive" and not self.host:
+            return f"hive://{quote(self.database)}"
         user = f"{quote(self.user)}{':***' if self.password else ''}@" if self.user else ""
         return f"{self.scheme}://{user}{','.join(self.servers)}/{quote(self.database)}"
 
@@ -113,6 +117,8 @@ def parse(text: str, folder: Path) -> Endpoint:
     if is_one_reference(text):
         text = reveal(text, folder)
     masked, put_back = set_aside(text, folder)
+    if place := _FOLDER.fullmatch(masked):
+        return Endpoint(scheme="hive", host="", port=0, database=put_back(unquote(place["folder"])).rstrip("/"))
     found = _URL.fullmatch(masked)
     if not found:
         raise UrlError(
@@ -135,6 +141,8 @@ def parse(text: str, folder: Path) -> Endpoint:
         options=_options(put_back(found["query"] or ""), KAFKA_OPTIONS if scheme == "kafka" else OPTIONS, folder),
         others=tuple(_server(text, PORTS[scheme]) for text in put_back(found["others"]).split(",")[1:]),
     )
+    if scheme == "hive" and (endpoint.user or endpoint.options or not endpoint.database):
+        raise UrlError("of the form hive:///FOLDER or hive://METASTORE:9083/DATABASE, without user and options")
     if scheme == "kafka":
         _check_kafka(endpoint)
     elif endpoint.others:
@@ -165,12 +173,12 @@ def _server(text: str, port: int) -> str:
 
 def _scheme(text: str) -> Scheme:
     if text in _LATER:
-        raise UrlError(f"{text}:// is not supported yet; mysql://, mariadb://, postgresql:// and kafka:// are")
+        raise UrlError(f"{text}:// is not supported yet; mysql://, mariadb://, postgresql://, kafka:// and hive:// are")
     match _ALIASES.get(text, text):
-        case "mysql" | "mariadb" | "postgresql" | "kafka" as scheme:
+        case "mysql" | "mariadb" | "postgresql" | "kafka" | "hive" as scheme:
             return scheme
         case _:
-            raise UrlError(f"unknown scheme {text}://; use mysql://, mariadb://, postgresql:// or kafka://")
+            raise UrlError(f"unknown scheme {text}://; use mysql://, mariadb://, postgresql://, kafka:// or hive://")
 
 
 def _port(text: str) -> int:

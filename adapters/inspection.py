@@ -8,7 +8,7 @@ from typing import Protocol
 
 from adapters.check_tables import Details
 from adapters.endpoint import Endpoint
-from adapters.finding import Finding
+from adapters.finding import Finding, error
 from adapters.types import Dialect
 from engine.records import Position, TableName
 from engine.schema import TargetTable
@@ -61,6 +61,8 @@ class Target(Protocol):
 @asynccontextmanager
 async def opened(endpoint: Endpoint) -> AsyncIterator[Target]:
     """Raises Refused, also for what goes wrong while it is open."""
+    if endpoint.scheme == "hive":
+        raise Refused(error("target-hive", f"{endpoint} is not looked at", "A Hive target knows `tidelock run` only"))
     opening = _postgres(endpoint) if endpoint.dialect == "postgres" else _mysql(endpoint)
     async with opening as target:
         yield target

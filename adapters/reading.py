@@ -9,7 +9,7 @@ from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 import msgspec
 
 from adapters import document, endpoint
-from adapters.config import Columns, ConfigError, Feed, Spark, TableRule, completed, yaml_keys
+from adapters.config import Columns, ConfigError, Feed, Hive, Spark, TableRule, completed, yaml_keys
 from adapters.document import Path as KeyPath
 from adapters.secrets import SecretError, has_reference
 from engine.pattern import Pattern, PatternError
@@ -44,6 +44,7 @@ class Reading:
             self._explain(str(error))
         self._refuse_not_yet(feed)
         self._check_values(feed)
+        self._check_hive(feed)
         self._check_log(feed)
         self._check_tables(feed)
         return completed(feed)
@@ -61,6 +62,8 @@ class Reading:
                 self._known(table, TableRule, ("tables", i))
         if model is Feed and "spark" in data:
             self._known(data["spark"], Spark, ("spark",))
+        if model is Feed and "hive" in data:
+            self._known(data["hive"], Hive, ("hive",))
         if model is TableRule and "columns" in data:
             self._known(data["columns"], Columns, (*path, "columns"))
 
@@ -90,6 +93,8 @@ class Reading:
 
     def _refuse_not_yet(self, feed: Feed) -> None:
         for key, url in (("source", feed.source_url), ("target", feed.target_url)):
+            if url.scheme == "hive" and key == "source":
+                self._fail((key,), "hive:// can only be a target")
             if url.scheme == "kafka":
                 self._fail((key,), f"kafka:// is not supported as a {key} yet; it can hold the `log`")
         if feed.source_url.dialect != "mysql":
@@ -109,12 +114,24 @@ class Reading:
         if feed.target_url.dialect == "postgres" and not feed.target_url.database:
             self._fail(("target",), "a PostgreSQL URL names its database: postgresql://user@host:5432/DATABASE")
         for key, url in (("source", feed.source_url), ("target", feed.target_url)):
-            if not url.user:
+            if not url.user and url.scheme != "hive":
                 self._fail((key,), "the URL names no user: scheme://USER:password@host:port")
 
         for name in feed.spark.settings:
             if not name.startswith("spark."):
                 self._fail(("spark", "settings", name), "Spark's settings begin with spark.")
+
+    def _check_hive(self, feed: Feed) -> None:
+        if feed.target_url.scheme != "hive":
+            if "hive" in self.data:
+                self._fail(("hive",), "these keys are for a target hive://…")
+            return
+        if feed.log_url is not None:
+            self._fail(("log",), f"a Hive target is filled by one process: log: {_EMBEDDED}")
+        if feed.journal:
+            self._fail(("journal",), "there is none of a Hive target")
+        if feed.http:
+            self._fail(("http",), "a Hive target serves no metrics yet")
 
     def _check_log(self, feed: Feed) -> None:
         if feed.log_url is None:

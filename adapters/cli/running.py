@@ -6,13 +6,15 @@ import sys
 from json import dumps
 
 from adapters.cli.failure import OK, CommandError
-from adapters.config import load
+from adapters.config import Feed, load
 
 
 def run(path: str, until_caught_up: bool, json: bool) -> int:
     feed = load(path)
     if feed.log_url is not None:
         raise CommandError(f"{path}: `log` is in Kafka: that is `tidelock worker FEED`; `run` needs log: embedded")
+    if feed.target_url.scheme == "hive":
+        return _hive(feed, until_caught_up, json)
     from adapters.capture import CaptureProcess
 
     capture = CaptureProcess()  # it imports while we do
@@ -24,6 +26,17 @@ def run(path: str, until_caught_up: bool, json: bool) -> int:
     progress = progress_on(sys.stdout, feed.name, json)
     try:
         return uvloop.run(run_feed(feed, until_caught_up, progress, capture))
+    finally:
+        progress.close()
+
+
+def _hive(feed: Feed, until_caught_up: bool, json: bool) -> int:
+    from adapters.hive.run import run as run_feed
+    from adapters.progress import progress_on
+
+    progress = progress_on(sys.stdout, feed.name, json)
+    try:
+        return run_feed(feed, until_caught_up, progress)
     finally:
         progress.close()
 

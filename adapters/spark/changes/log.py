@@ -25,10 +25,10 @@ class ChangesError(Exception):
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(f"{message}. {hint}" if hint else message)
-        self.hint = hint
+        self.message, self.hint = message, hint
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Exception.__new__, (type(self), *self.args), {"args": self.args, "hint": self.hint}
+        return type(self), (self.message, self.hint)
 
 
 class Place(msgspec.Struct, frozen=True):

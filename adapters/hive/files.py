@@ -1,0 +1,67 @@
+"""The file system under a Hive warehouse (a local disk, HDFS), through the Hadoop client that Spark brings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Files:
+    """Places are URIs or absolute paths.  Raises Py4JJavaError with what the file system says."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        jvm: Any = spark._jvm
+        self._hadoop = jvm.org.apache.hadoop.fs
+        self._settings: Any = spark._jsc.hadoopConfiguration()
+        gateway: Any = spark.sparkContext._gateway
+        self._no_options = gateway.new_array(self._hadoop.Options.Rename, 0)
+
+    def names(self, folder: str) -> list[str]:
+        """What is in it, sorted; nothing where there is no such folder."""
+        path, system = self._at(folder)
+        if not system.exists(path):
+            return []
+        return sorted(str(status.getPath().getName()) for status in system.listStatus(path))
+
+    def read(self, place: str) -> bytes:
+        path, system = self._at(place)
+        stream = system.open(path)
+        try:
+            return bytes(stream.readAllBytes())
+        finally:
+            stream.close()
+
+    def publish(self, place: str, content: bytes) -> bool:
+        """The file, whole or not at all.  False: there is one of that name already."""
+        from py4j.protocol import Py4JJavaError
+
+        path, system = self._at(place)
+        draft, _ = self._at(f"{place}.draft")
+        stream = system.create(draft, True)
+        stream.write(content)
+        stream.hsync()
+        stream.close()
+        try:
+            context = self._hadoop.FileContext.getFileContext(path.toUri(), self._settings)
+            context.rename(draft, path, self._no_options)
+        except Py4JJavaError as error:
+            if "AlreadyExists" in error.java_exception.getClass().getName():
+                return False
+            raise
+        return True
+
+    def upload(self, local: Path, place: str) -> None:
+        """Moves the file."""
+        path, system = self._at(place)
+        system.copyFromLocalFile(True, True, self._hadoop.Path(local.as_uri()), path)
+
+    def remove(self, place: str) -> None:
+        path, system = self._at(place)
+        system.delete(path, True)
+
+    def _at(self, place: str) -> tuple[Any, Any]:
+        path = self._hadoop.Path(place)
+        return path, path.getFileSystem(self._settings)

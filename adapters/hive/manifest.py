@@ -1,0 +1,91 @@
+"""The manifest: which files a feed's tables consist of, and up to which position of the source's log.
+
+It is the one truth.  A merge writes new files beside the old ones, and then a new manifest, by a rename that does not
+replace: so position and data are committed together, and of two programs that work on one feed the slower one finds its
+number taken and stops.  Until then nothing refers to what it wrote.  The metastore follows the manifest
+(`adapters.hive.warehouse`); after a crash it is made to follow again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from adapters.hive.files import Files
+from engine.records import Position
+
+KEPT: Final = 2  # readers may be at work on the files before
+_DIGITS: Final = 9
+
+
+class Taken(Exception):
+    """Another program has committed this merge: it owns the feed now."""
+
+    exit_code = 4
+
+    def __init__(self, feed: str, number: int) -> None:
+        super().__init__(
+            f"merge {number} of feed {feed} was committed by another program. Run a feed with a Hive target only once"
+        )
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """One table in Hive.  `columns`: (name, type in Spark's words), without the partition column `partition`.
+    `format`: `orc` or `parquet`.  `parts`: value of the partition column → folder of the merge that wrote the part."""
+
+    columns: tuple[tuple[str, str], ...]
+    partition: str
+    format: str
+    parts: dict[str, str] = {}
+
+
+class TableState(msgspec.Struct, frozen=True):
+    """`key`: columns.  `buckets`: partitions that its rows are spread over by a hash of the key.  `history`: None
+    where none is kept."""
+
+    key: tuple[str, ...]
+    buckets: int
+    current: Stored
+    history: Stored | None = None
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """State after merge `number`.  `tables`: by name at the target, `schema.table`."""
+
+    number: int
+    position: Position
+    tables: dict[str, TableState] = {}
+
+
+class Manifests:
+    """Those of one feed, in `folder`."""
+
+    def __init__(self, files: Files, folder: str, feed: str) -> None:
+        self._files, self._folder, self._feed = files, folder, feed
+
+    def latest(self) -> Manifest | None:
+        numbers = self._numbers()
+        return self._read(numbers[-1]) if numbers else None
+
+    def commit(self, manifest: Manifest) -> None:
+        """Raises Taken."""
+        if not self._files.publish(self._place(manifest.number), msgspec.json.encode(manifest)):
+            raise Taken(self._feed, manifest.number)
+
+    def kept(self) -> list[Manifest]:
+        """The latest ones, whose files must stay; older ones are removed."""
+        numbers = self._numbers()
+        for number in numbers[:-KEPT]:
+            self._files.remove(self._place(number))
+        return [self._read(number) for number in numbers[-KEPT:]]
+
+    def _numbers(self) -> list[int]:
+        names = [name.removesuffix(".json") for name in self._files.names(self._folder) if name.endswith(".json")]
+        return sorted(int(name) for name in names)
+
+    def _read(self, number: int) -> Manifest:
+        return msgspec.json.decode(self._files.read(self._place(number)), type=Manifest)
+
+    def _place(self, number: int) -> str:
+        return f"{self._folder}/{number:0{_DIGITS}}.json"

@@ -1,0 +1,82 @@
+"""Spark with a feed's Hive: its metastore, its manifests, and a place for what is to be merged.
+
+`hive:///DIR` is a warehouse in a folder, with a metastore of its own in it (Derby: one program at a time).
+`hive://HOST:PORT/DATABASE` is a metastore that others run; databases lie where it puts them, and DATABASE is the one
+whose folder holds the bookkeeping.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from adapters.config import Feed
+from adapters.endpoint import Endpoint
+from adapters.hive.files import Files
+from adapters.hive.manifest import Manifests
+from adapters.hive.merger import Layout, Merger
+from adapters.hive.warehouse import Warehouse
+from adapters.spark.session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_COMMON = {
+    "spark.sql.catalogImplementation": "hive",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+}
+
+
+class Hive:
+    """`folder`: of the feed's bookkeeping."""
+
+    def __init__(self, spark: SparkSession, feed: Feed) -> None:
+        files = Files(spark)
+        warehouse = Warehouse(spark, files)
+        self.spark = spark
+        self.folder = f"{warehouse.location(_books(feed.target_url))}/_{feed.schema}/{feed.name}"
+        layout = Layout(feed.hive.format, feed.hive.buckets, feed.hive.history)
+        self.merger = Merger(warehouse, Manifests(files, f"{self.folder}/manifests", feed.name), layout)
+        self._files = files
+        self._staged = 0
+
+    def staged(self, path: Path) -> DataFrame:
+        """The rows of a local Parquet file, moved to where all of Spark can read it."""
+        self._staged += 1
+        place = f"{self.folder}/staging/{self._staged}.parquet"
+        self._files.upload(path, place)
+        return self.spark.read.parquet(place)
+
+    def unstage(self) -> None:
+        self._files.remove(f"{self.folder}/staging")
+
+
+@contextlib.contextmanager
+def opened(feed: Feed) -> Iterator[Hive]:
+    """Raises Missing, SparkFailed."""
+    settings = {**_COMMON, **_metastore(feed.target_url), **feed.spark.settings}
+    with session(msgspec.structs.replace(feed.spark, settings=settings), feed.name) as spark:
+        hive = Hive(spark, feed)
+        hive.unstage()  # of a run that was killed
+        yield hive
+
+
+def _metastore(target: Endpoint) -> dict[str, str]:
+    if target.host:
+        return {"spark.hadoop.hive.metastore.uris": f"thrift://{target.servers[0]}"}
+    folder = target.database
+    return {
+        "spark.sql.warehouse.dir": folder,
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/metastore_db;create=true",
+    }
+
+
+def _books(target: Endpoint) -> str:
+    """The database whose folder holds the bookkeeping."""
+    return target.database or "default" if target.host else "default"

@@ -1,0 +1,192 @@
+"""`tidelock run` with a Hive target: source log → capture machine → spool → merges by Spark, in one process tree.
+
+While one stretch is merged the next one is gathered; a merge begins when its time has come, never inside a source
+transaction.  All state is in the manifest, so a run that was killed goes on behind the last merge, whatever it had
+gathered.  A statement of the log is handled between two merges: a new table and a new column come with their rows,
+TRUNCATE is a merge of its own, and anything else ends the run with the tables as they were before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from adapters.capture import CaptureProcess
+from adapters.composition import order_of, rules_of, start_of
+from adapters.config import Feed
+from adapters.frames import Failed
+from adapters.hive.merger import Batch, Broken
+from adapters.hive.opening import Hive, opened
+from adapters.hive.spool import NoKey, Spool
+from adapters.mysql.source import look
+from adapters.progress import Progress
+from adapters.spark.changes.log import ChangesError
+from adapters.spark.changes.rows import Misfits
+from engine.mapping import Mapping
+from engine.ordering import Chain, Verdict
+from engine.records import Ddl, DdlKind, LogBatch, Position, Shape, TableName
+
+OK: Final = 0
+MOST_ROWS: Final = 1_000_000  # of a stretch
+IDLE_SECONDS: Final = 600.0  # then the position is kept though nothing happened: the source removes old logs
+AGAIN_SECONDS: Final = 2.0
+_DEFAULT: Final = re.compile(r"\bDEFAULT\b(?!\s+NULL\b)", re.IGNORECASE)
+
+
+def run(feed: Feed, until_caught_up: bool, progress: Progress) -> int:
+    """The exit code of design 9.  Raises Missing, SparkFailed, SourceError, Broken, Taken: see what they say."""
+    with opened(feed) as hive, tempfile.TemporaryDirectory(prefix="tidelock-spool-") as folder:
+        return asyncio.run(Follower(feed, hive, Path(folder), progress).run(until_caught_up))
+
+
+class Follower:
+    """One feed into one warehouse.  Raises SourceError, Broken, Taken."""
+
+    def __init__(self, feed: Feed, hive: Hive, folder: Path, progress: Progress) -> None:
+        self._feed, self._hive, self._folder, self._progress = feed, hive, folder, progress
+        self._mapping = Mapping(rules_of(feed), feed.schema)
+        self._stopped = asyncio.Event()
+        self._merging: asyncio.Task[None] | None = None
+        self._spools = 0
+        self._shapes: dict[int, Shape] = {}
+
+    async def run(self, until_caught_up: bool) -> int:
+        patterns = [rule.source for rule in self._feed.tables]
+        source = await asyncio.to_thread(look, self._feed.source_url, patterns, earliest=self._feed.start == "earliest")
+        self._manifest = await asyncio.to_thread(self._hive.merger.begin, start_of(self._feed, source))
+        self._progress.message(f"feed {self._feed.name} goes on from {self._manifest.position}")
+        self._goal = source.now if until_caught_up else None
+        self._begin(self._manifest.position)
+        with _signals(self._stopped):
+            while not self._stopped.is_set():
+                if await self._read():
+                    break
+        await self._merged()
+        return OK
+
+    async def _read(self) -> bool:
+        """One life of the capture process; True: the goal is reached."""
+        capture = CaptureProcess()
+        try:
+            await capture.begin(order_of(self._feed, self._spool.last))
+            chain = Chain(self._spool.last)
+            while (batch := await self._next(capture)) is not None:
+                if isinstance(batch, Failed):
+                    if not batch.retryable:
+                        raise Broken(batch.message, batch.hint)
+                    self._progress.message(f"{batch.message}; reading begins anew")
+                    await asyncio.sleep(AGAIN_SECONDS)  # back off, not synchronisation
+                    return False
+                if chain.judge(batch, 0) is not Verdict.NEXT:
+                    raise Broken(f"the log has a gap: behind {chain.last} comes {batch.prev}", "See the source's log")
+                if await self._take(batch):
+                    return True
+            return False
+        finally:
+            await capture.stop()
+
+    async def _next(self, capture: CaptureProcess) -> LogBatch | Failed | None:
+        """None: we are to stop."""
+        reading = asyncio.ensure_future(capture.next())
+        stopping = asyncio.ensure_future(self._stopped.wait())
+        try:
+            await asyncio.wait({reading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            return reading.result() if reading.done() else None
+        finally:
+            for task in (reading, stopping):
+                task.cancel()
+            await asyncio.gather(reading, stopping, return_exceptions=True)
+
+    async def _take(self, batch: LogBatch) -> bool:
+        self._shapes.update(batch.shapes)
+        if batch.ddl is not None and batch.ddl.kind is not DdlKind.UNRELATED:
+            await self._statement(batch, batch.ddl)
+        else:
+            try:
+                await asyncio.to_thread(self._spool.add, batch, self._shapes)
+            except ChangesError as error:
+                raise Broken(error.message, "`zero_dates: null` in the feed makes dates of zeros NULL") from None
+            except NoKey as error:
+                raise Broken(f"{error} has no primary key", "Give it one, or leave it out of the feed") from None
+        caught_up = self._goal is not None and batch.last.order >= self._goal.order
+        if batch.last.rows == 0 and (caught_up or self._due()):
+            await self._cut()
+        return caught_up and batch.last.rows == 0
+
+    def _due(self) -> bool:
+        patience = self._feed.hive.merge_seconds if self._spool.rows else IDLE_SECONDS
+        return self._spool.rows >= MOST_ROWS or time.monotonic() - self._begun > patience
+
+    # ------------------------------------------------------------------ merges
+
+    def _begin(self, position: Position) -> None:
+        self._spools += 1
+        misfits: Misfits = "null" if self._feed.zero_dates == "null" else "fail"
+        self._spool = Spool(self._folder / str(self._spools), position, misfits)
+        self._begun = time.monotonic()
+
+    async def _cut(self) -> None:
+        """Merge what is gathered, while the next stretch begins."""
+        spool = self._spool
+        await self._merged()
+        self._begin(spool.last)
+        self._merging = asyncio.create_task(asyncio.to_thread(self._merge, spool))
+
+    async def _merged(self) -> None:
+        task, self._merging = self._merging, None
+        if task is not None:
+            await task
+
+    def _merge(self, spool: Spool) -> None:
+        begun = time.monotonic()
+        batches = {
+            name: Batch(table.columns, table.key, self._hive.staged(table.path))
+            for name, table in spool.close().items()
+        }
+        self._manifest = self._hive.merger.merge(self._manifest, spool.since, spool.last, batches)
+        self._hive.unstage()
+        if spool.rows:
+            self._progress.message(
+                f"merge {self._manifest.number}: {spool.rows} changes of {len(batches)} tables up to {spool.last}, "
+                f"{time.monotonic() - begun:.1f} s"
+            )
+
+    async def _statement(self, batch: LogBatch, ddl: Ddl) -> None:
+        tables = [self._mapping.target(name) for name in ddl.tables if self._mapping.selects(name)]
+        await self._cut()
+        await self._merged()
+        filled = ddl.kind is DdlKind.ADD_COLUMN and _DEFAULT.search(ddl.statement) is not None
+        if ddl.kind is DdlKind.OTHER or (filled and tables):
+            raise Broken(
+                f"at {batch.prev} the source ran a statement that is not known how to follow in Hive: {ddl.statement}",
+                "The tables are as they were before it. Fill them anew with a feed of a new name",
+            )
+        self._spool.last = batch.last
+        if ddl.kind is DdlKind.TRUNCATE and tables:
+            assert len(tables) == 1, "the servers empty one table with a statement"
+            await asyncio.to_thread(self._truncate, tables[0], batch)
+            self._begin(batch.last)
+
+    def _truncate(self, table: TableName, batch: LogBatch) -> None:
+        moment = datetime.fromtimestamp(batch.end_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+        self._manifest = self._hive.merger.truncate(self._manifest, batch.last, str(table), moment)
+
+
+@contextlib.contextmanager
+def _signals(stopped: asyncio.Event) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,107 @@
+"""Changes on their way to a merge: batches of the log, as one Parquet file for each table.
+
+A *stretch* is what lies between two merges.  Its files are columns already, in the data source's form, so Spark reads
+them as it would read the stream; here they only pass through, and a stretch that was not merged is read from the source
+again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyarrow
+from pyarrow import parquet
+from pyspark.sql.types import StructType
+
+from adapters.spark.changes.columns import schema_of, type_of
+from adapters.spark.changes.rows import Misfits, Rows
+from engine.records import LogBatch, Position, Shape
+
+GROUP_ROWS: Final = 20_000
+
+
+class NoKey(Exception):
+    """Rows of a table without a primary key, which nothing tells apart."""
+
+
+class Spooled(msgspec.Struct, frozen=True):
+    """One table's file.  `columns`: (name, type) as Hive has them."""
+
+    path: Path
+    columns: tuple[tuple[str, str], ...]
+    key: tuple[str, ...]
+
+
+class Spool:
+    """The stretch behind `since`; its files are in `folder`.  `last`: where it ends so far."""
+
+    def __init__(self, folder: Path, since: Position, misfits: Misfits) -> None:
+        self.since = self.last = since
+        self.rows = 0
+        self._folder, self._misfits = folder, misfits
+        self._shapes: dict[int, Shape] = {}
+        self._tables: dict[str, _Table] = {}
+        self._number = 0
+        folder.mkdir()
+
+    def add(self, batch: LogBatch, shapes: dict[int, Shape]) -> None:
+        """`shapes`: of all tables that the batch uses.  Raises ChangesError, NoKey."""
+        self._number += 1
+        whole = msgspec.structs.replace(batch, shapes=shapes)
+        for number in dict.fromkeys(row.table for row in batch.rows):
+            shape = shapes[number]
+            table = self._tables.get(str(shape.name)) or self._open(shape)
+            table.add(self._number, whole)
+        self.rows += len(batch.rows)
+        self.last = batch.last
+
+    def close(self) -> dict[str, Spooled]:
+        """The files, by table."""
+        return {name: table.close() for name, table in self._tables.items()}
+
+    def _open(self, shape: Shape) -> _Table:
+        if not shape.primary_key:
+            raise NoKey(str(shape.name))
+        path = self._folder / f"{len(self._tables)}.parquet"
+        table = self._tables[str(shape.name)] = _Table(path, shape, self._misfits)
+        return table
+
+
+class _Table:
+    def __init__(self, path: Path, shape: Shape, misfits: Misfits) -> None:
+        schema: StructType = schema_of(shape)
+        self._path, self._shape = path, shape
+        self._rows = Rows(schema, str(shape.name), misfits)
+        self._waiting: list[pyarrow.RecordBatch] = []
+        self._count = 0
+        self._writer: parquet.ParquetWriter | None = None
+
+    def add(self, number: int, batch: LogBatch) -> None:
+        for made in self._rows.batches([(number, batch)], 0):
+            self._waiting.append(made)
+            self._count += made.num_rows
+        if self._count >= GROUP_ROWS:
+            self._flush()
+
+    def close(self) -> Spooled:
+        self._flush()
+        assert self._writer is not None, "a table is opened with its first rows"
+        self._writer.close()
+        columns = tuple((column.name, _hive(type_of(column).simpleString())) for column in self._shape.columns)
+        return Spooled(self._path, columns, self._shape.primary_key)
+
+    def _flush(self) -> None:
+        if self._waiting:
+            table = pyarrow.Table.from_batches(self._waiting)
+            self._writer = self._writer or parquet.ParquetWriter(self._path, table.schema, compression="zstd")
+            self._writer.write_table(table)
+        self._waiting, self._count = [], 0
+
+
+def _hive(type: str) -> str:
+    """Hive has one type for moments; its session is in UTC here."""
+    return "timestamp" if type == "timestamp_ntz" else type
+
+

@@ -1,0 +1,155 @@
+"""The feed's tables on disk and in the metastore: parts are written beside the old ones, the metastore follows.
+
+A table's folder holds a folder for each merge that wrote parts of it, `m000000123-ab12cd/tidelock_bucket=7/…`, whose
+name no other program uses.  A partition of the metastore is where its part was written last.  Because parts are written
+whole, a part has as many files as its size wants and never a small one more: nothing needs to be compacted later.
+
+`settle` makes the metastore equal a manifest, however far an earlier program came, and removes what no kept manifest
+refers to.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from adapters.hive.files import Files
+from adapters.hive.manifest import Manifest, Stored
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+HISTORY: Final = "_history"
+_DIGITS: Final = 9
+_PROPERTY: Final = "tidelock.merge"
+_AT_ONCE: Final = 100
+
+
+class Warehouse:
+    """Tables are named `schema.table`, as at the target of any feed; a schema is a database of the metastore."""
+
+    def __init__(self, spark: SparkSession, files: Files) -> None:
+        self._spark, self._files = spark, files
+        self._folders: dict[str, str] = {}
+        self._token = uuid.uuid4().hex[:6]
+
+    # ------------------------------------------------------------------ files
+
+    def rows(self, table: str, stored: Stored, parts: Iterable[str]) -> DataFrame:
+        """The rows of these parts, as far as they are there, without the partition column."""
+        schema = ", ".join(f"{quoted(name)} {type}" for name, type in stored.columns)
+        there = [self._part(table, stored, part) for part in parts if part in stored.parts]
+        if not there:
+            return self._spark.createDataFrame([], schema)
+        return self._spark.read.schema(schema).format(stored.format).load(there)
+
+    def write(self, table: str, stored: Stored, rows: DataFrame, number: int) -> dict[str, str]:
+        """The parts that the rows make, each whole, with the folder of merge `number`."""
+        folder = f"m{number:0{_DIGITS}}-{self._token}"
+        place = f"{self._folder(table)}/{folder}"
+        placed = rows.repartition(stored.partition).write.mode("append").partitionBy(stored.partition)
+        placed.format(stored.format).save(place)
+        names = (name.partition("=") for name in self._files.names(place))
+        return {part: folder for column, _, part in names if column == stored.partition}
+
+    def location(self, schema: str) -> str:
+        """Where a database of the metastore lies.  One that is not there is made beside the metastore's default one:
+        Spark by itself would put it where *this* machine's settings say."""
+        if schema not in self._databases():
+            place = f"{self._lies('default')}/{schema}.db"
+            self._spark.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(schema)} LOCATION '{place}'")
+        return self._lies(schema)
+
+    def _databases(self) -> set[str]:
+        return {row[0] for row in self._spark.sql("SHOW DATABASES").collect()}
+
+    def _lies(self, schema: str) -> str:
+        rows = self._spark.sql(f"DESCRIBE DATABASE {quoted(schema)}").collect()
+        return str({row[0]: row[1] for row in rows}["Location"])
+
+    def _folder(self, table: str) -> str:
+        if table not in self._folders:
+            schema, _, name = table.partition(".")
+            self._folders[table] = f"{self.location(schema)}/{name}"
+        return self._folders[table]
+
+    def _part(self, table: str, stored: Stored, part: str) -> str:
+        return f"{self._folder(table)}/{stored.parts[part]}/{stored.partition}={part}"
+
+    # ------------------------------------------------------------------ the metastore
+
+    def settle(self, manifest: Manifest, kept: Sequence[Manifest]) -> None:
+        for table, stored in tables_of(manifest).items():
+            self._settle(table, stored, manifest.number)
+            used = {folder for one in kept for folder in _folders(tables_of(one).get(table))}
+            for name in self._files.names(self._folder(table)):
+                if name.startswith("m") and name not in used and merge_of(name) <= manifest.number:
+                    self._files.remove(f"{self._folder(table)}/{name}")
+
+    def _settle(self, table: str, stored: Stored, number: int) -> None:
+        name, column = quoted_table(table), stored.partition
+        self._make(table, stored)
+        self._widen(name, stored)
+        settled = self._settled(name)
+        there = {row[0].partition("=")[2] for row in self._spark.sql(f"SHOW PARTITIONS {name}").collect()}
+        for part in sorted(there - stored.parts.keys()):
+            self._spark.sql(f"ALTER TABLE {name} DROP IF EXISTS PARTITION ({column}='{part}')")
+        fresh = [
+            f"PARTITION ({column}='{part}') LOCATION '{self._part(table, stored, part)}'"
+            for part in sorted(stored.parts.keys() - there)
+        ]
+        for i in range(0, len(fresh), _AT_ONCE):
+            self._spark.sql(f"ALTER TABLE {name} ADD IF NOT EXISTS {' '.join(fresh[i : i + _AT_ONCE])}")
+        for part in sorted(stored.parts.keys() & there):
+            if merge_of(stored.parts[part]) > settled:
+                place = self._part(table, stored, part)
+                self._spark.sql(f"ALTER TABLE {name} PARTITION ({column}='{part}') SET LOCATION '{place}'")
+        if settled != number:
+            self._spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{_PROPERTY}'='{number}')")
+
+    def _make(self, table: str, stored: Stored) -> None:
+        kind = "INT" if stored.partition.endswith("bucket") else "STRING"
+        columns = ", ".join(f"{quoted(name)} {type}" for name, type in stored.columns)
+        self._spark.sql(
+            f"CREATE EXTERNAL TABLE IF NOT EXISTS {quoted_table(table)} ({columns}) "
+            f"PARTITIONED BY ({stored.partition} {kind}) STORED AS {stored.format} "
+            f"LOCATION '{self._folder(table)}' TBLPROPERTIES ('{_PROPERTY}'='-1')"
+        )
+
+    def _settled(self, name: str) -> int:
+        rows = self._spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
+        return int({row[0]: row[1] for row in rows}.get(_PROPERTY, -1))
+
+    def _widen(self, name: str, stored: Stored) -> None:
+        there = {column.lower() for column in self._spark.table(name).columns}
+        added = [f"{quoted(column)} {type}" for column, type in stored.columns if column.lower() not in there]
+        if added:
+            self._spark.sql(f"ALTER TABLE {name} ADD COLUMNS ({', '.join(added)})")
+
+
+def tables_of(manifest: Manifest) -> dict[str, Stored]:
+    """All tables in the metastore, those of histories too."""
+    found: dict[str, Stored] = {}
+    for name, state in manifest.tables.items():
+        found[name] = state.current
+        if state.history is not None:
+            found[name + HISTORY] = state.history
+    return found
+
+
+def merge_of(folder: str) -> int:
+    return int(folder[1 : 1 + _DIGITS])
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def quoted_table(table: str) -> str:
+    schema, _, name = table.partition(".")
+    return f"{quoted(schema)}.{quoted(name)}"
+
+
+def _folders(stored: Stored | None) -> set[str]:
+    return set(stored.parts.values()) if stored else set()

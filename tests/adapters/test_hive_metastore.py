@@ -1,0 +1,37 @@
+"""The metastore of others: databases lie where it says, and a restart of it is no matter."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from adapters.config import load
+from adapters.hive.opening import Hive, opened
+from adapters.hive.run import Follower
+from adapters.progress import PlainLines
+from bench.rig import Rig
+from bench.servers import Server
+from bench.servers.metastore import Metastore
+
+
+def test_a_metastore_elsewhere(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, tmp_path: Path
+) -> None:
+    rig = make_rig(mariadb, postgres, "remote", hive={"merge_seconds": 1, "buckets": 2, "format": "parquet"})
+    rig.at_source("CREATE TABLE item (id INT PRIMARY KEY, note TEXT)", "INSERT INTO item VALUES (1, 'a'), (2, 'b')")
+    with Metastore() as metastore:
+        rig.target_url = metastore.url()
+        feed = load(rig.feed)
+        with opened(feed) as hive:
+            for number, statement in enumerate(("DELETE FROM item WHERE id = 1", "UPDATE item SET note = 'c'")):
+                folder = tmp_path / str(number)
+                folder.mkdir()
+                follower = Follower(feed, Hive(hive.spark, feed), folder, PlainLines(sys.stderr, feed.name))
+                asyncio.run(follower.run(until_caught_up=True))
+                rows = hive.spark.sql(f"SELECT id, note FROM {rig.schema}.item ORDER BY id").collect()
+                assert [tuple(row) for row in rows] == ([(1, "a"), (2, "b")] if number == 0 else [(2, "b")])
+                metastore.restart()
+                rig.at_source(statement)
+        assert list((metastore.warehouse / f"{rig.schema}.db" / "item").glob("m*/tidelock_bucket=*/*.parquet"))
