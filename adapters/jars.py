@@ -22,17 +22,19 @@ _COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-depe
 
 
 class Jars(NamedTuple):
-    """`name`: what they are, for messages.  `folder`: where they are, or will be; its name holds their version."""
+    """`name`: what they are, `mend`: what gets them, for messages.  `folder`: where they are, or will be, named after
+    their version."""
 
     name: str
     pom: Path
     lock: Path
     folder: Path
+    mend: str = "run `make servers`"
 
     def there(self) -> Path:
         """The folder.  Raises Missing."""
         if not self.folder.exists():
-            raise Missing(f"{self.name} is not in {self.folder.parent}: run `make servers`")
+            raise Missing(f"{self.name} not found in {self.folder.parent}: {self.mend}")
         return self.folder
 
     def verified(self) -> Path:

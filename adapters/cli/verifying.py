@@ -30,8 +30,8 @@ POLL_SECONDS = 0.25
 def verify(path: str, tables: Sequence[str], report: str, html: str, wait: float, json: bool) -> int:
     feed = load(path)
     for text in filter(None, (report, html)):
-        if not Path(text).resolve().parent.is_dir():
-            raise CommandError(f"{text}: there is no folder {Path(text).parent}")
+        if not Path(text).resolve().parent.is_dir() or Path(text).is_dir():
+            raise CommandError(f"{text} is no place for a file: give its name, in a folder that is there")
     from adapters.inspection import Refused
     from adapters.spark.verify import verify as verify_feed
 
@@ -164,10 +164,8 @@ def _cell(value: Any) -> str:
 def summary(report: Report) -> str:
     """One sentence, and what an operator should know about it."""
     rows = sum(t.source_rows for t in report.tables)
-    total = sum(t.total for t in report.tables)
-    text = f"{rows:,} rows in {report.seconds:.0f} s ({report.rows_per_second:,} rows/s): "
-    text += "no differences" if not total else f"{total:,} row{'s' if total > 1 else ''} differ"
+    text = f"{rows:,} rows in {report.seconds:.0f} s ({report.rows_per_second:,} rows/s): {report.verdict}"
     unsettled = sum(t.unsettled for t in report.tables)
     if unsettled:
         text += f"; {unsettled:,} changed all the time and could not be judged: run it again"
-    return f"{text}\nNote: {report.note}" if report.note and total else text
+    return f"{text}\nNote: {report.note}" if report.note and not report.equal else text

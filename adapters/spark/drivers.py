@@ -17,4 +17,10 @@ _POM: Final = Path(__file__).with_name("drivers.pom.xml")
 
 def drivers() -> Jars:
     versions = [version_in(_POM, artifact) for artifact in ("mariadb-java-client", "postgresql")]
-    return Jars("the JDBC drivers", _POM, _POM.with_name("drivers.sha256"), cache() / f"jdbc-{'-'.join(versions)}")
+    folder = cache() / f"jdbc-{'-'.join(versions)}"
+    mend = "run `make servers`, or `python -m adapters.spark.drivers`, which needs Maven"
+    return Jars("JDBC drivers", _POM, _POM.with_name("drivers.sha256"), folder, mend)
+
+
+if __name__ == "__main__":
+    drivers().fetch()

@@ -27,8 +27,7 @@ svg { width: 100%; height: auto; display: block; } svg text { fill: currentColor
 
 def page(report: Report) -> str:
     """Every text that comes from a database is escaped."""
-    total = sum(table.total for table in report.tables)
-    title = f"{report.feed}: {f'{total:,} rows differ' if total else 'no differences'}"
+    title = f"{report.feed}: {report.verdict}"
     head = f"<meta charset='utf-8'><meta name='viewport' content='width=device-width'><title>{escape(title)}</title>"
     facts = (
         f"<p>{escape(report.source)} → {escape(report.target)}<br>begun {escape(report.begun)}, "

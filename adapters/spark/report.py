@@ -75,6 +75,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def equal(self) -> bool:
         return not any(table.total for table in self.tables)
 
+    @property
+    def verdict(self) -> str:
+        total = sum(table.total for table in self.tables)
+        return f"{total:,} row{'s differ' if total > 1 else ' differs'}" if total else "no differences"
+
 
 def difference(pair: Pair, key: Key, seen: Seen, place: float) -> Difference:
     """Of a row that one side lacks, the columns that are NULL are left out."""

@@ -29,7 +29,7 @@ def test_the_command_writes_its_reports_and_exits_3(
     assert json.loads(done.stdout) == json.loads(report.read_text())
     (table,) = json.loads(done.stdout)["tables"]
     assert (table["matched"], table["missing"], table["differences"][0]["key"]) == (1, 1, {"id": "2"})
-    assert "1 rows differ" in html.read_text()
+    assert "1 row differs" in html.read_text()
     assert {path.stat().st_mode & 0o777 for path in (report, html)} == {0o600}
 
 
@@ -61,6 +61,17 @@ def test_without_java_it_says_what_to_do(make_rig: Callable[..., Rig], mysql: Se
     assert done.returncode == 1
     assert "JAVA_HOME is /nowhere" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_without_the_drivers_it_says_what_gets_them(
+    make_rig: Callable[..., Rig], mysql: Server, postgres: Server, tmp_path: Path
+) -> None:
+    rig = make_rig(mysql, postgres, "verify")
+    rig.table("t", "id int PRIMARY KEY")
+    done = command("verify", str(rig.feed), environment={"TIDELOCK_CACHE": str(tmp_path)})
+    assert done.returncode == 1
+    assert f"JDBC drivers not found in {tmp_path}" in done.stderr
+    assert "make servers" in done.stderr
 
 
 def test_a_termination_ends_java_and_leaves_no_folder(
