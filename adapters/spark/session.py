@@ -1,14 +1,15 @@
 """One Spark session for one command: on this machine (`local[*]`) or on the feed's cluster (`spark.master`).
 
 What Spark is told goes through a file that only we can read: a command line is open to every user of a machine.  All it
-writes on this machine, its log too, is in one temporary folder that goes with the session.  It says nothing itself;
-where it does not start, the end of its log is the error.
+writes on this machine, its log too, is in one temporary folder that goes with the session; a folder whose owner was
+killed goes with the next session.  It says nothing itself; where it does not start, the end of its log is the error.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STOP_SECONDS: Final = 20.0
+_FOLDER: Final = "tidelock-spark-"
 _LOG_LINES: Final = 15
 _QUIET: Final = """
 status = error
@@ -47,7 +49,8 @@ def session(wanted: Spark, name: str) -> Iterator[SparkSession]:
     """Raises Missing without pyspark, Java or the drivers, SparkFailed if it does not start."""
     home = str(Path(java("Spark")).resolve().parents[1])
     jars = sorted(drivers().there().glob("*.jar"))
-    with tempfile.TemporaryDirectory(prefix="tidelock-spark-") as text, _environment(home):
+    _sweep()
+    with tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-") as text, _environment(home):
         folder = Path(text)
         _write_settings(folder, wanted, name, jars)
         spark = _started(folder)
@@ -55,6 +58,13 @@ def session(wanted: Spark, name: str) -> Iterator[SparkSession]:
             yield spark
         finally:
             _stop(spark)
+
+
+def _sweep() -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*"):
+        owner = folder.name.removeprefix(_FOLDER).partition("-")[0]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write_settings(folder: Path, wanted: Spark, name: str, jars: list[Path]) -> None:

@@ -84,6 +84,7 @@ def test_a_termination_ends_java_and_leaves_no_folder(
     rig.catch_up()
     rig.at_source("INSERT INTO t VALUES (2)")  # which is waited for
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    (tmp_path / f"tidelock-spark-{2**30}-killed").mkdir()  # no process has such a number
     words = [sys.executable, "-m", "adapters.cli", "verify", str(rig.feed), "--wait", "200"]
     log = tmp_path / "said"
     with log.open("wb") as said:
