@@ -149,9 +149,11 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
 
 
 def _copy(chance: Random, seed: int, families: tuple[str, ...]) -> Copy | None:
-    if chance.random() >= COPIED_SHARE:
+    """Tables that cascade are copied twice as often: much has to meet there."""
+    cascading = catalogue.CASCADING[0].name.table
+    if chance.random() >= (2 * COPIED_SHARE if cascading in families else COPIED_SHARE):
         return None
-    copied = tuple(family for family in families if chance.random() < 0.6) or families[:1]
+    copied = tuple(f for f in families if chance.random() < 0.6 or f == cascading) or families[:1]
     return Copy(
         families=copied,
         again=tuple(family for family in copied if chance.random() < 0.2),
