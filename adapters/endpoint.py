@@ -141,7 +141,7 @@ def parse(text: str, folder: Path) -> Endpoint:
         options=_options(put_back(found["query"] or ""), KAFKA_OPTIONS if scheme == "kafka" else OPTIONS, folder),
         others=tuple(_server(text, PORTS[scheme]) for text in put_back(found["others"]).split(",")[1:]),
     )
-    if scheme == "hive" and (endpoint.user or endpoint.options or not endpoint.database):
+    if scheme == "hive" and (endpoint.user or endpoint.options or not (part["host"] and endpoint.database)):
         raise UrlError("of the form hive:///FOLDER or hive://METASTORE:9083/DATABASE, without user and options")
     if scheme == "kafka":
         _check_kafka(endpoint)

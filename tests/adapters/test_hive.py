@@ -55,6 +55,14 @@ class Lake:
         return sorted(tuple(row) for row in self.spark.sql(text).collect())
 
 
+@pytest.fixture(scope="module", autouse=True)
+def quick_java() -> Iterator[None]:
+    """Spark's lives are short here: its compiler would take longer than it saves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        yield
+
+
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory, mariadb: Server, postgres: Server) -> Iterator[Lake]:
     """What the command left behind when it was killed.  The rigs' PostgreSQL ends are not used."""
@@ -235,7 +243,7 @@ def test_a_million_changes_and_more(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, tmp_path: Path
 ) -> None:
     rig = make_rig(mariadb, postgres, "lake", hive={"merge_seconds": 30, "history": True})
-    run_and_kill(rig, tmp_path, 1_600_000, 200_000)
+    run_and_kill(rig, tmp_path, 2_000_000, 200_000)
     rig.catch_up(1800.0)
     with opened(load(rig.feed)) as hive:
         is_equal(rig, Lake(hive, rig, tmp_path))

@@ -42,6 +42,14 @@ SHAPE = Shape(TableName("shop", "t"), (Column("id", Kind.INT, length=8), Column(
 _feeds = itertools.count(1)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def quick_java() -> Iterator[None]:
+    """Spark's lives are short here: its compiler would take longer than it saves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        yield
+
+
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
     with session(Spark(), "changes") as opened:
