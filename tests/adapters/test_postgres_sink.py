@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from adapters.bookkeeping import create_statements
+from adapters.postgres.copy_text import Copy
 from adapters.postgres.session import application_name
 from adapters.postgres.sink import PostgresSink
 from adapters.postgres.statements import COPY_ROWS, FEW_ROWS, FURTHER_COPY_ROWS
@@ -939,6 +940,9 @@ async def test_a_batch_may_copy_into_several_tables(target: Target) -> None:
     sink = target.sink(lanes=1)
     taken = await sink.take_over(tables, START)
     bindings = [Binding(n, Shape(name, tuple(columns)), taken.tables[name]) for n, name in enumerate(tables)]
+    few: list[Row] = [(n, "x") for n in range(COPY_ROWS)]
+    small = target.batch(taken.epoch, *[UpsertRows(table, few, True) for table in bindings])
+    assert sum(isinstance(part, Copy) for part in sink._batch(small, careful=False)) == 1, "each is a round trip"
     rows: list[Row] = [(n, "x") for n in range(FURTHER_COPY_ROWS)]
     steps = [step for table in bindings for step in (DeleteRows(table, [(1,)]), UpsertRows(table, rows, True))]
     await committed(sink, target.batch(taken.epoch, *steps))
