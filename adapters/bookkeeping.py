@@ -8,9 +8,14 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 | `tidelock_progress`  | committed batch (receipt)  | which source rows it covers, whence and by what path            |
 | `tidelock_checkpoint`| feed, table group          | the source position below which everything is committed          |
 | `tidelock_parked`    | row change set aside       | the change, its error, what the operator wishes for it           |
+| `tidelock_chunks`    | chunk of a copied table    | whether it is merged, how many rows; chunk 0: how it is split    |
+| `tidelock_wanted`    | table or row to read anew  | what the operator asked to be copied or repaired, until it is    |
 
 `halt` is JSON `{"alarm": Alarm, "ddl": Ddl | null}`; `ddl_passed` is `source:number` of the statement that an operator
 declared done or skipped; `position` is JSON of `engine.records.Position`; `change_data` is `ParkedRow.change`.
+`split` is msgpack of `engine.spans.Split`; `rows_merged` is NULL until the chunk is merged.  Of what is wanted, tables
+are named as the target names them; `mode` is `copy`, `keep` or `repair`, and for `repair` `row_key` is msgpack of the
+key's canonical values.
 
 MySQL's `text` ends at 64 KiB, and a DDL statement or a GTID set may be longer, hence `longtext` there.
 """
@@ -21,7 +26,14 @@ from typing import Literal, TypeAlias
 
 Dialect: TypeAlias = Literal["postgres", "mysql"]
 
-TABLES = ("tidelock_owner", "tidelock_progress", "tidelock_checkpoint", "tidelock_parked")
+TABLES = (
+    "tidelock_owner",
+    "tidelock_progress",
+    "tidelock_checkpoint",
+    "tidelock_parked",
+    "tidelock_chunks",
+    "tidelock_wanted",
+)
 
 _COLUMNS = {
     "tidelock_owner": """
@@ -61,6 +73,25 @@ _COLUMNS = {
   parked_at {timestamp} NOT NULL DEFAULT {now},
   wish varchar(8) NOT NULL DEFAULT '',
   PRIMARY KEY (feed, grp, source, number, ordinal)""",
+    "tidelock_chunks": """
+  feed varchar(64) NOT NULL,
+  grp int NOT NULL,
+  table_schema varchar(255) NOT NULL,
+  table_name varchar(255) NOT NULL,
+  chunk int NOT NULL,
+  split {blob},
+  rows_merged bigint,
+  changed_at {timestamp} NOT NULL DEFAULT {now}{on_update},
+  PRIMARY KEY (feed, grp, table_schema, table_name, chunk)""",
+    "tidelock_wanted": """
+  feed varchar(64) NOT NULL,
+  grp int NOT NULL,
+  ordinal bigint NOT NULL,
+  table_schema varchar(255) NOT NULL,
+  table_name varchar(255) NOT NULL,
+  mode varchar(8) NOT NULL,
+  row_key {blob},
+  PRIMARY KEY (feed, grp, ordinal)""",
 }
 
 _TYPES: dict[Dialect, dict[str, str]] = {

@@ -7,11 +7,21 @@ A sink decides nothing.  Each method carries one effect out and returns the even
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
-from engine.effects import ApplyBatch, ApplyDdl, CommitBatch, Halt, RollbackBatch, SaveCheckpoint
+from engine.effects import (
+    ApplyBatch,
+    ApplyDdl,
+    BeginCopy,
+    CommitBatch,
+    EffectId,
+    Halt,
+    MergeChunk,
+    RollbackBatch,
+    SaveCheckpoint,
+)
 from engine.errors import Failure
 from engine.events import (
     BatchCommitted,
@@ -20,19 +30,33 @@ from engine.events import (
     BatchRolledBack,
     CheckpointFailed,
     CheckpointSaved,
+    CopyBegun,
+    CopyFailed,
     DdlApplied,
     DdlFailed,
     ParkedKey,
     TakenOver,
 )
-from engine.records import Position, TableName
+from engine.records import Position, Row, TableName
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A row of `tidelock_wanted`: a table (as the target names it) that is to be copied, its rows to be written over
+    (`copy`) or kept (`keep`); or, with its `key`, a row that is to be read again (`repair`)."""
+
+    ordinal: int
+    table: TableName
+    mode: Literal["copy", "keep", "repair"]
+    key: Row | None = None
 
 
 class Control(msgspec.Struct, frozen=True):
-    """What operators asked for since the last look: `desired_state` ('running' | 'paused'), rows with a wish."""
+    """What operators asked for since the last look: `desired_state` ('running' | 'paused'), rows with a wish, and what
+    is wanted from the source once more."""
 
     desired_state: str
     wishes: tuple[ParkedKey, ...]
+    wanted: tuple[Wanted, ...] = ()
 
 
 class Sink(Protocol):
@@ -44,8 +68,9 @@ class Sink(Protocol):
 
     async def take_over(self, tables: Sequence[TableName], start: Position | None) -> TakenOver:
         """Raise the epoch (waiting for, then killing, older sessions), commit, then read checkpoint, receipts, parked
-        rows and the tables' catalogue in a new transaction.  `start` becomes the checkpoint where none is stored, and
-        is stored at once.  Clears a stored halt.  Raises TargetError for the operator."""
+        rows, chunks and the tables' catalogue in a new transaction.  `start` becomes the checkpoint where none is
+        stored, and is stored at once.  Clears a stored halt, and drops what older owners staged.  Raises TargetError
+        for the operator."""
         ...
 
     async def apply(self, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed: ...
@@ -73,6 +98,22 @@ class Sink(Protocol):
 
     async def pass_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed:
         """The statement has passed without us: note that for good, and read the tables."""
+        ...
+
+    async def begin_copy(self, effect: BeginCopy) -> CopyBegun | CopyFailed:
+        """Also takes from `tidelock_wanted` what asks for these tables."""
+        ...
+
+    async def merge_chunk(self, effect: MergeChunk) -> BatchCommitted | BatchFailed:
+        """On a session of its own: batches of all lanes go on meanwhile."""
+        ...
+
+    async def drop_staged(self, staged: EffectId) -> None:
+        """Take away what is staged under this id, if anything is.  Best effort: a takeover takes away the rest."""
+        ...
+
+    async def refuse(self, wanted: Sequence[TableName]) -> None:
+        """Take from `tidelock_wanted` what asks for these tables: it cannot be had, and the operator is told."""
         ...
 
     async def record_halt(self, effect: Halt) -> bool:

@@ -130,9 +130,9 @@ class ApplyDdl(msgspec.Struct, frozen=True):
 
 class BeginCopy(msgspec.Struct, frozen=True):
     """All up to `position` is committed, nothing behind it runs.  In one fenced transaction: delete all rows of these
-    tables (children before parents) and what is parked for them, write them to `tidelock_chunks` with no chunk merged,
-    in the place of what stood there for them, and save the checkpoint as `SaveCheckpoint` does.  Doing it twice is
-    doing it once.  Answers: CopyBegun or CopyFailed."""
+    tables (children before parents; none where `Split.stays`) and what is parked for them, write them to
+    `tidelock_chunks` with no chunk merged (but `Split.merged`), in the place of what stood there for them, and save the
+    checkpoint as `SaveCheckpoint` does.  Doing it twice is doing it once.  Answers: CopyBegun or CopyFailed."""
 
     id: EffectId
     splits: tuple[Split, ...]
@@ -159,8 +159,10 @@ class MergeChunk(msgspec.Struct, gc=False):
     marked as merged, and the checkpoint saved as `SaveCheckpoint` does: all up to `position` is committed, and no
     restart reads it again.  Nothing else writes to the table meanwhile.
 
-    No row of the chunk is there, so rows are inserted plainly: a clash is a real error.  Foreign keys of the table to
-    itself hold when all rows are in.  Are there not exactly `rows` staged, the target has lost some: Trouble.REWOUND.
+    No row of the chunk is there, so rows are inserted plainly: a clash is a real error.  With `split.keep` rows may be
+    there, and win: what clashes with them is passed over.  `gone`: first of all, rows with these keys are deleted.
+    `parked`: rows of the chunk that could not be staged, as in `ApplyBatch`.  Foreign keys of the table to itself hold
+    when all rows are in.  Are there not exactly `rows` staged, the target has lost some: Trouble.REWOUND.
     Answers: BatchCommitted or BatchFailed.
     """
 
@@ -174,6 +176,8 @@ class MergeChunk(msgspec.Struct, gc=False):
     steps: list[Step]
     position: Position
     drop: tuple[EffectId, ...] = ()
+    gone: list[Row] = []
+    parked: tuple[ParkedRow, ...] = ()
 
 
 class DropStaged(msgspec.Struct, frozen=True, gc=False):

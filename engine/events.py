@@ -8,7 +8,7 @@ import msgspec
 
 from engine.effects import EffectId
 from engine.errors import Alarm, Failure
-from engine.records import LogBatch, Position, SourceChunk, TableName
+from engine.records import LogBatch, Position, Row, Shape, SourceChunk, TableName
 from engine.schema import TargetTable
 from engine.spans import Split
 
@@ -119,13 +119,22 @@ class CopyFailed(msgspec.Struct, frozen=True):
     failure: Failure
 
 
+class Refused(msgspec.Struct, frozen=True, array_like=True):
+    """A row of a chunk that the target's columns cannot hold, in the shape that the log would give it, and why."""
+
+    shape: Shape
+    row: Row
+    error: str
+
+
 class ChunkStaged(msgspec.Struct, frozen=True):
     """The chunk that `ReadChunk` (`id`) asked for stands at the target, `rows` of them.  `high`: where the source's log
-    ended when the last of them had been read, or later."""
+    ended when the last of them had been read, or later.  `refused`: rows that are not among them."""
 
     id: EffectId
     high: Position
     rows: int
+    refused: tuple[Refused, ...] = ()
 
 
 class ChunkFailed(msgspec.Struct, frozen=True):

@@ -39,22 +39,38 @@ Rank: TypeAlias = tuple[int, ...]
 class By(enum.StrEnum):
     NUMBERS = "numbers"
     BUCKET = "bucket"
+    KEYS = "keys"
 
 
 class Split(msgspec.Struct, frozen=True, array_like=True):
     """How a table is split: chunk n holds the ranks from `bounds[n-1]` up to, and without, `bounds[n]`.
 
     `table`, `columns`: as the target names them.  `bounds`: ascending; none: the table is one chunk.
+    `keep`: the target may hold rows, and those stay as they are.
+    `keys`: by KEYS, rows that are to be read again, by their `columns`: chunk 1; all other rows are chunk 0, which is
+    not copied.
     """
 
     table: TableName
     by: By = By.BUCKET
     columns: tuple[str, ...] = ()
     bounds: tuple[Rank, ...] = ()
+    keep: bool = False
+    keys: tuple[Row, ...] = ()
 
     @property
     def chunks(self) -> int:
-        return len(self.bounds) + 1
+        return 2 if self.by is By.KEYS else len(self.bounds) + 1
+
+    @property
+    def stays(self) -> bool:
+        """Rows that the target holds stay when the copy begins."""
+        return self.keep or self.by is By.KEYS
+
+    @property
+    def merged(self) -> tuple[int, ...]:
+        """Chunks that need no copying."""
+        return (0,) if self.by is By.KEYS else ()
 
     def fault(self) -> str:
         """Why it says nothing sensible; '' where it does."""

@@ -34,7 +34,17 @@ from adapters.mysql.session import Session, StatementFailed, is_lost
 from adapters.mysql.statements import TableStatements
 from adapters.mysql.turns import Turns
 from adapters.sink import Control, TargetError
-from engine.effects import ApplyBatch, ApplyDdl, CommitBatch, Halt, RollbackBatch, SaveCheckpoint
+from engine.effects import (
+    ApplyBatch,
+    ApplyDdl,
+    BeginCopy,
+    CommitBatch,
+    EffectId,
+    Halt,
+    MergeChunk,
+    RollbackBatch,
+    SaveCheckpoint,
+)
 from engine.errors import Failure, Trouble
 from engine.events import (
     BatchCommitted,
@@ -43,6 +53,8 @@ from engine.events import (
     BatchRolledBack,
     CheckpointFailed,
     CheckpointSaved,
+    CopyBegun,
+    CopyFailed,
     DdlApplied,
     DdlFailed,
     TakenOver,
@@ -300,6 +312,18 @@ class MySqlSink:
         async with control.transaction():
             await self._owner.fence(control)
             return await self._ledger.read_ddl_passed(control) == (effect.ddl.source, effect.ddl.number)
+
+    async def begin_copy(self, effect: BeginCopy) -> CopyBegun | CopyFailed:
+        raise NotImplementedError
+
+    async def merge_chunk(self, effect: MergeChunk) -> BatchCommitted | BatchFailed:
+        raise NotImplementedError
+
+    async def drop_staged(self, staged: EffectId) -> None:
+        raise NotImplementedError
+
+    async def refuse(self, wanted: Sequence[TableName]) -> None:
+        raise NotImplementedError
 
     async def record_halt(self, effect: Halt) -> bool:
         """A target that cannot be reached keeps no alarm; the caller has it, and it is logged."""

@@ -35,7 +35,18 @@ from adapters.postgres.statements import FURTHER_COPY_ROWS, Statements
 from adapters.postgres.takeover import take_over
 from adapters.postgres.values import BadValue, ZeroDates
 from adapters.sink import Control, TargetError
-from engine.effects import ApplyBatch, ApplyDdl, CommitBatch, EffectId, Halt, RollbackBatch, SaveCheckpoint, UpsertRows
+from engine.effects import (
+    ApplyBatch,
+    ApplyDdl,
+    BeginCopy,
+    CommitBatch,
+    EffectId,
+    Halt,
+    MergeChunk,
+    RollbackBatch,
+    SaveCheckpoint,
+    UpsertRows,
+)
 from engine.errors import Failure, Trouble
 from engine.events import (
     BatchCommitted,
@@ -44,6 +55,8 @@ from engine.events import (
     BatchRolledBack,
     CheckpointFailed,
     CheckpointSaved,
+    CopyBegun,
+    CopyFailed,
     DdlApplied,
     DdlFailed,
     TakenOver,
@@ -262,6 +275,18 @@ class PostgresSink:
             return DdlFailed(effect.id, found)
         self._statements.clear()
         return DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
+
+    async def begin_copy(self, effect: BeginCopy) -> CopyBegun | CopyFailed:
+        raise NotImplementedError
+
+    async def merge_chunk(self, effect: MergeChunk) -> BatchCommitted | BatchFailed:
+        raise NotImplementedError
+
+    async def drop_staged(self, staged: EffectId) -> None:
+        raise NotImplementedError
+
+    async def refuse(self, wanted: Sequence[TableName]) -> None:
+        raise NotImplementedError
 
     async def record_halt(self, effect: Halt) -> bool:
         """A target that cannot be reached keeps no alarm; the caller has it, and it is logged."""

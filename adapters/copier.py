@@ -1,0 +1,35 @@
+"""Who reads tables at the source for a copy beside the stream (design 8), as the shell sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from adapters.sink import Wanted
+from engine.effects import EffectId, ReadChunk
+from engine.errors import Alarm
+from engine.events import ChunkFailed, ChunksPlanned, ChunkStaged
+from engine.records import TableName
+from engine.schema import TargetTable
+
+
+class Copier(Protocol):
+    """`tables`, everywhere: the target's tables as the apply machine knows them at that moment."""
+
+    async def plan(self, wanted: Sequence[Wanted], tables: Mapping[TableName, TargetTable]) -> ChunksPlanned | Alarm:
+        """How to split what is wanted, which is all of one mode; or why that cannot be, for the operator."""
+        ...
+
+    async def read(
+        self, effect: ReadChunk, tables: Mapping[TableName, TargetTable]
+    ) -> ChunkStaged | ChunkFailed:
+        """Several at once.  Why a read failed is told to the operator by the copier itself."""
+        ...
+
+    def stop(self, staged: EffectId) -> None:
+        """Its read is worth nothing any more; what it staged is the sink's to drop, once `read` has returned."""
+        ...
+
+    async def close(self) -> None:
+        """Stop everything.  Nothing of ours runs on afterwards."""
+        ...
