@@ -22,7 +22,7 @@ from engine.effects import (
     RollbackBatch,
     SaveCheckpoint,
 )
-from engine.errors import Failure
+from engine.errors import Alarm, Failure
 from engine.events import (
     BatchCommitted,
     BatchFailed,
@@ -112,8 +112,9 @@ class Sink(Protocol):
         """Take away what is staged under this id, if anything is.  Best effort: a takeover takes away the rest."""
         ...
 
-    async def refuse(self, wanted: Sequence[TableName]) -> None:
-        """Take from `tidelock_wanted` what asks for these tables: it cannot be had, and the operator is told."""
+    async def refuse(self, wanted: Sequence[TableName], alarm: Alarm) -> None:
+        """What asks for these tables in `tidelock_wanted` cannot be had: its `mode` becomes `refused` and its `row_key`
+        JSON of the alarm, for `tidelock status`.  `control` tells of it no more; `begin_copy` takes it away."""
         ...
 
     async def record_halt(self, effect: Halt) -> bool:

@@ -267,9 +267,10 @@ class Copying:
         self._batches.copied = self.ledger.tables
 
     def _refuse(self, splits: Sequence[Split], why: str) -> None:
-        tables = ", ".join(str(split.table) for split in splits)
+        tables = tuple(split.table for split in splits)
+        names = ", ".join(map(str, tables))
         hint = "Mend that, then copy them again; the feed goes on as before"
-        self._emit(RefuseCopy(Alarm("copy", f"tables are not copied: {why}", hint, str(self.position), tables)))
+        self._emit(RefuseCopy(Alarm("copy", f"tables are not copied: {why}", hint, str(self.position), names), tables))
 
 
 def _refused(chunk: Chunk, message: str, position: Position) -> Alarm:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from engine.errors import Alarm
-from engine.records import Ddl, LogBatch, Position, Row
+from engine.records import Ddl, LogBatch, Position, Row, TableName
 from engine.schema import Binding
 from engine.spans import Split
 
@@ -187,9 +187,10 @@ class DropStaged(msgspec.Struct, frozen=True, gc=False):
 
 
 class RefuseCopy(msgspec.Struct, frozen=True):
-    """Tables that were to be copied are not: tell the operator.  The feed goes on."""
+    """`tables` were to be copied and are not: tell the operator.  The feed goes on."""
 
     alarm: Alarm
+    tables: tuple[TableName, ...]
 
 
 class Publish(msgspec.Struct, frozen=True):

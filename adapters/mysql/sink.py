@@ -45,7 +45,7 @@ from engine.effects import (
     RollbackBatch,
     SaveCheckpoint,
 )
-from engine.errors import Failure, Trouble
+from engine.errors import Alarm, Failure, Trouble
 from engine.events import (
     BatchCommitted,
     BatchFailed,
@@ -322,7 +322,7 @@ class MySqlSink:
     async def drop_staged(self, staged: EffectId) -> None:
         raise NotImplementedError
 
-    async def refuse(self, wanted: Sequence[TableName]) -> None:
+    async def refuse(self, wanted: Sequence[TableName], alarm: Alarm) -> None:
         raise NotImplementedError
 
     async def record_halt(self, effect: Halt) -> bool:
