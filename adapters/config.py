@@ -52,7 +52,7 @@ class TableRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spark(msgspec.Struct, frozen=True, kw_only=True):
-    """Where bulk work (`tidelock verify`) runs."""
+    """Where bulk work (`tidelock verify`, copying) runs."""
 
     master: Annotated[
         str, Meta(min_length=1, description="Spark's master: `local[*]` is this machine, with all its cores.")
@@ -66,6 +66,21 @@ class Spark(msgspec.Struct, frozen=True, kw_only=True):
     settings: Annotated[
         dict[str, str], Meta(description="Any of Spark's own settings, by their names (`spark.executor.memory`).")
     ] = {}
+
+
+class Copy(msgspec.Struct, frozen=True, kw_only=True):
+    """How rows that exist already are copied (`start: copy`, `tidelock copy`)."""
+
+    existing: Annotated[
+        Literal["refuse", "replace", "keep"],
+        Meta(
+            description="Target tables that hold rows when `start: copy` first runs: `refuse` to run, `replace` them, "
+            "or `keep` them and pass over source rows that clash."
+        ),
+    ] = "refuse"
+    chunk_rows: Annotated[
+        int, Meta(ge=1000, le=10_000_000, description="Rows of one chunk, about: what is read and merged at once.")
+    ] = 50_000
 
 
 class Hive(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,6 +171,7 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
 
     spark: Annotated[Spark, Meta(description="Where and how bulk work runs.")] = Spark()
     hive: Annotated[Hive, Meta(description="How a Hive target keeps its tables.")] = Hive()
+    copy: Annotated[Copy, Meta(description="How rows that exist already are copied.")] = Copy()
 
     def select(self, name: TableName) -> TableRule | None:
         """The first rule that matches a source table."""

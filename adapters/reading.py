@@ -9,13 +9,14 @@ from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 import msgspec
 
 from adapters import document, endpoint
-from adapters.config import Columns, ConfigError, Feed, Hive, Spark, TableRule, completed, yaml_keys
+from adapters.config import Columns, ConfigError, Copy, Feed, Hive, Spark, TableRule, completed, yaml_keys
 from adapters.document import Path as KeyPath
 from adapters.secrets import SecretError, has_reference
 from engine.pattern import Pattern, PatternError
 
 _URL_KEYS = ("source", "target", "log")
 _EMBEDDED = "embedded"
+_PARTS = {"spark": Spark, "hive": Hive, "copy": Copy}
 _AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")
 _WORD = re.compile(r"\w*")
@@ -60,10 +61,9 @@ class Reading:
         if model is Feed and isinstance(data.get("tables"), list):
             for i, table in enumerate(data["tables"]):
                 self._known(table, TableRule, ("tables", i))
-        if model is Feed and "spark" in data:
-            self._known(data["spark"], Spark, ("spark",))
-        if model is Feed and "hive" in data:
-            self._known(data["hive"], Hive, ("hive",))
+        for key, part in _PARTS.items():
+            if model is Feed and key in data:
+                self._known(data[key], part, (key,))
         if model is TableRule and "columns" in data:
             self._known(data["columns"], Columns, (*path, "columns"))
 

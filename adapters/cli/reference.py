@@ -14,7 +14,7 @@ import typer.main
 from msgspec import Meta
 
 from adapters.cli.app import app
-from adapters.config import Columns, Feed, Hive, Spark, TableRule
+from adapters.config import Columns, Copy, Feed, Hive, Spark, TableRule
 from adapters.endpoint import OPTIONS, SASL_MECHANISMS, SSL_MODES, Endpoint
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
@@ -74,7 +74,7 @@ def config_page() -> str:
     """Every key of the YAML."""
     parts = [NOTICE, "# The feed's YAML\n", _keys(Feed), "\n## An entry of `tables`\n", _keys(TableRule)]
     parts += ["\n## `columns` of an entry\n", _keys(Columns), "\n## `spark`\n", _keys(Spark)]
-    parts += ["\n## `hive`\n", _keys(Hive)]
+    parts += ["\n## `hive`\n", _keys(Hive), "\n## `copy`\n", _keys(Copy)]
     return "\n".join([*parts, SECRETS])
 
 
@@ -104,7 +104,7 @@ def _kind(kind: Any, metas: list[Meta]) -> str:
     if kind is int and limits:
         return f"{limits[0][0]} to {limits[0][1]}"
     names = {str: "text", int: "number", bool: "`true` or `false`", Endpoint: "URL"}
-    names |= dict.fromkeys((Columns, Hive, Spark), "keys below")
+    names |= dict.fromkeys((Columns, Copy, Hive, Spark), "keys below")
     return names.get(kind) or ("keys and values" if get_origin(kind) is dict else "list")
 
 
