@@ -240,20 +240,7 @@ async def _set_up(connection: Connection, endpoint: Endpoint, lock_seconds: int)
     dialect = Dialect.MARIADB if "mariadb" in connection.server_version.lower() else Dialect.MYSQL
     session = Session(connection, dialect, connection.thread_id(), 0)
     _check_version(await _value(session, "SELECT @@version"), dialect, endpoint)
-    settings = {
-        "sql_mode": f"'{','.join(sorted(MODES))}'",
-        "innodb_lock_wait_timeout": str(lock_seconds),
-        "lock_wait_timeout": str(lock_seconds),
-        **_SETTINGS,
-        **_RANGES[dialect],
-    }
-    await session.run(
-        [
-            b"SET NAMES utf8mb4",
-            b"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
-            b"SET SESSION " + ",".join(f"{name}={value}" for name, value in settings.items()).encode(),
-        ]
-    )
+    await session.run(settings(dialect, lock_seconds))
     isolation = "transaction_isolation" if dialect is Dialect.MYSQL else "tx_isolation"
     ((modes, zone, level, checks, packet, number),) = (
         await session.ask(
@@ -269,6 +256,22 @@ async def _set_up(connection: Connection, endpoint: Endpoint, lock_seconds: int)
     session.number = number
     session.packet_bytes = packet - 1024  # the server counts the packet's head too
     return session
+
+
+def settings(dialect: Dialect, lock_seconds: int) -> list[bytes]:
+    """Statements that make any session, of whichever driver, one that our literals are exact for."""
+    named = {
+        "sql_mode": f"'{','.join(sorted(MODES))}'",
+        "innodb_lock_wait_timeout": str(lock_seconds),
+        "lock_wait_timeout": str(lock_seconds),
+        **_SETTINGS,
+        **_RANGES[dialect],
+    }
+    return [
+        b"SET NAMES utf8mb4",
+        b"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+        b"SET SESSION " + ",".join(f"{name}={value}" for name, value in named.items()).encode(),
+    ]
 
 
 def _check_version(version: str, dialect: Dialect, endpoint: Endpoint) -> None:

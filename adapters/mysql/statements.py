@@ -23,7 +23,7 @@ from adapters.bookkeeping import quote
 from adapters.mysql import literals
 from adapters.mysql.literals import Render, Unwritable
 from engine.records import Column, Kind, Row, Value
-from engine.schema import Binding, TargetColumn
+from engine.schema import Binding, TargetColumn, TargetTable
 
 
 class Dialect(enum.Enum):
@@ -52,7 +52,7 @@ class TableStatements:
         fixed = {*table.unique_positions, *table.key}
         self._set = tuple(i for i in self._written if i not in fixed)
         """What an update by key sets: no unique column ever."""
-        index = next((u.name for u in table.target.uniques if u.columns == table.target.key), "")
+        index = key_index(table.target)
         self._by_key = f" FORCE INDEX ({quote('mysql', index)})" if index else ""
         self._name = f"{quote('mysql', table.name.schema)}.{quote('mysql', table.name.table)}"
         self._names = [quote("mysql", c.name) for c in self._columns]
@@ -217,6 +217,11 @@ def _as_written(column: Column, target: TargetColumn | None) -> Column:
     if column.kind is Kind.JSON and target is not None and target.type != "json":
         return msgspec.structs.replace(column, kind=Kind.TEXT)
     return column
+
+
+def key_index(table: TargetTable) -> str:
+    """The name of the unique index over the table's key; '' where there is none."""
+    return next((unique.name for unique in table.uniques if unique.columns == table.key), "")
 
 
 def _is_sole_unique(table: Binding) -> bool:
