@@ -1,6 +1,6 @@
 """Where a chunk of a copied table waits for its merge: a table at the target, named by the attempt to read it.
 
-It has the columns that the feed writes, with the target's types, and none of its constraints.  It lies in the feed's
+It has the columns that the feed writes, with the target's types, and none of its keys.  It lies in the feed's
 bookkeeping schema, as what is in the table's own schema may be anybody's.  One transaction fills it, so an attempt that
 dies leaves nothing or the whole; only what its reader reports is worth anything (counter-example 6).
 """
