@@ -21,6 +21,7 @@ from adapters.capture import CaptureProcess
 from adapters.collector import calm, forget
 from adapters.composition import make_sink, options_of, order_of, rules_of, start_of
 from adapters.config import Feed
+from adapters.copying import Copies
 from adapters.embedded_log import EmbeddedLog
 from adapters.journal import Journal, NoJournal
 from adapters.mysql.errors import SourceError
@@ -84,7 +85,10 @@ async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: C
     options = options_of(feed, tables)
     machine = ApplyMachine(options)
     journal = Journal(Path(feed.journal), options) if feed.journal else NoJournal()
-    shell = Shell(machine, sink, EmbeddedLog(lambda at: order_of(feed, at, images=True), capture), apply_ddl, journal)
+    log = EmbeddedLog(lambda at: order_of(feed, at, images=True), capture)
+    copies = Copies(machine, sink, None, progress.message)
+    copies.resume(taken.chunks)
+    shell = Shell(machine, sink, log, apply_ddl, journal, copies)
     shell.post(taken)
     if until_caught_up:
         shell.post(GoalSet(source.now))
@@ -185,6 +189,8 @@ def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:
     if shell.halt is not None:
         progress.message(str(shell.halt.alarm))
         return OPERATOR
+    if shell.refusal is not None:
+        return REFUSED  # it has been told
     if shell.stood_down is not None:
         progress.message(shell.stood_down.reason)
         return AGAIN if shell.stood_down.again else REFUSED

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, assert_never
 
+from adapters.copying import Copies
 from adapters.journal import Recorder
 from adapters.log import Log
 from adapters.sink import Sink
@@ -33,6 +34,7 @@ from engine.effects import (
     SaveCheckpoint,
     StandDown,
 )
+from engine.errors import Alarm
 from engine.events import ApplyEvent, DdlApplied, DdlFailed, ParkedWished, Paused, Tick
 from engine.records import Position
 
@@ -45,7 +47,7 @@ ROOM_BYTES = 32 << 20
 class Shell:
     """`apply_ddl`: carries out that effect.
 
-    `ended`: set when the feed halted, stood down, caught up, or was told to stop.
+    `ended`: set when the feed halted, stood down, caught up, was told to stop, or cannot begin (`refusal`).
     """
 
     def __init__(
@@ -55,11 +57,14 @@ class Shell:
         log: Log,
         apply_ddl: Callable[[ApplyDdl], Coroutine[Any, Any, DdlApplied | DdlFailed]],
         journal: Recorder,
+        copies: Copies,
     ) -> None:
         self.machine = machine
         self.caught_up = False
         self.stood_down: StandDown | None = None
         self.halt: Halt | None = None
+        self.refusal: Alarm | None = None
+        self.copies = copies
         self.ended = asyncio.Event()
         self._sink = sink
         self._log = log
@@ -72,6 +77,7 @@ class Shell:
         self._tasks: set[asyncio.Task[Any]] = set()
         self.stopping = False
         log.attach(self.post, self._room)
+        copies.attach(self.post, self._refused)
 
     @property
     def restarts(self) -> int:
@@ -85,7 +91,7 @@ class Shell:
         """Read the log from behind `start`, until `ended`.  Raises whatever a sink raises: that is a bug, and the
         process must not go on."""
         control = self._start(self._watch_control())
-        self._start(self._log.read_from(start, 0))
+        self._start(self._read(start))
         try:
             while not self.ended.is_set():
                 self._step()
@@ -100,6 +106,16 @@ class Shell:
         finally:
             control.cancel()
             await self._close()
+
+    async def _read(self, start: Position) -> None:
+        """What is wanted already begins before anything of the log is applied."""
+        await self.copies.want((await self._sink.control()).wanted, 0)
+        if not self.ended.is_set():
+            await self._log.read_from(start, 0)
+
+    def _refused(self, alarm: Alarm) -> None:
+        self.refusal = alarm
+        self.ended.set()
 
     def stop(self) -> None:
         """Finish what is in flight, then end (SIGTERM, SIGINT)."""
@@ -138,7 +154,7 @@ class Shell:
             case ApplyDdl():
                 self._start(self._answer(self._apply_ddl(effect)))
             case BeginCopy() | ReadChunk() | MergeChunk() | DropStaged() | RefuseCopy():
-                raise NotImplementedError("no table is being copied: nobody plans chunks yet")
+                self._start(self.copies.carry_out(effect))
             case RequestResend():
                 self._start(self._log.read_from(effect.position, effect.reader))
             case Halt():
@@ -184,16 +200,19 @@ class Shell:
     # ------------------------------------------------------------------ the operator
 
     async def _watch_control(self) -> None:
-        """What the operator asked for at the target: pause, resume, rows retry and skip."""
+        """What the operator asked for at the target: pause, resume, rows retry and skip, copies, repairs."""
         paused = False
         while True:
             if self.machine.state is State.FLOWING and not self.stopping:
+                answered = self.copies.answered
                 control = await self._sink.control()
                 if (control.desired_state == "paused") != paused:
                     paused = not paused
                     self.post(Paused(paused))
                 if control.wishes:
                     self.post(ParkedWished(control.wishes))
+                if control.wanted:
+                    self._start(self.copies.want(control.wanted, answered))
             await asyncio.sleep(CONTROL_SECONDS)
 
     async def _close(self) -> None:
@@ -201,5 +220,6 @@ class Shell:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.copies.close()
         await self._sink.close()
         self._journal.close()

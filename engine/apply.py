@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 import msgspec
@@ -114,6 +114,11 @@ class ApplyMachine:
             self._advance()
         effects, self._effects = self._effects, []
         return effects
+
+    @property
+    def tables(self) -> Mapping[TableName, TargetTable]:
+        """Of the target, as they are known to be."""
+        return self._tables
 
     @property
     def full(self) -> bool:

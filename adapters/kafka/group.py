@@ -19,6 +19,7 @@ from adapters.board import sample_of
 from adapters.collector import forget
 from adapters.composition import make_sink, options_of, rules_of
 from adapters.config import Feed
+from adapters.copying import Copies
 from adapters.journal import NoJournal
 from adapters.kafka.control import ControlTopic
 from adapters.kafka.partition import Fetcher, PartitionLog
@@ -125,7 +126,8 @@ class Group:
         async def apply_ddl(effect: ApplyDdl) -> DdlApplied | DdlFailed:
             return await self._pass(effect, sink, tables)
 
-        shell = self._shell = Shell(machine, sink, partition, apply_ddl, NoJournal())
+        copies = Copies(machine, sink, None, log.warning)
+        shell = self._shell = Shell(machine, sink, partition, apply_ddl, NoJournal(), copies)
         self._epoch, self._alarm, self._vote = taken.epoch, None, None
         log.info("%s is ours: epoch %d, from %s", self, taken.epoch, taken.checkpoint)
         shell.post(taken)

@@ -1,0 +1,200 @@
+"""The copy part of a shell: what is wanted becomes plans, effects of a copy become work of the sink and the copier.
+
+It decides nothing about rows.  It asks the copier how to split what operators want, once for each wish and one plan
+after another, as the machine takes one copy at a time; and it counts what people want to see.
+
+A wish lies in `tidelock_wanted` until its copy begins or is refused, so a death loses none.  Wishes are read beside
+everything else: what was read before a copy began may still name what it has taken away.  Hence no wish is asked for
+twice by one process (an ordinal never comes again), and what was read meanwhile is forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import assert_never
+
+import msgspec
+
+from adapters.copier import Copier
+from adapters.sink import Sink, Wanted
+from engine.apply import ApplyMachine
+from engine.effects import BeginCopy, CopyEffect, DropStaged, EffectId, MergeChunk, ReadChunk, RefuseCopy
+from engine.errors import Alarm
+from engine.events import ApplyEvent, BatchCommitted, ChunkFailed, ChunkStaged, Copied, CopyBegun
+from engine.records import TableName
+from engine.spans import By
+
+WITHOUT_COPIER = Alarm(
+    "copy",
+    "tables are not copied: workers that share a log in Kafka cannot copy",
+    "Stop them, run the feed with `log: embedded` until the copy is done (`tidelock copy`), then start them again",
+)
+
+
+class TableCopy(msgspec.Struct):
+    """How far the copy of a table is, by its chunks.  `rows`: merged since `since` (monotonic seconds), when this
+    process or the copy began; `found`: chunks that were merged by then."""
+
+    table: TableName
+    chunks: int
+    merged: int
+    found: int
+    since: float
+    rows: int = 0
+    reading: int = 0
+    staged: int = 0
+
+
+class Copies:
+    """`essential`: the feed begins with this copy: refused, it is an end, as nothing must be applied without it.
+
+    `answered`: how many copies have begun or were refused.
+    """
+
+    def __init__(
+        self,
+        machine: ApplyMachine,
+        sink: Sink,
+        copier: Copier | None,
+        tell: Callable[[str], None],
+        *,
+        essential: bool = False,
+    ) -> None:
+        self.answered = 0
+        self._machine = machine
+        self._sink = sink
+        self._copier = copier
+        self._tell = tell
+        self._essential = essential
+        self._tables: dict[TableName, TableCopy] = {}
+        self._asked: set[int] = set()
+        self._planned = False  # a plan was asked for, and its copy has neither begun nor been refused
+        self._reads: dict[EffectId, asyncio.Event] = {}  # set when the read has returned
+        self._staged: dict[EffectId, TableName] = {}  # of these chunks, which are being read or wait for their merge
+
+    def attach(self, post: Callable[[ApplyEvent], None], end: Callable[[Alarm], None]) -> None:
+        """Once, at first.  `end`: called with why nothing may go on."""
+        self._post = post
+        self._end = end
+
+    # ------------------------------------------------------------------ what is wanted
+
+    async def want(self, wanted: Sequence[Wanted], answered: int) -> None:
+        """Plan what operators want, unless something is about to begin.  `answered`: as it was before `wanted` was
+        read."""
+        new = sorted((w for w in wanted if w.ordinal not in self._asked), key=lambda w: w.ordinal)
+        if not new or self._planned or answered != self.answered:
+            return
+        _, same = next(itertools.groupby(new, key=lambda w: w.mode))
+        await self._plan(list(same))
+
+    async def _plan(self, wishes: list[Wanted]) -> None:
+        self._planned = True
+        self._asked.update(wish.ordinal for wish in wishes)
+        plan = WITHOUT_COPIER if self._copier is None else await self._copier.plan(wishes, self._machine.tables)
+        if isinstance(plan, Alarm):
+            await self._refuse(tuple(dict.fromkeys(wish.table for wish in wishes)), plan)
+        else:
+            self._post(plan)
+
+    async def _refuse(self, tables: Sequence[TableName], alarm: Alarm) -> None:
+        self._settled()
+        self._tell(str(alarm))
+        if self._essential:
+            self._end(alarm)  # the wishes stay, for the next run
+        else:
+            await self._sink.refuse(tables, alarm)
+
+    def _settled(self) -> None:
+        self._planned = False
+        self.answered += 1
+
+    # ------------------------------------------------------------------ what the machine wants done
+
+    async def carry_out(self, effect: CopyEffect) -> None:
+        match effect:
+            case BeginCopy():
+                await self._begin(effect)
+            case ReadChunk():
+                await self._read(effect)
+            case MergeChunk():
+                await self._merge(effect)
+            case DropStaged():
+                await self._drop(effect.staged)
+            case RefuseCopy():
+                await self._refuse(effect.tables, effect.alarm)
+            case _:
+                assert_never(effect)
+
+    async def _begin(self, effect: BeginCopy) -> None:
+        answer = await self._sink.begin_copy(effect)
+        if isinstance(answer, CopyBegun):
+            self._settled()
+            self._essential = False
+            self.resume(Copied(split) for split in effect.splits)
+        self._post(answer)
+
+    async def _read(self, effect: ReadChunk) -> None:
+        if self._copier is None:
+            self._tell(str(WITHOUT_COPIER))
+            self._post(ChunkFailed(effect.id))
+            return
+        returned = self._reads[effect.id] = asyncio.Event()
+        self._staged[effect.id] = effect.split.table
+        try:
+            answer = await self._copier.read(effect, self._machine.tables)
+        finally:
+            del self._reads[effect.id]
+            returned.set()
+        if effect.id in self._staged:
+            self._post(answer)
+            if not isinstance(answer, ChunkStaged):
+                del self._staged[effect.id]
+
+    async def _merge(self, effect: MergeChunk) -> None:
+        answer = await self._sink.merge_chunk(effect)
+        if isinstance(answer, BatchCommitted):
+            self._staged.pop(effect.staged, None)
+            self._count(effect)
+        self._post(answer)
+
+    async def _drop(self, attempt: EffectId) -> None:
+        self._staged.pop(attempt, None)
+        returned = self._reads.get(attempt)
+        if returned is not None and self._copier is not None:
+            self._copier.stop(attempt)
+            await returned.wait()
+        await self._sink.drop_staged(attempt)
+
+    async def close(self) -> None:
+        if self._copier is not None:
+            await self._copier.close()
+
+    # ------------------------------------------------------------------ what people see
+
+    def resume(self, copied: Iterable[Copied]) -> None:
+        """These tables are being copied, from their chunks `merged` on."""
+        for one in copied:
+            if one.split.by is not By.KEYS and len(one.merged) < one.split.chunks:
+                name, found = one.split.table, len(one.merged)
+                self._tables[name] = TableCopy(name, one.split.chunks, found, found, time.monotonic())
+
+    def _count(self, effect: MergeChunk) -> None:
+        table = self._tables.get(effect.split.table)
+        if table is None:
+            return
+        table.merged += 1
+        table.rows += effect.rows
+        if table.merged == table.chunks:
+            self._tell(f"{table.table} is copied: {table.chunks} chunks")
+
+    def figures(self) -> list[TableCopy]:
+        """Of tables that are being copied, and of those that have been since this process began."""
+        for table in self._tables.values():
+            mine = [attempt for attempt, name in self._staged.items() if name == table.table]
+            table.reading = sum(attempt in self._reads for attempt in mine)
+            table.staged = len(mine) - table.reading
+        return list(self._tables.values())
