@@ -8,7 +8,7 @@ at.  Rows are matched by the target's key; without one, or where the feed does n
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -18,14 +18,15 @@ from adapters.config import Feed
 from adapters.source_table import SourceTable
 from adapters.spark.canonical import Cell, mysql_cell, postgres_cell
 from adapters.spark.condition import condition_sql
-from adapters.spark.forms import Form
+from adapters.spark.forms import Form, Value, shown
 from adapters.spark.forms import form as form_of
+from adapters.spark.keys import KeyColumn, NoSuchKey, canonical
 from adapters.spark.pieces import cut_by
 from adapters.types import Dialect, Type
 from engine.filter import FilterError, compile_filter
 from engine.mapping import Mapping as FeedMapping
 from engine.mapping import Rule
-from engine.records import Kind, TableName
+from engine.records import Kind, Row, TableName
 from engine.schema import TargetTable
 
 _INTEGERS = ("smallint", "integer", "bigint", "numeric", "tinyint", "mediumint", "int", "decimal")
@@ -44,7 +45,7 @@ class NotComparable(Exception):
 class Side(msgspec.Struct, frozen=True):
     """One table at one server.  `cells`: as in `Pair.columns`, the key first.  `keys`: columns that cut it in pieces.
 
-    `where`: SQL, or ''.
+    `where`: SQL over `t`, or ''.  `key`: the columns of the key, none without one.
     """
 
     dialect: Dialect
@@ -52,6 +53,7 @@ class Side(msgspec.Struct, frozen=True):
     cells: tuple[Cell, ...]
     keys: tuple[str, ...] = ()
     where: str = ""
+    key: tuple[KeyColumn, ...] = ()
 
     @property
     def table(self) -> str:
@@ -76,6 +78,22 @@ class Pair(msgspec.Struct, frozen=True):
     @property
     def source_names(self) -> str:
         return ", ".join(str(side.name) for side in self.sources)
+
+    def canonical(self, keys: Iterable[Sequence[Value]]) -> tuple[Row, ...]:
+        """Keys as rows are compared by them, as the log has them; none where one of them cannot be had, or without a
+        key."""
+        columns = [column.column for column in self.sources[0].key]
+        try:
+            rows = (
+                tuple(
+                    canonical(form, column, shown(form, value))
+                    for form, column, value in zip(self.forms, columns, key, strict=False)
+                )
+                for key in keys
+            )
+            return tuple(rows) if columns else ()
+        except NoSuchKey:
+            return ()
 
 
 class Catalogue(msgspec.Struct, frozen=True):
@@ -154,14 +172,21 @@ def _one(feed: Feed, seen: Catalogue, rule: Rule, source: SourceTable, target: T
             theirs.append(mysql_cell(own[name], column, form, type_, no_zero_dates=False))
         else:
             theirs.append(postgres_cell(name, type_, column, form))
-    where = _where(rule, source)
+    ours_key = tuple(KeyColumn(by_name[name].name, by_name[name].type, by_name[name].column) for name in key)
+    theirs_key = tuple(KeyColumn(name, there[name].type, by_name[name].column) for name in key)
     return Pair(
         name=target.name,
         columns=names,
         key=len(key),
         forms=tuple(cell.form for cell in ours),
-        sources=(Side("mysql", source.name, tuple(ours), cut_by(source), where),),
-        target=Side(seen.dialect, target.name, tuple(theirs), cut_by(seen.own[target.name]) if own else ()),
+        sources=(Side("mysql", source.name, tuple(ours), cut_by(source), _where(rule, source), ours_key),),
+        target=Side(
+            seen.dialect,
+            target.name,
+            tuple(theirs),
+            cut_by(seen.own[target.name]) if own else (),
+            key=theirs_key,
+        ),
         integer=len(key) == 1 and by_name[key[0]].column.kind is Kind.INT and _is_integer(there[key[0]].type),
     )
 

@@ -20,8 +20,9 @@ from adapters.spark.forms import normal
 from adapters.spark.jdbc import Database
 from adapters.spark.pairing import Side
 from adapters.spark.plan import BUCKET_ROWS, Cut, Plan
-from adapters.spark.queries import digest_query, doubles_of, named, rows_query
+from adapters.spark.queries import digest_query, doubles_of, keyed, rows_query
 from adapters.spark.suspects import Image
+from engine.records import Row
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -40,11 +41,10 @@ class Sums(msgspec.Struct, frozen=True):
 
 
 class Found(NamedTuple):
-    """A row.  `place`: where it was found, 0 to 1 along its side's pieces.  `name`: what it can be asked for by."""
+    """A row.  `place`: where it was found, 0 to 1 along its side's pieces."""
 
     image: Image
     place: float
-    name: str
 
 
 class Bucket(msgspec.Struct, frozen=True):
@@ -56,13 +56,13 @@ class Bucket(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """Rows to look at: those of whole buckets, or, where there are only a few, those of these names."""
+    """Rows to look at: those of whole buckets, or, where there are only a few, those of these keys."""
 
-    buckets: tuple[int, ...]
-    names: tuple[str, ...] = ()
+    buckets: tuple[int, ...] = ()
+    keys: tuple[Row, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.buckets)
+        return bool(self.buckets or self.keys)
 
 
 class Passes:
@@ -119,16 +119,16 @@ class Passes:
     def buckets(self, cut: Cut, source: DataFrame, asked: Asked) -> Iterator[Bucket]:
         """Beside them the rows of the target, read now; rows that are the same text by text have cancelled out."""
         both = source.unionByName(self._rows(cut, TARGET, asked))
-        kept = both.groupBy("b", "i", "v").agg({"side": "sum", "place": "max"}).toDF("b", "i", "v", "more", "place")
+        kept = both.groupBy("b", "v").agg({"side": "sum", "place": "max"}).toDF("b", "v", "more", "place")
         # Each part is a job of its own, and only one is in memory.
-        parts = 1 + min(len(asked.names) or len(asked.buckets) * BUCKET_ROWS, cut.rows) // PART_ROWS
+        parts = 1 + (len(asked.keys) or min(len(asked.buckets) * BUCKET_ROWS, cut.rows)) // PART_ROWS
         rows = kept.where("more <> 0").repartition(parts, "b").sortWithinPartitions("b").toLocalIterator()
         normals = [normal(form) for form in cut.pair.forms]
         for number, group in itertools.groupby(rows, key=itemgetter(0)):
             bucket = Bucket(number, [], [])
-            for _, name, values, more, place in group:
+            for _, values, more, place in group:
                 image = tuple(read(value) for read, value in zip(normals, values, strict=True))
-                (bucket.source if more > 0 else bucket.target).extend([Found(image, place, name)] * abs(more))
+                (bucket.source if more > 0 else bucket.target).extend([Found(image, place)] * abs(more))
             yield bucket
 
     def _rows(self, cut: Cut, side: int, asked: Asked) -> DataFrame:
@@ -137,21 +137,24 @@ class Passes:
         frames = []
         values = [f"c{n}" for n in range(len(cut.pair.columns))]
         for at, database, pieces in self._sides(cut, side):
-            frame = database.read(self._spark, rows_query(at, cut.pair, cut.buckets), _chosen(cut, at, pieces, asked))
-            place = (F.spark_partition_id() + 0.5) / float(len(pieces))
-            known = _bucket(cut).alias("b"), F.lit(side).alias("side"), place.alias("place"), F.col("i").cast("string")
+            chosen = _chosen(cut, at, pieces, asked)
+            query = rows_query(at, cut.pair, cut.buckets, by_key=bool(asked.keys))
+            frame = database.read(self._spark, query, chosen)
+            place = (F.spark_partition_id() + 0.5) / float(len(chosen))
+            known = _bucket(cut).alias("b"), F.lit(side).alias("side"), place.alias("place")
             frame = frame.select(*known, F.struct(*values).alias("v"))
-            if not asked.names and not cut.pair.integer and _is_share(cut, asked):
+            if asked.keys:  # a server may take a row for that of two keys
+                frame = frame.dropDuplicates(["b", "v"])
+            elif not cut.pair.integer and _is_share(cut, asked):
                 frame = frame.where(f"b IN ({', '.join(map(str, asked.buckets))})")
             frames.append(frame)
         return _union(frames)
 
 
 def _chosen(cut: Cut, side: Side, pieces: Sequence[str], asked: Asked) -> Sequence[str]:
-    """Predicates for the server; it finds integers by its index, and for other names looks through each piece."""
-    if asked.names:
-        chosen = named(side, cut.pair, asked.names)
-        return [chosen] if cut.pair.integer else [f"({piece}) AND {chosen}" for piece in pieces]
+    """Predicates for the server, a task each.  It finds keys by its index; buckets it looks for in each piece."""
+    if asked.keys:
+        return keyed(side, asked.keys)
     if cut.pair.integer and _is_share(cut, asked):
         return [f"({piece}) AND k IN ({', '.join(map(str, asked.buckets))})" for piece in pieces]
     return pieces

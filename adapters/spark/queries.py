@@ -2,20 +2,20 @@
 
 A *bucket* is a share of a table's rows, by their key; the same rows at both ends.  The columns of a query are
 `k`: the bucket, where the key is one integer, or else the text that the bucket is a hash of; `p0`, `p1`, …: what pieces
-are cut by; and, of digests, `r`: the row's text, `d0`, …: its doubles; of rows, `i`: what a row can be asked for by
-(the integer, or that text), `c0`, …: its values.
+are cut by; and, of digests, `r`: the row's text, `d0`, …: its doubles; of rows, `c0`, …: its values, and, where they
+are asked for by key, `q0`, …: the key's columns as they are, so that an index serves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from adapters.bookkeeping import quote
-from adapters.mysql.literals import blob
 from adapters.spark.canonical import Cell, row_text
 from adapters.spark.forms import Form
+from adapters.spark.keys import predicates
 from adapters.spark.pairing import Pair, Side
-from adapters.types import quoted
+from engine.records import Row
 
 # Equal values of these are not always equal texts, and a row must be in the same bucket at both ends.
 _LOOSE = (Form.DOUBLE, Form.JSON, Form.ADDRESS)
@@ -26,19 +26,15 @@ def digest_query(side: Side, pair: Pair, buckets: int) -> str:
     return _select(side, pair, buckets, [f"{row_text(side.dialect, side.cells)} AS r", *doubles])
 
 
-def rows_query(side: Side, pair: Pair, buckets: int) -> str:
+def rows_query(side: Side, pair: Pair, buckets: int, *, by_key: bool = False) -> str:
     values = [f"{_as_text(side, cell)} AS c{n}" for n, cell in enumerate(side.cells)]
-    return _select(side, pair, buckets, [f"{_identity(side, pair)} AS i", *values])
+    key = [f"t.{quote(side.dialect, column.name)} AS q{n}" for n, column in enumerate(side.key)]
+    return _select(side, pair, buckets, [*values, *(key if by_key else [])])
 
 
-def named(side: Side, pair: Pair, names: Iterable[str]) -> str:
-    """SQL over `i` that holds for the rows of these names, and perhaps for some whose names a server takes as equal."""
-    if pair.integer:
-        return f"i IN ({', '.join(names)})"
-    if side.dialect == "mysql":
-        return f"i IN ({', '.join('_utf8mb4 ' + blob(name.encode()) for name in names)})"
-    possible = (quoted(name) for name in names if "\0" not in name)
-    return f"i IN ({', '.join(possible) or 'NULL'})"
+def keyed(side: Side, keys: Sequence[Row]) -> list[str]:
+    """Predicates over `q0`, … that together hold for the rows of these keys.  Raises NoSuchKey."""
+    return predicates(side.dialect, side.key, [f"q{n}" for n in range(len(side.key))], keys)
 
 
 def _as_text(side: Side, cell: Cell) -> str:

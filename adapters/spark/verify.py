@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_SUSPECTS = 200_000
-MOST_NAMES = 20_000
+MOST_KEYS = 20_000
 Phase: TypeAlias = Literal["starting", "reading", "waiting", "looking again"]
 
 
@@ -58,15 +58,12 @@ class Table:
         self.cut, self.sums, self.seconds = cut, sums, seconds
         self.suspects = Suspects()
         self.places: dict[Key, float] = {}
-        self.names: dict[Key, str] = {}
         self.asked = Asked(tuple(sums.buckets))
         self.complete = True
 
     def collect(self, buckets: Iterable[Bucket]) -> dict[Key, Seen]:
         """The rows among these that are not the same at both ends; not all of them if they are too many."""
         found: dict[Key, Seen] = {}
-        self.places = {key: place for key, place in self.places.items() if key in self.suspects.differences}
-        self.names = {}
         for bucket in buckets:
             source, target = ([row.image for row in rows] for rows in (bucket.source, bucket.target))
             differs = compared(self.cut.pair.key, bucket.number, source, target)
@@ -90,16 +87,17 @@ class Table:
         self.asked = self._asked(self.suspects.watched)
 
     def _asked(self, rows: Mapping[Key, Seen]) -> Asked:
-        """By name, unless they are many; rows without a key have names as long as they are."""
+        """By key, unless they are many or one has no key that can be written."""
         buckets = tuple(sorted({seen.bucket for seen in rows.values()}))
-        few = self.cut.pair.key and len(rows) <= MOST_NAMES
-        return Asked(buckets, tuple(self.names[key] for key in rows) if few else ())
+        keys = self.cut.pair.canonical(rows) if len(rows) <= MOST_KEYS else ()
+        return Asked(buckets, keys)
 
     def _note(self, bucket: Bucket, differs: dict[Key, Seen]) -> None:
-        for image, place, name in (*bucket.target, *bucket.source):
+        """A row's place is where it was seen first: among rows that are asked for by key it has none."""
+        for image, place in (*bucket.target, *bucket.source):
             key = image[: self.cut.pair.key] if self.cut.pair.key else image
             if key in differs:
-                self.places[key], self.names[key] = self._exact_place(key, place), name
+                self.places.setdefault(key, self._exact_place(key, place))
 
     def _exact_place(self, key: Key, place: float) -> float:
         low, high = self.cut.low, self.cut.high

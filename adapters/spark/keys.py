@@ -1,0 +1,199 @@
+"""The key of a row: back from how verify shows it to the value that the log holds, and as SQL for either server.
+
+A key is spelled in three ways.  A server's text in its form (`adapters.spark.forms`) is what rows are compared and
+reported by.  The canonical value (`engine.records`) is what the log has, and what `tidelock_wanted` takes.  A literal
+of a server's dialect finds the row by its index.  From the form the canonical value follows, as the source's column
+says how many digits it has; where it does not (an interval of months, a number that is none), no row of the source can
+have that key, and there is no other way to the row than its bucket.
+
+A predicate may hold for more rows than those of its keys, as a server's collation decides, never for fewer.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+import msgspec
+
+from adapters.mysql import literals as mysql
+from adapters.postgres import literals as postgres
+from adapters.postgres.values import BadValue, renderer
+from adapters.spark.forms import Form
+from adapters.types import Dialect
+from engine.records import Column, Kind, Row, Value
+
+MOST_SINGLE: Final = 5_000
+MOST_WIDE: Final = 500
+_BYTES: Final = (Kind.BINARY, Kind.GEOMETRY, Kind.VECTOR)
+_WORDS: Final = (Kind.TEXT, Kind.ENUM, Kind.SET)
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?: (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?)?", re.ASCII)
+_TIME: Final = re.compile(r"(-?\d{2,3}:\d\d:\d\d)(?:\.(\d{1,6}))?", re.ASCII)
+
+
+class KeyColumn(msgspec.Struct, frozen=True):
+    """A column of a key at one server.  `name`, `type`: as it is there; `column`: as the source's log has it."""
+
+    name: str
+    type: str
+    column: Column
+
+
+class NoSuchKey(ValueError):
+    """No row of the source can have this key, or it cannot be written: `args[0]` says which column and why."""
+
+
+def canonical(form: Form, column: Column, shown: Any) -> Value:
+    """The value of the log.  `shown`: as `forms.shown` has it, whole.  Raises NoSuchKey."""
+    if shown is None:
+        raise NoSuchKey(f"column {column.name} is NULL")
+    try:
+        return _canonical(form, column, shown)
+    except (ValueError, KeyError, InvalidOperation, OSError, UnicodeError):
+        raise NoSuchKey(f"column {column.name}: {shown!r} is no {column.kind}") from None
+
+
+def _canonical(form: Form, column: Column, shown: Any) -> Value:
+    match form:
+        case Form.BITS:
+            return int(shown, 2)
+        case Form.BYTES if column.kind in _BYTES:
+            return bytes.fromhex(shown)
+        case Form.BYTES:
+            shown = bytes.fromhex(shown).decode()
+    return _READERS[column.kind](shown, column.scale)
+
+
+def _number(shown: Any, _: int) -> int:
+    number = Decimal(shown)
+    if number != number.to_integral_value():
+        raise ValueError
+    return int(number)
+
+
+def _decimal(shown: Any, scale: int) -> str:
+    """All digits of the scale, and those beyond it that another server may have."""
+    number = Decimal(shown)
+    if not number.is_finite():
+        raise ValueError
+    whole, _, fraction = f"{number:f}".partition(".")
+    fraction = fraction.rstrip("0").ljust(scale, "0")
+    return f"{whole}.{fraction}" if fraction else whole
+
+
+def _float(shown: Any, _: int) -> float:
+    number = float(shown)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+def _date(shown: Any, _: int) -> str:
+    return _matched(_DATE, shown)[0]
+
+
+def _moment(shown: Any, scale: int) -> str:
+    date, time, fraction = _matched(_MOMENT, shown).groups()
+    return f"{date} {time or '00:00:00'}{_fraction(fraction, scale)}"
+
+
+def _time(shown: Any, scale: int) -> str:
+    time, fraction = _matched(_TIME, shown).groups()
+    return time + _fraction(fraction, scale)
+
+
+def _matched(pattern: re.Pattern[str], shown: Any) -> re.Match[str]:
+    found = pattern.fullmatch(shown)
+    if found is None:
+        raise ValueError
+    return found
+
+
+def _fraction(digits: str | None, scale: int) -> str:
+    digits = (digits or "").rstrip("0").ljust(scale, "0")
+    return f".{digits}" if digits else ""
+
+
+def _address(family: socket.AddressFamily) -> Callable[[Any, int], str]:
+    """As the log spells it, which is the system's own way."""
+    return lambda shown, _: socket.inet_ntop(family, socket.inet_pton(family, shown))
+
+
+def _same(shown: Any, _: int) -> Value:
+    return shown
+
+
+_READERS: Final[dict[Kind, Callable[[Any, int], Value]]] = {
+    Kind.INT: _number,
+    Kind.YEAR: _number,
+    Kind.BIT: _number,
+    Kind.FLOAT: _float,
+    Kind.DOUBLE: _float,
+    Kind.DECIMAL: _decimal,
+    Kind.DATE: _date,
+    Kind.DATETIME: _moment,
+    Kind.TIMESTAMP: _moment,
+    Kind.TIME: _time,
+    Kind.TEXT: _same,
+    Kind.ENUM: _same,
+    Kind.SET: _same,
+    Kind.UUID: _same,
+    Kind.INET4: _address(socket.AF_INET),
+    Kind.INET6: _address(socket.AF_INET6),
+}
+
+
+def predicates(dialect: Dialect, columns: Sequence[KeyColumn], names: Sequence[str], keys: Sequence[Row]) -> list[str]:
+    """SQL that together holds for the rows of these keys.  `names`: what the columns are called there.
+
+    A key that the server cannot write is left out: it cannot hold it either.
+    """
+    most = MOST_SINGLE if len(columns) == 1 else MOST_WIDE
+    return [_one_of(dialect, names, _literals(dialect, columns, part)) for part in _parts(keys, most)]
+
+
+def _parts(keys: Sequence[Row], most: int) -> Iterator[Sequence[Row]]:
+    for start in range(0, len(keys), most):
+        yield keys[start : start + most]
+
+
+def _one_of(dialect: Dialect, names: Sequence[str], rows: list[tuple[str, ...]]) -> str:
+    if not rows:
+        return "1 = 0"
+    if len(names) == 1:
+        return f"{names[0]} IN ({', '.join(row[0] for row in rows)})"
+    if dialect == "postgres":
+        return f"{_tuple(names)} IN ({', '.join(map(_tuple, rows))})"
+    # MariaDB reads a range of its index for these, and none for a list of rows.
+    same = (" AND ".join(f"{name} = {value}" for name, value in zip(names, row, strict=True)) for row in rows)
+    return " OR ".join(f"({one})" for one in same)
+
+
+def _tuple(row: Sequence[str]) -> str:
+    return f"({', '.join(row)})"
+
+
+def _literals(dialect: Dialect, columns: Sequence[KeyColumn], keys: Sequence[Row]) -> list[tuple[str, ...]]:
+    """A literal for each value, by rows."""
+    written = _postgres if dialect == "postgres" else _mysql
+    try:
+        values = zip(*keys, strict=True)
+        by_column = [written(column, list(of)) for column, of in zip(columns, values, strict=True)]
+        return list(zip(*by_column, strict=True))
+    except (BadValue, mysql.Unwritable, UnicodeError):
+        return [row for key in keys for row in _literals(dialect, columns, [key])] if len(keys) > 1 else []
+
+
+def _postgres(column: KeyColumn, values: Sequence[Value]) -> list[str]:
+    return postgres.elements(column.name, renderer(column.column, column.type, "park")(values))
+
+
+def _mysql(column: KeyColumn, values: Sequence[Value]) -> list[str]:
+    if column.column.kind in _WORDS:
+        return [f"_utf8mb4 {mysql.blob(value.encode())}" for value in values]
+    return [mysql.one(column.column, value, compare=True) for value in values]
