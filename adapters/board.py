@@ -54,6 +54,7 @@ def sample_of(machine: ApplyMachine, shell: Shell, rate: float) -> Sample:
         alarm=str(shell.halt.alarm) if shell.halt else None,
         retries_total=batches.retries,
         restarts=shell.restarts,
+        copies=shell.copies.figures(),
     )
 
 

@@ -20,6 +20,7 @@ import msgspec
 
 from adapters.copier import Copier
 from adapters.sink import Sink, Wanted
+from adapters.table_copy import TableCopy
 from engine.apply import ApplyMachine
 from engine.effects import BeginCopy, CopyEffect, DropStaged, EffectId, MergeChunk, ReadChunk, RefuseCopy
 from engine.errors import Alarm
@@ -34,18 +35,15 @@ WITHOUT_COPIER = Alarm(
 )
 
 
-class TableCopy(msgspec.Struct):
-    """How far the copy of a table is, by its chunks.  `rows`: merged since `since` (monotonic seconds), when this
-    process or the copy began; `found`: chunks that were merged by then."""
+class _Counted(msgspec.Struct):
+    """`found`: chunks that were merged when this process or the copy began; `since`: of the first read (monotonic)."""
 
-    table: TableName
     chunks: int
     merged: int
     found: int
-    since: float
     rows: int = 0
-    reading: int = 0
-    staged: int = 0
+    since: float = 0.0
+    seconds: float = 0.0
 
 
 class Copies:
@@ -69,7 +67,7 @@ class Copies:
         self._copier = copier
         self._tell = tell
         self._essential = essential
-        self._tables: dict[TableName, TableCopy] = {}
+        self._tables: dict[TableName, _Counted] = {}
         self._asked: set[int] = set()
         self._planned = False  # a plan was asked for, and its copy has neither begun nor been refused
         self._reads: dict[EffectId, asyncio.Event] = {}  # set when the read has returned
@@ -144,6 +142,9 @@ class Copies:
             return
         returned = self._reads[effect.id] = asyncio.Event()
         self._staged[effect.id] = effect.split.table
+        counted = self._tables.get(effect.split.table)
+        if counted is not None and not counted.since:
+            counted.since = time.monotonic()
         try:
             answer = await self._copier.read(effect, self._machine.tables)
         finally:
@@ -179,8 +180,7 @@ class Copies:
         """These tables are being copied, from their chunks `merged` on."""
         for one in copied:
             if one.split.by is not By.KEYS and len(one.merged) < one.split.chunks:
-                name, found = one.split.table, len(one.merged)
-                self._tables[name] = TableCopy(name, one.split.chunks, found, found, time.monotonic())
+                self._tables[one.split.table] = _Counted(one.split.chunks, len(one.merged), len(one.merged))
 
     def _count(self, effect: MergeChunk) -> None:
         table = self._tables.get(effect.split.table)
@@ -188,13 +188,24 @@ class Copies:
             return
         table.merged += 1
         table.rows += effect.rows
+        table.seconds = time.monotonic() - table.since
         if table.merged == table.chunks:
-            self._tell(f"{table.table} is copied: {table.chunks} chunks")
+            self._tell(f"{effect.split.table} is copied")
 
-    def figures(self) -> list[TableCopy]:
+    def figures(self) -> tuple[TableCopy, ...]:
         """Of tables that are being copied, and of those that have been since this process began."""
-        for table in self._tables.values():
-            mine = [attempt for attempt, name in self._staged.items() if name == table.table]
-            table.reading = sum(attempt in self._reads for attempt in mine)
-            table.staged = len(mine) - table.reading
-        return list(self._tables.values())
+        return tuple(self._figure(name, counted) for name, counted in self._tables.items())
+
+    def _figure(self, name: TableName, counted: _Counted) -> TableCopy:
+        mine = [attempt for attempt, table in self._staged.items() if table == name]
+        reading = sum(attempt in self._reads for attempt in mine)
+        return TableCopy(
+            str(name),
+            counted.chunks,
+            counted.merged,
+            reading=reading,
+            staged=len(mine) - reading,
+            rows=counted.rows,
+            seconds=counted.seconds,
+            found=counted.found,
+        )

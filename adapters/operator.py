@@ -16,6 +16,7 @@ import msgspec
 from adapters.bookkeeping import TABLES, present_query
 from adapters.books import CONDUCTOR, Books, Halted, ParkedChange, ParkedDetail, ParkedTable, never_ran
 from adapters.config import Feed
+from adapters.copy_books import CopiedTable, copies
 from adapters.progress import Sample
 from adapters.session import session
 from engine.records import Ddl, Position
@@ -86,6 +87,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_seconds: float | None = None
     receipts: int = 0
     parked: tuple[ParkedTable, ...] = ()
+    copies: tuple[CopiedTable, ...] = ()
     live: Sample | None = None
     scale_out: ScaleOut | None = None
 
@@ -127,6 +129,7 @@ async def status(feed: Feed) -> Status:
             checkpoint_seconds=checkpoint[1] if checkpoint else None,
             receipts=await book.receipts(),
             parked=await book.parked_tables(),
+            copies=await copies(book),
             live=await live_sample(feed),
             scale_out=await _scale_out(feed, groups, halts) if feed.log_url else None,
         )

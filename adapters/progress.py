@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TextIO, TypeAlias
 
 import msgspec
 
+from adapters.table_copy import TableCopy, bars
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -26,6 +28,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     `lag_seconds`: source commit time of what is committed, behind the source's clock; None: nothing seen yet.
     `lanes`: rows queued and running, per lane.  `locks_held`: locks that someone holds or waits for.
     `parked_rows`: rows now in `tidelock_parked`.  `position`: the checkpoint.  `alarm`: why it halted.
+    `copies`: of tables that are being copied, or have been since this process started.
     """
 
     state: State = "starting"
@@ -42,6 +45,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     retries_total: int = 0
     restarts: int = 0
     fenced_total: int = 0
+    copies: tuple[TableCopy, ...] = ()
 
 
 class Progress(Protocol):
@@ -167,6 +171,7 @@ def one_line(sample: Sample) -> str:
     parts += [f"{sample.retries_total:,} retries"] if sample.retries_total else []
     parts += [f"{sample.restarts:,} restarts"] if sample.restarts else []
     parts += [f"at {sample.position}"] if sample.position else []
+    parts += [f"copying {copy}" for copy in sample.copies if not copy.done]
     parts += [sample.alarm] if sample.alarm else []
     return ", ".join(parts)
 
@@ -187,12 +192,13 @@ def live_view(name: str, sample: Sample, fullest: int) -> RenderableType:
         f"{sample.parked_rows:,} parked   {sample.retries_total:,} retries   {sample.restarts:,} restarts",
         style="yellow" if sample.parked_rows else "dim",
     )
-    bars = Table.grid(padding=(0, 1))
+    lanes = Table.grid(padding=(0, 1))
     for number, rows in enumerate(sample.lanes):
         length = -(-rows * BAR_WIDTH // fullest)
-        bars.add_row(Text(f"lane {number:>2}", style="dim"), Text("━" * length, style=colour), Text(f"{rows:,}"))
+        lanes.add_row(Text(f"lane {number:>2}", style="dim"), Text("━" * length, style=colour), Text(f"{rows:,}"))
     alarm = [Text(sample.alarm, style="red")] if sample.alarm else []
-    return Group(title, totals, trouble, bars, *alarm)
+    copies = [bars(sample.copies)] if any(not copy.done for copy in sample.copies) else []
+    return Group(title, totals, trouble, lanes, *copies, *alarm)
 
 
 def _lag(sample: Sample) -> str:

@@ -11,6 +11,7 @@ from adapters.books import ParkedDetail
 from adapters.cli.failure import OK, OPERATOR, CommandError
 from adapters.cli.output import print_facts, print_json, print_table, span
 from adapters.config import load
+from adapters.copy_books import CopiedTable
 from adapters.operator import GroupStatus, ScaleOut, Status
 from adapters.progress import one_line
 from engine.records import Ddl
@@ -28,6 +29,9 @@ def status(path: str, json: bool) -> int:
         if seen.scale_out:
             print()
             print_table(_GROUP_COLUMNS, [_group_cells(group) for group in seen.scale_out.groups])
+        if seen.copies:
+            print()
+            print_table(("copy", "chunks", "rows", "state"), [copy_cells(copy) for copy in seen.copies])
         if seen.parked:
             print()
             rows = [
@@ -36,6 +40,12 @@ def status(path: str, json: bool) -> int:
             ]
             print_table(("parked", "rows", "to retry", "to skip", "oldest"), rows)
     return OPERATOR if seen.needs_operator else OK
+
+
+def copy_cells(copy: CopiedTable) -> tuple[str, ...]:
+    age = "" if copy.seconds is None else f", {span(copy.seconds)} ago"
+    state = copy.refused or ("wanted" if copy.wanted else f"copied{age}" if copy.done else f"being copied{age}")
+    return copy.table, f"{copy.merged:,} of {copy.chunks:,}" if copy.chunks else "", f"{copy.rows:,}", state
 
 
 _GROUP_COLUMNS = (

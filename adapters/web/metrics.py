@@ -10,6 +10,10 @@ from adapters.progress import STATES, Sample
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
+def _escaped(label: str) -> str:
+    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
 def metrics(sample: Sample) -> str:
     """Lag is left out while it is unknown: a 0 would look like being caught up."""
     lines: list[str] = []
@@ -36,6 +40,20 @@ def metrics(sample: Sample) -> str:
         ("", sample.restarts),
     )
     add("fenced_total", "counter", "Writes that a newer owner's fence rejected.", ("", sample.fenced_total))
+    chunks = [
+        (f'{{table="{_escaped(copy.table)}",state="{state}"}}', count)
+        for copy in sample.copies
+        for state, count in (
+            ("pending", copy.chunks - copy.merged - copy.reading - copy.staged),
+            ("reading", copy.reading),
+            ("staged", copy.staged),
+            ("merged", copy.merged),
+        )
+    ]
+    if chunks:
+        add("copy_chunks", "gauge", "Chunks of tables that are copied, by what became of them.", *chunks)
+        rows = [(f'{{table="{_escaped(copy.table)}"}}', copy.rows) for copy in sample.copies]
+        add("copy_rows_total", "counter", "Rows of merged chunks.", *rows)
     states = [(f'{{state="{state}"}}', int(state == sample.state)) for state in STATES]
     add("state", "gauge", "1 for the state that the feed is in.", *states)
     return "\n".join(lines) + "\n"
