@@ -1,0 +1,173 @@
+"""`tidelock copy`: asks a feed for a copy of tables through its bookkeeping, and shows how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from adapters import copy_books, operator
+from adapters.books import Books
+from adapters.cli.failure import OK, OPERATOR, REFUSED, CommandError
+from adapters.cli.output import print_json, print_table
+from adapters.cli.watching import copy_cells
+from adapters.config import Feed, load
+from adapters.copy_books import CopiedTable
+from adapters.table_copy import TableCopy, bars
+from engine.mapping import Mapping
+from engine.records import TableName
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+POLL_SECONDS = 1.0
+PATIENCE_SECONDS = 10.0
+INTERRUPTED = 130
+
+
+def copy(path: str, tables: Sequence[str], keep: bool, watch: bool, yes: bool, json: bool) -> int:
+    feed = load(path)
+    if feed.target_url.scheme == "hive":
+        raise CommandError(f"{path}: a Hive target has no `tidelock copy` yet")
+    if feed.log_url is not None:
+        hint = "Stop them, set `log: embedded`, `tidelock run` and copy; then set `log` again"
+        raise CommandError(f"{path}: workers that share a log in Kafka cannot copy", hint)
+    asyncio.run(_known(feed))
+    chosen = _chosen(feed, tables)
+    if not watch:
+        if not keep and not yes:
+            _confirm(feed, chosen)
+        asyncio.run(_want(feed, chosen, keep))
+    screen = _Screen(feed.name, sys.stdout.isatty() and not json, json)
+    try:
+        seen, halted = asyncio.run(_watch(feed, {str(name) for name in chosen}, screen))
+    except KeyboardInterrupt:
+        screen.close()
+        print("The copy goes on; `tidelock copy FEED --watch` or `tidelock status FEED` shows it", file=sys.stderr)
+        return INTERRUPTED
+    screen.close()
+    return _told(feed, seen, halted, json)
+
+
+async def _known(feed: Feed) -> None:
+    """Raises TargetError where it never ran."""
+    async with operator.books(feed) as book:
+        if not await book.owners():
+            raise CommandError(
+                f"The feed {feed.name} has never run", "`start: copy` in the feed lets its first `tidelock run` copy"
+            )
+
+
+def _chosen(feed: Feed, tables: Sequence[str]) -> list[TableName]:
+    """Target tables.  Raises CommandError, SourceError."""
+    from adapters.composition import rules_of
+    from adapters.mysql.source import look
+
+    mapping = Mapping(rules_of(feed), feed.schema)
+    source = look(feed.source_url, [rule.source for rule in feed.tables], earliest=False)
+    there = {str(name): mapping.target(name) for name in source.tables if mapping.selects(name)}
+    for name in tables:
+        if name not in there:
+            raise CommandError(f"{name} is no source table of the feed {feed.name}: {', '.join(there)}")
+    return list(dict.fromkeys(there[name] for name in tables or there))
+
+
+def _confirm(feed: Feed, tables: Sequence[TableName]) -> None:
+    names = ", ".join(map(str, tables))
+    if not sys.stdin.isatty():
+        raise CommandError(
+            f"What {feed.target_url} holds of {names} would be replaced", "Say --yes if that is meant, or --keep"
+        )
+    print(f"What {feed.target_url} holds of {names} is replaced by the source's rows.")
+    if input("Go on? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise CommandError("Nothing was asked for", exit_code=REFUSED)
+
+
+async def _want(feed: Feed, tables: Sequence[TableName], keep: bool) -> None:
+    async with operator.books(feed) as book:
+        await copy_books.want(book, "keep" if keep else "copy", [(name, None) for name in tables])
+
+
+async def _watch(feed: Feed, names: set[str], screen: _Screen) -> tuple[list[CopiedTable], str]:
+    """Until all of these tables are copied or refused, or the feed halts: (the tables, why it halted)."""
+    begun = time.monotonic()
+    async with operator.books(feed) as book:
+        while True:
+            seen = [table for table in await copy_books.copies(book) if table.table in names]
+            halted = await _halted(book)
+            screen.show(seen)
+            if halted or all(table.done or table.refused for table in seen):
+                return seen, halted
+            if time.monotonic() - begun > PATIENCE_SECONDS and all(table.wanted for table in seen if not table.done):
+                screen.say_once("nobody has begun yet: the copy begins once `tidelock run FEED` runs")
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def _halted(book: Books) -> str:
+    return next((str(owner.halted.alarm) for owner in (await book.owners()).values() if owner.halted), "")
+
+
+class _Screen:
+    """Bars in place on a terminal, a line a table and change elsewhere, nothing with `--json`."""
+
+    def __init__(self, name: str, terminal: bool, silent: bool) -> None:
+        self._name, self._silent = name, silent
+        self._live: Live | None = None
+        self._first: dict[str, tuple[CopiedTable, float]] = {}
+        self._told: dict[str, str] = {}
+        if terminal:
+            from rich.live import Live
+
+            self._live = Live(auto_refresh=False)
+            self._live.start()
+
+    def show(self, tables: Sequence[CopiedTable]) -> None:
+        copies = [self._since_first(table) for table in tables if table.chunks]
+        if self._live is not None:
+            self._live.update(bars(copies), refresh=True)
+        elif not self._silent:
+            for copy in copies:
+                self._tell(copy.table, str(copy))
+
+    def say_once(self, text: str) -> None:
+        if self._live is not None and self._told.get("") != text:
+            self._live.console.print(text)
+            self._told[""] = text
+        elif self._live is None and not self._silent:
+            self._tell("", text)
+
+    def close(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def _tell(self, about: str, text: str) -> None:
+        if self._told.get(about) != text:
+            self._told[about] = text
+            print(f"{self._name}: {text}", flush=True)
+
+    def _since_first(self, table: CopiedTable) -> TableCopy:
+        first, then = self._first.setdefault(table.table, (table, time.monotonic()))
+        if table.merged < first.merged:  # begun anew
+            first, then = self._first[table.table] = table, time.monotonic()
+        return TableCopy(
+            table.table,
+            table.chunks,
+            table.merged,
+            rows=table.rows - first.rows,
+            seconds=time.monotonic() - then if table.merged > first.merged else 0.0,
+            found=first.merged,
+            before=first.rows,
+        )
+
+
+def _told(feed: Feed, seen: Sequence[CopiedTable], halted: str, json: bool) -> int:
+    refused = [table for table in seen if table.refused]
+    if json:
+        print_json({"tables": seen, "halted": halted or None})
+    else:
+        print_table(("table", "chunks", "rows", "state"), [copy_cells(table) for table in seen])
+        if halted:
+            print(f"{feed.name}: halted: {halted}")
+    return OPERATOR if halted else REFUSED if refused else OK
