@@ -6,7 +6,7 @@ from collections import Counter
 from html import escape
 from typing import Any
 
-from adapters.spark.report import Difference, Report, TableReport
+from adapters.spark.report import SHOWN_CHARACTERS, Difference, Report, TableReport
 
 BINS = 60
 LISTED = 500
@@ -114,7 +114,7 @@ def _listing(table: TableReport) -> str:
 
 
 def _row(found: Difference) -> str:
-    key = escape(", ".join(f"{name}={value}" for name, value in found.key.items()))
+    key = escape(", ".join(f"{name}={value}" for name, value in found.key.items())[:SHOWN_CHARACTERS])
     cells = []
     for name, (source, target) in found.columns.items() or [("", (None, None))]:
         cells.append(

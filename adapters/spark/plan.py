@@ -1,28 +1,19 @@
-"""What is to be read: the servers are asked for their catalogues, then each side of each table is cut in pieces."""
+"""What is to be read of each table: all of it, each side cut in pieces, or the rows of some keys."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from adapters.check import source_opened
 from adapters.config import Feed
-from adapters.inspection import Target, opened
-from adapters.mysql import catalogue
 from adapters.mysql.catalogue import BlockingServer
-from adapters.mysql.schema import read_shapes
-from adapters.session import Session, session
 from adapters.spark.jdbc import Database
-from adapters.spark.pairing import Catalogue, NotComparable, Pair, pairs
+from adapters.spark.pairing import Pair
 from adapters.spark.pieces import mysql_pieces, postgres_pieces
-from engine.pattern import Pattern
-from engine.records import TableName
+from adapters.spark.survey import Survey, survey
+from engine.records import Row, TableName
 
-_JSON_CHECK = re.compile(r"json_valid\(`(.+)`\)", re.IGNORECASE)
 BUCKET_ROWS = 32
 MOST_BUCKETS = 262_143
 
@@ -31,6 +22,7 @@ class Cut(msgspec.Struct, frozen=True):
     """One table's reading.  `sources`: pieces of each source table, as predicates; `rows`: about how many there are.
 
     `low`, `high`: the range of an integer key at the source, for pictures; None: it has none.
+    `keys`: only rows of these keys are looked at, and all of them; None: the whole table is.
     """
 
     pair: Pair
@@ -39,6 +31,7 @@ class Cut(msgspec.Struct, frozen=True):
     rows: int
     low: int | None = None
     high: int | None = None
+    keys: tuple[Row, ...] | None = None
 
     @property
     def buckets(self) -> int:
@@ -56,76 +49,38 @@ class Plan(msgspec.Struct, frozen=True):
     tables: tuple[Cut, ...]
 
 
-async def plan(feed: Feed, only: Sequence[str]) -> Plan:
-    """`only`: source tables, `db.table`, `*` for any text; empty for all.
+async def plan(
+    feed: Feed, only: Sequence[str], keys: Mapping[TableName, tuple[Row, ...] | None] | None = None
+) -> Plan:
+    """`only`: source tables, `db.table`, `*` for any text; empty for all.  `keys`: of these target tables alone, the
+    rows of these keys, or all (None).
 
     Raises NotComparable, Refused, SourceError, TargetError.
     """
-    async with AsyncExitStack() as stack:
-        source = await stack.enter_async_context(source_opened(feed.source_url))
-        target = await stack.enter_async_context(opened(feed.target_url))
-        chat = await stack.enter_async_context(session(feed.target_url))
-        own = await stack.enter_async_context(source_opened(feed.target_url)) if target.dialect == "mysql" else None
-        seen = await _catalogue(feed, only, source, target, own)
-        if not seen.sources:
-            raise NotComparable(
-                f"no table at {feed.source_url} matches {', '.join(only) or 'the feed'}", "See `tidelock check FEED`"
-            )
-        cuts = [await _cut(feed, seen, pair, source, _Asked(chat), own) for pair in pairs(feed, seen)]
-        return Plan(
-            Database(feed.source_url, await _is_encrypted(source)),
-            Database(feed.target_url, await _is_encrypted(own) if own else False),
-            tuple(cuts),
-        )
+    async with survey(feed, only) as seen:
+        cuts = []
+        for pair in seen.pairs:
+            some = keys.get(pair.name) if keys is not None else None
+            if some is not None:
+                cuts.append(listed(pair, some))
+            elif keys is None or pair.name in keys:
+                cuts.append(await whole(seen, pair))
+        return Plan(*await seen.databases(), tuple(cuts))
 
 
-class _Asked:
-    def __init__(self, chat: Session) -> None:
-        self._chat = chat
-
-    async def ask(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
-        return await self._chat.fetch(sql, *args)
+def listed(pair: Pair, keys: tuple[Row, ...]) -> Cut:
+    """Rows of a table by their keys; where those cannot be written after all, it is read in one piece."""
+    return Cut(pair, (("1 = 1",),) * len(pair.sources), ("1 = 1",), len(keys), keys=keys)
 
 
-async def _catalogue(
-    feed: Feed, only: Sequence[str], source: BlockingServer, target: Target, own: BlockingServer | None
-) -> Catalogue:
-    patterns = [Pattern.of(text) for text in only]
-
-    def wanted(name: TableName) -> bool:
-        chosen = not patterns or any(p.matches(name) for p in patterns)
-        return chosen and name.schema != feed.schema and feed.select(name) is not None
-
-    sources = await read_shapes(source, wanted)
-    names = list(dict.fromkeys(feed.target_name(name) for name in sources))
-    return Catalogue(
-        dialect=target.dialect,
-        sources=sources,
-        targets=await target.tables(names),
-        own=await read_shapes(own, set(names).__contains__) if own else {},
-        documents=await _documents(source, list(sources)) if source.is_mariadb and sources else {},
-    )
-
-
-async def _documents(source: BlockingServer, names: list[TableName]) -> dict[TableName, frozenset[str]]:
-    """MariaDB's JSON is a text with a check."""
-    checks = await catalogue.checks(source, names)
-    return {
-        table: frozenset(found[1] for _, clause in clauses if (found := _JSON_CHECK.fullmatch(clause)))
-        for table, clauses in checks.items()
-    }
-
-
-async def _cut(
-    feed: Feed, seen: Catalogue, pair: Pair, source: BlockingServer, chat: _Asked, own: BlockingServer | None
-) -> Cut:
-    size = feed.spark.piece_rows
-    made = [await mysql_pieces(source, seen.sources[side.name], size) for side in pair.sources]
-    if own:
-        target = (await mysql_pieces(own, seen.own[pair.name], size))[0]
+async def whole(seen: Survey, pair: Pair) -> Cut:
+    size = seen.feed.spark.piece_rows
+    made = [await mysql_pieces(seen.source, seen.seen.sources[side.name], size) for side in pair.sources]
+    if seen.own:
+        target = (await mysql_pieces(seen.own, seen.seen.own[pair.name], size))[0]
     else:
-        target = await postgres_pieces(chat, pair.name, sum(len(pieces) for pieces, _ in made))
-    low, high = await _range(pair, source) if pair.integer else (None, None)
+        target = await postgres_pieces(seen.chat, pair.name, sum(len(pieces) for pieces, _ in made))
+    low, high = await _range(pair, seen.source) if pair.integer else (None, None)
     rows = sum(rows for _, rows in made)
     return Cut(pair, tuple(tuple(pieces) for pieces, _ in made), tuple(target), rows, low, high)
 
@@ -137,7 +92,3 @@ async def _range(pair: Pair, source: BlockingServer) -> tuple[int | None, int | 
         (row,) = await source.ask(f"SELECT MIN({column}), MAX({column}) FROM {side.table} t")
         ends += [int(end) for end in row if end is not None]
     return (min(ends), max(ends)) if ends else (None, None)
-
-
-async def _is_encrypted(server: BlockingServer) -> bool:
-    return bool((await server.ask("SHOW SESSION STATUS LIKE 'Ssl_cipher'"))[0][1])

@@ -9,15 +9,17 @@ import msgspec
 from adapters.spark.forms import Form, Value, shown
 from adapters.spark.pairing import Pair
 from adapters.spark.suspects import Key, Kind, Seen
+from engine.records import Position
 
+FORMAT = 2
 SHOWN_CHARACTERS = 200
 
 
 class Difference(msgspec.Struct, frozen=True):
     """One row that is not the same, or equal rows without a key.
 
-    `key`: by column; empty without a key.  `columns`: those that differ, as [source, target].  `rows`: how many.
-    `place`: where in the table, 0 to 1.
+    `key`: by column, whole; empty without a key.  `columns`: those that differ, as [source, target], long values cut.
+    `rows`: how many.  `place`: where in the table, 0 to 1.
     """
 
     kind: Kind
@@ -59,7 +61,11 @@ class TableReport(msgspec.Struct, frozen=True, kw_only=True):
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """`settled`: the feed had applied everything that the source had when rows were looked at; else `note` says why
-    not, and rows on their way may be among the differences.  Times are in UTC."""
+    not, and rows on their way may be among the differences.  Times are in UTC.
+
+    `format`: of this file; others may lack what is needed to go on from it.  `position`: the end of the source's log
+    when reading began.
+    """
 
     feed: str
     source: str
@@ -70,6 +76,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     settled: bool
     note: str
     tables: tuple[TableReport, ...]
+    format: int = 0
+    position: Position | None = None
 
     @property
     def equal(self) -> bool:
@@ -89,7 +97,7 @@ def difference(pair: Pair, key: Key, seen: Seen, place: float) -> Difference:
         if one != other and n >= pair.key:
             columns[name] = (_shown(form, one), _shown(form, other))
     names = zip(pair.columns, pair.forms, key[: pair.key], strict=False)
-    shown_key = {name: _shown(form, value) for name, form, value in names}
+    shown_key = {name: shown(form, value) for name, form, value in names}
     return Difference(seen.kind, shown_key, columns, seen.rows, round(place, 4))
 
 

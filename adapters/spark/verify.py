@@ -21,7 +21,7 @@ from adapters import operator
 from adapters.config import Feed
 from adapters.spark.passes import Asked, Bucket, Passes, Sums
 from adapters.spark.plan import Cut, Plan, plan
-from adapters.spark.report import Report, TableReport, difference
+from adapters.spark.report import FORMAT, Report, TableReport, difference
 from adapters.spark.session import SparkFailed, session
 from adapters.spark.suspects import ROUNDS, Key, Seen, Suspects, compared
 from adapters.spark.watermark import has_run, source_position, wait_until_applied
@@ -58,7 +58,7 @@ class Table:
         self.cut, self.sums, self.seconds = cut, sums, seconds
         self.suspects = Suspects()
         self.places: dict[Key, float] = {}
-        self.asked = Asked(tuple(sums.buckets))
+        self.asked = Asked(tuple(sums.buckets), cut.keys or ())
         self.complete = True
 
     def collect(self, buckets: Iterable[Bucket]) -> dict[Key, Seen]:
@@ -90,7 +90,7 @@ class Table:
         """By key, unless they are many or one has no key that can be written."""
         buckets = tuple(sorted({seen.bucket for seen in rows.values()}))
         keys = self.cut.pair.canonical(rows) if len(rows) <= MOST_KEYS else ()
-        return Asked(buckets, keys)
+        return Asked(buckets, keys or self.cut.keys or ()) if buckets else Asked()
 
     def _note(self, bucket: Bucket, differs: dict[Key, Seen]) -> None:
         """A row's place is where it was seen first: among rows that are asked for by key it has none."""
@@ -126,6 +126,8 @@ class Verification:
         return tuple(_report(table, parked) for table in tables)
 
     def _summed(self, cut: Cut) -> Table:
+        if cut.keys is not None:
+            return Table(cut, Sums(len(cut.keys), len(cut.keys), []), 0.0)
         begun = time.monotonic()
         self._progress.begin(Step("reading", str(cut.pair.name), cut.rows))
         sums = self._passes.sums(cut)
@@ -185,7 +187,7 @@ def verify(feed: Feed, tables: Sequence[str], wait_seconds: float, progress: Pro
 
 def examine(feed: Feed, made: Plan, spark: SparkSession, wait_seconds: float, progress: Progress) -> Report:
     """The same in a session that runs.  Raises SparkFailed, SourceError, TargetError."""
-    begun, clock = datetime.now(UTC), time.monotonic()
+    begun, clock, position = datetime.now(UTC), time.monotonic(), source_position(feed)
     run = Verification(feed, made, Passes(spark, made), wait_seconds, progress)
     with _explained():
         tables = run.tables()
@@ -200,6 +202,8 @@ def examine(feed: Feed, made: Plan, spark: SparkSession, wait_seconds: float, pr
         settled=not run.note,
         note=run.note,
         tables=tables,
+        format=FORMAT,
+        position=position,
     )
 
 
@@ -208,6 +212,7 @@ def _report(table: Table, parked: dict[str, int]) -> TableReport:
     listed = [difference(pair, key, seen, table.places.get(key, 0.0)) for key, seen in judged.differences.items()]
     counts = {kind: sum(d.rows for d in listed if d.kind == kind) for kind in ("missing", "extra", "different")}
     matched = sums.source_rows - counts["missing"] - counts["different"] - judged.unsettled
+    matched -= counts["extra"] if table.cut.keys is not None else 0
     return TableReport(
         table=str(pair.name),
         source=pair.source_names,
