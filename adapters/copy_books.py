@@ -43,9 +43,10 @@ class CopiedTable(msgspec.Struct, frozen=True):
 
 
 async def want(book: Books, mode: Mode, wishes: Sequence[tuple[TableName, Row | None]]) -> None:
-    """Ask for target tables, or for rows of them by their keys.  Of very many, some may be seen before others are
-    written.  What was refused of these tables before is forgotten.  Raises TargetError."""
+    """Ask for target tables, or for rows of them by their keys: all in one transaction, since a copy that begins takes
+    away whatever asks for its tables.  What was refused of these tables before is forgotten.  Raises TargetError."""
     place, feed = book.table("tidelock_wanted"), book.feed.name
+    await book.session.execute("BEGIN")
     for table in dict.fromkeys(table for table, _ in wishes):
         refused = f"DELETE FROM {place} {_THIS} AND mode = 'refused' AND table_schema = %s AND table_name = %s"
         await book.session.execute(refused, feed, table.schema, table.table)
@@ -61,6 +62,7 @@ async def want(book: Books, mode: Mode, wishes: Sequence[tuple[TableName, Row | 
             f"VALUES {', '.join(['(%s, 0, %s, %s, %s, %s, %s)'] * len(some))}",
             *values,
         )
+    await book.session.execute("COMMIT")
 
 
 async def copies(book: Books) -> tuple[CopiedTable, ...]:
