@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from engine import receipts
 from engine.attempt import Attempt, Phase
 from engine.dispatch import Dispatcher
@@ -22,7 +24,7 @@ from engine.lanes import Lane
 from engine.locks import LockTable
 from engine.merge import Ranks, in_log_order, merge
 from engine.options import Options
-from engine.parking import ParkingLot, parked_row
+from engine.parking import ParkingLot, Place, decode_change, parked_row
 from engine.records import Position, TableName
 from engine.retry import Retries
 from engine.schema import Binding, TargetTable
@@ -91,9 +93,11 @@ class Batches:
         self.dispatcher.bind(binding, keys)
 
     def adopt(self, parked: Sequence[ParkedKey]) -> None:
-        """Rows that are parked at the target already; those with a wish are carried out first."""
+        """Rows that are parked at the target already; those with a wish are carried out first, the untried as if there
+        were one."""
         self.lot.load(parked, self._tables)
-        self.wish([row for row in parked if row.wish])
+        untried = (replace(row, wish="retry") for row in parked if not row.wish and decode_change(row.change).untried)
+        self.wish([*(row for row in parked if row.wish), *untried])
 
     @property
     def busy(self) -> bool:
@@ -128,13 +132,14 @@ class Batches:
         self.dispatcher.plan_alone(window, lane, [whole_table(table, self._space)])
         self.rows += 1
 
-    def finish_alone(self, lane: Lane, id_: EffectId) -> None:
-        """It is committed, with a receipt."""
+    def finish_alone(self, lane: Lane, id_: EffectId | None) -> None:
+        """It is committed, with a receipt; or nothing has become of it (None)."""
         for segment in lane.finish():
-            self._watermark.receipt(segment.window, id_)
+            if id_ is not None:
+                self._watermark.receipt(segment.window, id_)
             self._end(segment)
             self.rows -= 1
-        self.granted = id_
+        self.granted = id_ or self.granted
 
     def send(self, *, wishes: bool) -> None:
         """Start a batch on every lane that is free and has something runnable; `wishes`: and what operators wished."""
@@ -322,9 +327,12 @@ class Batches:
     def emptied(self, tables: Sequence[TableName]) -> None:
         """A TRUNCATE took the rows of these tables, the parked ones included: no wish brings them back."""
         for table in tables:
-            gone = self.lot.of(table)
-            self.lot.release(gone)
-            self._wishes.forget(gone)
+            self.release(self.lot.of(table))
+
+    def release(self, gone: Sequence[Place]) -> None:
+        """These are parked no more; nothing of what was wished is under way."""
+        self.lot.release(gone)
+        self._wishes.forget(gone)
 
     def _send_wishes(self) -> None:
         if not self._wishes or self.rows or self._wishes.running or self.now < self._wish_at:
@@ -338,5 +346,5 @@ class Batches:
         if policy(failure) is Policy.RETRY:
             self._wishes.again()
             self._wish_at = self.now + _WISH_DELAY_US
-        else:
+        elif policy(failure) is not Policy.SPLIT or not self._wishes.split():
             self._emit(self._wishes.refuse(self._next_id(), failure.message))

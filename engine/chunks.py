@@ -11,6 +11,13 @@ log, in order, and says what of it takes effect at the target:
 
 A key that moves between chunks is a delete in one and an insert in the other, each by the state of its chunk.
 
+*Where the target's rows stay* (`Split.stays`) every change takes effect, whatever its chunk's state; from READING on it
+is remembered all the same.  What a merge does then (`engine.copying`):
+
+- `keep`: staged rows that nothing touched are put beside those that are there, which win;
+- a repair (by KEYS) deletes the rows that were asked for and all touched ones, and puts the source's of M there.  So
+  it does no harm to remember a row that was not asked for, nor to give the repair up.
+
 *The merge.*  What was staged is each row as it stood at some moment between the first read and `high`.  Once the ledger
 has seen the log up to M, at or past `high`, a row that nothing touched since the reading began is the source's at M;
 of a row that was touched the last image is.  So the staged rows without the touched ones, and the last images of
@@ -41,11 +48,11 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from engine.effects import EffectId
-from engine.events import Copied
+from engine.events import Copied, Refused
 from engine.records import Position, Row, TableName
 from engine.schema import Binding, ForeignKey, TargetTable
 from engine.segments import Change
-from engine.spans import Split, chunk_of
+from engine.spans import By, Split, chunk_of
 
 
 class State(enum.Enum):
@@ -57,9 +64,10 @@ class State(enum.Enum):
 
 class Chunk:
     """`attempt`: the read under way or done.  `touched`: key → last image, or None where the row is gone.
-    `rows`, `high`: of what is staged.  `again`: how often it was given up for what the stream did to it."""
+    `rows`, `high`: of what is staged; `refused`: what could not be.  `again`: how often it was given up for what the
+    stream did to it."""
 
-    __slots__ = ("again", "attempt", "binding", "high", "number", "rows", "split", "state", "touched")
+    __slots__ = ("again", "attempt", "binding", "high", "number", "refused", "rows", "split", "state", "touched")
 
     def __init__(self, split: Split, number: int, state: State) -> None:
         self.split = split
@@ -70,6 +78,7 @@ class Chunk:
         self.binding: Binding | None = None
         self.high: Position | None = None
         self.rows = 0
+        self.refused: tuple[Refused, ...] = ()
         self.again = 0
 
     @property
@@ -77,32 +86,37 @@ class Chunk:
         return self.state in (State.READING, State.STAGED)
 
     def note(self, binding: Binding, before: Row | None, after: Row | None) -> None:
-        """The row's last image, while the chunk is open."""
+        """The row's last image, while the chunk is open; where rows are kept, that it was touched."""
         self.binding = binding
         if before is not None:
             self.touched[binding.key_of(before)] = None
         if after is not None:
-            self.touched[binding.key_of(after)] = after
+            self.touched[binding.key_of(after)] = None if self.split.keep else after
 
     def close(self, state: State) -> None:
-        self.state, self.attempt, self.touched, self.binding = state, None, {}, None
+        self.state, self.attempt, self.touched, self.binding, self.refused = state, None, {}, None, ()
 
 
 class _Table:
     """One table that is being copied."""
 
     def __init__(self, copied: Copied) -> None:
-        merged = frozenset(copied.merged)
+        merged = frozenset((*copied.merged, *copied.split.merged))
         self.split = copied.split
         self.chunks = [
             Chunk(copied.split, n, State.MERGED if n in merged else State.PENDING) for n in range(copied.split.chunks)
         ]
         self._of: dict[Binding, Callable[[Row], int]] = {}
 
+    @property
+    def done(self) -> bool:
+        return all(chunk.state is State.MERGED for chunk in self.chunks)
+
     def chunk(self, binding: Binding, row: Row) -> Chunk:
         of = self._of.get(binding)
         if of is None:
-            of = self._of[binding] = chunk_of(self.split, binding.shape)
+            equality = {column.name: column.equality for column in binding.target.columns}
+            of = self._of[binding] = chunk_of(self.split, binding.shape, equality)
         return self.chunks[of(row)]
 
     def rebind(self) -> None:
@@ -126,8 +140,9 @@ class Ledger:
             old = self._copies.pop(one.split.table, None)
             for chunk in old.chunks if old is not None else ():
                 self._abandon(chunk)
-            if len(one.merged) < one.split.chunks:
-                self._copies[one.split.table] = _Table(one)
+            table = _Table(one)
+            if not table.done:
+                self._copies[one.split.table] = table
         self.retable(self._targets)
 
     def retable(self, tables: Mapping[TableName, TargetTable]) -> None:
@@ -151,6 +166,10 @@ class Ledger:
     @property
     def tables(self) -> tuple[TableName, ...]:
         return tuple(self._copies)
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return tuple(copy.split for copy in self._copies.values())
 
     @property
     def chunks(self) -> Iterator[Chunk]:
@@ -198,7 +217,7 @@ class Ledger:
                 chunk.note(binding, before, after)
             else:
                 self._again(chunk)
-        return False
+        return chunk.split.stays
 
     def _cascade(self, change: Change) -> None:
         """A parent goes, or changes what its children refer to."""
@@ -264,11 +283,11 @@ class Ledger:
         assert chunk.state is State.PENDING
         chunk.state, chunk.attempt = State.READING, attempt
 
-    def staged(self, attempt: EffectId, high: Position, rows: int) -> None:
+    def staged(self, attempt: EffectId, high: Position, rows: int, refused: tuple[Refused, ...] = ()) -> None:
         """A report of an attempt that was given up means nothing."""
         chunk = self._reading(attempt)
         if chunk is not None:
-            chunk.state, chunk.high, chunk.rows = State.STAGED, high, rows
+            chunk.state, chunk.high, chunk.rows, chunk.refused = State.STAGED, high, rows, refused
 
     def failed(self, attempt: EffectId) -> None:
         chunk = self._reading(attempt)
@@ -291,7 +310,7 @@ class Ledger:
 
     def settle(self) -> list[TableName]:
         """The tables whose chunks are all merged, which are nothing special from now on."""
-        done = [name for name, copy in self._copies.items() if all(c.state is State.MERGED for c in copy.chunks)]
+        done = [name for name, copy in self._copies.items() if copy.done]
         for name in done:
             del self._copies[name]
         if done:
@@ -299,23 +318,35 @@ class Ledger:
         return done
 
 
-def fault(splits: Sequence[Split], under_way: Iterable[TableName], tables: Mapping[TableName, TargetTable]) -> str:
+def fault(splits: Sequence[Split], under_way: Iterable[Split], tables: Mapping[TableName, TargetTable]) -> str:
     """Why these tables cannot be copied beside those that are; '' if they can."""
-    copied = {split.table for split in splits} | {*under_way}
+    copying = {split.table for split in under_way if split.by is not By.KEYS}
+    copied = {split.table for split in (*splits, *under_way)}
     for split in splits:
         table = tables.get(split.table)
         if table is None:
             return f"the target has no table {split.table}"
-        if why := split.fault():
+        if why := split.fault() or _key_fault(split, table):
             return f"{split.table} cannot be split: {why}"
-        if not table.key and split.bounds:
-            return f"{split.table} has no key: it must be one chunk"
+        if split.by is By.KEYS and split.table in copying:
+            return f"{split.table} is being copied, which mends its rows"
         if split.bounds and any(fk.parent == table.name for fk in table.foreign_keys):
             return f"{split.table} refers to itself: it must be one chunk"
-        if outside := [fk.child for fk in table.references if fk.child in tables and fk.child not in copied]:
+        outside = [fk.child for fk in table.references if fk.child in tables and fk.child not in copied]
+        if outside and not split.stays:
             return f"{outside[0]} refers to {split.table}: copy both at once"
         if split.table in _ancestors(split.table, copied, tables):
             return f"{split.table} is in a cycle of foreign keys: drop one at the target for the time of the copy"
+    return ""
+
+
+def _key_fault(split: Split, table: TargetTable) -> str:
+    if split.bounds and not table.key:
+        return "it has no key, so it must be one chunk"
+    if split.stays and not table.key:
+        return "it has no key, so rows that are there cannot be told from those that come"
+    if split.by is By.KEYS and split.columns != table.key:
+        return f"its key is {', '.join(table.key)}, not {', '.join(split.columns)}"
     return ""
 
 

@@ -12,6 +12,10 @@ Three things are asked for, each in its own turn:
   follows it; changes of other tables go on beside it.  With `consistency: transaction`, where open batches wait for
   their turn to commit and no server could see that one in turn waits for the merge, planning waits instead.
 
+A *repair* (a split by KEYS) is a copy of some rows over those that are there.  One that the target refuses is given up:
+the operator is told, and a repair of no rows begins in its place, so that no restart tries it again.  Its rows are as
+the stream left them, as if it had never been asked for.
+
 The first and the last save a checkpoint, the place up to which everything is committed then; none is sent while
 another checkpoint is on its way, which might be stored after it and go back.  A feed that copies nothing has no ledger,
 and pays one look at that for a window.
@@ -24,6 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from engine.batches import Batches
+from engine.chunk_merge import ChunkMerge
 from engine.chunks import Chunk, Ledger, State, fault
 from engine.effects import (
     ApplyEffect,
@@ -33,17 +38,15 @@ from engine.effects import (
     MergeChunk,
     ReadChunk,
     RefuseCopy,
-    Step,
-    UpsertRows,
 )
 from engine.errors import Alarm, Failure, Policy, policy
 from engine.events import ChunksPlanned, ChunkStaged, Copied
 from engine.lanes import Lane
 from engine.options import Options
 from engine.records import Position, TableName
-from engine.schema import TargetTable
+from engine.schema import SchemaMismatch, TargetTable
 from engine.segments import Change
-from engine.spans import Split
+from engine.spans import By, Split
 from engine.watermark import Watermark
 
 _RETRY_US = 200_000
@@ -74,7 +77,7 @@ class Copying:
         self.ledger = Ledger((), tables)
         self._wished: tuple[Split, ...] = ()
         self.lane = Lane(options.lanes)
-        self._chunk: Chunk | None = None  # the one whose merge is planned
+        self._merge: ChunkMerge | None = None  # that is planned
         self._effect: BeginCopy | MergeChunk | None = None  # planned; the same until it is committed
         self._at_target = False
         self._sent = False  # once: from then on the effect stays as it is
@@ -151,26 +154,18 @@ class Copying:
             return False
         if self._effect is None and (chunk := self.ledger.due(self.position)) is not None:
             self._plan_merge(chunk)
+        if self.alarm is not None:
+            return True
         self._ask_for_chunks()
         return self._options.atomic and self._effect is not None
 
     def _plan_merge(self, chunk: Chunk) -> None:
-        assert chunk.attempt is not None
-        table, binding = self._tables[chunk.split.table], chunk.binding
-        images = [image for image in chunk.touched.values() if image is not None]
-        steps: list[Step] = [UpsertRows(binding, images, fresh=True)] if binding is not None and images else []
-        self._chunk = chunk
-        self._effect = MergeChunk(
-            id=self._next_id(),
-            staged=chunk.attempt,
-            split=chunk.split,
-            chunk=chunk.number,
-            rows=chunk.rows,
-            key=table.key,
-            without=list(chunk.touched),
-            steps=steps,
-            position=self.position,
-        )
+        try:
+            self._merge = ChunkMerge(chunk, self._tables[chunk.split.table], self._next_id(), self.position)
+        except SchemaMismatch as error:
+            self.alarm = _refused(chunk.split, chunk.number, str(error), self.position)
+            return
+        self._effect = self._merge.effect
         self.ledger.merged(chunk)
         self._batches.plan_alone(self.lane, chunk.split.table, self.position)
 
@@ -202,9 +197,23 @@ class Copying:
             return
         assert self._watermark.position == effect.position, "everything before it is committed"
         if not self._sent:
-            effect = self._effect = replace(effect, drop=self._watermark.droppable())
+            effect = self._finished(effect)
+            if effect is None:
+                return
+            self._effect = effect
         self._sent = self._at_target = True
         self._emit(effect)
+
+    def _finished(self, effect: BeginCopy | MergeChunk) -> BeginCopy | MergeChunk | None:
+        """With what is known only now that all before it is committed; None: it is given up."""
+        drop = self._watermark.droppable()
+        if isinstance(effect, BeginCopy):
+            return replace(effect, drop=drop)
+        assert self._merge is not None
+        if why := self._merge.overtake(self._batches.lot):
+            self._give_up(effect, why)
+            return None
+        return replace(self._merge.effect, drop=drop)
 
     def answers(self, id_: EffectId) -> bool:
         return self._at_target and self._effect is not None and self._effect.id == id_
@@ -216,12 +225,13 @@ class Copying:
         if isinstance(effect, BeginCopy):
             self._wished = ()
             self.ledger.add(Copied(split) for split in effect.splits)
-            self._batches.emptied([split.table for split in effect.splits])
+            self._batches.emptied([split.table for split in effect.splits if not split.stays])
         else:
-            self._chunk = None
+            assert self._merge is not None
+            self._batches.release(effect.unparked)
+            self._batches.wish(self._merge.done(self._batches.lot))
             self._batches.finish_alone(self.lane, effect.id)
-            self._emit(DropStaged(effect.staged))
-            self.ledger.settle()
+            self._end_merge(effect)
         self._watch()
         return effect
 
@@ -239,25 +249,61 @@ class Copying:
                 self._wished, self._effect, self._sent = (), None, False
                 return None
             case Policy.SPLIT:
-                assert self._chunk is not None
-                self.alarm = _refused(self._chunk, failure.message, self.position)
+                assert isinstance(effect, MergeChunk)
+                self._merge_refused(effect, failure.message)
                 return None
             case _:
                 return failure
 
+    def _merge_refused(self, effect: MergeChunk, why: str) -> None:
+        assert self._merge is not None
+        self._sent = False
+        if self._merge.set_aside(self._next_id(), why):
+            self._effect = self._merge.effect
+        elif self._merge.repairs:
+            self._give_up(effect, why)
+        else:
+            self.alarm = _refused(effect.split, effect.chunk, why, self.position)
+
+    def _give_up(self, effect: MergeChunk, why: str) -> None:
+        """A repair: its rows stay as they are."""
+        split = effect.split
+        message = f"rows of {split.table} are not repaired: {why}"
+        hint = "Mend that, then run `tidelock verify` and `tidelock repair` again; the feed goes on as before"
+        alarm = Alarm("repair", message, hint, str(effect.position), str(split.table))
+        self._emit(RefuseCopy(alarm, (split.table,)))
+        if all(other.table != split.table for other in self._wished):
+            self._wished += (replace(split, keys=()),)
+        self._effect = None
+        self._batches.finish_alone(self.lane, None)
+        self._end_merge(effect)
+        self._watch()
+
+    def _end_merge(self, effect: MergeChunk) -> None:
+        self._merge = None
+        self._emit(DropStaged(effect.staged))
+        self.ledger.settle()
+
     # ------------------------------------------------------------------ the copier
 
     def wish(self, event: ChunksPlanned) -> None:
-        why = fault(event.splits, self.ledger.tables, self._tables)
+        why = fault(event.splits, self.ledger.splits, self._tables)
         if self._wished:
             why = "another copy is about to begin"
         if why:
             self._refuse(event.splits, why)
         else:
-            self._wished = event.splits
+            self._wished = tuple(self._with_others(split) for split in event.splits)
+
+    def _with_others(self, split: Split) -> Split:
+        """A repair of a table that is being repaired is one of the rows of both."""
+        if split.by is not By.KEYS:
+            return split
+        others = [key for other in self.ledger.splits if other.table == split.table for key in other.keys]
+        return replace(split, keys=tuple(dict.fromkeys((*others, *split.keys))))
 
     def staged(self, event: ChunkStaged) -> None:
-        self.ledger.staged(event.id, event.high, event.rows)
+        self.ledger.staged(event.id, event.high, event.rows, event.refused)
 
     def unread(self, attempt: EffectId) -> None:
         self.ledger.failed(attempt)
@@ -273,12 +319,12 @@ class Copying:
         self._emit(RefuseCopy(Alarm("copy", f"tables are not copied: {why}", hint, str(self.position), names), tables))
 
 
-def _refused(chunk: Chunk, message: str, position: Position) -> Alarm:
+def _refused(split: Split, chunk: int, message: str, position: Position) -> Alarm:
     return Alarm(
         "copy",
-        f"the target refused rows of chunk {chunk.number} of {chunk.split.table}: {message}",
+        f"the target refused rows of chunk {chunk} of {split.table}: {message}",
         "Mend the target (a type too narrow, a constraint that the source does not have, rows that are parked or that "
         "others wrote), then run the feed again; what is merged stays",
         str(position),
-        str(chunk.split.table),
+        str(split.table),
     )

@@ -130,7 +130,7 @@ class ApplyDdl(msgspec.Struct, frozen=True):
 
 class BeginCopy(msgspec.Struct, frozen=True):
     """All up to `position` is committed, nothing behind it runs.  In one fenced transaction: delete all rows of these
-    tables (children before parents; none where `Split.stays`) and what is parked for them, write them to
+    tables (children before parents) and what is parked for them (neither where `Split.stays`), write them to
     `tidelock_chunks` with no chunk merged (but `Split.merged`), in the place of what stood there for them, and save the
     checkpoint as `SaveCheckpoint` does.  Doing it twice is doing it once.  Answers: CopyBegun or CopyFailed."""
 
@@ -160,9 +160,11 @@ class MergeChunk(msgspec.Struct, gc=False):
     restart reads it again.  Nothing else writes to the table meanwhile.
 
     No row of the chunk is there, so rows are inserted plainly: a clash is a real error.  With `split.keep` rows may be
-    there, and win: what clashes with them is passed over.  `gone`: first of all, rows with these keys are deleted.
-    `parked`: rows of the chunk that could not be staged, as in `ApplyBatch`.  Foreign keys of the table to itself hold
-    when all rows are in.  Are there not exactly `rows` staged, the target has lost some: Trouble.REWOUND.
+    there, and win: what clashes with them is passed over.  `gone`: first of all, rows with these keys are deleted; one
+    that comes back may be overwritten in its place, unique columns too, as others may refer to it.
+    `parked`: rows of the chunk that could not be put in place, `unparked`: changes that were parked for rows of `gone`,
+    as in `ApplyBatch`.  Foreign keys of the table to itself hold when all rows are in.  Are there not exactly `rows`
+    staged, the target has lost some: Trouble.REWOUND.
     Answers: BatchCommitted or BatchFailed.
     """
 
@@ -178,6 +180,7 @@ class MergeChunk(msgspec.Struct, gc=False):
     drop: tuple[EffectId, ...] = ()
     gone: list[Row] = []
     parked: tuple[ParkedRow, ...] = ()
+    unparked: tuple[tuple[str, int, int], ...] = ()
 
 
 class DropStaged(msgspec.Struct, frozen=True, gc=False):

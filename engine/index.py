@@ -71,6 +71,14 @@ def normalise(value: Value, equality: Equality) -> Value:
             return FOLDS[equality](value)
 
 
+def folded_key(key: Row, equalities: tuple[Equality, ...]) -> Row | None:
+    """The key as the index compares it, so that equal ones are equal; None where that cannot be said exactly."""
+    if not any(equality is not Equality.EXACT for equality in equalities):
+        return key
+    values = tuple(normalise(value, equality) for value, equality in zip(key, equalities, strict=True))
+    return None if None in values else values
+
+
 def folded(value: Value) -> Value:
     """None where it does not fold exactly, and for NULL."""
     if not isinstance(value, str):

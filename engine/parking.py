@@ -14,7 +14,7 @@ import msgspec
 
 from engine.effects import EffectId, ParkedRow
 from engine.events import ParkedKey
-from engine.index import normalise
+from engine.index import folded_key
 from engine.records import Row, Shape, TableName
 from engine.schema import Binding, Equality, TargetTable
 from engine.segments import Change
@@ -28,7 +28,8 @@ BLOCKED = "an earlier change of this row is parked"
 
 
 class ParkedChange(msgspec.Struct, frozen=True, array_like=True):
-    """What `ParkedRow.change` holds.  `order`: (epoch, batch, n) of its parking.
+    """What `ParkedRow.change` holds.  `order`: (epoch, batch, n) of its parking.  `untried`: set aside with a bad row,
+    and to be tried by itself, once by each owner (`engine.chunk_merge`).
 
     Changes that must follow each other are parked in that order, which their places in the log do not tell where
     transactions come from several sources (a failover, a ring).
@@ -38,6 +39,7 @@ class ParkedChange(msgspec.Struct, frozen=True, array_like=True):
     before: Row | None
     after: Row | None
     order: tuple[int, int, int] = (0, 0, 0)
+    untried: bool = False
 
 
 _DECODER = msgspec.msgpack.Decoder(ParkedChange)
@@ -66,6 +68,18 @@ class ParkingLot:
         """The changes that are parked for the table."""
         return [place for place, keys in self._places.items() if keys[0][0] == table]
 
+    def of_rows(self, table: TargetTable, keys: Iterable[Row]) -> list[Place] | None:
+        """The changes that are parked for the rows with these keys; None where they cannot be told from those of other
+        rows, or concern other rows too."""
+        if table.name not in self._parked:
+            return []
+        equalities = _equalities(table, table.key)
+        own = {(table.name, folded_key(key, equalities)) for key in keys}
+        if (table.name, None) in own or (table.name, None) in self._keys:
+            return None
+        places = [place for place, known in self._places.items() if any(key in own for key in known)]
+        return places if all(key in own for place in places for key in self._places[place]) else None
+
     def follows(self, places: Sequence[Place]) -> bool:
         """Does one of these parked changes come after another of its row that stays parked?"""
         own = frozenset(places)
@@ -90,7 +104,7 @@ class ParkingLot:
             if table is not None and all(c in at for c in columns or _written(table)):
                 equalities = _equalities(table, columns)
                 values = [tuple(image[at[c]] for c in columns) if columns else image for image in images]
-                keys = [(row.table, _folded(key, equalities)) for key in values]
+                keys = [(row.table, folded_key(key, equalities)) for key in values]
             self._add((row.source, row.number, row.ordinal), keys)
 
     def widen(self, table: TableName) -> None:
@@ -151,10 +165,10 @@ class ParkingLot:
             self._parked[key[0]] = self._parked.get(key[0], 0) + 1
 
 
-def parked_row(change: Change, error: str, id_: EffectId, n: int) -> ParkedRow:
+def parked_row(change: Change, error: str, id_: EffectId, n: int, *, untried: bool = False) -> ParkedRow:
     """The `n`th change that the batch `id_` parks."""
     name = change.binding.name
-    held = ParkedChange(change.binding.shape, change.before, change.after, (id_.epoch, id_.counter, n))
+    held = ParkedChange(change.binding.shape, change.before, change.after, (id_.epoch, id_.counter, n), untried)
     return ParkedRow(
         change.source,
         change.number,
@@ -171,7 +185,7 @@ def _keys(change: Change) -> list[_Key]:
     binding = change.binding
     equalities = _equalities(binding.target, binding.target.key)
     rows = (row for row in (change.before, change.after) if row is not None)
-    return [(binding.name, _folded(binding.key_of(row), equalities)) for row in rows]
+    return [(binding.name, folded_key(binding.key_of(row), equalities)) for row in rows]
 
 
 def _written(table: TargetTable) -> list[str]:
@@ -183,13 +197,6 @@ def _equalities(table: TargetTable, columns: tuple[str, ...]) -> tuple[Equality,
     """How the key compares; empty where the whole row is the key, which is compared as it is."""
     equality = {c.name: c.equality for c in table.columns}
     return tuple(equality[c] for c in columns)
-
-
-def _folded(key: Row, equalities: tuple[Equality, ...]) -> Row | None:
-    if not any(e is not Equality.EXACT for e in equalities):
-        return key
-    folded = tuple(normalise(value, equality) for value, equality in zip(key, equalities, strict=True))
-    return None if None in folded else folded
 
 
 def _spell(binding: Binding, row: Row | None) -> str:

@@ -2,6 +2,9 @@
 
 All parked rows of a table go in one delete-first batch, with everything before it committed: one row of a swap alone
 never succeeds (counter-example 15).  A batch that fails leaves its rows parked, with the new error and no wish.
+
+*Untried* rows are set aside with a bad one among them, each the only change of its row (`engine.chunk_merge`): a batch
+of such is split in halves until the bad ones stand alone.
 """
 
 from __future__ import annotations
@@ -83,6 +86,17 @@ class Retries:
     def again(self) -> None:
         """The identical batch is to be sent again."""
         self._running = False
+
+    def split(self) -> bool:
+        """The first group is refused.  True: its halves are to be tried instead."""
+        group = self._groups[0]
+        if len(group) < 2 or not all(decode_change(row.change).untried for row in group):
+            return False
+        self._running, self._batch = False, None
+        middle = len(group) // 2
+        self._groups[0] = group[middle:]
+        self._groups.appendleft(group[:middle])
+        return True
 
     def refuse(self, id_: EffectId, error: str) -> ApplyBatch:
         """Write the new error; the rows stay parked."""

@@ -10,10 +10,14 @@ compared that two programs may order differently: no text (collations), no float
 |---------|------------------------------------------------|--------------------------------------------------------|
 | NUMBERS | the values of integer columns, the key's first | `a > 5 OR (a = 5 AND b >= 7)`: a range of its index    |
 | BUCKET  | one number of 32 bits: CRC-32 of the columns   | `CRC32(CONCAT_WS('_', …))`: a scan, many buckets a scan |
+| KEYS    | none: chunk 1 are the rows of a list of keys   | those rows, by key                                      |
 
 The text that a bucket is made of joins the columns by `_`: integers as decimal digits, text and everything that
 `engine.records` spells as text as upper-case hex of its UTF-8, binary values as upper-case hex.  A bound may be shorter
 than a rank, as a tuple it is then before every rank that begins with it: `(5,)` is where the fives begin.
+
+A list of keys is compared as the target's key compares (`engine.index`): a row whose key cannot be told from them for
+certain is in chunk 1 too, which is right for any row (`engine.chunks`).
 
 A key changes its chunk with its bytes: 'a' to 'A' is a move even where the source takes both for one key.  That is
 exact too, since a move is a delete in one chunk and an insert in the other.
@@ -23,15 +27,16 @@ from __future__ import annotations
 
 import enum
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import TypeAlias
 from zlib import crc32
 
 import msgspec
 
+from engine.index import folded_key
 from engine.records import Kind, Row, Shape, TableName, Value
-from engine.schema import SchemaMismatch
+from engine.schema import Equality, SchemaMismatch
 
 Rank: TypeAlias = tuple[int, ...]
 
@@ -47,8 +52,8 @@ class Split(msgspec.Struct, frozen=True, array_like=True):
 
     `table`, `columns`: as the target names them.  `bounds`: ascending; none: the table is one chunk.
     `keep`: the target may hold rows, and those stay as they are.
-    `keys`: by KEYS, rows that are to be read again, by their `columns`: chunk 1; all other rows are chunk 0, which is
-    not copied.
+    `keys`: by KEYS, rows that are to be read again, by their `columns`, which are the target's key: chunk 1; all other
+    rows are chunk 0, which is not copied.  No keys: nothing is (what a repair that was given up leaves behind).
     """
 
     table: TableName
@@ -64,19 +69,21 @@ class Split(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def stays(self) -> bool:
-        """Rows that the target holds stay when the copy begins."""
+        """Rows that the target holds stay when the copy begins, and changes of them take effect all the time."""
         return self.keep or self.by is By.KEYS
 
     @property
     def merged(self) -> tuple[int, ...]:
         """Chunks that need no copying."""
-        return (0,) if self.by is By.KEYS else ()
+        if self.by is not By.KEYS:
+            return ()
+        return (0,) if self.keys else (0, 1)
 
     def fault(self) -> str:
         """Why it says nothing sensible; '' where it does."""
         if any(not low < high for low, high in pairwise(self.bounds)):
             return "its bounds do not ascend"
-        if self.bounds and not self.columns:
+        if (self.bounds or self.by is By.KEYS) and not self.columns:
             return "it names no column to split by"
         return ""
 
@@ -88,12 +95,12 @@ class Split(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-def chunk_of(split: Split, shape: Shape) -> Callable[[Row], int]:
-    """The number of a row's chunk, for rows of this shape.
+def chunk_of(split: Split, shape: Shape, equality: Mapping[str, Equality] = {}) -> Callable[[Row], int]:
+    """The number of a row's chunk, for rows of this shape.  `equality`: how the target compares a column.
 
     Raises SchemaMismatch where the shape lacks a column; what is returned does so for a value that has no exact rank.
     """
-    if not split.bounds:
+    if not split.bounds and split.by is not By.KEYS:
         return lambda _row: 0
     at = {column.name: i for i, column in enumerate(shape.columns)}
     missing = [name for name in split.columns if name not in at]
@@ -103,12 +110,26 @@ def chunk_of(split: Split, shape: Shape) -> Callable[[Row], int]:
             "copy the table anew"
         )
     positions = [at[name] for name in split.columns]
+    if split.by is By.KEYS:
+        return _listed(split, positions, tuple(equality.get(column, Equality.EXACT) for column in split.columns))
     bounds, name = split.bounds, split.table
     if split.by is By.NUMBERS:
         return lambda row: bisect_right(bounds, tuple([_number(row[p], name) for p in positions]))
     binary = [shape.columns[p].kind is Kind.BINARY for p in positions]
     columns = list(zip(positions, binary, strict=True))
     return lambda row: bisect_right(bounds, bucket("_".join([_spelled(row[p], b, name) for p, b in columns])))
+
+
+def _listed(split: Split, positions: list[int], equalities: tuple[Equality, ...]) -> Callable[[Row], int]:
+    wanted = {folded_key(key, equalities) for key in split.keys}
+    if None in wanted:  # any row may be that one
+        return lambda _row: 1
+
+    def chunk(row: Row) -> int:
+        key = folded_key(tuple([row[p] for p in positions]), equalities)
+        return int(key is None or key in wanted)
+
+    return chunk
 
 
 def bucket(text: str) -> Rank:

@@ -74,8 +74,8 @@ LEDGER = (
         "image-before-remembered",
         "engine.chunks",
         """
-        - self.touched[binding.key_of(after)] = after
-        + self.touched[binding.key_of(after)] = before or after
+        - self.touched[binding.key_of(after)] = None if self.split.keep else after
+        + self.touched[binding.key_of(after)] = None if self.split.keep else before or after
         """,
         "of a row that changes while its chunk is open the image before is kept",
     ),
@@ -215,16 +215,16 @@ MERGING = (
     ),
     Mutant(
         "touched-rows-as-they-were-staged",
-        "engine.copying",
+        "engine.chunk_merge",
         """
-        - without=list(chunk.touched),
+        - without=without,
         + without=[],
         """,
         "rows that were touched go in as they were read, too",
     ),
     Mutant(
         "last-images-left-out",
-        "engine.copying",
+        "engine.chunk_merge",
         """
         - images = [image for image in chunk.touched.values() if image is not None]
         + images = []
@@ -295,8 +295,8 @@ MERGING = (
         "table-settles-with-its-first-chunk",
         "engine.chunks",
         """
-        - done = [name for name, copy in self._copies.items() if all(c.state is State.MERGED for c in copy.chunks)]
-        + done = [name for name, copy in self._copies.items() if any(c.state is State.MERGED for c in copy.chunks)]
+        - return all(chunk.state is State.MERGED for chunk in self.chunks)
+        + return any(chunk.state is State.MERGED for chunk in self.chunks)
         """,
         "a table counts as copied when one of its chunks is",
     ),

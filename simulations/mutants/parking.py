@@ -141,8 +141,8 @@ PARKING = (
         "parked-row-spelled-otherwise",
         "engine.parking",
         """
-        - if not any(e is not Equality.EXACT for e in equalities):
-        + if True:
+        - return [(binding.name, folded_key(binding.key_of(row), equalities)) for row in rows]
+        + return [(binding.name, binding.key_of(row)) for row in rows]
         """,
         "'A' and 'a' are two rows to the parking lot, though one to the table",
     ),

@@ -217,7 +217,7 @@ def test_tables_that_cannot_be_copied() -> None:
         return fault(splits, (), tables)
 
     assert why(Split(ITEM.name), Split(line.name)) == ""
-    assert fault([Split(ITEM.name)], [line.name], tables) == ""
+    assert fault([Split(ITEM.name)], [Split(line.name)], tables) == ""
     assert why(Split(node.name)) == ""
     assert why(Split(TableName("shop", "none"))) == "the target has no table shop.none"
     assert why(Split(ITEM.name)) == "shop.line refers to shop.item: copy both at once"
