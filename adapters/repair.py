@@ -138,7 +138,7 @@ def _keys(pair: Pair, found: Difference) -> list[Row]:
     """As each of the tables that go there would log it: two of them may spell a number with other digits."""
     shown = [found.key[name] for name in pair.columns[: pair.key]]
     return [
-        tuple(canonical(form, c.column, value) for form, c, value in zip(pair.forms, side.key, shown, strict=False))
+        tuple(canonical(form, c.column, value) for form, c, value in zip(pair.forms, side.columns, shown, strict=False))
         for side in pair.sources
     ]
 

@@ -36,8 +36,8 @@ _MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?: (\d\d:\d\d:\d\d)(?:\.(\d{1,6}
 _TIME: Final = re.compile(r"(-?\d{2,3}:\d\d:\d\d)(?:\.(\d{1,6}))?", re.ASCII)
 
 
-class KeyColumn(msgspec.Struct, frozen=True):
-    """A column of a key at one server.  `name`, `type`: as it is there; `column`: as the source's log has it."""
+class SideColumn(msgspec.Struct, frozen=True):
+    """A column at one server.  `name`, `type`: as it is there; `column`: as the source's log has it."""
 
     name: str
     type: str
@@ -148,7 +148,7 @@ _READERS: Final[dict[Kind, Callable[[Any, int], Value]]] = {
 }
 
 
-def predicates(dialect: Dialect, columns: Sequence[KeyColumn], names: Sequence[str], keys: Sequence[Row]) -> list[str]:
+def predicates(dialect: Dialect, columns: Sequence[SideColumn], names: Sequence[str], keys: Sequence[Row]) -> list[str]:
     """SQL that together holds for the rows of these keys.  `names`: what the columns are called there.
 
     A key that the server cannot write is left out: it cannot hold it either.
@@ -178,7 +178,7 @@ def _tuple(row: Sequence[str]) -> str:
     return f"({', '.join(row)})"
 
 
-def _literals(dialect: Dialect, columns: Sequence[KeyColumn], keys: Sequence[Row]) -> list[tuple[str, ...]]:
+def _literals(dialect: Dialect, columns: Sequence[SideColumn], keys: Sequence[Row]) -> list[tuple[str, ...]]:
     """A literal for each value, by rows."""
     written = _postgres if dialect == "postgres" else _mysql
     try:
@@ -189,11 +189,11 @@ def _literals(dialect: Dialect, columns: Sequence[KeyColumn], keys: Sequence[Row
         return [row for key in keys for row in _literals(dialect, columns, [key])] if len(keys) > 1 else []
 
 
-def _postgres(column: KeyColumn, values: Sequence[Value]) -> list[str]:
+def _postgres(column: SideColumn, values: Sequence[Value]) -> list[str]:
     return postgres.elements(column.name, renderer(column.column, column.type, "park")(values))
 
 
-def _mysql(column: KeyColumn, values: Sequence[Value]) -> list[str]:
+def _mysql(column: SideColumn, values: Sequence[Value]) -> list[str]:
     if column.column.kind in _WORDS:
         return [f"_utf8mb4 {mysql.blob(value.encode())}" for value in values]
     return [mysql.one(column.column, value, compare=True) for value in values]

@@ -20,7 +20,7 @@ from adapters.spark.canonical import Cell, mysql_cell, postgres_cell
 from adapters.spark.condition import condition_sql
 from adapters.spark.forms import Form, Value, shown
 from adapters.spark.forms import form as form_of
-from adapters.spark.keys import KeyColumn, NoSuchKey, canonical
+from adapters.spark.keys import NoSuchKey, SideColumn, canonical
 from adapters.spark.pieces import cut_by
 from adapters.types import Dialect, Type
 from engine.filter import FilterError, compile_filter
@@ -45,7 +45,7 @@ class NotComparable(Exception):
 class Side(msgspec.Struct, frozen=True):
     """One table at one server.  `cells`: as in `Pair.columns`, the key first.  `keys`: columns that cut it in pieces.
 
-    `where`: SQL over `t`, or ''.  `key`: the columns of the key, none without one.
+    `where`: SQL over `t`, or ''.  `columns`: the same as `cells`.
     """
 
     dialect: Dialect
@@ -53,7 +53,7 @@ class Side(msgspec.Struct, frozen=True):
     cells: tuple[Cell, ...]
     keys: tuple[str, ...] = ()
     where: str = ""
-    key: tuple[KeyColumn, ...] = ()
+    columns: tuple[SideColumn, ...] = ()
 
     @property
     def table(self) -> str:
@@ -82,7 +82,7 @@ class Pair(msgspec.Struct, frozen=True):
     def canonical(self, keys: Iterable[Sequence[Value]]) -> tuple[Row, ...]:
         """Keys as rows are compared by them, as the log has them; none where one of them cannot be had, or without a
         key."""
-        columns = [column.column for column in self.sources[0].key]
+        columns = [column.column for column in self.sources[0].columns[: self.key]]
         try:
             rows = (
                 tuple(
@@ -172,20 +172,20 @@ def _one(feed: Feed, seen: Catalogue, rule: Rule, source: SourceTable, target: T
             theirs.append(mysql_cell(own[name], column, form, type_, no_zero_dates=False))
         else:
             theirs.append(postgres_cell(name, type_, column, form))
-    ours_key = tuple(KeyColumn(by_name[name].name, by_name[name].type, by_name[name].column) for name in key)
-    theirs_key = tuple(KeyColumn(name, there[name].type, by_name[name].column) for name in key)
+    ours_columns = tuple(SideColumn(by_name[name].name, by_name[name].type, by_name[name].column) for name in names)
+    theirs_columns = tuple(SideColumn(name, there[name].type, by_name[name].column) for name in names)
     return Pair(
         name=target.name,
         columns=names,
         key=len(key),
         forms=tuple(cell.form for cell in ours),
-        sources=(Side("mysql", source.name, tuple(ours), cut_by(source), _where(rule, source), ours_key),),
+        sources=(Side("mysql", source.name, tuple(ours), cut_by(source), _where(rule, source), ours_columns),),
         target=Side(
             seen.dialect,
             target.name,
             tuple(theirs),
             cut_by(seen.own[target.name]) if own else (),
-            key=theirs_key,
+            columns=theirs_columns,
         ),
         integer=len(key) == 1 and by_name[key[0]].column.kind is Kind.INT and _is_integer(there[key[0]].type),
     )

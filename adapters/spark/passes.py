@@ -154,7 +154,7 @@ class Passes:
 def _chosen(cut: Cut, side: Side, pieces: Sequence[str], asked: Asked) -> Sequence[str]:
     """Predicates for the server, a task each.  It finds keys by its index; buckets it looks for in each piece."""
     if asked.keys:
-        return keyed(side, asked.keys)
+        return keyed(side, cut.pair, asked.keys)
     if cut.pair.integer and _is_share(cut, asked):
         return [f"({piece}) AND k IN ({', '.join(map(str, asked.buckets))})" for piece in pieces]
     return pieces

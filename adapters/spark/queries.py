@@ -28,13 +28,13 @@ def digest_query(side: Side, pair: Pair, buckets: int) -> str:
 
 def rows_query(side: Side, pair: Pair, buckets: int, *, by_key: bool = False) -> str:
     values = [f"{_as_text(side, cell)} AS c{n}" for n, cell in enumerate(side.cells)]
-    key = [f"t.{quote(side.dialect, column.name)} AS q{n}" for n, column in enumerate(side.key)]
+    key = [f"t.{quote(side.dialect, column.name)} AS q{n}" for n, column in enumerate(side.columns[: pair.key])]
     return _select(side, pair, buckets, [*values, *(key if by_key else [])])
 
 
-def keyed(side: Side, keys: Sequence[Row]) -> list[str]:
-    """Predicates over `q0`, … that together hold for the rows of these keys.  Raises NoSuchKey."""
-    return predicates(side.dialect, side.key, [f"q{n}" for n in range(len(side.key))], keys)
+def keyed(side: Side, pair: Pair, keys: Sequence[Row]) -> list[str]:
+    """Predicates over `q0`, … that together hold for the rows of these keys."""
+    return predicates(side.dialect, side.columns[: pair.key], [f"q{n}" for n in range(pair.key)], keys)
 
 
 def _as_text(side: Side, cell: Cell) -> str:

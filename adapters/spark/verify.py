@@ -114,14 +114,20 @@ class Verification:
         self._feed, self._plan, self._passes = feed, made, passes
         self._wait_seconds, self._progress = wait_seconds, progress
 
+    def judged(self) -> list[Table]:
+        """What Spark raises comes out as SparkFailed."""
+        with _explained():
+            tables = [self._summed(cut) for cut in self._plan.tables]
+            self._narrow([table for table in tables if table.asked])
+            for _ in range(ROUNDS):
+                asked = [table for table in tables if table.asked]
+                if not asked:
+                    break
+                self._round(asked)
+        return tables
+
     def tables(self) -> tuple[TableReport, ...]:
-        tables = [self._summed(cut) for cut in self._plan.tables]
-        self._narrow([table for table in tables if table.asked])
-        for _ in range(ROUNDS):
-            asked = [table for table in tables if table.asked]
-            if not asked:
-                break
-            self._round(asked)
+        tables = self.judged()
         parked = asyncio.run(_parked(self._feed)) if not self.note else {}
         return tuple(_report(table, parked) for table in tables)
 
@@ -189,8 +195,7 @@ def examine(feed: Feed, made: Plan, spark: SparkSession, wait_seconds: float, pr
     """The same in a session that runs.  Raises SparkFailed, SourceError, TargetError."""
     begun, clock, position = datetime.now(UTC), time.monotonic(), source_position(feed)
     run = Verification(feed, made, Passes(spark, made), wait_seconds, progress)
-    with _explained():
-        tables = run.tables()
+    tables = run.tables()
     seconds = time.monotonic() - clock
     return Report(
         feed=feed.name,

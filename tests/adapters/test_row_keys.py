@@ -3,7 +3,7 @@
 import pytest
 
 from adapters.spark.forms import Form, normal, shown
-from adapters.spark.keys import MOST_WIDE, KeyColumn, NoSuchKey, canonical, predicates
+from adapters.spark.keys import MOST_WIDE, SideColumn, NoSuchKey, canonical, predicates
 from engine.records import Column, Kind
 
 SPELLED = [
@@ -61,8 +61,8 @@ def test_what_no_row_of_the_source_can_have_is_no_key(form: Form, column: Column
         canonical(form, column, shown(form, normal(form)(text)))
 
 
-def columns(*pairs: tuple[str, Kind]) -> list[KeyColumn]:
-    return [KeyColumn(f"c{n}", type_, Column(f"c{n}", kind)) for n, (type_, kind) in enumerate(pairs)]
+def columns(*pairs: tuple[str, Kind]) -> list[SideColumn]:
+    return [SideColumn(f"c{n}", type_, Column(f"c{n}", kind)) for n, (type_, kind) in enumerate(pairs)]
 
 
 def test_keys_are_written_as_each_server_reads_them() -> None:

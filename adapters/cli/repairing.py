@@ -1,0 +1,163 @@
+"""`tidelock repair`: asks the feed to write rows again that a report of verify lists, and shows how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from adapters import operator
+from adapters.cli.failure import OK, OPERATOR, REFUSED, USAGE, CommandError
+from adapters.cli.output import print_json, print_table
+from adapters.config import Feed, load
+
+if TYPE_CHECKING:
+    from adapters.repair import Left, Standing, Work
+
+POLL_SECONDS = 0.5
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What `--json` prints.  `statements`: of a dry run."""
+
+    feed: str
+    tables: Sequence[Standing] = ()
+    left: Sequence[Left] = ()
+    statements: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+def repair(
+    path: str, report: str, tables: Sequence[str], dry_run: bool, yes: bool, wait: float, json: bool
+) -> int:
+    feed = load(path)
+    if feed.target_url.scheme == "hive":
+        raise CommandError(f"{path}: a Hive target has no `tidelock repair`")
+    if feed.log_url is not None:
+        raise CommandError(
+            f"{path}: workers that share a log in Kafka cannot read rows again",
+            "Stop them, set `log: embedded`, `tidelock run` and repair; then set `log` again",
+        )
+    from adapters.repair import ask, read_report, work_of
+
+    with _refusals():
+        work = asyncio.run(work_of(feed, read_report(report, feed), tables))
+    if dry_run:
+        return _dry_run(feed, work, tables, wait, json)
+    if work.rows:
+        if not yes:
+            _confirm(feed, work)
+        asyncio.run(ask(feed, work))
+    seen = asyncio.run(_watched(feed, work, wait, json)) if work.rows else []
+    return _told(feed, work, seen, json)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    from adapters.inspection import Refused
+
+    try:
+        yield
+    except Refused as refused:
+        raise CommandError(refused.finding.message, refused.finding.hint, REFUSED) from None
+
+
+def _confirm(feed: Feed, work: Work) -> None:
+    tables = ", ".join(f"{part.table} ({len(part.keys):,})" for part in work.parts)
+    said = f"{work.rows:,} rows at {feed.target_url} are replaced by the source's: {tables}"
+    if not sys.stdin.isatty():
+        raise CommandError(said, "Say --yes if that is meant, or look first with --dry-run", USAGE)
+    print(f"{said}.")
+    if input("Go on? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise CommandError("Nothing was asked for", exit_code=REFUSED)
+
+
+def _dry_run(feed: Feed, work: Work, tables: Sequence[str], wait: float, json: bool) -> int:
+    from adapters.cli.termination import terminated
+    from adapters.cli.verifying import Screen
+    from adapters.spark.mending import mending
+    from adapters.spark.plan import plan
+
+    statements, notes = list[str](), list(work.notes)
+    if work.rows:
+        with _refusals(), terminated(), Screen(feed.name, sys.stderr.isatty() and not json, True) as screen:
+            made = asyncio.run(plan(feed, tables, {part.table: part.keys for part in work.parts}))
+            statements, note = mending(feed, made, wait, screen)
+        notes += [note] if note else []
+    if json:
+        print_json(Told(feed=feed.name, left=work.left, statements=statements, notes=notes))
+        return OK
+    print(f"-- {feed.name}: what would mend these rows now. `repair` itself reads them again as the feed writes them.")
+    for note in (*notes, *(f"{left.table}: {left.why}" for left in work.left)):
+        print(f"-- {note}")
+    for statement in statements:
+        print(statement)
+    return OK
+
+
+async def _watched(feed: Feed, work: Work, wait: float, json: bool) -> list[Standing]:
+    """Until all is repaired or refused, or nothing has happened for `wait` seconds."""
+    from adapters.repair import standing
+
+    seen: list[Standing] = []
+    last = time.monotonic()
+    said = ""
+    while True:
+        now = await standing(feed, work)
+        if now != seen:
+            last = time.monotonic()
+            for part in now:
+                if not json and part not in seen:
+                    print(f"{feed.name}: {part.table}: {_line(part)}", flush=True)
+        seen = now
+        if all(part.ended for part in seen) or time.monotonic() - last > wait:
+            return seen
+        idle = await _idle(feed)
+        if idle and idle != said and not json:
+            said = idle
+            print(f"{feed.name}: {idle}", flush=True)
+        await asyncio.sleep(POLL_SECONDS)
+
+
+def _line(part: Standing) -> str:
+    words = {"waiting": "wanted", "reading": "being read again", "lost": "not repaired"}
+    return f"{part.rows:,} rows {words.get(part.state, part.state)}{f': {part.why}' if part.why else ''}"
+
+
+async def _idle(feed: Feed) -> str:
+    """Why nothing will happen, where the bookkeeping says so."""
+    async with operator.books(feed) as book:
+        owners = (await book.owners()).values()
+    if halted := next((owner.halted for owner in owners if owner.halted), None):
+        return f"the feed is halted: {halted.alarm}"
+    if any(owner.desired_state == "paused" for owner in owners):
+        return "the feed is paused: `tidelock resume` lets it go on"
+    return ""
+
+
+def _told(feed: Feed, work: Work, seen: Sequence[Standing], json: bool) -> int:
+    open_ = [part for part in seen if not part.ended]
+    failed = [part for part in seen if part.state in ("refused", "lost")]
+    if json:
+        print_json(Told(feed=feed.name, tables=seen, left=work.left, notes=work.notes))
+        return OPERATOR if open_ or failed or work.left else OK
+    if seen:
+        print()
+        print_table(("table", "rows", "state"), [(part.table, f"{part.rows:,}", part.state) for part in seen])
+    elif not work.left:
+        print(f"{feed.name}: nothing to repair")
+    for left in work.left:
+        print(f"{left.table}: {left.rows:,} rows are left: {left.why}")
+    for note in work.notes:
+        print(f"Note: {note}")
+    if open_:
+        print(
+            f"{feed.name}: not all is done. What was asked for stays: a feed that runs does it by itself "
+            "(`tidelock run`, `tidelock status`)"
+        )
+    return OPERATOR if open_ or failed or work.left else OK

@@ -1,0 +1,88 @@
+"""The statements that would mend differing rows now, for people to read (`tidelock repair --dry-run`).
+
+They are not what `repair` does: the feed reads the rows again at a place of its own choosing, and writes them there.
+"""
+
+from __future__ import annotations
+
+from adapters.bookkeeping import quote
+from adapters.config import Feed
+from adapters.mysql import literals as mysql
+from adapters.postgres import literals as postgres
+from adapters.postgres.values import BadValue, renderer
+from adapters.spark.forms import Form, shown
+from adapters.spark.forms import Value as FormValue
+from adapters.spark.keys import NoSuchKey, SideColumn, canonical
+from adapters.spark.pairing import Pair
+from adapters.spark.passes import Passes
+from adapters.spark.plan import Plan
+from adapters.spark.session import session
+from adapters.spark.suspects import Seen
+from adapters.spark.verify import Progress, Step, Verification
+from adapters.types import Dialect
+from engine.records import Kind
+
+
+def mending(feed: Feed, made: Plan, wait_seconds: float, progress: Progress) -> tuple[list[str], str]:
+    """Statements for the target, and a note on what keeps them from being sure, or ''.
+
+    Raises Missing, SparkFailed, SourceError, TargetError.
+    """
+    progress.begin(Step("starting"))
+    with session(feed.spark, feed.name) as spark:
+        progress.attach(spark)
+        run = Verification(feed, made, Passes(spark, made), wait_seconds, progress)
+        tables = run.judged()
+    return [
+        statement(table.cut.pair, seen)
+        for table in tables
+        for _, seen in sorted(table.suspects.differences.items(), key=lambda item: str(item[0]))
+    ], run.note
+
+
+def statement(pair: Pair, seen: Seen) -> str:
+    """INSERT, UPDATE or DELETE for one row of a table with a key."""
+    place = pair.target.table
+    if seen.source is None:
+        assert seen.target is not None, "it is at one end at least"
+        return f"DELETE FROM {place} WHERE {_where(pair, seen.target)};"
+    if seen.target is None:
+        names = ", ".join(_name(pair, n) for n in range(len(pair.columns)))
+        return f"INSERT INTO {place} ({names}) VALUES ({', '.join(_literals(pair, seen.source))});"
+    values = _literals(pair, seen.source)
+    differing = [n for n, value in enumerate(seen.source) if value != seen.target[n]]
+    sets = ", ".join(f"{_name(pair, n)} = {values[n]}" for n in differing)
+    return f"UPDATE {place} SET {sets} WHERE {_where(pair, seen.target)};"
+
+
+def _name(pair: Pair, n: int) -> str:
+    return quote(pair.target.dialect, pair.columns[n])
+
+
+def _where(pair: Pair, image: tuple[FormValue, ...]) -> str:
+    values = _literals(pair, image)
+    return " AND ".join(f"{_name(pair, n)} = {values[n]}" for n in range(pair.key))
+
+
+def _literals(pair: Pair, image: tuple[FormValue, ...]) -> list[str]:
+    columns = zip(pair.forms, pair.target.columns, image, strict=True)
+    return [_literal(pair.target.dialect, form, column, value) for form, column, value in columns]
+
+
+def _literal(dialect: Dialect, form: Form, column: SideColumn, value: FormValue) -> str:
+    """A value that the log could not hold is written as it is shown."""
+    if value is None:
+        return "NULL"
+    text = shown(form, value)
+    try:
+        logged = text if column.column.kind is Kind.JSON else canonical(form, column.column, text)
+        return _postgres(column, logged) if dialect == "postgres" else mysql.one(column.column, logged, compare=False)
+    except (NoSuchKey, BadValue, mysql.Unwritable):
+        return mysql.text(str(text))
+
+
+def _postgres(column: SideColumn, value: FormValue) -> str:
+    if column.column.kind is Kind.GEOMETRY:  # the image has no SRID, which the log has
+        value = bytes(4) + value
+    (text,) = postgres.elements(column.name, renderer(column.column, column.type, "null")([value]))
+    return text
