@@ -19,6 +19,8 @@ SERVER_ERRORS = (err.MySQLError, OSError, StatementFailed, TargetError)
 """What a statement or a connection fails with."""
 DUPLICATE = ER.DUP_ENTRY
 MIXED_COLLATIONS = 1267
+UNCOMPARABLE = frozenset((MIXED_COLLATIONS, 1270, 1271, 3854))
+"""A text that the charset of a column cannot hold, or (MariaDB) might not, compared with it."""
 DEADLOCK = ER.LOCK_DEADLOCK
 LOCK_TIMEOUT = ER.LOCK_WAIT_TIMEOUT
 NO_SUCH_THREAD = ER.NO_SUCH_THREAD

@@ -9,13 +9,17 @@ import msgspec
 from adapters.mysql.literals import blob, text
 from adapters.mysql.ownership import Ownership
 from adapters.mysql.session import Session
+from adapters.sink import Wanted
 from engine.effects import EffectId, Halt, ParkedRow
-from engine.events import ParkedKey, Receipt
-from engine.records import Ddl, Position, TableName
+from engine.errors import Alarm
+from engine.events import Copied, ParkedKey, Receipt
+from engine.records import Ddl, Position, Row, TableName
+from engine.spans import By, Split
 
 ERROR_CHARACTERS = 4000
 """Kept of a parked row's error: a server may quote the whole row."""
 _KEYS_EACH = 1000
+_ROW = msgspec.msgpack.Decoder(Row)
 _PARKED = "source,number,ordinal,table_schema,table_name,row_key,error,change_data"
 
 
@@ -60,9 +64,8 @@ class Ledger:
 
     def empty(self, table: TableName, everywhere: bool = False) -> bytes:
         """What is parked for the table goes with its rows; `everywhere`: in all groups of the feed."""
-        name = f"table_schema={text(table.schema)} AND table_name={text(table.table)}"
         groups = self._owner.feed if everywhere else self._of
-        return f"DELETE FROM {self._table}parked WHERE {groups} AND {name}".encode()
+        return f"DELETE FROM {self._table}parked WHERE {groups} AND {_named(table)}".encode()
 
     def pass_ddl(self, ddl: Ddl) -> bytes:
         passed = text(f"{ddl.source}:{ddl.number}")
@@ -78,6 +81,41 @@ class Ledger:
         for first in range(0, len(tuples), _KEYS_EACH):
             listed = ",".join(f"({self._mine},{key[1:]}" for key in tuples[first : first + _KEYS_EACH])
             yield f"DELETE FROM {self._table}{table} WHERE ({keys}) IN ({listed})".encode()
+
+    def split(self, split: Split) -> Iterator[bytes]:
+        """Its chunks, none of which is merged but those that need no copying, in the place of what stood there."""
+        yield f"DELETE FROM {self._table}chunks WHERE {self._of} AND {_named(split.table)}".encode()
+        head = f"INSERT INTO {self._table}chunks (feed,grp,table_schema,table_name,chunk,split,rows_merged) VALUES "
+        mine = f"({self._mine},{text(split.table.schema)},{text(split.table.table)}"
+        how = blob(msgspec.msgpack.encode(split))
+        rows = [
+            f"{mine},{chunk:d},{'NULL' if chunk else how},{'0' if chunk in split.merged else 'NULL'})"
+            for chunk in range(split.chunks)
+        ]
+        for first in range(0, len(rows), _KEYS_EACH):
+            yield (head + ",".join(rows[first : first + _KEYS_EACH])).encode()
+
+    def merged(self, split: Split, chunk: int, rows: int) -> bytes:
+        mine = f"{self._of} AND {_named(split.table)} AND chunk={chunk:d}"
+        return f"UPDATE {self._table}chunks SET rows_merged={rows:d} WHERE {mine}".encode()
+
+    def granted(self, split: Split) -> Iterator[bytes]:
+        """Take away what asked for this copy, and what could not be had of the table before.  Where rows are repaired
+        only what asked for these rows; where those of the target are kept, nothing that asks for more than that."""
+        head = f"DELETE FROM {self._table}wanted WHERE {self._of} AND {_named(split.table)}"
+        if split.by is By.KEYS:
+            keys = [blob(msgspec.msgpack.encode(key)) for key in split.keys]
+            yield f"{head} AND mode='refused'".encode()
+            for first in range(0, len(keys), _KEYS_EACH):
+                listed = ",".join(keys[first : first + _KEYS_EACH])
+                yield f"{head} AND mode='repair' AND row_key IN ({listed})".encode()
+        else:
+            yield (f"{head} AND mode IN ('keep','refused')" if split.keep else head).encode()
+
+    def refuse(self, tables: Sequence[TableName], alarm: Alarm) -> bytes:
+        told = blob(msgspec.json.encode(alarm))
+        mine = f"{self._of} AND mode<>'refused' AND ({' OR '.join(f'({_named(table)})' for table in tables)})"
+        return f"UPDATE {self._table}wanted SET mode='refused',row_key={told} WHERE {mine}".encode()
 
     def checkpoint(self, position: Position) -> bytes:
         json = text(msgspec.json.encode(position).decode())
@@ -116,6 +154,30 @@ class Ledger:
             for source, number, ordinal, schema, table, change, wish in rows.rows
         )
 
+    async def read_chunks(self, session: Session) -> tuple[Copied, ...]:
+        rows = await session.ask(
+            f"SELECT table_schema,table_name,chunk,split,rows_merged IS NOT NULL FROM {self._table}chunks "
+            f"WHERE {self._of} ORDER BY table_schema,table_name,chunk"
+        )
+        splits: list[tuple[Split, list[int]]] = []
+        for _, _, chunk, split, merged in rows.rows:
+            if chunk == 0:
+                splits.append((msgspec.msgpack.decode(split, type=Split), []))
+            if merged:
+                splits[-1][1].append(chunk)
+        return tuple(Copied(split, tuple(merged)) for split, merged in splits)
+
+    async def read_wanted(self, session: Session) -> tuple[Wanted, ...]:
+        """In the order it was asked for."""
+        rows = await session.ask(
+            f"SELECT ordinal,table_schema,table_name,mode,row_key FROM {self._table}wanted "
+            f"WHERE {self._of} AND mode<>'refused' ORDER BY ordinal"
+        )
+        return tuple(
+            Wanted(ordinal, TableName(schema, table), mode, None if key is None else _ROW.decode(key))
+            for ordinal, schema, table, mode, key in rows.rows
+        )
+
     async def read_desired_state(self, session: Session) -> str:
         rows = (await session.ask(f"SELECT desired_state FROM {self._table}owner WHERE {self._of}")).rows
         return str(rows[0][0]) if rows else "running"
@@ -126,3 +188,7 @@ class Ledger:
             return None
         source, _, number = rows[0][0].rpartition(":")
         return source, int(number)
+
+
+def _named(table: TableName) -> str:
+    return f"table_schema={text(table.schema)} AND table_name={text(table.table)}"

@@ -23,14 +23,16 @@ from pymysql import err
 from adapters.ddl import emptied, translate
 from adapters.endpoint import Endpoint, parse
 from adapters.mysql.batch import Batch, BatchError, CommittedBefore
+from adapters.mysql.copying import Copying
 from adapters.mysql.definition import run_ddl
-from adapters.mysql.failures import DEADLOCK, SERVER_ERRORS, code_of, commit_failure, failure_of, target_error
+from adapters.mysql.failures import SERVER_ERRORS, commit_failure, target_error
 from adapters.mysql.lane import Lane
 from adapters.mysql.ledger import Ledger
 from adapters.mysql.literals import Unwritable
+from adapters.mysql.outcomes import DEADLOCKS_MAX, failure, is_deadlock
 from adapters.mysql.ownership import CONTROL, SESSIONS_MAX, Fenced, Outvoted, Ownership
 from adapters.mysql.schema import read_tables
-from adapters.mysql.session import Session, StatementFailed, is_lost
+from adapters.mysql.session import Session, StatementFailed
 from adapters.mysql.statements import TableStatements
 from adapters.mysql.turns import Turns
 from adapters.sink import Control, TargetError
@@ -66,10 +68,6 @@ log = logging.getLogger(__name__)
 
 LOCK_TIMEOUT_SECONDS = 30
 RETRY_SECONDS = 0.5
-DEADLOCKS_MAX = 3
-"""Of one batch, before the engine hears of them and lets it rest."""
-FENCED = Failure(Trouble.FENCED, "a newer run of this feed has taken over")
-OUTVOTED = Failure(Trouble.TRANSIENT, "a group has a newer owner than the one that voted for the statement")
 
 
 class MySqlSink:
@@ -96,13 +94,16 @@ class MySqlSink:
         """`eager`: all sessions are opened right after a takeover, not each when its lane has its first batch.
 
         Raises ValueError for too many lanes, UrlError for a URL that cannot be read."""
-        if not 0 < lanes < SESSIONS_MAX - 1:
-            raise ValueError(f"lanes: {lanes} is not from 1 to {SESSIONS_MAX - 2}")
+        if not 0 < lanes < SESSIONS_MAX - 2:
+            raise ValueError(f"lanes: {lanes} is not from 1 to {SESSIONS_MAX - 3}")
         self._endpoint = url if isinstance(url, Endpoint) else parse(url, Path())
         self._owner = Ownership(self._endpoint, feed, group, schema, lock_timeout_seconds)
         self._ledger = Ledger(self._owner, feed, group, origin, path)
         self._lanes = [Lane(CONTROL + 1 + n) for n in range(lanes)]
         self._ddl_number = CONTROL + 1 + lanes
+        self._copying = Copying(
+            self._owner, self._ledger, feed, group, schema, self._ddl_number + 1, self._statements_of
+        )
         self._target_name = target_name
         self._eager = eager
         self._control: Session | None = None
@@ -118,6 +119,7 @@ class MySqlSink:
                 control = self._control = await self._owner.take()
                 async with control.transaction():
                     taken = await self._read(control, tables, start)
+                await self._copying.drop_older(control)
             except Fenced:
                 raise TargetError(
                     f"{self._endpoint}: another run took the feed over just now", "run each feed in one place only"
@@ -150,7 +152,9 @@ class MySqlSink:
             parked=await self._ledger.read_parked(control),
             tables=await read_tables(control.connection, tables),
             ddl_passed=await self._ledger.read_ddl_passed(control),
+            chunks=await self._ledger.read_chunks(control),
         )
+        self._copying.tables = taken.tables
         await control.run([*statements, b"COMMIT"])
         return taken
 
@@ -187,8 +191,8 @@ class MySqlSink:
             except (BatchError, Unwritable, Fenced, *SERVER_ERRORS) as error:
                 await self._clean(lane)
                 deadlocks += 1
-                if not _is_deadlock(error) or deadlocks == DEADLOCKS_MAX or lane.interrupted:
-                    return BatchFailed(effect.id, _failure(error))
+                if not is_deadlock(error) or deadlocks == DEADLOCKS_MAX or lane.interrupted:
+                    return BatchFailed(effect.id, failure(error))
                 self._turns.deadlocked(effect.steps)
 
     async def _attempt(self, lane: Lane, effect: ApplyBatch) -> BatchCommitted | BatchReady:
@@ -247,7 +251,7 @@ class MySqlSink:
                     batch.add(sql, "checkpoint")
                 await batch.commit()
         except (BatchError, Fenced, *SERVER_ERRORS) as error:
-            return CheckpointFailed(effect.id, _failure(error))
+            return CheckpointFailed(effect.id, failure(error))
         return CheckpointSaved(effect.id)
 
     async def settle(self) -> Failure | None:
@@ -256,7 +260,7 @@ class MySqlSink:
             async with self._controlling() as control, control.transaction():
                 await self._owner.fence(control)
         except (Fenced, *SERVER_ERRORS) as error:
-            return _failure(error)
+            return failure(error)
         return None
 
     async def apply_ddl(
@@ -283,7 +287,7 @@ class MySqlSink:
                     finally:
                         await worker.close()
         except (BatchError, Fenced, Outvoted, *SERVER_ERRORS) as error:
-            return DdlFailed(effect.id, _failure(error))
+            return DdlFailed(effect.id, failure(error))
         return await self.pass_ddl(effect, tables)
 
     async def pass_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed:
@@ -296,8 +300,9 @@ class MySqlSink:
                 async with control.transaction():
                     found = await read_tables(control.connection, tables)
         except (Fenced, *SERVER_ERRORS) as error:
-            return DdlFailed(effect.id, _failure(error))
+            return DdlFailed(effect.id, failure(error))
         self._statements.clear()
+        self._copying.tables = found
         return DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
 
     async def _note_passed(self, control: Session, effect: ApplyDdl) -> None:
@@ -314,16 +319,22 @@ class MySqlSink:
             return await self._ledger.read_ddl_passed(control) == (effect.ddl.source, effect.ddl.number)
 
     async def begin_copy(self, effect: BeginCopy) -> CopyBegun | CopyFailed:
-        raise NotImplementedError
+        return await self._copying.begin(effect)
 
     async def merge_chunk(self, effect: MergeChunk) -> BatchCommitted | BatchFailed:
-        raise NotImplementedError
+        return await self._copying.merge(effect)
 
     async def drop_staged(self, staged: EffectId) -> None:
-        raise NotImplementedError
+        await self._copying.drop(staged)
 
     async def refuse(self, wanted: Sequence[TableName], alarm: Alarm) -> None:
-        raise NotImplementedError
+        """A target that cannot be reached does not hear of it; the caller tells the operator."""
+        try:
+            async with self._controlling() as control, control.transaction():
+                await self._owner.fence(control)
+                await control.run([self._ledger.refuse(wanted, alarm), b"COMMIT"])
+        except (Fenced, *SERVER_ERRORS) as error:
+            log.warning("what is wanted at %s could not be refused: %s", self._endpoint, failure(error).message)
 
     async def record_halt(self, effect: Halt) -> bool:
         """A target that cannot be reached keeps no alarm; the caller has it, and it is logged."""
@@ -333,7 +344,7 @@ class MySqlSink:
         except Fenced:
             return False
         except SERVER_ERRORS as error:
-            log.warning("the halt of the feed could not be kept at %s: %s", self._endpoint, _failure(error).message)
+            log.warning("the halt of the feed could not be kept at %s: %s", self._endpoint, failure(error).message)
         return True
 
     async def control(self) -> Control:
@@ -342,14 +353,14 @@ class MySqlSink:
             async with self._controlling() as control, control.transaction():
                 state = await self._ledger.read_desired_state(control)
                 wishes = await self._ledger.read_parked(control, wished=True)
-                self._last_control = Control(state, wishes)
+                self._last_control = Control(state, wishes, await self._ledger.read_wanted(control))
         except (Fenced, *SERVER_ERRORS) as error:
-            log.warning("the operator's wishes could not be read at %s: %s", self._endpoint, _failure(error).message)
+            log.warning("the operator's wishes could not be read at %s: %s", self._endpoint, failure(error).message)
         return self._last_control
 
     async def close(self) -> None:
         """Sessions with a batch under way are cut; the server rolls it back."""
-        await asyncio.gather(*map(self._close, self._lanes))
+        await asyncio.gather(*map(self._close, self._lanes), self._copying.close())
         if self._control is not None:
             await self._control.close()
             self._control = None
@@ -387,7 +398,7 @@ class MySqlSink:
             except Fenced:
                 return None
             except SERVER_ERRORS as error:
-                log.warning("session of lane %d at %s: %s", lane.number, self._endpoint, _failure(error).message)
+                log.warning("session of lane %d at %s: %s", lane.number, self._endpoint, failure(error).message)
                 await asyncio.sleep(RETRY_SECONDS)
 
     def _statements_of(self, table: Binding) -> TableStatements:
@@ -400,31 +411,10 @@ class MySqlSink:
 
     async def _drop_all(self) -> None:
         self._statements.clear()
+        self._copying.abandon()
         for lane in self._lanes:
             await lane.stop_opening()
             lane.drop()
         if self._control is not None:
             self._control.drop()
             self._control = None
-
-
-def _is_deadlock(error: Exception) -> bool:
-    return isinstance(error, BatchError) and not error.commit_answered and code_of(error.error) == DEADLOCK
-
-
-def _failure(error: Exception) -> Failure:
-    match error:
-        case Fenced():
-            return FENCED
-        case Outvoted():
-            return OUTVOTED
-        case Unwritable():
-            return Failure(Trouble.ROW, str(error))
-        case BatchError() if error.commit_answered or (error.commit_sent and is_lost(error.error)):
-            return commit_failure(error.error)
-        case BatchError():
-            return failure_of(error.error, error.table)
-        case StatementFailed():
-            return failure_of(error.error)
-        case _:
-            return failure_of(error)

@@ -1,4 +1,4 @@
-"""Fills a chunk's staging table at a MySQL or MariaDB target (`adapters.staging`), on the machine that has read the rows.
+"""Fills a chunk's staging table at a MySQL or MariaDB target (`adapters.staging`), on the machine that read the rows.
 
 The table is made by `CREATE TABLE … SELECT … WHERE FALSE`: the columns have the target's own types, character sets and
 collations, and nothing else of it comes along.  The target's key, where there is one, is its primary key: `merge_chunk`

@@ -1,0 +1,184 @@
+"""What a copy does at a MySQL or MariaDB target: it begins, its chunks are merged, what was staged goes (design 8).
+
+All of it runs on one session, with a user lock of its own, opened on first use.  Begin and merge are one transaction
+each, fenced as a batch is; what they leave open by failing ends with the session, so nothing is known of a half.
+Making and dropping a staging table commits implicitly, so neither happens within a transaction.
+
+Beginning deletes the rows (TRUNCATE would commit before the plan is stored): of a large table that is slow, and the
+server's undo and binary log have to hold it all.  Empty such a table by hand before a copy, if that matters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+
+from adapters.mysql.batch import Batch, BatchError, CommittedBefore
+from adapters.mysql.failures import SERVER_ERRORS
+from adapters.mysql.ledger import Ledger
+from adapters.mysql.literals import Unwritable, text
+from adapters.mysql.merging import Lost, Merge, Orphaned, refers_to_itself, unchecked
+from adapters.mysql.outcomes import DEADLOCKS_MAX, failure, is_deadlock
+from adapters.mysql.ownership import Fenced, Ownership, kill
+from adapters.mysql.session import Session
+from adapters.mysql.staged import qualified
+from adapters.mysql.staging import stager_lock
+from adapters.mysql.statements import TableStatements
+from adapters.staging import staged_name, staged_prefix
+from engine.effects import BeginCopy, EffectId, MergeChunk
+from engine.errors import Failure, Trouble
+from engine.events import BatchCommitted, BatchFailed, CopyBegun, CopyFailed
+from engine.receipts import NOTHING
+from engine.records import TableName
+from engine.schema import Binding, TargetTable
+from engine.spans import By
+
+log = logging.getLogger(__name__)
+
+
+class Copying:
+    """`tables`: the target's, as they were last read.  `number`: of the session's user lock."""
+
+    def __init__(
+        self,
+        owner: Ownership,
+        ledger: Ledger,
+        feed: str,
+        group: int,
+        schema: str,
+        number: int,
+        statements: Callable[[Binding], TableStatements],
+    ) -> None:
+        self.tables: Mapping[TableName, TargetTable] = {}
+        self._owner = owner
+        self._ledger = ledger
+        self._feed = feed
+        self._group = group
+        self._schema = schema
+        self._number = number
+        self._statements = statements
+        self._session: Session | None = None
+        self._free = asyncio.Lock()
+
+    async def begin(self, effect: BeginCopy) -> CopyBegun | CopyFailed:
+        failed = await self._repeat(lambda session: self._begin(session, effect))
+        return CopyFailed(effect.id, failed) if failed is not None else CopyBegun(effect.id)
+
+    async def merge(self, effect: MergeChunk) -> BatchCommitted | BatchFailed:
+        failed = await self._repeat(lambda session: self._merge(session, effect))
+        return BatchFailed(effect.id, failed) if failed is not None else BatchCommitted(effect.id)
+
+    async def drop(self, staged: EffectId) -> None:
+        async with self._free:
+            with self._best_effort():
+                async with self._opened() as session:
+                    await self._drop(session, staged_name(self._feed, self._group, staged))
+
+    async def drop_older(self, control: Session) -> None:
+        """What older owners staged.  Raises StatementFailed where the server does not say what is there."""
+        prefix = staged_prefix(self._feed, self._group)
+        found = await control.ask(
+            f"SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA={text(self._schema)} "
+            f"AND LEFT(TABLE_NAME,{len(prefix)})={text(prefix)}"
+        )
+        for (name,) in found.rows:
+            if int(name.removeprefix(prefix).partition("_")[0]) < self._owner.epoch:
+                with self._best_effort():
+                    await self._drop(control, name)
+
+    async def close(self) -> None:
+        if self._session is not None and not self._free.locked():
+            await self._session.close()
+        self.abandon()
+
+    def abandon(self) -> None:
+        if self._session is not None:
+            self._session.drop()
+        self._session = None
+
+    @contextlib.contextmanager
+    def _best_effort(self) -> Iterator[None]:
+        try:
+            yield
+        except (Fenced, *SERVER_ERRORS) as error:
+            log.warning("a staging table stays at %s for now: %s", self._owner.endpoint, failure(error).message)
+
+    async def _drop(self, session: Session, name: str) -> None:
+        """Who still fills it has read in vain."""
+        ((stager,),) = (await session.ask(f"SELECT IS_USED_LOCK({text(stager_lock(self._schema, name))})")).rows
+        if stager is not None:
+            await kill(session, stager)
+        await session.ask(f"DROP TABLE IF EXISTS {qualified(TableName(self._schema, name))}")
+        await session.commit()
+
+    async def _repeat(self, transact: Callable[[Session], Awaitable[None]]) -> Failure | None:
+        """Where the server ended a deadlock the transaction is sent again at once."""
+        async with self._free:
+            for attempt in range(1, DEADLOCKS_MAX + 1):
+                try:
+                    async with self._opened() as session:
+                        await transact(session)
+                    return None
+                except CommittedBefore:
+                    return None
+                except (Lost, Orphaned) as error:
+                    return Failure(Trouble.REWOUND if isinstance(error, Lost) else Trouble.ROW, str(error))
+                except (BatchError, Unwritable, Fenced, *SERVER_ERRORS) as error:
+                    if not is_deadlock(error) or attempt == DEADLOCKS_MAX:
+                        return failure(error)
+            raise AssertionError("the last attempt returns")
+
+    @contextlib.asynccontextmanager
+    async def _opened(self) -> AsyncIterator[Session]:
+        """The session, which does not outlive what fails in it."""
+        if self._session is None or self._session.lost:
+            self._session = await self._owner.open(self._number)
+        try:
+            yield self._session
+        except BaseException:
+            self.abandon()
+            raise
+
+    async def _begin(self, session: Session, effect: BeginCopy) -> None:
+        await self._owner.fence(session)
+        batch = Batch(session, self._statements)
+        emptied = [self.tables[split.table] for split in effect.splits if not split.stays]
+        for table in _children_first(emptied):
+            delete = f"DELETE FROM {qualified(table.name)}".encode()
+            async with unchecked(batch, table) if refers_to_itself(table) else contextlib.nullcontext():
+                batch.add(delete, str(table.name))
+        for split in effect.splits:
+            if split.by is not By.KEYS:
+                batch.add(self._ledger.empty(split.table), "tidelock_parked")
+            for sql in (*self._ledger.split(split), *self._ledger.granted(split)):
+                batch.add(sql, "tidelock_chunks")
+        for sql in (self._ledger.checkpoint(effect.position), *self._ledger.drop(effect.drop)):
+            batch.add(sql, "checkpoint")
+        await batch.commit()
+
+    async def _merge(self, session: Session, effect: MergeChunk) -> None:
+        batch = Batch(session, self._statements, self._ledger.receipt(session, effect.id, NOTHING))
+        await batch.flush()
+        place = TableName(self._schema, staged_name(self._feed, self._group, effect.staged))
+        rows = await Merge(batch, session, self.tables[effect.split.table], place, effect).run()
+        for sql in self._ledger.park(effect.parked):
+            batch.add(sql, "tidelock_parked")
+        batch.add(self._ledger.merged(effect.split, effect.chunk, rows), "tidelock_chunks")
+        for sql in (self._ledger.checkpoint(effect.position), *self._ledger.drop(effect.drop)):
+            batch.add(sql, "checkpoint")
+        await batch.commit()
+
+
+def _children_first(tables: Sequence[TargetTable]) -> list[TargetTable]:
+    """None of them is in a cycle (`engine.chunks.fault`)."""
+    left = {table.name: table for table in tables}
+    ordered: list[TargetTable] = []
+    while left:
+        free = [t for t in left.values() if not any(k.child in left and k.child != t.name for k in t.references)]
+        assert free, "a cycle of foreign keys is not copied"
+        ordered += free
+        for table in free:
+            del left[table.name]
+    return ordered
