@@ -117,10 +117,6 @@ class Batch:
     def add(self, sql: bytes, table: str) -> None:
         self._waiting.append(_Waiting(sql, table))
 
-    def forget(self) -> None:
-        """What waits is not sent: it belonged to what was rolled back."""
-        self._waiting.clear()
-
     async def commit(self) -> None:
         if self._receipt:
             await self._send([self._waiting.pop(0)])

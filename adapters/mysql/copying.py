@@ -33,7 +33,6 @@ from engine.events import BatchCommitted, BatchFailed, CopyBegun, CopyFailed
 from engine.receipts import NOTHING
 from engine.records import TableName
 from engine.schema import Binding, TargetTable
-from engine.spans import By
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +149,7 @@ class Copying:
             async with unchecked(batch, table) if refers_to_itself(table) else contextlib.nullcontext():
                 batch.add(delete, str(table.name))
         for split in effect.splits:
-            if split.by is not By.KEYS:
+            if not split.stays:
                 batch.add(self._ledger.empty(split.table), "tidelock_parked")
             for sql in (*self._ledger.split(split), *self._ledger.granted(split)):
                 batch.add(sql, "tidelock_chunks")
@@ -163,7 +162,7 @@ class Copying:
         await batch.flush()
         place = TableName(self._schema, staged_name(self._feed, self._group, effect.staged))
         rows = await Merge(batch, session, self.tables[effect.split.table], place, effect).run()
-        for sql in self._ledger.park(effect.parked):
+        for sql in (*self._ledger.park(effect.parked), *self._ledger.unpark(effect.unparked)):
             batch.add(sql, "tidelock_parked")
         batch.add(self._ledger.merged(effect.split, effect.chunk, rows), "tidelock_chunks")
         for sql in (self._ledger.checkpoint(effect.position), *self._ledger.drop(effect.drop)):

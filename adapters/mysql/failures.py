@@ -19,6 +19,8 @@ SERVER_ERRORS = (err.MySQLError, OSError, StatementFailed, TargetError)
 """What a statement or a connection fails with."""
 DUPLICATE = ER.DUP_ENTRY
 MIXED_COLLATIONS = 1267
+CLASHES = frozenset((DUPLICATE, 1451, 1452))
+"""A row stands in another's way: by a unique value, or as its parent or child."""
 UNCOMPARABLE = frozenset((MIXED_COLLATIONS, 1270, 1271, 3854))
 """A text that the charset of a column cannot hold, or (MariaDB) might not, compared with it."""
 DEADLOCK = ER.LOCK_DEADLOCK

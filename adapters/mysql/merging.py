@@ -1,8 +1,12 @@
 """The rows of one chunk on their way from the staging table into their own, within one transaction (`MergeChunk`).
 
+First the staging table becomes the chunk: without the rows that the stream has touched, with the last images of those.
+Then it is put in place by one INSERT.
+
 Rows that are read again (`gone`) are rather updated in place than deleted and inserted, as rows of other tables may
-refer to them.  Where unique values among them stand in each other's way (a swap), that is undone to a savepoint, and
-they are deleted and inserted with foreign keys unchecked: a cascade would take children along that nobody brings back.
+refer to them; those that do not come back are deleted last, when nothing of the chunk refers to them any more.  Where
+they stand in each other's way (a swap of unique values, a parent behind its child), that is undone to a savepoint, and
+all are deleted and inserted with foreign keys unchecked: a cascade would take children along that nobody brings back.
 
 A table that refers to itself is filled unchecked, too, as its rows come in the order of their keys.  Whatever ran
 unchecked is looked over for rows without their parents before COMMIT.
@@ -14,13 +18,14 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 from adapters.mysql.batch import Batch, BatchError
-from adapters.mysql.failures import DUPLICATE, UNCOMPARABLE, code_of
+from adapters.mysql.failures import CLASHES, UNCOMPARABLE, code_of
 from adapters.mysql.literals import Unwritable, text
 from adapters.mysql.session import Session
-from adapters.mysql.staged import Keys, StagedChunk, orphans
-from engine.effects import MergeChunk, UpdateRows, UpsertRows
+from adapters.mysql.staged import Keys, StagedChunk, orphans, staged_table
+from adapters.mysql.statements import TableStatements
+from engine.effects import MergeChunk, UpsertRows
 from engine.records import Row, TableName
-from engine.schema import ForeignKey, TargetTable
+from engine.schema import Binding, ForeignKey, TargetTable
 
 _SAVEPOINT = b"SAVEPOINT tide_merge"
 _BACK = b"ROLLBACK TO SAVEPOINT tide_merge"
@@ -48,17 +53,26 @@ class Merge:
         self._table = table
         self._place = place
         self._effect = effect
-        self._upserts = [step for step in effect.steps if isinstance(step, UpsertRows)]
 
     async def run(self) -> int:
         """How many rows the chunk has now.  Raises Lost, Orphaned, and what `Batch` raises."""
         chunk = StagedChunk(self._place, await self._columns(), self._table)
         taken = await self._delete(self._keys(self._place), self._effect.without)
+        touched = await self._stage_images()
         written = await (self._write_again(chunk) if self._effect.gone else self._write(chunk))
-        if taken + written != self._effect.rows:
-            counted = f"{taken + written} of {self._effect.rows} rows"
-            raise Lost(f"{counted} are left of what was staged for {self._table.name}")
-        return written + sum(len(step.rows) for step in self._upserts)
+        if (left := taken + written - touched) != self._effect.rows:
+            raise Lost(f"{left} of {self._effect.rows} rows are left of what was staged for {self._table.name}")
+        return written
+
+    async def _stage_images(self) -> int:
+        """How many last images of touched rows now lie among the staged."""
+        touched = 0
+        for step in self._effect.steps:
+            assert isinstance(step, UpsertRows), "a chunk is written with inserts"
+            binding = Binding(step.table.number, step.table.shape, staged_table(self._table, self._place))
+            statements = TableStatements(binding, self._session.dialect, self._session.packet_bytes)
+            touched += await self._count(statements.insert(step.rows))
+        return touched
 
     async def _columns(self) -> list[str]:
         found = await self._session.ask(
@@ -73,40 +87,26 @@ class Merge:
     async def _write(self, chunk: StagedChunk) -> int:
         insert = chunk.insert_beside() if self._effect.split.keep else chunk.insert()
         if not refers_to_itself(self._table):
-            return await self._fill(insert)
+            return await self._count([insert])
         async with unchecked(self._batch, self._table):
-            return await self._fill(insert)
-
-    async def _fill(self, insert: bytes) -> int:
-        written = await self._count([insert])
-        await self._batch.run(self._effect.steps)
-        return written
+            return await self._count([insert])
 
     async def _write_again(self, chunk: StagedChunk) -> int:
         target = self._keys()
         staged = await self._staged()
         if staged is not None:
-            back = staged | {key for step in self._upserts for key in map(step.table.key_of, step.rows)}
-            await self._delete(target, [key for key in self._effect.gone if key not in back])
             await self._count([_SAVEPOINT])
             try:
-                return await self._in_place(chunk)
+                written = await self._count([chunk.update(), chunk.insert_missing()])
+                await self._delete(target, [key for key in self._effect.gone if key not in staged])
+                return written
             except BatchError as error:
-                if code_of(error.error) != DUPLICATE:
+                if code_of(error.error) not in CLASHES:
                     raise
-            self._batch.forget()
             await self._count([_BACK])
         async with unchecked(self._batch, self._table):
             await self._delete(target, self._effect.gone)
-            return await self._fill(chunk.insert())
-
-    async def _in_place(self, chunk: StagedChunk) -> int:
-        written = await self._count([chunk.update(), chunk.insert_missing()])
-        for step in self._upserts:
-            keys = [step.table.key_of(row) for row in step.rows]
-            await self._batch.write(UpdateRows(step.table, keys, step.rows, moves=True))
-        await self._batch.flush()
-        return written
+            return await self._count([chunk.insert()])
 
     async def _staged(self) -> set[Row] | None:
         """Those of `gone` that are staged again; None where the server cannot compare all of these keys."""

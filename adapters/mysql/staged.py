@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from adapters.bookkeeping import quote
-from adapters.mysql.statements import Dialect, TableStatements, key_index
+from adapters.mysql.statements import Dialect, TableStatements
 from engine.records import Column, Kind, Row, Shape, TableName, Value
 from engine.schema import Binding, ForeignKey, TargetTable, UniqueKey
 
@@ -24,12 +24,10 @@ _NUMBER = re.compile(r"(?:tiny|small|medium|big)?int\b|decimal\b|float\b|double\
 
 
 class Keys:
-    """Statements for rows of one table by their keys alone.  `name`: of the table, or of one staged for it."""
+    """Statements for rows of `table` by their keys alone, or for those that are staged for it in `name`."""
 
     def __init__(self, table: TargetTable, dialect: Dialect, packet_bytes: int, name: TableName | None = None) -> None:
-        """`name`: of the staging table, whose primary key the key is."""
-        index = "PRIMARY" if name is not None else key_index(table)
-        self._table = replace(table, name=name or table.name, uniques=(UniqueKey(index, table.key),))
+        self._table = table if name is None else staged_table(table, name)
         self._dialect = dialect
         self._packet_bytes = packet_bytes
 
@@ -57,6 +55,12 @@ class Keys:
         columns = tuple(Column(name, _kind(types[name], v)) for name, v in zip(self._table.key, key, strict=True))
         binding = Binding(0, Shape(self._table.name, columns), self._table)
         return TableStatements(binding, self._dialect, self._packet_bytes)
+
+
+def staged_table(table: TargetTable, name: TableName) -> TargetTable:
+    """The one that `adapters.mysql.staging` makes for `table`."""
+    uniques = (UniqueKey("PRIMARY", table.key),) if table.key else ()
+    return replace(table, name=name, uniques=uniques, foreign_keys=(), references=())
 
 
 def _kind(type_: str, value: Value) -> Kind:

@@ -318,7 +318,7 @@ async def test_begin_empties_children_first_and_stores_the_plan(target: Target) 
     for _ in range(2):
         assert await target.sink.begin_copy(effect) == CopyBegun(effect.id)
     assert [target.rows(name=name) for name in ("t", "child", "self", "kept")] == [[], [], [], [(5,)]]
-    assert target.book("parked", "table_name") == [("other",)]
+    assert target.book("parked", "table_name") == [("kept",), ("other",)]
     chunks = [("child", 0), ("kept", 0), ("self", 0), ("t", 0), ("t", 1), ("t", 2)]
     assert target.book("chunks", "table_name, chunk, rows_merged") == [(*chunk, None) for chunk in chunks]
     again = await target.own()
@@ -693,8 +693,45 @@ async def test_a_swap_that_would_leave_a_child_behind_is_refused(target: Target)
     attempt, _ = target.stage([(1, "b", 20), (2, "a", 30)], *columns)
     failure = await target.refused(attempt, 2, **again)
     assert failure.trouble is Trouble.ROW
-    assert "child" in failure.message
+    assert f"{target.database}.child: a row refers to none of" in failure.message
     assert target.rows() == [(1, "a", 10), (2, "b", 20)]
+
+
+async def test_rows_read_again_may_refer_to_each_other(target: Target) -> None:
+    target.table("id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES t (id) ON DELETE CASCADE")
+    await target.own()
+    target.sql("INSERT INTO t VALUES (1,NULL),(2,1),(3,2),(8,3),(9,8)")
+    again = _again(target, (2,), (3,), (4,), (5,), (8,))
+    await target.begun(again["split"])
+    attempt, _ = target.stage([(3, 4), (4, 5), (5, None), (8, 1)], ("id", INT), ("p", INT))
+    await target.merged(attempt, 4, **again)
+    assert target.rows() == [(1, None), (3, 4), (4, 5), (5, None), (8, 1), (9, 8)]
+
+
+async def test_a_row_that_does_not_come_back_takes_no_row_along_that_has_left_it(target: Target) -> None:
+    target.table("id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES t (id) ON DELETE CASCADE")
+    await target.own()
+    target.sql("INSERT INTO t VALUES (1,NULL),(2,1),(3,2),(9,3)")
+    again = _again(target, (2,), (3,))
+    await target.begun(again["split"])
+    attempt, _ = target.stage([(3, 1)], ("id", INT), ("p", INT))
+    await target.merged(attempt, 1, **again)
+    assert target.rows() == [(1, None), (3, 1), (9, 3)]
+
+
+async def test_parked_changes_of_rows_read_again_are_dropped(target: Target) -> None:
+    target.table(TWO_UNIQUE)
+    await target.own()
+    again = _again(target, (1,))
+    await target.begun(again["split"])
+    empty, _ = target.stage([])
+    parked = (ParkedRow("0-1", 5, 0, "src", "t", "id=1", "", b""), ParkedRow("0-1", 6, 0, "src", "t", "id=2", "", b""))
+    await target.merged(empty, 0, parked=parked, **again)
+    assert len(target.book("parked", "number")) == 2
+    await target.begun(again["split"])
+    assert len(target.book("parked", "number")) == 2, "a repair takes only what is parked for its rows"
+    await target.merged(empty, 0, unparked=(("0-1", 5, 0),), **again)
+    assert target.book("parked", "number") == [(6,)]
 
 
 async def test_rows_read_again_with_keys_in_another_charset(target: Target) -> None:
