@@ -15,10 +15,11 @@ from collections.abc import Iterable, Mapping
 
 import asyncpg
 
+from adapters.postgres.copy_books import CopyBooks
 from adapters.postgres.literals import numbers, text
 from adapters.postgres.statements import identifier
 from adapters.sink import Control
-from engine.effects import ApplyBatch, EffectId, ParkedRow
+from engine.effects import EffectId, ParkedRow
 from engine.events import ParkedKey, Receipt
 from engine.records import Ddl, TableName
 
@@ -28,10 +29,11 @@ _OUTVOTED = "tidelock: not all votes hold"
 
 
 class Books:
-    """Methods return statements (texts), or the query that their name says."""
+    """Methods return statements (texts), or the query that their name says.  `copies`: those of copied tables."""
 
     def __init__(self, schema: str, feed: str, group: int, origin: str, path: str) -> None:
-        self.schema = schema
+        self.schema, self.feed, self.group = schema, feed, group
+        self.copies = CopyBooks(schema, feed, group)
         place = identifier(schema)
         self.owner, self.progress, self.checkpoint, self.parked = (
             f"{place}.tidelock_{name}" for name in ("owner", "progress", "checkpoint", "parked")
@@ -54,16 +56,15 @@ class Books:
             f"PREPARE tidelock_check(bigint, bigint) AS {check}",
         ]
 
-    def receipt(self, batch: ApplyBatch) -> list[str]:
+    def receipt(self, batch: EffectId, covered: bytes) -> list[str]:
         """Fence, fencing token and sync marker: the first statements of a batch after BEGIN.
 
         A batch that waits for a takeover finds the new epoch, and inserts nothing.  That it has a transaction number
         proves nothing then (the row was locked before its epoch was compared), so the receipt itself is looked for.
         """
-        epoch, counter = batch.id.epoch, batch.id.counter
         return [
-            f"EXECUTE tidelock_receipt({epoch}, {counter}, '\\x{batch.covered.hex()}')",
-            f"EXECUTE tidelock_check({epoch}, {counter})",
+            f"EXECUTE tidelock_receipt({batch.epoch}, {batch.counter}, '\\x{covered.hex()}')",
+            f"EXECUTE tidelock_check({batch.epoch}, {batch.counter})",
         ]
 
     def fence(self, epoch: int) -> list[str]:
@@ -180,7 +181,8 @@ class Books:
 
     async def read_control(self, connection: asyncpg.Connection[asyncpg.Record]) -> Control:
         state = await connection.fetchval(f"SELECT desired_state FROM {self.owner} WHERE {self.mine}")
-        return Control(state or "running", await self.read_parked(connection, wished=True))
+        parked = await self.read_parked(connection, wished=True)
+        return Control(state or "running", parked, await self.copies.read_wanted(connection))
 
     async def read_ddl_passed(self, connection: asyncpg.Connection[asyncpg.Record]) -> tuple[str, int] | None:
         found = await connection.fetchval(f"SELECT ddl_passed FROM {self.owner} WHERE {self.mine}")

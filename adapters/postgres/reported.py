@@ -12,6 +12,8 @@ from collections.abc import Iterable
 import asyncpg
 
 from adapters.postgres.books import Books
+from adapters.postgres.copy_text import Copy
+from adapters.postgres.session import Session
 from engine.effects import EffectId
 
 
@@ -40,11 +42,14 @@ class Reported:
         if batch.epoch == self._epoch:
             self._batches[batch] = None
 
-    @property
-    def sessions(self) -> int:
-        """How many were verified: an answer that arrives after a newer one was is believed only if its own server still
-        answers, because a dead server's last words may come late, after that newer session missed them."""
-        return self._sessions
+    async def run(self, session: Session, statements: Iterable[str | Copy]) -> None:
+        """Run what ends with a commit.  An answer that arrives after a newer session was verified is believed only if
+        its own server still answers: a dead server's last words may come late, after that newer session missed them.
+        """
+        sessions = self._sessions
+        await session.run(statements)
+        if self._sessions != sessions:
+            await session.run(["SELECT 1"])
 
     def leave(self, position: str, batches: Iterable[EffectId]) -> None:
         """A checkpoint that deletes these receipts goes out, on a session that was verified."""

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import asyncpg
 import msgspec
@@ -25,7 +24,9 @@ import msgspec
 from adapters.ddl import emptied, translate
 from adapters.endpoint import Endpoint, parse
 from adapters.postgres.books import Books
+from adapters.postgres.clerk import FENCED, LOST, Clerk
 from adapters.postgres.copy_text import Copy
+from adapters.postgres.copying import Copying
 from adapters.postgres.failures import CONNECTION_ERRORS, failure_of
 from adapters.postgres.lane import Lane, SessionSource
 from adapters.postgres.reported import LostCommits, Reported
@@ -65,16 +66,9 @@ from engine.records import Position, TableName
 from engine.schema import Binding, TargetTable
 
 log = logging.getLogger(__name__)
-Answer = TypeVar("Answer")
 
 LOCK_TIMEOUT_SECONDS = 10.0
 HALT_ATTEMPTS = 3
-_FENCED = Failure(Trouble.FENCED, "a newer owner has taken the feed over")
-_OUTVOTED = Failure(Trouble.TRANSIENT, "a group has a newer owner than the one that voted for the statement")
-_LOST = Failure(
-    Trouble.REWOUND,
-    "the target lost transactions it had reported as committed (a crash or a failover)",
-)
 
 
 class PostgresSink:
@@ -103,8 +97,8 @@ class PostgresSink:
         self._lanes = [Lane(self._sessions) for _ in range(lanes)]
         self._zero_dates = zero_dates
         self._target_name = target_name
-        self._clerk: Session | None = None
-        self._clerk_lock = asyncio.Lock()
+        self._clerk = Clerk(self._sessions, self._books)
+        self._copying = Copying(self._sessions, self._books, self._reported, zero_dates)
         self._statements: dict[Binding, Statements] = {}
         self._eager = eager
         self._epoch = 0
@@ -156,32 +150,26 @@ class PostgresSink:
         except BadValue as error:
             return Failure(Trouble.ROW, str(error))
         except LostCommits:
-            return _LOST
+            return LOST
         except CONNECTION_ERRORS as error:
             return failure_of(error)
         lane.left_open = True
         try:
-            await self._run(session, statements)
+            await self._reported.run(session, statements)
         except CONNECTION_ERRORS as error:
             await lane.leave()
             if self._books.is_receipt(error):
                 return None
             if self._books.is_fenced(error):
-                return _FENCED
+                return FENCED
             tables = ", ".join(dict.fromkeys(str(step.table.name) for step in effect.steps))
             return failure_of(error, committing=not effect.held, tables=tables)
         lane.left_open = effect.held
         return None
 
-    async def _run(self, session: Session, statements: Sequence[str | Copy]) -> None:
-        sessions = self._reported.sessions
-        await session.run(statements)
-        if self._reported.sessions != sessions:
-            await session.run(["SELECT 1"])
-
     def _batch(self, effect: ApplyBatch, careful: bool) -> Iterator[str | Copy]:
         yield "BEGIN"
-        yield from self._books.receipt(effect)
+        yield from self._books.receipt(effect.id, effect.covered)
         inserted = [step for step in effect.steps if isinstance(step, UpsertRows) and step.fresh]
         largest = max(inserted, key=lambda step: len(step.rows), default=None)
         for step in effect.steps:
@@ -202,7 +190,7 @@ class PostgresSink:
         lane = self._lane_of(effect.id)
         assert lane is not None and lane.session is not None and lane.task is None, f"{effect.id} is not held"
         try:
-            await self._run(lane.session, ["COMMIT"])
+            await self._reported.run(lane.session, ["COMMIT"])
         except CONNECTION_ERRORS as error:
             await lane.leave()
             return BatchFailed(effect.id, failure_of(error, committing=True))
@@ -235,7 +223,7 @@ class PostgresSink:
             await session.run(["BEGIN", *statements, "COMMIT"])
             self._reported.left()
 
-        failure = await self._by_clerk(save)
+        failure = await self._clerk.do(save)
         return CheckpointSaved(effect.id) if failure is None else CheckpointFailed(effect.id, failure)
 
     async def settle(self) -> Failure | None:
@@ -243,9 +231,9 @@ class PostgresSink:
         and so does all that was committed before."""
 
         async def settle(session: Session) -> None:
-            await self._run(session, ["BEGIN", *self._books.settle(self._epoch), "COMMIT"])
+            await self._reported.run(session, ["BEGIN", *self._books.settle(self._epoch), "COMMIT"])
 
-        return await self._by_clerk(settle)
+        return await self._clerk.do(settle)
 
     async def apply_ddl(
         self, effect: ApplyDdl, tables: Sequence[TableName], votes: Mapping[int, int] = {}
@@ -270,23 +258,27 @@ class PostgresSink:
                 await session.run(["BEGIN", *self._books.pass_ddl(effect.id.epoch, effect.ddl, statements), "COMMIT"])
             return await read_tables(session.connection, tables)
 
-        found = await self._by_clerk(pass_once)
+        found = await self._clerk.do(pass_once)
         if isinstance(found, Failure):
             return DdlFailed(effect.id, found)
         self._statements.clear()
         return DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
 
     async def begin_copy(self, effect: BeginCopy) -> CopyBegun | CopyFailed:
-        raise NotImplementedError
+        failure = await self._copying.begin(effect)
+        return CopyBegun(effect.id) if failure is None else CopyFailed(effect.id, failure)
 
     async def merge_chunk(self, effect: MergeChunk) -> BatchCommitted | BatchFailed:
-        raise NotImplementedError
+        failure = await self._copying.merge(effect)
+        return BatchCommitted(effect.id) if failure is None else BatchFailed(effect.id, failure)
 
     async def drop_staged(self, staged: EffectId) -> None:
-        raise NotImplementedError
+        await self._copying.drop(staged)
 
     async def refuse(self, wanted: Sequence[TableName], alarm: Alarm) -> None:
-        raise NotImplementedError
+        failure = await self._copying.refuse(self._epoch, wanted, alarm)
+        if failure is not None:
+            log.warning("why tables are not copied could not be kept: %s", failure.message)
 
     async def record_halt(self, effect: Halt) -> bool:
         """A target that cannot be reached keeps no alarm; the caller has it, and it is logged."""
@@ -294,7 +286,7 @@ class PostgresSink:
         statements = ["BEGIN", *self._books.halt(self._epoch, words), "COMMIT"]
         failure = None
         for _ in range(HALT_ATTEMPTS):
-            failure = await self._by_clerk(lambda session: session.run(statements))
+            failure = await self._clerk.do(lambda session: session.run(statements))
             if failure is None:
                 return True
             if failure.trouble is Trouble.FENCED:
@@ -305,33 +297,13 @@ class PostgresSink:
 
     async def control(self) -> Control:
         """While the target cannot be reached: what it said last.  Batches and checkpoints report the trouble."""
-        found = await self._by_clerk(lambda session: self._books.read_control(session.connection))
+        await self._copying.rest()
+        found = await self._clerk.do(lambda session: self._books.read_control(session.connection))
         if isinstance(found, Failure):
             log.warning("the operator's wishes could not be read at %s: %s", self._settings.endpoint, found.message)
         else:
             self._control = found
         return self._control
-
-    async def _by_clerk(self, work: Callable[[Session], Awaitable[Answer]]) -> Answer | Failure:
-        """Do `work` on the session for checkpoints and control; it is out of any transaction afterwards."""
-        async with self._clerk_lock:
-            try:
-                if self._clerk is None or not self._clerk.alive:
-                    self._clerk = await self._sessions.replace(self._clerk)
-            except LostCommits:
-                return _LOST
-            except CONNECTION_ERRORS as error:
-                return failure_of(error)
-            try:
-                return await work(self._clerk)
-            except CONNECTION_ERRORS as error:
-                await self._clerk.rollback()
-                if self._books.is_outvoted(error):
-                    return _OUTVOTED
-                return _FENCED if self._books.is_fenced(error) else failure_of(error, committing=True)
-            except asyncio.CancelledError:
-                await self._clerk.rollback()
-                raise
 
     async def close(self) -> None:
         """Roll back what is open and end all sessions in order."""
@@ -342,8 +314,6 @@ class PostgresSink:
         for lane in running:
             await lane.ended.wait()
         await asyncio.gather(*(lane.close() for lane in self._lanes))
-        async with self._clerk_lock:
-            if self._clerk is not None:
-                await self._clerk.close()
-                self._clerk = None
+        await self._copying.close()
+        await self._clerk.close()
         self._statements.clear()

@@ -8,6 +8,7 @@ the lock timeout has its sessions ended.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 
@@ -22,6 +23,8 @@ from adapters.sink import TargetError
 from engine.events import TakenOver
 from engine.records import Position, TableName
 
+log = logging.getLogger(__name__)
+
 ATTEMPTS = 5
 
 
@@ -34,7 +37,9 @@ async def take_over(
             connection = await settings.connect()
             try:
                 epoch = await _raise_epoch(connection, books, settings.name)
-                return await _read(connection, books, epoch, tables, start)
+                taken = await _read(connection, books, epoch, tables, start)
+                await _drop_staged(connection, books, epoch)
+                return taken
             finally:
                 connection.terminate()
         except CONNECTION_ERRORS as error:  # an epoch raised twice does no harm
@@ -98,7 +103,18 @@ async def _read(
             parked=await books.read_parked(connection),
             tables=await read_tables(connection, tables),
             ddl_passed=await books.read_ddl_passed(connection),
+            chunks=await books.copies.read_chunks(connection),
         )
+
+
+async def _drop_staged(connection: asyncpg.Connection[asyncpg.Record], books: Books, epoch: int) -> None:
+    """What older owners staged is worth nothing.  What cannot be dropped now is the next owner's to drop."""
+    try:
+        for name in await books.copies.staged_before(connection, epoch):
+            for statement in books.copies.drop([name]):
+                await connection.execute(statement)
+    except CONNECTION_ERRORS as error:
+        log.warning("staging tables of older owners are left in %s: %s", books.schema, error)
 
 
 def _target_error(settings: SessionSettings, error: BaseException) -> TargetError:
