@@ -50,12 +50,46 @@ class TableState(msgspec.Struct, frozen=True):
     history: Stored | None = None
 
 
+class Pending(msgspec.Struct, frozen=True):
+    """A table whose rows are still to be read.  `columns`, `key`: as they will be stored.
+
+    `pieces`: (source table, SQL that holds for a share of its rows).  `rows`: about how many there are.
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    key: tuple[str, ...]
+    pieces: tuple[tuple[str, str], ...]
+    rows: int
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """A copy under way.  `pending`, `loaded`: tables by name at the target; none of them is shown to readers yet.
+
+    `end`: where the log ended when the last row had been read, `moment` (`YYYY-MM-DD HH:MM:SS`, UTC) of it; None: not
+    all are read.
+    """
+
+    pending: dict[str, Pending]
+    loaded: tuple[str, ...] = ()
+    end: Position | None = None
+    moment: str = ""
+
+    @property
+    def tables(self) -> set[str]:
+        return {*self.pending, *self.loaded}
+
+    def ends(self, position: Position) -> bool:
+        """Whether tables that stand there are the source's."""
+        return self.end is not None and position.order >= self.end.order
+
+
 class Manifest(msgspec.Struct, frozen=True):
     """State after merge `number`.  `tables`: by name at the target, `schema.table`."""
 
     number: int
     position: Position
     tables: dict[str, TableState] = {}
+    copy: Copy | None = None
 
 
 class Manifests:

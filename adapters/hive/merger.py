@@ -2,11 +2,13 @@
 
 A stretch begins where the manifest before it ends.  One that was merged already is left alone, so it may be delivered
 twice; one that begins elsewhere is refused.  Only parts that changes fall into are read and written.
+
+A copy (`adapters.hive.copying`) loads tables beside the log; the merge that ends it gives them their first versions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Format: TypeAlias = Literal["orc", "parquet"]
+MOMENT: Final = "%Y-%m-%d %H:%M:%S"
 VERSION_COLUMNS: Final = (("valid_from", "timestamp"), ("valid_to", "timestamp"), ("op", "string"))
 
 
@@ -57,21 +60,25 @@ class Merger:
     def __init__(self, warehouse: Warehouse, manifests: Manifests, layout: Layout) -> None:
         self._warehouse, self._manifests, self._layout = warehouse, manifests, layout
 
-    def begin(self, start: Position) -> Manifest:
-        """The manifest to go on from; the first one says `start`.  The metastore is made equal to it."""
+    def begin(self, first: Callable[[], Manifest]) -> Manifest:
+        """The manifest to go on from; of a new feed the `first`.  The metastore is made equal to it."""
         manifest = self._manifests.latest()
         if manifest is None:
-            manifest = Manifest(0, start)
+            manifest = first()
             self._manifests.commit(manifest)
         self._settle(manifest)
         return manifest
 
     def merge(
-        self, manifest: Manifest, since: Position, position: Position, batches: Mapping[str, Batch]
+        self, manifest: Manifest, since: Position, position: Position, batches: Mapping[str, Batch], moment: str = ""
     ) -> Manifest:
-        """`since`, `position`: where the stretch begins and ends.  The next manifest, committed; or the same one, where
-        the stretch was merged already."""
-        if same_place(position, manifest.position):
+        """`since`, `position`: where the stretch begins and ends, `moment` (as `Copy.moment`): when.
+
+        The next manifest, committed; or the same one, where the stretch was merged already.
+        """
+        copy = manifest.copy
+        ends = copy is not None and copy.ends(position)
+        if same_place(position, manifest.position) and not ends:
             return manifest
         if not same_place(since, manifest.position):
             if position.order <= manifest.position.order:
@@ -83,8 +90,32 @@ class Merger:
         number = manifest.number + 1
         tables = dict(manifest.tables)
         for name, batch in batches.items():
-            tables[name] = self._merged(name, tables.get(name) or self._new(name, batch), batch, number)
-        return self._commit(Manifest(number, position, tables))
+            state = tables.get(name) or self._with_history(name, self._new(name, batch.columns, batch.key))
+            tables[name] = self._merged(name, state, batch, number)
+        if copy is not None and ends:
+            for name in copy.loaded:
+                tables[name] = self._with_first_versions(name, tables[name], max(moment, copy.moment), number)
+            copy = None
+        return self._commit(Manifest(number, position, tables, copy))
+
+    def load(self, manifest: Manifest, name: str, rows: DataFrame) -> Manifest:
+        """A pending table of the copy, with these rows, each key once.  Readers do not see it yet."""
+        copy, number = manifest.copy, manifest.number + 1
+        assert copy is not None, "a copy is under way"
+        pending = copy.pending[name]
+        state = self._new(name, pending.columns, pending.key)
+        placed = merging.bucketed(rows, state.key, state.buckets)
+        current = _with(state.current, self._warehouse.write(name, state.current, placed, number))
+        tables = {**manifest.tables, name: msgspec.structs.replace(state, current=current)}
+        rest = {table: pieces for table, pieces in copy.pending.items() if table != name}
+        copy = msgspec.structs.replace(copy, pending=rest, loaded=(*copy.loaded, name))
+        return self._commit(Manifest(number, manifest.position, tables, copy))
+
+    def loaded(self, manifest: Manifest, end: Position, moment: str) -> Manifest:
+        """All tables are: the copy ends with the merge that reaches `end`, where the log is now."""
+        assert manifest.copy is not None, "a copy is under way"
+        copy = msgspec.structs.replace(manifest.copy, end=end, moment=moment)
+        return self._commit(msgspec.structs.replace(manifest, number=manifest.number + 1, copy=copy))
 
     def truncate(self, manifest: Manifest, position: Position, name: str, moment: str) -> Manifest:
         """`moment`: when it was emptied, `YYYY-MM-DD HH:MM:SS[.f]` in UTC."""
@@ -100,7 +131,7 @@ class Merger:
             history = self._rewritten(place, _with(stored, kept), closed, [moment[:10]], number)
             emptied = msgspec.structs.replace(emptied, history=history)
         tables = {**manifest.tables, name: emptied}
-        return self._commit(Manifest(number, position, tables))
+        return self._commit(Manifest(number, position, tables, manifest.copy))
 
     def _commit(self, manifest: Manifest) -> Manifest:
         self._manifests.commit(manifest)
@@ -112,16 +143,33 @@ class Merger:
 
     # ------------------------------------------------------------------ one table
 
-    def _new(self, name: str, batch: Batch) -> TableState:
-        layout = self._layout
-        current = Stored(batch.columns, merging.BUCKET, layout.format)
-        if not layout.history:
-            return TableState(batch.key, layout.buckets, current)
-        taken = {column.lower() for column, _ in batch.columns} & set(merging.VERSION)
+    def _new(self, name: str, columns: tuple[tuple[str, str], ...], key: tuple[str, ...]) -> TableState:
+        lost = [column for column, _ in columns if "`" in column]
+        if lost and self._layout.format == "orc":
+            raise Broken(f"{name} has a column {lost[0]}, which ORC would lose", "`rename` it, or use format: parquet")
+        current = Stored(columns, merging.BUCKET, self._layout.format)
+        return TableState(key, self._layout.buckets, current)
+
+    def _with_history(self, name: str, state: TableState) -> TableState:
+        """One that is empty, if the feed wants any."""
+        if not self._layout.history:
+            return state
+        columns = state.current.columns
+        taken = {column.lower() for column, _ in columns} & set(merging.VERSION)
         if taken:
             raise Broken(f"{name} has a column {min(taken)}, which its history needs", "`rename` it in the feed")
-        history = Stored((*batch.columns, *VERSION_COLUMNS), merging.PART, layout.format)
-        return TableState(batch.key, layout.buckets, current, history)
+        history = Stored((*columns, *VERSION_COLUMNS), merging.PART, state.current.format)
+        return msgspec.structs.replace(state, history=history)
+
+    def _with_first_versions(self, name: str, state: TableState, moment: str, number: int) -> TableState:
+        """A history that begins with the rows as they are."""
+        state = self._with_history(name, state)
+        if state.history is None:
+            return state
+        rows = self._warehouse.rows(name, state.current, state.current.parts)
+        versions = merging.first_versions(rows, moment, state.key, state.buckets)
+        written = self._warehouse.write(name + HISTORY, state.history, versions, number)
+        return msgspec.structs.replace(state, history=_with(state.history, written))
 
     def _merged(self, name: str, state: TableState, batch: Batch, number: int) -> TableState:
         state = _widened(name, state, batch)

@@ -57,7 +57,7 @@ def last(marked: DataFrame) -> DataFrame:
 def current(old: DataFrame, ended: DataFrame, key: Sequence[str], buckets: int) -> DataFrame:
     """The rows of every bucket that `old` holds whole.  `ended`: `last` of the marks."""
     kept = _without(old.drop(BUCKET), ended, key)
-    return _bucketed(kept.unionByName(ended.where(F.col("row").isNotNull()).select("row.*")), key, buckets)
+    return bucketed(kept.unionByName(ended.where(F.col("row").isNotNull()).select("row.*")), key, buckets)
 
 
 def versions(open: DataFrame, marked: DataFrame, key: Sequence[str], buckets: int) -> tuple[DataFrame, DataFrame]:
@@ -86,6 +86,17 @@ def closed_at(open: DataFrame, moment: str) -> DataFrame:
     return _closed(open.drop(PART).withColumn("valid_to", F.lit(moment).cast("timestamp")))
 
 
+def first_versions(rows: DataFrame, moment: str, key: Sequence[str], buckets: int) -> DataFrame:
+    """Of rows that a copy brought.  `moment`: as above; whoever made them, and when, is not known."""
+    since = rows.withColumn("valid_from", F.lit(moment).cast("timestamp"))
+    open = since.withColumn("valid_to", F.lit(None).cast("timestamp")).withColumn("op", F.lit("copy"))
+    return _opened(open, key, buckets)
+
+
+def bucketed(rows: DataFrame, key: Sequence[str], buckets: int) -> DataFrame:
+    return rows.withColumn(BUCKET, bucket_of(key, buckets))
+
+
 def bucket_of(key: Sequence[str], buckets: int, image: str = "") -> Column:
     """By a hash of the key's text, so that a wider type of a key column changes nothing."""
     columns = [F.col(f"{image}{_quoted(name)}").cast("string") for name in key]
@@ -111,8 +122,6 @@ def _joined(rows: DataFrame, marked: DataFrame, key: Sequence[str], how: str) ->
     return left.join(right, same, how)
 
 
-def _bucketed(rows: DataFrame, key: Sequence[str], buckets: int) -> DataFrame:
-    return rows.withColumn(BUCKET, bucket_of(key, buckets))
 
 
 def _opened(rows: DataFrame, key: Sequence[str], buckets: int) -> DataFrame:

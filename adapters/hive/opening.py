@@ -38,23 +38,23 @@ class Hive:
 
     def __init__(self, spark: SparkSession, feed: Feed) -> None:
         files = Files(spark)
-        warehouse = Warehouse(spark, files)
+        warehouse = Warehouse(spark, files, feed.name)
         self.spark = spark
         self.folder = f"{warehouse.location(_books(feed.target_url))}/_{feed.schema}/{feed.name}"
         layout = Layout(feed.hive.format, feed.hive.buckets, feed.hive.history)
         self.merger = Merger(warehouse, Manifests(files, f"{self.folder}/manifests", feed.name), layout)
-        self._files = files
+        self.files = files
         self._staged = 0
 
     def staged(self, path: Path) -> DataFrame:
         """The rows of a local Parquet file, moved to where all of Spark can read it."""
         self._staged += 1
         place = f"{self.folder}/staging/{self._staged}.parquet"
-        self._files.upload(path, place)
+        self.files.upload(path, place)
         return self.spark.read.parquet(place)
 
     def unstage(self) -> None:
-        self._files.remove(f"{self.folder}/staging")
+        self.files.remove(f"{self.folder}/staging")
 
 
 @contextlib.contextmanager

@@ -1,5 +1,7 @@
 """`tidelock run` with a Hive target: source log → capture machine → spool → merges by Spark, in one process tree.
 
+With `start: copy` the rows that are there come first (`adapters.hive.copying`).
+
 While one stretch is merged the next one is gathered; a merge begins when its time has come, never inside a source
 transaction.  All state is in the manifest, so a run that was killed goes on behind the last merge, whatever it had
 gathered.  A statement of the log is handled between two merges: a new table and a new column come with their rows,
@@ -23,13 +25,14 @@ from adapters.capture import CaptureProcess
 from adapters.composition import order_of, rules_of, start_of
 from adapters.config import Feed
 from adapters.frames import Failed
-from adapters.hive.merger import Batch, Broken
+from adapters.hive.copying import Copying, Stopped, planned
+from adapters.hive.manifest import Manifest
+from adapters.hive.merger import MOMENT, Batch, Broken
 from adapters.hive.opening import Hive, opened
-from adapters.hive.spool import NoKey, Spool
-from adapters.mysql.source import look
+from adapters.hive.spool import NoKey, Spool, misfits_of
+from adapters.mysql.source import Source, look
 from adapters.progress import Progress
 from adapters.spark.changes.log import ChangesError
-from adapters.spark.changes.rows import Misfits
 from engine.mapping import Mapping
 from engine.ordering import Chain, Verdict
 from engine.records import Ddl, DdlKind, LogBatch, Position, Shape, TableName
@@ -61,16 +64,44 @@ class Follower:
     async def run(self, until_caught_up: bool) -> int:
         patterns = [rule.source for rule in self._feed.tables]
         source = await asyncio.to_thread(look, self._feed.source_url, patterns, earliest=self._feed.start == "earliest")
-        self._manifest = await asyncio.to_thread(self._hive.merger.begin, start_of(self._feed, source))
-        self._progress.message(f"feed {self._feed.name} goes on from {self._manifest.position}")
-        self._goal = source.now if until_caught_up else None
-        self._begin(self._manifest.position)
         with _signals(self._stopped):
+            self._manifest = await asyncio.to_thread(self._hive.merger.begin, lambda: self._first(source))
+            if not await asyncio.to_thread(self._copied):
+                return OK
+            self._progress.message(f"feed {self._feed.name} goes on from {self._manifest.position}")
+            self._goal = self._goal_of(source) if until_caught_up else None
+            self._begin(self._manifest.position)
+            self._copy = self._manifest.copy
             while not self._stopped.is_set():
                 if await self._read():
                     break
         await self._merged()
         return OK
+
+    # ------------------------------------------------------------------ rows that were there before
+
+    def _first(self, source: Source) -> Manifest:
+        """Of a new feed."""
+        if self._feed.start == "copy":
+            return planned(self._feed)
+        return Manifest(0, start_of(self._feed, source))
+
+    def _copied(self) -> bool:
+        """Whether nothing remains to be copied; False: we are to stop."""
+        copy = self._manifest.copy
+        if copy is None or copy.end is not None:
+            return True
+        try:
+            copying = Copying(self._feed, self._hive, self._progress, self._stopped.is_set)
+            self._manifest = copying.done(self._manifest)
+        except Stopped:
+            return False
+        return True
+
+    def _goal_of(self, source: Source) -> Position:
+        copy = self._manifest.copy
+        ends = [source.now, *([copy.end] if copy and copy.end else [])]
+        return max(ends, key=lambda position: position.order)
 
     async def _read(self) -> bool:
         """One life of the capture process; True: the goal is reached."""
@@ -117,9 +148,17 @@ class Follower:
             except NoKey as error:
                 raise Broken(f"{error} has no primary key", "Give it one, or leave it out of the feed") from None
         caught_up = self._goal is not None and batch.last.order >= self._goal.order
-        if batch.last.rows == 0 and (caught_up or self._due()):
+        if batch.last.rows == 0 and (caught_up or self._due() or self._ends_copy()):
             await self._cut()
         return caught_up and batch.last.rows == 0
+
+    def _ends_copy(self) -> bool:
+        """Whether the stretch so far is what the copy needs yet."""
+        copy = self._copy
+        if copy is None or not copy.ends(self._spool.last):
+            return False
+        self._copy = None
+        return True
 
     def _due(self) -> bool:
         patience = self._feed.hive.merge_seconds if self._spool.rows else IDLE_SECONDS
@@ -129,8 +168,7 @@ class Follower:
 
     def _begin(self, position: Position) -> None:
         self._spools += 1
-        misfits: Misfits = "null" if self._feed.zero_dates == "null" else "fail"
-        self._spool = Spool(self._folder / str(self._spools), position, misfits)
+        self._spool = Spool(self._folder / str(self._spools), position, misfits_of(self._feed))
         self._begun = time.monotonic()
 
     async def _cut(self) -> None:
@@ -151,7 +189,8 @@ class Follower:
             name: Batch(table.columns, table.key, self._hive.staged(table.path))
             for name, table in spool.close().items()
         }
-        self._manifest = self._hive.merger.merge(self._manifest, spool.since, spool.last, batches)
+        moment = datetime.fromtimestamp(spool.end_us / 1e6, UTC).strftime(MOMENT)
+        self._manifest = self._hive.merger.merge(self._manifest, spool.since, spool.last, batches, moment)
         self._hive.unstage()
         if spool.rows:
             self._progress.message(

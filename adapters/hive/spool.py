@@ -15,11 +15,18 @@ import pyarrow
 from pyarrow import parquet
 from pyspark.sql.types import StructType
 
-from adapters.spark.changes.columns import schema_of, type_of
+from adapters.config import Feed
+from adapters.hive.values import hive_columns
+from adapters.spark.changes.columns import schema_of
 from adapters.spark.changes.rows import Misfits, Rows
 from engine.records import LogBatch, Position, Shape
 
 GROUP_ROWS: Final = 20_000
+
+
+def misfits_of(feed: Feed) -> Misfits:
+    """What becomes of values that Hive cannot hold."""
+    return "null" if feed.zero_dates == "null" else "fail"
 
 
 class NoKey(Exception):
@@ -35,11 +42,11 @@ class Spooled(msgspec.Struct, frozen=True):
 
 
 class Spool:
-    """The stretch behind `since`; its files are in `folder`.  `last`: where it ends so far."""
+    """The stretch behind `since`; its files are in `folder`.  `last`: where it ends so far, `end_us`: source time."""
 
     def __init__(self, folder: Path, since: Position, misfits: Misfits) -> None:
         self.since = self.last = since
-        self.rows = 0
+        self.rows = self.end_us = 0
         self._folder, self._misfits = folder, misfits
         self._shapes: dict[int, Shape] = {}
         self._tables: dict[str, _Table] = {}
@@ -56,6 +63,7 @@ class Spool:
             table.add(self._number, whole)
         self.rows += len(batch.rows)
         self.last = batch.last
+        self.end_us = max(self.end_us, batch.end_us)
 
     def close(self) -> dict[str, Spooled]:
         """The files, by table."""
@@ -89,8 +97,7 @@ class _Table:
         self._flush()
         assert self._writer is not None, "a table is opened with its first rows"
         self._writer.close()
-        columns = tuple((column.name, _hive(type_of(column).simpleString())) for column in self._shape.columns)
-        return Spooled(self._path, columns, self._shape.primary_key)
+        return Spooled(self._path, hive_columns(self._shape), self._shape.primary_key)
 
     def _flush(self) -> None:
         if self._waiting:
@@ -98,10 +105,3 @@ class _Table:
             self._writer = self._writer or parquet.ParquetWriter(self._path, table.schema, compression="zstd")
             self._writer.write_table(table)
         self._waiting, self._count = [], 0
-
-
-def _hive(type: str) -> str:
-    """Hive has one type for moments; its session is in UTC here."""
-    return "timestamp" if type == "timestamp_ntz" else type
-
-

@@ -5,7 +5,8 @@ name no other program uses.  A partition of the metastore is where its part was 
 whole, a part has as many files as its size wants and never a small one more: nothing needs to be compacted later.
 
 `settle` makes the metastore equal a manifest, however far an earlier program came, and removes what no kept manifest
-refers to.
+refers to.  Tables that a copy fills are not shown before it has ended.  A table that a feed of another name left behind
+is made anew; its files stay where they are.
 """
 
 from __future__ import annotations
@@ -26,11 +27,20 @@ _PROPERTY: Final = "tidelock.merge"
 _AT_ONCE: Final = 100
 
 
+class Foreign(Exception):
+    """The metastore has a table that no feed made, where one of ours belongs."""
+
+    exit_code = 1
+
+    def __init__(self, table: str) -> None:
+        super().__init__(f"Hive has a table {table} that no feed made. Rename it, or give the feed's another `target`")
+
+
 class Warehouse:
     """Tables are named `schema.table`, as at the target of any feed; a schema is a database of the metastore."""
 
-    def __init__(self, spark: SparkSession, files: Files) -> None:
-        self._spark, self._files = spark, files
+    def __init__(self, spark: SparkSession, files: Files, feed: str) -> None:
+        self._spark, self._files, self._feed = spark, files, feed
         self._folders: dict[str, str] = {}
         self._token = uuid.uuid4().hex[:6]
 
@@ -80,8 +90,10 @@ class Warehouse:
     # ------------------------------------------------------------------ the metastore
 
     def settle(self, manifest: Manifest, kept: Sequence[Manifest]) -> None:
+        hidden = manifest.copy.tables if manifest.copy else ()
         for table, stored in tables_of(manifest).items():
-            self._settle(table, stored, manifest.number)
+            if table not in hidden:
+                self._settle(table, stored, manifest.number)
             used = {folder for one in kept for folder in _folders(tables_of(one).get(table))}
             for name in self._files.names(self._folder(table)):
                 if name.startswith("m") and name not in used and merge_of(name) <= manifest.number:
@@ -89,9 +101,8 @@ class Warehouse:
 
     def _settle(self, table: str, stored: Stored, number: int) -> None:
         name, column = quoted_table(table), stored.partition
-        self._make(table, stored)
+        settled = self._made(table, stored)
         self._widen(name, stored)
-        settled = self._settled(name)
         there = {row[0].partition("=")[2] for row in self._spark.sql(f"SHOW PARTITIONS {name}").collect()}
         for part in sorted(there - stored.parts.keys()):
             self._spark.sql(f"ALTER TABLE {name} DROP IF EXISTS PARTITION ({column}='{part}')")
@@ -106,20 +117,35 @@ class Warehouse:
                 place = self._part(table, stored, part)
                 self._spark.sql(f"ALTER TABLE {name} PARTITION ({column}='{part}') SET LOCATION '{place}'")
         if settled != number:
-            self._spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{_PROPERTY}'='{number}')")
+            self._spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{_PROPERTY}'='{self._feed}:{number}')")
+
+    def _made(self, table: str, stored: Stored) -> int:
+        """The merge that the metastore's table is of; -1: a new one."""
+        name = quoted_table(table)
+        if self._spark.catalog.tableExists(name):
+            feed, number = self._settled(name)
+            if feed == self._feed:
+                return number
+            self._spark.sql(f"DROP TABLE {name}")
+        self._make(table, stored)
+        return -1
 
     def _make(self, table: str, stored: Stored) -> None:
         kind = "INT" if stored.partition.endswith("bucket") else "STRING"
         columns = ", ".join(f"{quoted(name)} {type}" for name, type in stored.columns)
         self._spark.sql(
-            f"CREATE EXTERNAL TABLE IF NOT EXISTS {quoted_table(table)} ({columns}) "
+            f"CREATE EXTERNAL TABLE {quoted_table(table)} ({columns}) "
             f"PARTITIONED BY ({stored.partition} {kind}) STORED AS {stored.format} "
-            f"LOCATION '{self._folder(table)}' TBLPROPERTIES ('{_PROPERTY}'='-1')"
+            f"LOCATION '{self._folder(table)}' TBLPROPERTIES ('{_PROPERTY}'='{self._feed}:-1')"
         )
 
-    def _settled(self, name: str) -> int:
+    def _settled(self, name: str) -> tuple[str, int]:
+        """Feed and merge; a table that no feed made has none, and is not ours to change."""
         rows = self._spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
-        return int({row[0]: row[1] for row in rows}.get(_PROPERTY, -1))
+        feed, _, number = str({row[0]: row[1] for row in rows}.get(_PROPERTY, "")).rpartition(":")
+        if not feed:
+            raise Foreign(name)
+        return feed, int(number)
 
     def _widen(self, name: str, stored: Stored) -> None:
         there = {column.lower() for column in self._spark.table(name).columns}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +15,8 @@ from adapters.config import load
 from adapters.hive.manifest import Manifest, Manifests, Taken
 from adapters.hive.merger import Broken, Merger
 from adapters.hive.opening import Hive, opened
-from adapters.hive.run import Follower
 from adapters.hive.warehouse import Warehouse
-from adapters.progress import PlainLines
+from bench.lake import Lake
 from bench.rig import Rig, until
 from bench.servers import Server
 from bench.session import connect
@@ -27,32 +24,12 @@ from bench.workload.mix import Mix
 from engine.records import Position
 
 OPTIONS = {"merge_seconds": 1, "buckets": 4, "history": True}
+SPARK = {"settings": {"spark.sql.shuffle.partitions": "4"}}  # small tables
 COLUMNS = "id, email, balance, updated_at, payload, version"
 IN_HIVE = (
     "cast(id AS string), email, cast(balance AS string), date_format(updated_at, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), "
     "payload, cast(version AS string)"
 )
-
-
-class Lake:
-    """One warehouse, open in this process.  `follow` does what `tidelock run --until-caught-up` does."""
-
-    def __init__(self, hive: Hive, rig: Rig, folder: Path) -> None:
-        self.spark, self.rig, self.folder = hive.spark, rig, folder
-        self._runs = 0
-
-    def follow(self, rig: Rig) -> Hive:
-        self._runs += 1
-        feed = load(rig.feed)
-        hive = Hive(self.spark, feed)
-        folder = self.folder / f"spool{self._runs}"
-        folder.mkdir()
-        asyncio.run(Follower(feed, hive, folder, PlainLines(sys.stderr, feed.name)).run(until_caught_up=True))
-        return hive
-
-    def sql(self, text: str) -> list[tuple[Any, ...]]:
-        """Sorted."""
-        return sorted(tuple(row) for row in self.spark.sql(text).collect())
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,22 +41,27 @@ def quick_java() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory, mariadb: Server, postgres: Server) -> Iterator[Lake]:
+def left(tmp_path_factory: pytest.TempPathFactory, mariadb: Server, postgres: Server) -> Iterator[Rig]:
     """What the command left behind when it was killed.  The rigs' PostgreSQL ends are not used."""
     folder = tmp_path_factory.mktemp("hive")
-    rig = Rig(mariadb, postgres, folder, "lake", hive=OPTIONS)
+    rig = Rig(mariadb, postgres, folder, "lake", hive=OPTIONS, spark=SPARK)
     try:
         run_and_kill(rig, folder, 600, 300)
-        with opened(load(rig.feed)) as hive:
-            yield Lake(hive, rig, folder)
+        yield rig
     finally:
         rig.close()
 
 
+@pytest.fixture(scope="module")
+def lake(left: Rig) -> Iterator[Lake]:
+    with opened(load(left.feed)) as hive:
+        yield Lake(hive.spark, left.folder)
+
+
 @pytest.fixture
-def rig(make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, lake: Lake) -> Rig:
+def rig(make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, left: Rig) -> Rig:
     made = make_rig(mariadb, postgres, "hive", hive=OPTIONS)
-    made.target_url = lake.rig.target_url
+    made.target_url = left.target_url
     return made
 
 
@@ -112,9 +94,9 @@ def is_equal(rig: Rig, lake: Lake) -> None:
     assert lake.sql(f"SELECT {IN_HIVE} FROM {table}_history WHERE valid_to IS NULL") == at_source(rig)
 
 
-def test_a_run_that_was_killed_goes_on(lake: Lake) -> None:
-    lake.follow(lake.rig)
-    is_equal(lake.rig, lake)
+def test_a_run_that_was_killed_goes_on(left: Rig, lake: Lake) -> None:
+    lake.follow(left)
+    is_equal(left, lake)
 
 
 def test_two_stretches_and_one_that_comes_twice(rig: Rig, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +118,7 @@ def test_two_stretches_and_one_that_comes_twice(rig: Rig, lake: Lake, monkeypatc
     is_equal(rig, lake)
     parts = lake.sql(f"SHOW PARTITIONS {rig.schema}.account")
     assert parts == [(f"tidelock_bucket={bucket}",) for bucket in range(4)]
-    manifest = hive.merger.begin(Position("", 0))
+    manifest = hive.merger.begin(lambda: Manifest(0, Position("", 0)))
     ahead = msgspec.structs.replace(manifest.position, offset=manifest.position.offset + 1, gtids="")
     with pytest.raises(Broken, match="the changes begin at"):
         merge(hive.merger, manifest, ahead, msgspec.structs.replace(ahead, offset=ahead.offset + 1), {})
@@ -224,7 +206,7 @@ def test_a_merge_that_was_cut_short_is_done_again(rig: Rig, lake: Lake, monkeypa
 def test_the_slower_of_two_programs_stops(rig: Rig, lake: Lake) -> None:
     rig.at_source("CREATE TABLE item (id INT PRIMARY KEY)")
     one = lake.follow(rig)
-    manifest = one.merger.begin(Position("", 0))
+    manifest = one.merger.begin(lambda: Manifest(0, Position("", 0)))
     other = Hive(lake.spark, load(rig.feed)).merger
     behind = msgspec.structs.replace(manifest.position, offset=manifest.position.offset + 1, gtids="")
     other.merge(manifest, manifest.position, behind, {})
@@ -246,4 +228,4 @@ def test_a_million_changes_and_more(
     run_and_kill(rig, tmp_path, 2_000_000, 200_000)
     rig.catch_up(1800.0)
     with opened(load(rig.feed)) as hive:
-        is_equal(rig, Lake(hive, rig, tmp_path))
+        is_equal(rig, Lake(hive.spark, tmp_path))

@@ -1,0 +1,179 @@
+"""The copy of tables that hold rows already: read by Spark in pieces, then loaded beside the log.
+
+`P0` is a place in the log up to which everything can be seen (`adapters.mysql.visible`); reading begins after it was
+taken.  A row is found as it was at some moment of the reading.  Everything behind P0 is merged by key afterwards, where
+the last image wins; so a row that was changed meanwhile is right whatever the reader saw of it, and one that was not is
+right as read.  From `P1` on, where the log ended when the last row had been read, the tables are the source's.  Before,
+they may hold rows of different moments, and readers are shown none of them.
+
+A piece is a folder that is whole once Spark says so in it.  A copy that was killed reads only the pieces that are
+missing, and of a piece that two programs have read one folder is taken; the manifest says which tables are loaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from adapters.config import Feed
+from adapters.hive.manifest import Copy, Manifest, Pending
+from adapters.hive.merger import MOMENT, Broken
+from adapters.hive.opening import Hive
+from adapters.hive.selection import Selected, pieces_of, selection
+from adapters.hive.spool import misfits_of
+from adapters.hive.values import hive_columns, typed
+from adapters.mysql.visible import log_end, visible_end
+from adapters.progress import Progress
+from adapters.spark.causes import cause
+from adapters.spark.session import SparkFailed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_WHOLE: Final = "_SUCCESS"
+_TOLD_SECONDS: Final = 5.0
+_FORMAT: Final = "orc"
+_MISFIT: Final = "USER_RAISED_EXCEPTION"
+
+
+class Stopped(Exception):
+    """The operator ended the run; what was read is kept."""
+
+
+class _Told:
+    """How far the reading of a table is, every few seconds."""
+
+    def __init__(self, progress: Progress, name: str, pending: Pending, there: int) -> None:
+        self._progress, self._name, self._pieces = progress, name, len(pending.pieces)
+        self._begun = self._last = time.monotonic()
+        self._there, self._read, self._rows = there, 0, 0
+        kept = f", {there} of them read before" if there else ""
+        progress.message(f"copy of {name}: about {pending.rows:,} rows in {self._pieces} pieces{kept}")
+
+    def piece(self, rows: int) -> None:
+        self._read += 1
+        self._rows += rows
+        now = time.monotonic()
+        left = self._pieces - self._there - self._read
+        if left and now - self._last < _TOLD_SECONDS:
+            return
+        self._last, seconds = now, now - self._begun
+        eta = f", about {seconds / self._read * left:.0f} s left" if left else ""
+        self._progress.message(
+            f"copy of {self._name}: {self._there + self._read} of {self._pieces} pieces, {self._rows:,} rows, "
+            f"{self._rows / seconds:,.0f} rows/s{eta}"
+        )
+
+
+def planned(feed: Feed) -> Manifest:
+    """Of a new feed.  The tables are looked at behind the position, so that none can be made between the two.
+
+    Raises SourceError, Broken.
+    """
+    start = visible_end(feed.source_url)
+    return Manifest(0, start, copy=Copy(asyncio.run(pieces_of(feed, asyncio.run(selection(feed))))))
+
+
+class Copying:
+    """Of one feed.  `stopped`: asked between two pieces."""
+
+    def __init__(self, feed: Feed, hive: Hive, progress: Progress, stopped: Callable[[], bool]) -> None:
+        self._feed, self._hive, self._progress, self._stopped = feed, hive, progress, stopped
+        self._selected = asyncio.run(selection(feed))
+        self._token = uuid.uuid4().hex[:6]
+
+    def done(self, manifest: Manifest) -> Manifest:
+        """With all tables of the copy loaded.  Raises Stopped, SourceError, SparkFailed, Broken, Taken."""
+        assert manifest.copy is not None, "a copy is under way"
+        for name, pending in manifest.copy.pending.items():
+            sources = self._selected.tables.get(name, {})
+            self._compare(name, pending, [*sources.values()])
+            begun = time.monotonic()
+            folders = self._read(name, pending)
+            manifest = self._hive.merger.load(manifest, name, self._rows(pending, folders))
+            self._hive.files.remove(self._folder(name))
+            self._progress.message(f"copy of {name}: loaded, {time.monotonic() - begun:.1f} s")
+        end, moment = log_end(self._feed.source_url)
+        self._progress.message(f"copy: all rows are read; they are shown when the log has been followed to {end}")
+        return self._hive.merger.loaded(manifest, end, moment.strftime(MOMENT))
+
+    def _compare(self, name: str, pending: Pending, sources: list[Selected]) -> None:
+        forms = {(hive_columns(source.shape), source.shape.primary_key) for source in sources}
+        if forms != {(pending.columns, pending.key)}:
+            raise Broken(
+                f"the columns of {name} have changed since its copy began", "Begin anew, with a feed of a new name"
+            )
+
+    def _rows(self, pending: Pending, folders: list[str]) -> DataFrame:
+        names = [name for name, _ in pending.columns]
+        rows = self._hive.spark.read.format(_FORMAT).load(folders).toDF(*names)
+        sources = {source for source, _ in pending.pieces}
+        return rows if len(sources) == 1 else rows.dropDuplicates(list(pending.key))
+
+    # ------------------------------------------------------------------ pieces
+
+    def _read(self, name: str, pending: Pending) -> list[str]:
+        """A folder for each piece."""
+        there = self._whole(name)
+        missing = [number for number in range(len(pending.pieces)) if number not in there]
+        told = _Told(self._progress, name, pending, len(there))
+        with ThreadPoolExecutor(self._hive.spark.sparkContext.defaultParallelism, "copy") as pool:
+            waiting = {pool.submit(self._piece, name, pending, number) for number in missing}
+            for rows in self._finished(waiting):
+                told.piece(rows)
+        there = self._whole(name)
+        return [f"{self._folder(name)}/{there[number]}" for number in range(len(pending.pieces))]
+
+    def _finished(self, waiting: set[Future[int]]) -> Iterator[int]:
+        try:
+            while waiting:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                yield from (future.result() for future in done)
+                if waiting and self._stopped():
+                    raise Stopped
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def _piece(self, name: str, pending: Pending, number: int) -> int:
+        """How many rows it has."""
+        source, predicate = pending.pieces[number]
+        selected = self._selected.tables[name][source]
+        raw = self._selected.database.read(self._hive.spark, selected.query, [predicate])
+        counted = Observation()
+        rows = typed(raw, selected.shape, misfits_of(self._feed)).observe(counted, F.count(F.lit(1)).alias("rows"))
+        with _explained(source):
+            rows.write.format(_FORMAT).save(f"{self._folder(name)}/{number:06}-{self._token}")
+        return int(counted.get["rows"])
+
+    def _whole(self, name: str) -> dict[int, str]:
+        """Number of a piece → its folder's name."""
+        folder, files = self._folder(name), self._hive.files
+        whole = [one for one in files.names(folder) if _WHOLE in files.names(f"{folder}/{one}")]
+        return {int(one.partition("-")[0]): one for one in whole}
+
+    def _folder(self, name: str) -> str:
+        return f"{self._hive.folder}/copy/{name}"
+
+
+@contextlib.contextmanager
+def _explained(source: str) -> Iterator[None]:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        text = cause(error)
+        if _MISFIT in text:
+            value = text.partition("]")[2].partition(" SQLSTATE")[0].strip()
+            raise Broken(f"a value of {value} cannot be held by Hive", "`zero_dates: null` makes it NULL") from None
+        raise SparkFailed(f"Spark could not copy {source}: {text}") from None

@@ -1,0 +1,123 @@
+"""Which rows at the source belong into which table of Hive, and how the source is asked for them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from adapters.bookkeeping import quote
+from adapters.composition import rules_of
+from adapters.config import Feed
+from adapters.hive.manifest import Pending
+from adapters.hive.merger import Broken
+from adapters.hive.values import asked, hive_columns
+from adapters.mysql import connection
+from adapters.mysql.catalogue import BlockingServer
+from adapters.mysql.schema import read_shapes
+from adapters.mysql.source import reader_endpoint
+from adapters.source_table import SourceColumn, SourceTable
+from adapters.spark.condition import condition_sql
+from adapters.spark.jdbc import Database
+from adapters.spark.pieces import cut_by, mysql_pieces
+from engine.filter import FilterError, compile_filter
+from engine.mapping import Mapping as FeedMapping
+from engine.mapping import Rule
+from engine.records import Shape
+
+
+class Selected(msgspec.Struct, frozen=True):
+    """One source table.  `shape`: of its rows as Hive gets them.  `query`: SQL for them, as columns `c0`, `c1`, … in
+    the order of `shape`, and `p0`, …, which pieces are cut by."""
+
+    table: SourceTable
+    shape: Shape
+    query: str
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """`tables`: by name in Hive, then by name at the source."""
+
+    database: Database
+    tables: Mapping[str, Mapping[str, Selected]]
+
+
+async def selection(feed: Feed) -> Selection:
+    """Raises SourceError, Broken."""
+    server = _server(feed)
+    try:
+        tables = await read_shapes(server, lambda name: name.schema != feed.schema and feed.select(name) is not None)
+        encrypted = bool((await server.ask("SHOW SESSION STATUS LIKE 'Ssl_cipher'"))[0][1])
+    finally:
+        server.close()
+    mapping = FeedMapping(rules_of(feed), feed.schema)
+    found: dict[str, dict[str, Selected]] = defaultdict(dict)
+    for table in tables.values():
+        selected = _selected(mapping, table)
+        found[str(selected.shape.name)][str(table.name)] = selected
+    for name, sources in found.items():
+        _same(name, list(sources.values()))
+    return Selection(Database(feed.source_url, encrypted), found)
+
+
+async def pieces_of(feed: Feed, tables: Selection) -> dict[str, Pending]:
+    """What is to be read of each table, in pieces.  Raises SourceError."""
+    server = _server(feed)
+    try:
+        return {name: await _pending(feed, server, sources) for name, sources in tables.tables.items()}
+    finally:
+        server.close()
+
+
+async def _pending(feed: Feed, server: BlockingServer, sources: Mapping[str, Selected]) -> Pending:
+    pieces: list[tuple[str, str]] = []
+    rows = 0
+    for name, selected in sources.items():
+        predicates, count = await mysql_pieces(server, selected.table, feed.spark.piece_rows)
+        pieces += [(name, predicate) for predicate in predicates]
+        rows += count
+    shape = next(iter(sources.values())).shape
+    return Pending(hive_columns(shape), shape.primary_key, tuple(pieces), rows)
+
+
+def _server(feed: Feed) -> BlockingServer:
+    place = reader_endpoint(feed.source_url)
+    return BlockingServer(connection.connect(place), place)
+
+
+def _selected(mapping: FeedMapping, table: SourceTable) -> Selected:
+    rule, mapped = mapping.rule(table.name), mapping.table(table.shape)
+    assert rule is not None and mapped is not None, "only selected tables are read"
+    if not mapped.shape.primary_key:
+        raise Broken(f"{table.name} has no primary key", "Give it one, or leave it out of the feed")
+    taken = [c for c in table.columns if c.name not in rule.exclude and (not rule.include or c.name in rule.include)]
+    return Selected(table, mapped.shape, _query(table, taken, _where(rule, table)))
+
+
+def _query(table: SourceTable, columns: Sequence[SourceColumn], where: str) -> str:
+    parts = [f"{asked(column.column)} AS c{n}" for n, column in enumerate(columns)]
+    parts += [f"t.{quote('mysql', name)} AS p{n}" for n, name in enumerate(cut_by(table))]
+    place = f"{quote('mysql', table.name.schema)}.{quote('mysql', table.name.table)}"
+    return f"SELECT {', '.join(parts)} FROM {place} t" + (f" WHERE {where}" if where else "")
+
+
+def _where(rule: Rule, table: SourceTable) -> str:
+    if rule.where is None:
+        return ""
+    try:
+        compile_filter(rule.where, table.shape.columns)
+    except FilterError as error:
+        raise Broken(f"{table.name}: {error}", "Correct the row filter in the feed") from None
+    return condition_sql(rule.where, {column.name: column for column in table.columns})
+
+
+def _same(name: str, sources: Sequence[Selected]) -> None:
+    """Several source tables may go into one of Hive's, if they are alike."""
+    first, *others = sources
+    for other in others:
+        if (hive_columns(other.shape), other.shape.primary_key) != (hive_columns(first.shape), first.shape.primary_key):
+            raise Broken(
+                f"{first.table.name} and {other.table.name} both go to {name}, but with other columns, types or keys",
+                "Give them the same `columns`, or another `target`",
+            )
