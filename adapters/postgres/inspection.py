@@ -12,7 +12,7 @@ from adapters.bookkeeping import TABLES, present_query, quote
 from adapters.check_tables import Details
 from adapters.create_table import qualified
 from adapters.endpoint import Endpoint
-from adapters.finding import Finding, error
+from adapters.finding import Finding, error, warning
 from adapters.inspection import ROW_RIGHTS
 from adapters.postgres.schema import read_tables
 from adapters.postgres.session import SessionSettings
@@ -131,8 +131,9 @@ class PostgresTarget:
             "SELECT has_schema_privilege($1, 'USAGE'), has_schema_privilege($1, 'CREATE')", schema
         )
         findings = [] if usage else [self._lacks("USAGE", f"SCHEMA {quoted}")]
-        if not create and len(present) < len(TABLES):
-            findings.append(self._lacks("CREATE", f"SCHEMA {quoted}"))
+        if not create:
+            lacking = self._lacks("CREATE", f"SCHEMA {quoted}")
+            findings.append(lacking if len(present) < len(TABLES) else _for_copies(lacking))
         places = [f"{quoted}.{table}" for table in present]
         missing = await self._connection.fetch(_MISSING_RIGHTS, list(ROW_RIGHTS), places if usage else [])
         return findings + [self._lacks(rights, place) for place, rights in missing]
@@ -163,6 +164,12 @@ class PostgresTarget:
 
     async def close(self) -> None:
         self._connection.terminate()
+
+
+def _for_copies(lacking: Finding) -> Finding:
+    """The stream does without it."""
+    message = f"{lacking.message}: tables cannot be copied, nor rows repaired, since that makes tables there"
+    return warning("target-copy-grant", message, lacking.hint)
 
 
 def unusable(endpoint: Endpoint, problem: BaseException) -> Finding:

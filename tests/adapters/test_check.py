@@ -330,6 +330,27 @@ async def test_target_grants_of_postgres(place: Place, postgres: Postgres) -> No
     postgres.execute_script("DROP OWNED BY poor; DROP ROLE poor", database=place.database)
 
 
+async def test_a_copy_needs_a_right_that_the_stream_does_not(place: Place, postgres: Postgres) -> None:
+    place.both()
+    place.options = f"schema: {place.schema}_own\n"
+    for statement in create_statements("postgres", f"{place.schema}_own"):
+        postgres.execute(statement, database=place.database)
+    postgres.execute_script(
+        "DROP ROLE IF EXISTS stream; CREATE ROLE stream LOGIN PASSWORD 'pw';"
+        f"GRANT USAGE ON SCHEMA {place.schema}, {place.schema}_own TO stream;"
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {place.schema}.t TO stream;"
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {place.schema}_own TO stream",
+        database=place.database,
+    )
+    url = f"postgresql://stream:pw@127.0.0.1:{postgres.port}/{place.database}"
+    found = only(await place.findings(target=url), "target-copy-grant")
+    assert found.level == "warning"
+    assert found.hint == f'GRANT CREATE ON SCHEMA "{place.schema}_own" TO "stream";'
+    postgres.execute(found.hint, database=place.database)
+    assert await place.findings(target=url) == []
+    postgres.execute_script("DROP OWNED BY stream; DROP ROLE stream", database=place.database)
+
+
 async def test_no_right_to_make_the_bookkeeping(place: Place, postgres: Postgres) -> None:
     place.both()
     postgres.execute_script(
