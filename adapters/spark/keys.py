@@ -28,7 +28,7 @@ from adapters.types import Dialect
 from engine.records import Column, Kind, Row, Value
 
 MOST_SINGLE: Final = 5_000
-MOST_WIDE: Final = 500
+MOST_WIDE: Final = 1_000
 _BYTES: Final = (Kind.BINARY, Kind.GEOMETRY, Kind.VECTOR)
 _WORDS: Final = (Kind.TEXT, Kind.ENUM, Kind.SET)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)

@@ -9,7 +9,7 @@ from adapters.bookkeeping import quote
 from adapters.config import Feed
 from adapters.mysql import literals as mysql
 from adapters.postgres import literals as postgres
-from adapters.postgres.values import BadValue, renderer
+from adapters.postgres.values import BadValue, ZeroDates, renderer
 from adapters.spark.forms import Form, shown
 from adapters.spark.forms import Value as FormValue
 from adapters.spark.keys import NoSuchKey, SideColumn, canonical
@@ -34,55 +34,61 @@ def mending(feed: Feed, made: Plan, wait_seconds: float, progress: Progress) -> 
         run = Verification(feed, made, Passes(spark, made), wait_seconds, progress)
         tables = run.judged()
     return [
-        statement(table.cut.pair, seen)
+        statement(table.cut.pair, seen, feed.zero_dates)
         for table in tables
         for _, seen in sorted(table.suspects.differences.items(), key=lambda item: str(item[0]))
     ], run.note
 
 
-def statement(pair: Pair, seen: Seen) -> str:
-    """INSERT, UPDATE or DELETE for one row of a table with a key."""
+def statement(pair: Pair, seen: Seen, zero_dates: ZeroDates) -> str:
+    """INSERT, UPDATE or DELETE for one row of a table with a key; a comment where the target cannot hold the row."""
+    try:
+        return _statement(pair, seen, zero_dates)
+    except (BadValue, mysql.Unwritable) as error:
+        key = zip(pair.columns, pair.forms, (seen.source or ())[: pair.key], strict=False)
+        names = ", ".join(f"{name}={shown(form, value)!r}" for name, form, value in key)
+        return f"-- {pair.name}, {names}: {error}"
+
+
+def _statement(pair: Pair, seen: Seen, zero_dates: ZeroDates) -> str:
     place = pair.target.table
     if seen.source is None:
         assert seen.target is not None, "it is at one end at least"
-        return f"DELETE FROM {place} WHERE {_where(pair, seen.target)};"
+        return f"DELETE FROM {place} WHERE {_where(pair, seen.target, zero_dates)};"
+    values = _literals(pair, seen.source, zero_dates)
     if seen.target is None:
         names = ", ".join(_name(pair, n) for n in range(len(pair.columns)))
-        return f"INSERT INTO {place} ({names}) VALUES ({', '.join(_literals(pair, seen.source))});"
-    values = _literals(pair, seen.source)
+        return f"INSERT INTO {place} ({names}) VALUES ({', '.join(values)});"
     differing = [n for n, value in enumerate(seen.source) if value != seen.target[n]]
     sets = ", ".join(f"{_name(pair, n)} = {values[n]}" for n in differing)
-    return f"UPDATE {place} SET {sets} WHERE {_where(pair, seen.target)};"
+    return f"UPDATE {place} SET {sets} WHERE {_where(pair, seen.target, zero_dates)};"
 
 
 def _name(pair: Pair, n: int) -> str:
     return quote(pair.target.dialect, pair.columns[n])
 
 
-def _where(pair: Pair, image: tuple[FormValue, ...]) -> str:
-    values = _literals(pair, image)
+def _where(pair: Pair, image: tuple[FormValue, ...], zero_dates: ZeroDates) -> str:
+    values = _literals(pair, image[: pair.key], zero_dates)
     return " AND ".join(f"{_name(pair, n)} = {values[n]}" for n in range(pair.key))
 
 
-def _literals(pair: Pair, image: tuple[FormValue, ...]) -> list[str]:
-    columns = zip(pair.forms, pair.target.columns, image, strict=True)
-    return [_literal(pair.target.dialect, form, column, value) for form, column, value in columns]
+def _literals(pair: Pair, image: tuple[FormValue, ...], zero_dates: ZeroDates) -> list[str]:
+    columns = zip(pair.forms, pair.target.columns, image, strict=False)
+    return [_literal(pair.target.dialect, form, column, value, zero_dates) for form, column, value in columns]
 
 
-def _literal(dialect: Dialect, form: Form, column: SideColumn, value: FormValue) -> str:
-    """A value that the log could not hold is written as it is shown."""
+def _literal(dialect: Dialect, form: Form, column: SideColumn, value: FormValue, zero_dates: ZeroDates) -> str:
+    """What the log could not hold (in a row that the target alone has) is written as it is shown."""
     if value is None:
         return "NULL"
     text = shown(form, value)
     try:
         logged = text if column.column.kind is Kind.JSON else canonical(form, column.column, text)
-        return _postgres(column, logged) if dialect == "postgres" else mysql.one(column.column, logged, compare=False)
-    except (NoSuchKey, BadValue, mysql.Unwritable):
+    except NoSuchKey:
         return mysql.text(str(text))
-
-
-def _postgres(column: SideColumn, value: FormValue) -> str:
+    if dialect == "mysql":
+        return mysql.one(column.column, logged, compare=False)
     if column.column.kind is Kind.GEOMETRY:  # the image has no SRID, which the log has
-        value = bytes(4) + value
-    (text,) = postgres.elements(column.name, renderer(column.column, column.type, "null")([value]))
-    return text
+        logged = bytes(4) + logged
+    return postgres.elements(column.name, renderer(column.column, column.type, zero_dates)([logged]))[0]

@@ -20,7 +20,7 @@ from adapters.spark.forms import normal
 from adapters.spark.jdbc import Database
 from adapters.spark.pairing import Side
 from adapters.spark.plan import BUCKET_ROWS, Cut, Plan
-from adapters.spark.queries import digest_query, doubles_of, keyed, rows_query
+from adapters.spark.queries import digest_query, doubles_of, keyed_queries, rows_query
 from adapters.spark.suspects import Image
 from engine.records import Row
 
@@ -137,27 +137,27 @@ class Passes:
         frames = []
         values = [f"c{n}" for n in range(len(cut.pair.columns))]
         for at, database, pieces in self._sides(cut, side):
-            chosen = _chosen(cut, at, pieces, asked)
-            query = rows_query(at, cut.pair, cut.buckets, by_key=bool(asked.keys))
-            frame = database.read(self._spark, query, chosen)
-            place = (F.spark_partition_id() + 0.5) / float(len(chosen))
+            frame, parts = self._asked(cut, at, database, pieces, asked)
+            place = (F.spark_partition_id() + 0.5) / float(parts)
             known = _bucket(cut).alias("b"), F.lit(side).alias("side"), place.alias("place")
             frame = frame.select(*known, F.struct(*values).alias("v"))
-            if asked.keys:  # a server may take a row for that of two keys
+            if asked.keys:
                 frame = frame.dropDuplicates(["b", "v"])
             elif not cut.pair.integer and _is_share(cut, asked):
                 frame = frame.where(f"b IN ({', '.join(map(str, asked.buckets))})")
             frames.append(frame)
         return _union(frames)
 
-
-def _chosen(cut: Cut, side: Side, pieces: Sequence[str], asked: Asked) -> Sequence[str]:
-    """Predicates for the server, a task each.  It finds keys by its index; buckets it looks for in each piece."""
-    if asked.keys:
-        return keyed(side, cut.pair, asked.keys)
-    if cut.pair.integer and _is_share(cut, asked):
-        return [f"({piece}) AND k IN ({', '.join(map(str, asked.buckets))})" for piece in pieces]
-    return pieces
+    def _asked(
+        self, cut: Cut, side: Side, database: Database, pieces: Sequence[str], asked: Asked
+    ) -> tuple[DataFrame, int]:
+        """Rows of one table, and in how many parts.  The server finds keys by its index, buckets of an integer too."""
+        if asked.keys:
+            queries = keyed_queries(side, cut.pair, cut.buckets, asked.keys)
+            return _union([database.read(self._spark, query, []) for query in queries]), len(queries)
+        if cut.pair.integer and _is_share(cut, asked):
+            pieces = [f"({piece}) AND k IN ({', '.join(map(str, asked.buckets))})" for piece in pieces]
+        return database.read(self._spark, rows_query(side, cut.pair, cut.buckets), pieces), len(pieces)
 
 
 def _is_share(cut: Cut, asked: Asked) -> bool:

@@ -2,8 +2,7 @@
 
 A *bucket* is a share of a table's rows, by their key; the same rows at both ends.  The columns of a query are
 `k`: the bucket, where the key is one integer, or else the text that the bucket is a hash of; `p0`, `p1`, …: what pieces
-are cut by; and, of digests, `r`: the row's text, `d0`, …: its doubles; of rows, `c0`, …: its values, and, where they
-are asked for by key, `q0`, …: the key's columns as they are, so that an index serves.
+are cut by; and, of digests, `r`: the row's text, `d0`, …: its doubles; of rows, `c0`, …: its values.
 """
 
 from __future__ import annotations
@@ -26,15 +25,20 @@ def digest_query(side: Side, pair: Pair, buckets: int) -> str:
     return _select(side, pair, buckets, [f"{row_text(side.dialect, side.cells)} AS r", *doubles])
 
 
-def rows_query(side: Side, pair: Pair, buckets: int, *, by_key: bool = False) -> str:
+def rows_query(side: Side, pair: Pair, buckets: int, where: str = "") -> str:
+    """`where`: SQL over `t`."""
     values = [f"{_as_text(side, cell)} AS c{n}" for n, cell in enumerate(side.cells)]
-    key = [f"t.{quote(side.dialect, column.name)} AS q{n}" for n, column in enumerate(side.columns[: pair.key])]
-    return _select(side, pair, buckets, [*values, *(key if by_key else [])])
+    return _select(side, pair, buckets, values, where)
 
 
-def keyed(side: Side, pair: Pair, keys: Sequence[Row]) -> list[str]:
-    """Predicates over `q0`, … that together hold for the rows of these keys."""
-    return predicates(side.dialect, side.columns[: pair.key], [f"q{n}" for n in range(pair.key)], keys)
+def keyed_queries(side: Side, pair: Pair, buckets: int, keys: Sequence[Row]) -> list[str]:
+    """`rows_query`s that together give the rows of these keys, some perhaps twice: a server may take two keys for one.
+
+    Conditions stand inside, on the columns as they are, so that an index serves and Spark need not know their types.
+    """
+    columns = side.columns[: pair.key]
+    names = [f"t.{quote(side.dialect, column.name)}" for column in columns]
+    return [rows_query(side, pair, buckets, where) for where in predicates(side.dialect, columns, names, keys)]
 
 
 def _as_text(side: Side, cell: Cell) -> str:
@@ -46,10 +50,11 @@ def doubles_of(cells: Iterable[Cell]) -> list[Cell]:
     return [cell for cell in cells if cell.form is Form.DOUBLE]
 
 
-def _select(side: Side, pair: Pair, buckets: int, parts: list[str]) -> str:
+def _select(side: Side, pair: Pair, buckets: int, parts: list[str], more: str = "") -> str:
     cuts = ["t.ctid AS p0"] if side.dialect == "postgres" else []
     cuts += [f"t.{quote(side.dialect, name)} AS p{n}" for n, name in enumerate(side.keys)]
-    where = f" WHERE {side.where}" if side.where else ""
+    both = " AND ".join(f"({condition})" for condition in (side.where, more) if condition)
+    where = f" WHERE {both}" if both else ""
     return f"SELECT {', '.join([f'{_key(side, pair, buckets)} AS k', *parts, *cuts])} FROM {side.table} t{where}"
 
 
