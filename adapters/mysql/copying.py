@@ -1,8 +1,11 @@
 """What a copy does at a MySQL or MariaDB target: it begins, its chunks are merged, what was staged goes (design 8).
 
-All of it runs on one session, with a user lock of its own, opened on first use.  Begin and merge are one transaction
-each, fenced as a batch is; what they leave open by failing ends with the session, so nothing is known of a half.
+All of it runs on one session, with a user lock of its own, opened on first use; what fails is rolled back with it.
 Making and dropping a staging table commits implicitly, so neither happens within a transaction.
+
+Begin and merge are one transaction each, with a receipt as a batch has: it is the fence, the answer when in doubt, and
+says to a feed the other way that these rows came from there, the deletes of the beginning above all.  Beginning takes
+its receipt away again before COMMIT: done twice it is done once.
 
 Beginning deletes the rows (TRUNCATE would commit before the plan is stored): of a large table that is slow, and the
 server's undo and binary log have to hold it all.  Empty such a table by hand before a copy, if that matters.
@@ -141,8 +144,7 @@ class Copying:
             raise
 
     async def _begin(self, session: Session, effect: BeginCopy) -> None:
-        await self._owner.fence(session)
-        batch = Batch(session, self._statements)
+        batch = await self._batch(session, effect.id)
         emptied = [self.tables[split.table] for split in effect.splits if not split.stays]
         for table in _children_first(emptied):
             delete = f"DELETE FROM {qualified(table.name)}".encode()
@@ -153,13 +155,12 @@ class Copying:
                 batch.add(self._ledger.empty(split.table), "tidelock_parked")
             for sql in (*self._ledger.split(split), *self._ledger.granted(split)):
                 batch.add(sql, "tidelock_chunks")
-        for sql in (self._ledger.checkpoint(effect.position), *self._ledger.drop(effect.drop)):
+        for sql in (self._ledger.checkpoint(effect.position), *self._ledger.drop((*effect.drop, effect.id))):
             batch.add(sql, "checkpoint")
         await batch.commit()
 
     async def _merge(self, session: Session, effect: MergeChunk) -> None:
-        batch = Batch(session, self._statements, self._ledger.receipt(session, effect.id, NOTHING))
-        await batch.flush()
+        batch = await self._batch(session, effect.id)
         place = TableName(self._schema, staged_name(self._feed, self._group, effect.staged))
         rows = await Merge(batch, session, self.tables[effect.split.table], place, effect).run()
         for sql in (*self._ledger.park(effect.parked), *self._ledger.unpark(effect.unparked)):
@@ -168,6 +169,12 @@ class Copying:
         for sql in (self._ledger.checkpoint(effect.position), *self._ledger.drop(effect.drop)):
             batch.add(sql, "checkpoint")
         await batch.commit()
+
+    async def _batch(self, session: Session, id: EffectId) -> Batch:
+        """Whose receipt stands.  Raises Fenced, CommittedBefore."""
+        batch = Batch(session, self._statements, self._ledger.receipt(session, id, NOTHING))
+        await batch.flush()
+        return batch
 
 
 def _children_first(tables: Sequence[TargetTable]) -> list[TargetTable]:

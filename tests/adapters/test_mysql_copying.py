@@ -12,17 +12,23 @@ import pytest
 
 from adapters.bookkeeping import create_statements
 from adapters.endpoint import parse
+from adapters.mysql.capture_process import classified
+from adapters.mysql.connection import connect, current_position
 from adapters.mysql.session import StatementFailed
 from adapters.mysql.sink import MySqlSink
+from adapters.mysql.source import reader_endpoint
 from adapters.mysql.staging import stage, stager_lock
 from adapters.sink import Wanted
 from adapters.staging import Columns, Staged, Staging, staged_name, staged_prefix
+from bench.decode import read
 from bench.servers import MySql, Server
-from engine.effects import BeginCopy, EffectId, MergeChunk, ParkedRow, Step, UpsertRows
+from engine.capture import CaptureMachine
+from engine.effects import BeginCopy, EffectId, MergeChunk, ParkedRow, Publish, Step, UpsertRows
 from engine.errors import Alarm, Failure, Trouble
-from engine.events import BatchCommitted, BatchFailed, Copied, CopyBegun, CopyFailed, Refused, TakenOver
+from engine.events import BatchCommitted, BatchFailed, Copied, CopyBegun, CopyFailed, Refused, SourceRead, TakenOver
+from engine.mapping import Mapping, Rule
 from engine.receipts import NOTHING
-from engine.records import Column, Kind, Position, Row, Shape, TableName
+from engine.records import Column, DdlKind, Kind, LogBatch, Position, Row, Shape, TableName
 from engine.schema import Binding
 from engine.spans import By, Split
 
@@ -784,3 +790,29 @@ async def test_a_takeover_drops_what_older_owners_staged(target: Target) -> None
     assert target.staged_tables() == sorted([others, staged_name("feed", 0, mine)])
     await target.sinks[0].drop_staged(EffectId(1, 1))
     assert target.staged_tables() == sorted([others, staged_name("feed", 0, mine)])
+
+
+async def test_a_feed_the_other_way_sees_nothing_of_a_copy(target: Target) -> None:
+    target.table(TWO_UNIQUE)
+    await target.own()
+    target.sql("INSERT INTO t VALUES (9,'old',9)")
+    endpoint = reader_endpoint(parse(target.server.url(target.database), target.folder))
+    session = connect(endpoint)
+    start = current_position(session)
+    await target.begun(Split(target.name()))
+    attempt, _ = target.stage([(1, "a", 1)])
+    await target.merged(attempt, 1)
+    await target.sink.drop_staged(attempt)
+    target.sql("INSERT INTO t VALUES (2,'local',2)")
+    mapping = Mapping([Rule("*.*", "*.*")], target.books)
+    capture = CaptureMachine(mapping, start, node="here")
+    receipts = TableName(target.books, "tidelock_progress")
+    batches: list[LogBatch] = []
+    for chunk in read(endpoint, start, current_position(session), wanted=mapping.selects, is_marker=receipts.__eq__):
+        published = capture.step(0, [SourceRead([classified(chunk, "mysql" if target.mysql else "mariadb")])])
+        batches += [effect.batch for effect in published if isinstance(effect, Publish)]
+    session.close()
+    assert [row.after for batch in batches for row in batch.rows] == [(2, "local", 2)]
+    statements = [batch.ddl for batch in batches if batch.ddl is not None]
+    assert {ddl.kind for ddl in statements} == {DdlKind.UNRELATED}
+    assert any("CREATE TABLE" in ddl.statement for ddl in statements)
