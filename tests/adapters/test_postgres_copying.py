@@ -434,6 +434,34 @@ async def test_a_merge_is_made_once(target: Target) -> None:
     assert await copy.sink.save_checkpoint(save) == CheckpointSaved(save.id)
 
 
+async def test_receipts_that_a_merge_or_a_beginning_drops_are_not_missed(target: Target) -> None:
+    """Nor is the merge's own, until it is gone without our doing: then the target has lost what it had reported."""
+    ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidelock/shop'"
+    copy = await target.opened()
+    batches = [ApplyBatch(target.id(copy.taken.epoch), 0, [], b"", 0) for _ in range(5)]
+
+    async def applied(batch: ApplyBatch) -> Any:
+        answer = await copy.sink.apply(batch)
+        again = isinstance(answer, BatchFailed) and answer.failure.trouble in (Trouble.TRANSIENT, Trouble.IN_DOUBT)
+        return await copy.sink.apply(batch) if again else answer
+
+    assert await applied(batches[0]) == BatchCommitted(batches[0].id)
+    begin = BeginCopy(target.id(copy.taken.epoch), (Split(ACCOUNT),), START, (batches[0].id,))
+    assert await copy.sink.begin_copy(begin) == CopyBegun(begin.id)
+    target.sql(ended)
+    assert await applied(batches[1]) == BatchCommitted(batches[1].id)
+    merge = await copy.chunk([row(1)], drop=(batches[1].id,))
+    await copy.merged(merge)
+    target.sql(ended)
+    assert await applied(batches[2]) == BatchCommitted(batches[2].id)
+    target.sql("DELETE FROM tidelock.tidelock_progress WHERE batch = $1", merge.id.counter)
+    target.sql(ended)
+    answer = await applied(batches[3])
+    assert isinstance(answer, BatchFailed)
+    assert answer.failure.trouble is Trouble.REWOUND
+    assert (await copy.failed(await copy.chunk([row(2)]))).trouble is Trouble.REWOUND
+
+
 async def test_a_merge_whose_session_is_ended_is_in_doubt_and_made_again(target: Target) -> None:
     copy = await target.opened()
     await copy.begin()
