@@ -24,6 +24,7 @@ from engine.spans import By, Split
 
 _KEY = msgspec.msgpack.Decoder(Row)
 _SPLIT = msgspec.msgpack.Decoder(Split)
+_FILLING = "FROM pg_stat_activity WHERE datname = current_database()"
 
 
 class CopyBooks:
@@ -102,12 +103,14 @@ class CopyBooks:
         return [TargetColumn(name, type_) for name, type_ in rows]
 
     async def staged_before(self, connection: asyncpg.Connection[asyncpg.Record], epoch: int) -> list[str]:
-        """The staging tables of owners before this epoch."""
+        """The staging tables of owners before this epoch, those that are still being filled included."""
         rows = await connection.fetch(
             "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-            "WHERE n.nspname = $1 AND c.relkind = 'r' AND starts_with(c.relname::text, $2) ORDER BY 1",
+            "WHERE n.nspname = $1 AND c.relkind = 'r' AND starts_with(c.relname::text, $2) "
+            f"UNION SELECT split_part(application_name, '/', 2) {_FILLING} AND starts_with(application_name, $3)",
             self.schema,
             self.prefix,
+            session_name(self.prefix),
         )
         named = [(row[0], row[0].removeprefix(self.prefix).partition("_")[0]) for row in rows]
         return [name for name, of in named if of.isascii() and of.isdigit() and int(of) < epoch]
@@ -115,7 +118,7 @@ class CopyBooks:
     def drop(self, names: Sequence[str]) -> list[str]:
         """Take staging tables away, and end whoever still fills one of them."""
         sessions = ", ".join(text(session_name(name)) for name in names)
-        ended = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name IN ({sessions})"
+        ended = f"SELECT pg_terminate_backend(pid) {_FILLING} AND application_name IN ({sessions})"
         drops = [f"DROP TABLE IF EXISTS {qualified(TableName(self.schema, name))}" for name in names]
         return [ended, *drops] if drops else []
 

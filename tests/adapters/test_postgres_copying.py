@@ -499,6 +499,25 @@ async def test_a_merge_ends_with_its_sink(target: Target) -> None:
     assert target.rows() == []
 
 
+async def test_a_takeover_ends_a_merge_that_does_not_finish(target: Target) -> None:
+    old = await target.opened(lock_timeout_seconds=60.0)
+    await old.begin()
+    effect = await old.chunk([row(1)])
+    other = await asyncpg.connect(target.server.url(target.database), ssl=False)
+    await other.execute("BEGIN; INSERT INTO account VALUES (7, 'user1', 0)")
+    running = asyncio.create_task(old.failed(effect))
+    waiting = "FROM pg_stat_activity WHERE application_name = 'tidelock/shop' AND wait_event_type = 'Lock'"
+    await until(lambda: target.sql(f"SELECT count(*) {waiting}") == [(1,)])
+    taken = await target.sink(lock_timeout_seconds=0.3).take_over([ACCOUNT], START)
+    assert (taken.chunks, taken.receipts) == ((Copied(Split(ACCOUNT)),), ())
+    assert (await running).trouble is Trouble.IN_DOUBT
+    await other.execute("ROLLBACK")
+    await other.close()
+    assert (await old.failed(effect)).trouble is Trouble.FENCED
+    assert target.rows() == []
+    assert target.staged() == []
+
+
 async def test_a_zombie_merges_and_begins_nothing(target: Target) -> None:
     zombie = await target.opened()
     await zombie.begin()
@@ -742,11 +761,12 @@ async def test_what_older_owners_staged_is_dropped(target: Target) -> None:
     assert len(target.staged()) == 2
 
 
-async def test_dropping_ends_whoever_still_stages(target: Target) -> None:
+@pytest.mark.parametrize("takeover", [False, True])
+async def test_who_still_stages_what_is_dropped_is_ended(target: Target, takeover: bool) -> None:
     copy = await target.opened()
     attempt = target.id(copy.taken.epoch)
     name = session_name(copy.place(attempt).name)
-    dropped = asyncio.Event()
+    ended = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def batches() -> Iterable[Columns]:
@@ -755,14 +775,17 @@ async def test_dropping_ends_whoever_still_stages(target: Target) -> None:
         yield from columnar([row(2)], 1)
 
     async def drop() -> None:
-        await copy.sink.drop_staged(attempt)
-        dropped.set()
+        if takeover:
+            await target.sink().take_over([ACCOUNT], START)
+        else:
+            await copy.sink.drop_staged(attempt)
+        ended.set()
 
     with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
         await asyncio.to_thread(stage, copy.place(attempt), batches())
-    assert dropped.is_set()
+    assert ended.is_set()
     assert target.staged() == []
-    assert target.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", name) == [(0,)]
+    await until(lambda: target.sql("SELECT FROM pg_stat_activity WHERE application_name = $1", name) == [])
 
 
 async def test_wishes_are_read_and_refused(target: Target) -> None:
