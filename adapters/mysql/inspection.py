@@ -27,6 +27,8 @@ from engine.records import Position, TableName
 from engine.schema import TargetTable
 
 UNKNOWN_DATABASE = 1049
+_COPYING = ("SELECT", "INSERT", "DELETE", "CREATE", "DROP")
+"""On the whole schema, as each chunk that is copied is a table there."""
 
 
 class MySqlTarget:
@@ -97,7 +99,10 @@ class MySqlTarget:
         present = {row[0] for row in await self._server.ask(present_query(schema))}
         needed = ROW_RIGHTS if len(present) == len(TABLES) else (*ROW_RIGHTS, "CREATE")
         rights = [r for r in needed if not all(self._grants.on_table(r, TableName(schema, t)) for t in TABLES)]
-        return [self._lacks(", ".join(rights), f"{quote('mysql', schema)}.*")] if rights else []
+        place = f"{quote('mysql', schema)}.*"
+        findings = [self._lacks(", ".join(rights), place)] if rights else []
+        copying = [r for r in _COPYING if r not in rights and not self._grants.on_schema(r, schema)]
+        return [*findings, _for_copies(self._lacks(", ".join(copying), place))] if copying else findings
 
     async def has_bookkeeping(self, schema: str) -> bool:
         return len(await self._server.ask(present_query(schema))) == len(TABLES)
@@ -133,6 +138,12 @@ class MySqlTarget:
 
     async def close(self) -> None:
         self._server.close()
+
+
+def _for_copies(lacking: Finding) -> Finding:
+    """The stream does without it."""
+    message = f"{lacking.message}: tables cannot be copied, nor rows repaired, since that makes tables there"
+    return warning("target-copy-grant", message, lacking.hint)
 
 
 def unusable(endpoint: Endpoint, problem: SourceError) -> Finding:

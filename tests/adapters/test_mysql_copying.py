@@ -51,6 +51,7 @@ class Target:
         self.sinks: list[MySqlSink] = []
         self.counters = itertools.count(1)
         self.names: list[str] = []
+        self.user = "root"
 
     @property
     def mysql(self) -> bool:
@@ -73,9 +74,13 @@ class Target:
         asked = "SELECT table_name FROM information_schema.tables WHERE table_schema=%s AND table_name LIKE 'staged%%'"
         return sorted(name for (name,) in self.server.execute(asked, self.books))
 
+    @property
+    def url(self) -> str:
+        return self.server.url(self.database).replace("//root@", f"//{self.user}@")
+
     async def own(self) -> TakenOver:
         sink = MySqlSink(
-            self.server.url(self.database), "feed", schema=self.books, lanes=3, lock_timeout_seconds=2, origin="here"
+            self.url, "feed", schema=self.books, lanes=3, lock_timeout_seconds=2, origin="here"
         )
         self.sinks.append(sink)
         self.taken = await sink.take_over([self.name(name) for name in self.names], START)
@@ -99,7 +104,7 @@ class Target:
 
     def staging(self, attempt: EffectId, *columns: tuple[str, Kind] | Column, name: str = "t") -> Staging:
         return Staging(
-            parse(self.server.url(self.database), self.folder),
+            parse(self.url, self.folder),
             self.books,
             staged_name("feed", 0, attempt),
             self.shape(*columns, name=name),
@@ -633,6 +638,23 @@ async def test_a_table_that_refers_to_itself_comes_in_any_order(target: Target) 
     await target.merged(empty, 0)
     ((checks,),) = (await target.sink._copying._session.ask("SELECT @@foreign_key_checks")).rows  # type: ignore[union-attr]
     assert checks == 1
+
+
+async def test_the_rights_that_check_asks_for_are_enough(target: Target) -> None:
+    target.table("id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES t (id)")
+    target.user = f"copier_{target.database}"
+    rights = "SELECT, INSERT, UPDATE, DELETE"
+    target.server.execute(f"CREATE USER '{target.user}'@'%'")
+    target.server.execute(f"GRANT {rights} ON `{target.database}`.t TO '{target.user}'@'%'")
+    target.server.execute(f"GRANT {rights}, CREATE, DROP ON `{target.books}`.* TO '{target.user}'@'%'")
+    await target.own()
+    await target.begun(Split(target.name()))
+    attempt, _ = target.stage([(1, 2), (2, None)], ("id", INT), ("p", INT))
+    await target.merged(attempt, 2, without=[(3,)])
+    assert target.rows() == [(1, 2), (2, None)]
+    await target.own()
+    assert target.staged_tables() == []
+    target.server.execute(f"DROP USER '{target.user}'@'%'")
 
 
 # --- rows that are read again
