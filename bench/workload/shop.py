@@ -11,6 +11,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from bench.session import Flavor
+from bench.workload.made import inserts
 from bench.workload.pool import Pool
 from bench.workload.tables import Table
 from bench.workload.workload import Change, Kind, Workload
@@ -60,8 +62,34 @@ class Shop(Workload):
         self._ordered: set[int] = set()
         super().__init__()
 
+    def fill(self, flavor: Flavor, orders: int) -> list[str]:
+        """Statements that insert what the shop holds before the first change: so many orders, a fourth as many
+        customers and coupons, a fortieth as many products.  The model has these rows from then on."""
+        customers, products = max(orders // 4, 1), max(orders // 40, 1)
+        rows = {"customers": customers, "products": products, "orders": orders, "coupons": customers}
+        for table, count in rows.items():
+            for id_ in itertools.islice(self._ids[table], count):
+                self._live[table].add(id_)
+                self._write(table, id_)
+        self._emails = {id_: f"customer{id_}@example.com" for id_ in self._live["customers"]}
+        self._codes = {id_: f"SAVE-{id_:06}" for id_ in self._live["coupons"]}
+        self._ordered.update(self._live["customers"])
+        at = "'2024-03-01 00:00:00.000000'"
+        values = {
+            "customers": f"s, CONCAT('customer', s, '@example.com'), CONCAT('Customer ', s), {at}",
+            "products": "s, CONCAT('sku-', LPAD(s, 6, '0')), CONCAT('Product ', s), MOD(s, 90) + 1.95, MOD(s, 50) + 10",
+            "orders": f"s, MOD(s, {customers}) + 1, MOD(s, {products}) + 1, 1, 19.95, 'delivered', {at}",
+            "coupons": f"s, CONCAT('SAVE-', LPAD(s, 6, '0')), MOD(s, 40) + 5, {at}",
+        }
+        before = 0
+        statements = list[str]()
+        for table, count in rows.items():
+            statements += inserts(flavor, table, f"{values[table]}, s + {before}", count)
+            before += count
+        return statements
+
     def changes(self) -> Iterator[Change]:
-        for _ in range(FEWEST_ROWS):
+        while len(self._live["products"]) < FEWEST_ROWS:
             yield self._sign_up(None)
             yield self._list_product()
             yield self._issue(None)
