@@ -8,6 +8,9 @@ NULL) it is refused: nobody would bring those rows back.
 
 *A merge* is a batch: its receipt comes first and answers when in doubt, and saves its checkpoint too.  What is staged
 is counted in its transaction, since a crash of the server empties the staging tables and nothing else.
+
+Both carry a receipt for a feed the other way too, which would take the deletes above all for somebody's own.  Beginning
+takes its receipt away again: done twice it is done once.
 """
 
 from __future__ import annotations
@@ -74,7 +77,8 @@ class Copying:
         await session.run(
             [
                 "BEGIN",
-                *self._books.save_checkpoint(effect.id.epoch, position, effect.drop),
+                *self._books.receipt(effect.id, NOTHING),
+                *self._books.save_checkpoint(effect.id.epoch, position, (*effect.drop, effect.id)),
                 *(f"DELETE FROM {qualified(table)}" for table in ordered),
                 *(self._books.empty(table) for table in emptied),
                 *(text for split in effect.splits for text in self._books.copies.begin(split)),

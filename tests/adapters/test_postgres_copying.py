@@ -306,6 +306,23 @@ async def test_a_copy_begins_with_empty_tables_and_its_plan(target: Target) -> N
     assert taken.chunks == (Copied(splits[0]), Copied(splits[1]))
 
 
+async def test_the_rows_that_go_are_marked_as_our_doing(target: Target) -> None:
+    """A feed the other way would delete the source's."""
+    target.sql("CREATE TABLE seen (n serial, what text, transaction xid8 DEFAULT pg_current_xact_id())")
+    target.sql(
+        "CREATE OR REPLACE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN INSERT INTO seen (what) VALUES (tg_table_name); RETURN NULL; END $$"
+    )
+    target.sql("CREATE TRIGGER see AFTER INSERT ON tidelock.tidelock_progress FOR EACH ROW EXECUTE FUNCTION see()")
+    target.sql("CREATE TRIGGER see AFTER DELETE OR INSERT ON account FOR EACH ROW EXECUTE FUNCTION see()")
+    target.sql("INSERT INTO account VALUES (1, 'a', 0)")
+    copy = await target.opened()
+    assert isinstance(await copy.begin(), CopyBegun)
+    await copy.merged(await copy.chunk([row(1)]))
+    seen = target.sql("SELECT array_agg(what ORDER BY n) FROM seen GROUP BY transaction ORDER BY min(n)")
+    assert seen == [(["account"],), (["tidelock_progress", "account"],), (["tidelock_progress", "account"],)]
+
+
 async def test_a_copy_begun_anew_forgets_the_chunks_of_before(target: Target) -> None:
     copy = await target.opened()
     await copy.begin(Split(ACCOUNT, By.NUMBERS, ("id",), ((10,), (20,))))
