@@ -47,10 +47,15 @@ class Child:
         self._reader, self._writer = await asyncio.open_connection(sock=self._socket, limit=_BUFFER_BYTES)
 
     async def send(self, message: msgspec.Struct) -> None:
+        self.post(message)
+        assert self._writer is not None
+        await self._writer.drain()
+
+    def post(self, message: msgspec.Struct) -> None:
+        """The same without waiting until it is on its way; for what is small and rare."""
         assert self._writer is not None, "connect first"
         body = msgspec.msgpack.encode(message)
         self._writer.write(len(body).to_bytes(4, "little") + body)
-        await self._writer.drain()
 
     async def receive(self) -> tuple[int, memoryview] | Failed:
         """Kind and body of the next frame; a Failed of our own if the process has ended without one."""

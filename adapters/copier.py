@@ -27,7 +27,8 @@ class Copier(Protocol):
         ...
 
     def stop(self, staged: EffectId) -> None:
-        """Its read is worth nothing any more; what it staged is the sink's to drop, once `read` has returned."""
+        """This attempt is over, given up or merged: stop its read, if that has not returned.  What it staged is the
+        sink's to drop, once `read` has."""
         ...
 
     async def close(self) -> None:

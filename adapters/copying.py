@@ -69,7 +69,8 @@ class Copies:
         self._essential = essential
         self._tables: dict[TableName, _Counted] = {}
         self._asked: set[int] = set()
-        self._planned = False  # a plan was asked for, and its copy has neither begun nor been refused
+        self._free = asyncio.Event()  # not set: a plan was asked for, and its copy has neither begun nor been refused
+        self._free.set()
         self._reads: dict[EffectId, asyncio.Event] = {}  # set when the read has returned
         self._staged: dict[EffectId, TableName] = {}  # of these chunks, which are being read or wait for their merge
 
@@ -84,13 +85,16 @@ class Copies:
         """Plan what operators want, unless something is about to begin.  `answered`: as it was before `wanted` was
         read."""
         new = sorted((w for w in wanted if w.ordinal not in self._asked), key=lambda w: w.ordinal)
-        if not new or self._planned or answered != self.answered:
+        if not new or not self._free.is_set() or answered != self.answered:
             return
         _, same = next(itertools.groupby(new, key=lambda w: w.mode))
         await self._plan(list(same))
 
+    async def none_about_to_begin(self) -> None:
+        await self._free.wait()
+
     async def _plan(self, wishes: list[Wanted]) -> None:
-        self._planned = True
+        self._free.clear()
         self._asked.update(wish.ordinal for wish in wishes)
         plan = WITHOUT_COPIER if self._copier is None else await self._copier.plan(wishes, self._machine.tables)
         if isinstance(plan, Alarm):
@@ -107,7 +111,7 @@ class Copies:
             await self._sink.refuse(tables, alarm)
 
     def _settled(self) -> None:
-        self._planned = False
+        self._free.set()
         self.answered += 1
 
     # ------------------------------------------------------------------ what the machine wants done
@@ -164,9 +168,9 @@ class Copies:
 
     async def _drop(self, attempt: EffectId) -> None:
         self._staged.pop(attempt, None)
-        returned = self._reads.get(attempt)
-        if returned is not None and self._copier is not None:
+        if self._copier is not None:
             self._copier.stop(attempt)
+        if (returned := self._reads.get(attempt)) is not None:
             await returned.wait()
         await self._sink.drop_staged(attempt)
 

@@ -48,12 +48,23 @@ class TableMapping:
 
     def apply(self, change: RowChange) -> RowChange | None:
         """The change as the target should see it; None where it does not concern the target."""
-        before, after = self._image(change.before), self._image(change.after)
+        before, after = self.image(change.before), self.image(change.after)
         if before is None and after is None:
             return None
         return RowChange(change.table, before, after, change.ordinal)
 
-    def _image(self, row: Row | None) -> Row | None:
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """Which columns of the source the target gets, by their place in a row, in order."""
+        return tuple(range(len(self.shape.columns))) if self._positions is None else self._positions
+
+    @property
+    def filters(self) -> bool:
+        """Some rows may not belong to the target."""
+        return self._test is not None
+
+    def image(self, row: Row | None) -> Row | None:
+        """A row as the target should see it; None where it does not belong there, or is none."""
         if row is None or (self._test is not None and not self._test(row)):
             return None
         return row if self._positions is None else tuple(row[i] for i in self._positions)

@@ -146,8 +146,8 @@ def _string(wire: WireColumn, kind: Kind | None, lenient: bool) -> Codec:
         return Varying(prefix)
     # The server strips trailing NULs (also of MariaDB's uuid and inet types, so that '::' is logged as nothing).
     padded = f'RAW.ljust({wire.meta}, b"\\0")'
-    if kind is not None and kind in _SPELLINGS:
-        return Varying(prefix, f"spell_{kind.value}({padded})", {f"spell_{kind.value}": _SPELLINGS[kind]})
+    if kind is not None and kind in SPELLINGS:
+        return Varying(prefix, f"spell_{kind.value}({padded})", {f"spell_{kind.value}": SPELLINGS[kind]})
     return Varying(prefix, padded)
 
 
@@ -214,7 +214,7 @@ def _spell_inet6(raw: bytes) -> str:
     return socket.inet_ntop(socket.AF_INET6, raw)
 
 
-_SPELLINGS: Final[Mapping[Kind, Callable[[bytes], str]]] = {
+SPELLINGS: Final[Mapping[Kind, Callable[[bytes], str]]] = {
     Kind.UUID: _spell_uuid,
     Kind.INET4: _spell_inet4,
     Kind.INET6: _spell_inet6,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FETCH_ROWS: Final = 10_000
-_MYSQL_START: Final = "SET SESSION time_zone='+00:00', sql_mode='NO_BACKSLASH_ESCAPES'"
+_MYSQL_START: Final = "SET SESSION time_zone='+00:00', sql_mode='NO_BACKSLASH_ESCAPES', net_write_timeout=3600"
 _POSTGRES_START: Final = (
     "SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO, YMD', false), "
     "set_config('IntervalStyle', 'postgres', false), set_config('extra_float_digits', '1', false)"
@@ -30,10 +30,17 @@ class Database(msgspec.Struct, frozen=True):
     endpoint: Endpoint
     encrypted: bool = False
 
-    def read(self, spark: SparkSession, query: str, predicates: Sequence[str]) -> DataFrame:
-        """The rows of `query`, a partition for each predicate over its columns."""
+    def read(
+        self, spark: SparkSession, query: str, predicates: Sequence[str], *, types: str = "", fetch: int = FETCH_ROWS
+    ) -> DataFrame:
+        """The rows of `query`, a partition for each predicate over its columns.
+
+        `types`: those of the columns, as Spark spells them, where they are not to follow from the server's.
+        `fetch`: rows that the driver asks for, and holds, at once.
+        """
+        properties = self._properties | {"fetchsize": str(fetch)} | ({"customSchema": types} if types else {})
         return spark.read.jdbc(
-            self._url, f"({query}) q", predicates=list(predicates) or ["1 = 1"], properties=self._properties
+            self._url, f"({query}) q", predicates=list(predicates) or ["1 = 1"], properties=properties
         )
 
     @property
@@ -56,5 +63,6 @@ class Database(msgspec.Struct, frozen=True):
             return common | tls | own | {"sessionInitStatement": _POSTGRES_START}
         mode = ("require" if self.encrypted else "disable") if place.ssl_mode == "prefer" else place.ssl_mode
         tls = {"sslMode": _MARIADB_TLS[mode]} | ({"serverSslCert": root} if root else {})
-        own = {"driver": "org.mariadb.jdbc.Driver", "allowPublicKeyRetrieval": "true"}
+        # Else the driver takes TINYINT(1) for a truth value, of which 2 is none.
+        own = {"driver": "org.mariadb.jdbc.Driver", "allowPublicKeyRetrieval": "true", "tinyInt1isBit": "false"}
         return common | tls | own | {"sessionInitStatement": _MYSQL_START}

@@ -1,0 +1,50 @@
+"""One Spark session for all threads of the process: started when first asked for, its jobs stopped by their tag."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from adapters.config import Spark
+from adapters.spark.session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Jobs:
+    def __init__(self, wanted: Spark, name: str) -> None:
+        self._wanted, self._name = wanted, name
+        self._starting = threading.Lock()
+        self._stack = contextlib.ExitStack()
+        self._spark: SparkSession | None = None
+
+    def session(self) -> SparkSession:
+        """Raises Missing, SparkFailed."""
+        with self._starting:
+            if self._spark is None:
+                self._spark = self._stack.enter_context(session(self._wanted, self._name))
+            return self._spark
+
+    @contextlib.contextmanager
+    def tagged(self, tag: str) -> Iterator[SparkSession]:
+        """What this thread asks of the session can be cancelled by the tag.  Raises Missing, SparkFailed."""
+        spark = self.session()
+        context = spark.sparkContext
+        context.addJobTag(tag)
+        try:
+            yield spark
+        finally:
+            context.removeJobTag(tag)
+
+    def cancel(self, tag: str) -> None:
+        if self._spark is not None:
+            self._spark.sparkContext.cancelJobsWithTag(tag)
+
+    def end(self) -> None:
+        """Java is gone then."""
+        with self._starting:
+            self._stack.close()
+            self._spark = None
