@@ -350,8 +350,13 @@ async def test_a_wish_that_came_meanwhile_is_not_granted_by_another(target: Targ
     target.wanted(1, "repair", (1,))
     target.wanted(2, "repair", (2,))
     target.wanted(3, "copy")
+    target.wanted(4, "keep")
     await copy.begin(Split(ACCOUNT, By.KEYS, ("id",), keys=((1,),)))
+    assert [wish.ordinal for wish in (await copy.sink.control()).wanted] == [2, 3, 4]
+    await copy.begin(Split(ACCOUNT, keep=True))
     assert [wish.ordinal for wish in (await copy.sink.control()).wanted] == [2, 3]
+    await copy.begin()
+    assert (await copy.sink.control()).wanted == ()
 
 
 async def test_who_reads_the_table_sees_the_rows_of_before_until_the_copy_has_begun(target: Target) -> None:
