@@ -43,7 +43,8 @@ from engine.spans import By, Split
 ACCOUNT = TableName("public", "account")
 START = Position("binlog.000001", 4)
 MERGED = Position("binlog.000002", 8)
-ACCOUNT_SQL = "CREATE TABLE account (id bigint PRIMARY KEY, email varchar(20) UNIQUE, balance numeric(6,2) NOT NULL)"
+ACCOUNT_SQL = """CREATE TABLE account (id bigint PRIMARY KEY, email varchar(20) UNIQUE, balance numeric(6,2) NOT NULL,
+    CHECK (balance >= 0))"""
 COLUMNS = (
     Column("id", Kind.INT, length=8),
     Column("email", Kind.TEXT, length=64),
@@ -201,6 +202,9 @@ async def test_what_is_staged_is_what_the_stream_would_write(target: Target) -> 
     assert target.rows("every::text", "every") == streamed
 
 
+_REFUSALS = ("NUL", "too long", "overflow", "not-null", "check constraint", "no text", "surrogate")
+
+
 async def test_rows_that_the_target_cannot_hold_are_told_and_all_others_staged(target: Target) -> None:
     copy = await target.opened()
     bad = {
@@ -208,20 +212,21 @@ async def test_rows_that_the_target_cannot_hold_are_told_and_all_others_staged(t
         4: (4, "x" * 21, "1.00"),
         50: (50, "ok50", "123456.00"),
         51: (51, None, None),
+        52: (52, "ok52", "-1.00"),
         77: (77, b"\xff", "1.00"),
         249: (249, "half \ud800", "1.00"),
     }
     id_, done = await copy.stage(bad.get(n, row(n)) for n in range(250))
 
-    assert done.rows == 244
+    assert done.rows == 243
     assert [refused.row for refused in done.refused] == list(bad.values())
     assert all(refused.shape == copy.table.shape for refused in done.refused)
     errors = [refused.error for refused in done.refused]
-    for error, words in zip(errors, ("NUL", "too long", "overflow", "not-null", "no text", "surrogate"), strict=True):
+    for error, words in zip(errors, _REFUSALS, strict=True):
         assert words in error
         assert "public.account" in error
         assert "staged" not in error
-    await copy.merged(msgspec.structs.replace(await copy.chunk([]), staged=id_, rows=244))
+    await copy.merged(msgspec.structs.replace(await copy.chunk([]), staged=id_, rows=243))
     assert [r[0] for r in target.rows()] == [n for n in range(250) if n not in bad]
 
 
