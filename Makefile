@@ -49,8 +49,8 @@ $(SETUP):
 servers: setup ## MariaDB, PostgreSQL, MySQL 9 and Kafka for the tests, Spark's drivers, a compiler for the compiled forms
 	@$(BIN)/python -m bench.servers.install mariadb postgres mysql kafka spark compiler
 
-demo: setup ## replicate between two real databases, under load, and look at it
-	@$(BIN)/python -m bench.servers.install mariadb postgres
+demo: setup ## copy and replicate between two real databases, under load, and look at it
+	@$(BIN)/python -m bench.servers.install mariadb postgres spark
 	$(BIN)/tidelock demo
 
 check: setup ## ruff, mypy, import-linter

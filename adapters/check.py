@@ -35,6 +35,7 @@ from adapters.mysql.schema import read_shapes
 from adapters.mysql.source import reader_endpoint
 from adapters.sink import TargetError
 from adapters.source_table import SourceTable, projected
+from adapters.start_copy import check_empty
 from engine.records import Position, TableName
 from engine.schema import Equality
 
@@ -204,8 +205,8 @@ async def check_target(feed: Feed, view: SourceView, target: Target) -> list[Fin
     target_of = {name: feed.target_name(name) for name in view.tables}
     wanted = list(dict.fromkeys(target_of.values()))
     tables = await target.tables(wanted)
+    findings = await check_empty(feed, list(tables))
     details = await target.details(wanted)
-    findings: list[Finding] = []
     for name, source in view.tables.items():
         there = tables.get(target_of[name])
         if there is None:

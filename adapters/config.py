@@ -144,7 +144,8 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     start: Annotated[
         str,
         Meta(
-            description="Where the first run begins: `now`, `earliest`, `FILE:OFFSET` or `gtid:SET`. Later runs go on."
+            description="Where the first run begins: `now`, `earliest`, `FILE:OFFSET` or `gtid:SET`; `copy`: now, once "
+            "all tables are being copied. Later runs go on."
         ),
     ] = "now"
     server_id: Annotated[
@@ -186,8 +187,10 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     def start_place(self) -> Literal["now", "earliest"] | Position:
         """`start`, read: a position has a file and an offset, or only `gtids`."""
         match self.start.partition(":"):
-            case ("now" | "earliest") as word, "", "":
-                return word
+            case "now" | "copy", "", "":
+                return "now"
+            case "earliest", "", "":
+                return "earliest"
             case "gtid", _, gtids:
                 return Position("", 0, gtids=gtids)
         file, _, offset = self.start.rpartition(":")

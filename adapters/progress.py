@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TextIO, TypeAlias
 
 import msgspec
 
-from adapters.table_copy import TableCopy, bars
+from adapters.table_copy import TableCopy, bars, summary
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -171,7 +171,7 @@ def one_line(sample: Sample) -> str:
     parts += [f"{sample.retries_total:,} retries"] if sample.retries_total else []
     parts += [f"{sample.restarts:,} restarts"] if sample.restarts else []
     parts += [f"at {sample.position}"] if sample.position else []
-    parts += [f"copying {copy}" for copy in sample.copies if not copy.done]
+    parts += [text] if (text := summary(sample.copies)) else []
     parts += [sample.alarm] if sample.alarm else []
     return ", ".join(parts)
 

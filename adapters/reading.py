@@ -20,7 +20,7 @@ _PARTS = {"spark": Spark, "hive": Hive, "copy": Copy}
 _AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")
 _WORD = re.compile(r"\w*")
-_START = re.compile(r"now|earliest|gtid:.+|.+\.\d+:\d+")
+_START = re.compile(r"now|earliest|copy|gtid:.+|.+\.\d+:\d+")
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^:\s]+):\d{1,5}")
 
 
@@ -103,12 +103,10 @@ class Reading:
             self._fail(("verify",), f"{feed.verify} is not supported yet; use off")
         if feed.on_conflict != "park":
             self._fail(("on_conflict",), f"{feed.on_conflict} is not supported yet; use park")
-        if feed.start == "copy":
-            self._fail(("start",), "copy (online full sync) is not supported yet; use now, earliest or a position")
 
     def _check_values(self, feed: Feed) -> None:
         if not _START.fullmatch(feed.start):
-            self._fail(("start",), f"{feed.start!r} is not now, earliest, FILE:OFFSET (mysql-bin.000001:4) or gtid:SET")
+            self._fail(("start",), f"{feed.start!r} is not now, earliest, copy, FILE:OFFSET (log.000001:4) or gtid:SET")
         if feed.http and not (_ADDRESS.fullmatch(feed.http) and int(feed.http.rpartition(":")[2]) < 65536):
             self._fail(("http",), f"{feed.http!r} is not HOST:PORT, for example 127.0.0.1:8470")
         if feed.target_url.dialect == "postgres" and not feed.target_url.database:
@@ -142,6 +140,8 @@ class Reading:
             self._fail(("log",), f"use {_EMBEDDED} or kafka://host:port")
         if feed.consistency == "transaction" and feed.partitions > 1:
             self._fail(("partitions",), "consistency: transaction keeps all tables in one group, so use 1 or 0")
+        if feed.start == "copy":
+            self._fail(("start",), "workers cannot copy: run the feed with `log: embedded` until the copy is done")
         if feed.journal:
             self._fail(("journal",), "only `tidelock run` keeps a journal; use log: embedded")
 

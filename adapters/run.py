@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from adapters import start_copy
 from adapters.board import Board, sample_of
 from adapters.bookkeeping import TABLES, create_statements, present_query, quote
 from adapters.capture import CaptureProcess
@@ -29,6 +30,7 @@ from adapters.mysql.source import Source, look
 from adapters.progress import Progress
 from adapters.session import Session, session
 from adapters.shell import Shell
+from adapters.spark.copy.copier import SparkCopier
 from engine.apply import ApplyMachine
 from engine.effects import ApplyDdl
 from engine.events import DdlApplied, DdlFailed, GoalSet
@@ -69,6 +71,7 @@ async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: C
         return REFUSED
     if isinstance(source, SourceError):
         raise source
+    first_copy = feed.start == "copy" and await start_copy.ask(feed, mapping, source.tables)
     tables = list(dict.fromkeys([*(mapping.target(name) for name in source.tables if mapping.selects(name)), *there]))
     sink = make_sink(feed, mapping)
 
@@ -86,7 +89,7 @@ async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: C
     machine = ApplyMachine(options)
     journal = Journal(Path(feed.journal), options) if feed.journal else NoJournal()
     log = EmbeddedLog(lambda at: order_of(feed, at, images=True), capture)
-    copies = Copies(machine, sink, None, progress.message)
+    copies = Copies(machine, sink, SparkCopier(feed, progress.message), progress.message, essential=first_copy)
     copies.resume(taken.chunks)
     shell = Shell(machine, sink, log, apply_ddl, journal, copies)
     shell.post(taken)
@@ -175,6 +178,8 @@ async def fix_start(feed: Feed) -> Position | None:
         look, feed.source_url, [rule.source for rule in feed.tables], earliest=feed.start == "earliest"
     )
     position = start_of(feed, source)
+    if feed.start == "copy":
+        await start_copy.ask(feed, Mapping(rules_of(feed), feed.schema), source.tables)
     async with session(feed.target_url) as target:
         table = f"{quote(target.dialect, feed.schema)}.tidelock_checkpoint"
         if await target.fetch(f"SELECT 1 FROM {table} WHERE feed = %s", feed.name):
@@ -190,7 +195,8 @@ def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:
         progress.message(str(shell.halt.alarm))
         return OPERATOR
     if shell.refusal is not None:
-        return REFUSED  # it has been told
+        progress.message("`start: copy`: the feed begins with this copy, so nothing runs without it")
+        return REFUSED
     if shell.stood_down is not None:
         progress.message(shell.stood_down.reason)
         return AGAIN if shell.stood_down.again else REFUSED

@@ -90,8 +90,7 @@ class Shell:
     async def run(self, start: Position) -> None:
         """Read the log from behind `start`, until `ended`.  Raises whatever a sink raises: that is a bug, and the
         process must not go on."""
-        control = self._start(self._watch_control())
-        self._start(self._read(start))
+        beginning = self._start(self._begin(start))
         try:
             while not self.ended.is_set():
                 self._step()
@@ -104,14 +103,16 @@ class Shell:
                     await asyncio.wait_for(self._wake.wait(), TICK_SECONDS)
                 self._raise_failures()
         finally:
-            control.cancel()
+            beginning.cancel()
             await self._close()
 
-    async def _read(self, start: Position) -> None:
-        """What is wanted already begins before anything of the log is applied."""
+    async def _begin(self, start: Position) -> None:
+        """What is wanted already is copied from the first row of the log on."""
         await self.copies.want((await self._sink.control()).wanted, 0)
+        self._start(self._watch_control())
+        await self.copies.none_about_to_begin()
         if not self.ended.is_set():
-            await self._log.read_from(start, 0)
+            self._start(self._log.read_from(start, 0))
 
     def _refused(self, alarm: Alarm) -> None:
         self.refusal = alarm

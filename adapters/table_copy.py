@@ -51,6 +51,15 @@ class TableCopy(msgspec.Struct, frozen=True):
         return f"{self.table} {', '.join(parts)}"
 
 
+def summary(copies: Sequence[TableCopy]) -> str:
+    """Of those under way, in a few words; '' where there is none."""
+    under_way = [copy for copy in copies if not copy.done]
+    if len(under_way) < 2:
+        return "".join(f"copying {copy}" for copy in under_way)
+    merged, chunks, rows = (sum(getattr(copy, name) for copy in under_way) for name in ("merged", "chunks", "rows"))
+    return f"copying {len(under_way)} tables, {merged:,} of {chunks:,} chunks, {rows:,} rows"
+
+
 def bars(copies: Sequence[TableCopy]) -> Table:
     """A bar a table; its lighter part is on the way."""
     from rich.table import Table

@@ -1,9 +1,9 @@
-"""`tidelock demo`: a busy shop, replicated live, its replicator killed in the middle, and both sides compared.
+"""`tidelock demo`: a busy shop is copied while it works and replicated live, through two SIGKILLs; both sides compared.
 
-Private MariaDB and PostgreSQL servers come up, `tidelock init` and `tidelock run` are
-started as a user would start them, customers order and coupons change hands for half a
-minute, the replicator gets SIGKILL at half time and is started again, and at the end
-every row of both databases is compared.  Exit code 0 only if not one differs.
+Private MariaDB and PostgreSQL servers come up, and the shop holds hundreds of thousands of rows already.  `tidelock
+init` and `tidelock run` are started as a user would start them: the rows are copied while customers order and coupons
+change hands for half a minute.  The replicator gets SIGKILL in the middle of the copy and once more while changes flow,
+and is started again; at the end every row of both databases is compared.  Exit code 0 only if not one differs.
 """
 
 from __future__ import annotations
@@ -16,84 +16,34 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from adapters.cli.termination import terminated
+from adapters.table_copy import TableCopy
 from bench.compare import Differences, compare
+from bench.screen import LiveScreen, PlainScreen, Screen
 from bench.servers import MariaDb, Postgres, ServerFailed, ServerMissing
 from bench.servers.place import free_port
-from bench.tidelock import Feed, Process, TidelockFailed, metrics
+from bench.session import Flavor
+from bench.tidelock import Feed, Process, TidelockFailed, metrics, sample
 from bench.workload.shop import Shop
 from bench.workload.workload import Counts
 
 SCHEMA = "shop"
 SEED = 20
 LANES = 8
-KILL_AT = 0.5
+ORDERS = 200_000
+CHUNK_ROWS = 10_000
+COPY_KILL_AT = 0.3
+KILL_AT = 0.8
 POLL_SECONDS = 0.25
-PLAIN_SECONDS = 5.0
 INIT_SECONDS = 30.0
-CATCH_UP_SECONDS = 60.0
+CATCH_UP_SECONDS = 180.0
 OK, REFUSED, DIFFERENT = 0, 1, 3
-
-
-class Screen(Protocol):
-    """Where the demo tells what it does."""
-
-    def say(self, text: str) -> None: ...
-
-    def update(self, committed: int, replicated: int) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class LiveScreen:
-    """Two bars, redrawn in place."""
-
-    def __init__(self, changes: int) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description:<22}"),
-            BarColumn(),
-            TextColumn("{task.completed:>9,.0f} rows"),
-            TimeElapsedColumn(),
-            transient=True,
-        )
-        self._committed = self._progress.add_task("committed in MariaDB", total=changes)
-        self._replicated = self._progress.add_task("applied to PostgreSQL", total=changes)
-        self._progress.start()
-
-    def say(self, text: str) -> None:
-        self._progress.console.print(text)
-
-    def update(self, committed: int, replicated: int) -> None:
-        self._progress.update(self._committed, completed=committed)
-        self._progress.update(self._replicated, completed=replicated)
-
-    def close(self) -> None:
-        self._progress.stop()
-
-
-class PlainScreen:
-    """A line every few seconds, for logs and pipes."""
-
-    def __init__(self) -> None:
-        self._due = 0.0
-
-    def say(self, text: str) -> None:
-        print(text, flush=True)
-
-    def update(self, committed: int, replicated: int) -> None:
-        if time.monotonic() >= self._due:
-            self._due = time.monotonic() + PLAIN_SECONDS
-            self.say(f"  {committed:,} row changes committed in MariaDB, {replicated:,} applied to PostgreSQL")
-
-    def close(self) -> None:
-        """Nothing is held back."""
 
 
 @dataclasses.dataclass
@@ -103,6 +53,7 @@ class Outcome:
     counts: Counts
     lock_waits: int
     restarts: int
+    copied: int
     seconds: float
     unique_violations: int
     differences: Differences
@@ -115,6 +66,7 @@ class Replicator:
         self._path = str(feed.write(folder))
         self._address = feed.http
         self._output = folder / "tidelock.log"
+        self.copies: tuple[TableCopy, ...] = ()
         self._process: Process | None = None
         self._earlier = {"tidelock_rows_total": 0.0, "tidelock_lock_waits_total": 0.0}
         self._now: dict[str, float] = {}
@@ -144,8 +96,16 @@ class Replicator:
             self._process.check()
 
     def look(self) -> None:
-        """Read the counters of the process that runs."""
+        """Read the counters of the process that runs, and how far its copies are."""
         self._now = metrics(self._address) or self._now
+        if (seen := sample(self._address)) is not None:
+            self.copies = seen.copies or self.copies
+
+    @property
+    def copied(self) -> float:
+        """The share of the chunks that is merged."""
+        merged, chunks = (sum(getattr(copy, name) for copy in self.copies) for name in ("merged", "chunks"))
+        return merged / chunks if chunks else 0.0
 
     def total(self, name: str) -> int:
         return int(self._earlier[name] + self._now.get(name, 0.0))
@@ -174,11 +134,13 @@ def _play(
     """The shop works, the replicator dies and comes back, the rest is applied, the sides are compared."""
     shop, begun = Shop(), time.monotonic()
     source.execute(f"CREATE DATABASE {SCHEMA}")
-    for statement in shop.ddl("mariadb"):
+    for statement in (*shop.ddl("mariadb"), *shop.fill(Flavor.MARIADB, ORDERS)):
         source.execute(statement, database=SCHEMA)
+    held = sum(int(source.execute(f"SELECT count(*) FROM {SCHEMA}.{table}")[0][0]) for table in shop.tables)
+    screen.say(f"The shop holds {held:,} rows already: {', '.join(shop.tables)}.")
     replicator.init()
     replicator.start()
-    screen.say(f"The shop is open: {', '.join(shop.tables)}, about {rate:,} row changes a second, {LANES} lanes.")
+    screen.say(f"It is open, about {rate:,} row changes a second, while its rows are copied; {LANES} lanes.")
     counts = _work(shop, source, replicator, changes, rate, screen)
     screen.say("The shop is closed; applying what is left.")
     replicator.stop()
@@ -190,6 +152,7 @@ def _play(
         counts=counts,
         lock_waits=replicator.total("tidelock_lock_waits_total"),
         restarts=replicator.starts - 1,
+        copied=held,
         seconds=seconds,
         unique_violations=target.unique_violations(),
         differences=differences,
@@ -197,7 +160,7 @@ def _play(
 
 
 def _work(shop: Shop, source: MariaDb, replicator: Replicator, changes: int, rate: int, screen: Screen) -> Counts:
-    """Run the workload in a thread; kill the replicator once on the way.  Raises what either of them raised."""
+    """Run the workload in a thread; kill the replicator twice on the way.  Raises what either of them raised."""
     stop, made, result = threading.Event(), [0], []
     failures: list[BaseException] = []
 
@@ -217,8 +180,12 @@ def _work(shop: Shop, source: MariaDb, replicator: Replicator, changes: int, rat
             thread.join(POLL_SECONDS)
             replicator.look()
             replicator.check()
-            screen.update(made[0], replicator.total("tidelock_rows_total"))
-            if replicator.starts == 1 and made[0] >= changes * KILL_AT:
+            screen.update(made[0], replicator.total("tidelock_rows_total"), replicator.copies)
+            if replicator.starts == 1 and replicator.copied >= COPY_KILL_AT:
+                replicator.kill()
+                screen.say("SIGKILL to the replicator, in the middle of the copy; starting it again.")
+                replicator.start()
+            if replicator.starts == 2 and made[0] >= changes * KILL_AT:
                 replicator.kill()
                 screen.say("SIGKILL to the replicator, in the middle of its work; starting it again.")
                 replicator.start()
@@ -236,7 +203,8 @@ def _table(outcome: Outcome) -> Table:
     rows = [
         ("rows changed", f"{counts.changes:,} in {counts.transactions:,} transactions"),
         ("", f"{counts.inserts:,} inserts, {counts.updates:,} updates, {counts.deletes:,} deletes"),
-        ("rows/s", f"{counts.changes / outcome.seconds:,.0f} from start to the last row, the kill included"),
+        ("rows copied", f"{outcome.copied:,} while they changed"),
+        ("changes/s", f"{counts.changes / outcome.seconds:,.0f} from start to the last row, copy and kills included"),
         ("lock waits", f"{outcome.lock_waits:,}"),
         ("restarts", f"{outcome.restarts} (after SIGKILL)"),
         ("rows compared", f"{differences.matched + differences.missing + differences.different:,}"),
@@ -252,7 +220,7 @@ def command(
     seconds: Annotated[int, typer.Option(min=4, help="How long the shop is open.")] = 25,
     rate: Annotated[int, typer.Option(min=1, help="Row changes a second.")] = 2000,
 ) -> int:
-    """Replicate a busy shop between two real databases, kill the replicator on the way, and compare every row."""
+    """Copy and replicate a busy shop between two databases, kill the replicator on the way, and compare every row."""
     try:
         with terminated():
             outcome = _demo(seconds * rate, rate)
@@ -276,7 +244,16 @@ def _demo(changes: int, rate: int) -> Outcome:
         screen.say("Starting a private MariaDB and a private PostgreSQL server.")
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-demo-")))
         source, target = stack.enter_context(MariaDb()), stack.enter_context(Postgres())
-        feed = Feed("demo", source.url(), target.url(), SCHEMA, lanes=LANES, http=f"127.0.0.1:{free_port()}")
+        feed = Feed(
+            "demo",
+            source.url(),
+            target.url(),
+            SCHEMA,
+            start="copy",
+            lanes=LANES,
+            http=f"127.0.0.1:{free_port()}",
+            options={"copy": {"chunk_rows": CHUNK_ROWS}},
+        )
         replicator = Replicator(feed, folder)
         stack.callback(replicator.kill)
         return _play(source, target, replicator, changes, rate, screen)

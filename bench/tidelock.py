@@ -15,8 +15,10 @@ from pathlib import Path
 from signal import Signals
 from typing import Any
 
+import msgspec
 import yaml
 
+from adapters.progress import Sample
 from bench.servers.guard import guard
 
 COMMAND = (sys.executable, "-m", "adapters.cli")
@@ -157,3 +159,12 @@ def metrics(address: str) -> dict[str, float]:
     except (urllib.error.URLError, OSError):
         return {}
     return {name: float(value) for name, value in re.findall(r"^(tidelock_\w+) ([-+.\deE]+)$", page, re.M)}
+
+
+def sample(address: str) -> Sample | None:
+    """What a run says of itself at this moment; None while nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://{address}/status", timeout=1.0) as answer:
+            return msgspec.json.decode(answer.read(), type=Sample)
+    except (urllib.error.URLError, OSError):
+        return None

@@ -205,6 +205,25 @@ def verify(
     return verify(feed, table or [], report, html, wait, json)
 
 
+@app.command()
+def copy(
+    feed: FeedPath,
+    table: Annotated[
+        list[str] | None, typer.Option("--table", metavar="DB.TABLE", help="Only this source table; may be repeated.")
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave rows that the target holds, and pass over source rows that clash.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Ask for nothing; show how far copies are.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Replace the target's rows without asking.")] = False,
+    json: Json = False,
+) -> int:
+    """Copy the rows that exist already, while the feed runs, and show how far it is; Ctrl-C ends only the showing."""
+    from adapters.cli.copying import copy
+
+    return copy(feed, table or [], keep, watch, yes, json)
+
+
 def _later(group: typer.Typer, path: str, text: str) -> None:
     def command(context: typer.Context) -> int:
         raise not_yet(path)
@@ -223,7 +242,6 @@ def _plugin(name: str, text: str) -> None:
 app.add_typer(rows, name="rows")
 app.add_typer(ddl, name="ddl")
 _later(app, "rewind", "Apply old changes again.")
-_later(app, "copy", "Copy the rows that exist already.")
 _later(app, "repair", "Mend differences.")
 _later(rows, "rows take-source", "Put the source's row in place of the parked change.")
 for _name, _text in EXPECTED.items():

@@ -49,6 +49,13 @@ def test_defaults(read: Read) -> None:
     assert feed.synchronous_commit is False
 
 
+def test_a_feed_that_begins_with_a_copy_begins_now(read: Read) -> None:
+    feed = read(PLAIN + "start: copy\ncopy: {existing: keep, chunk_rows: 1000}\n")
+    assert (feed.start, feed.start_place) == ("copy", "now")
+    assert (feed.copy.existing, feed.copy.chunk_rows) == ("keep", 1000)
+    assert read(PLAIN).copy.existing == "refuse"
+
+
 def test_server_id_is_stable_positive_and_differs_by_feed(read: Read) -> None:
     first, second = read(PLAIN), read(PLAIN.replace("feed: shop", "feed: shop2"))
     assert first.server_id == config.derived_server_id("shop") == 1818905762
@@ -169,7 +176,8 @@ WRONG = {
         "one group",
     ),
     "a journal of workers": (PLAIN + "log: kafka://h\njournal: a\n", "journal", 7, "tidelock run"),
-    "copy later": (PLAIN + "start: copy\n", "start", 6, "not supported yet"),
+    "workers that copy": (PLAIN + "log: kafka://h\nstart: copy\n", "start", 7, "log: embedded"),
+    "an unknown word of copy": (PLAIN + "copy: {chunk: 5}\n", "copy.chunk", 6, "chunk_rows"),
     "kafka target later": (PLAIN.replace("postgresql://tide:secret-b@db2/shop", "kafka://h:9092"), "target", 3, "yet"),
     "postgres source later": (PLAIN.replace("mysql://repl:secret-a@db1", "postgresql://a@h/b"), "source", 2, "yet"),
     "start": (PLAIN + "start: tomorrow\n", "start", 6, "FILE:OFFSET"),

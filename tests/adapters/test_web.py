@@ -9,8 +9,10 @@ import socket
 
 import aiohttp
 import pytest
+from rich.console import Console
 
 from adapters.progress import JsonLines, PlainLines, Sample, live_view, one_line, progress_on
+from adapters.table_copy import TableCopy
 from adapters.web import ListenError, serve
 from adapters.web.metrics import metrics
 
@@ -26,6 +28,10 @@ BUSY = Sample(
     batches_total=99,
     position="bin.000002:400",
     retries_total=1,
+    copies=(
+        TableCopy("shop.order", 10, 4, reading=2, staged=1, rows=200_000, seconds=4.0, found=2, before=90_000),
+        TableCopy("shop.item", 3, 3, rows=5, seconds=1.0),
+    ),
 )
 
 
@@ -67,6 +73,10 @@ def test_metrics_are_prometheus_text() -> None:
     assert values['tidelock_lane_rows{lane="2"}'] == "7"
     assert values['tidelock_state{state="running"}'] == "1"
     assert values['tidelock_state{state="caught up"}'] == "0"
+    states = ("pending", "reading", "staged", "merged")
+    counts = [values[f'tidelock_copy_chunks{{table="shop.order",state="{state}"}}'] for state in states]
+    assert counts == ["3", "2", "1", "4"]
+    assert values['tidelock_copy_rows_total{table="shop.item"}'] == "5"
     typed = set(re.findall(r"^# TYPE (\S+) (?:counter|gauge)$", text, re.MULTILINE))
     assert {name.partition("{")[0] for name in values} == typed
     assert all(name.endswith("_total") for name in re.findall(r"^# TYPE (\S+) counter$", text, re.MULTILINE))
@@ -78,6 +88,17 @@ def test_metrics_parse_with_prometheus_own_parser() -> None:
     families = {family.name: family for family in text_string_to_metric_families(metrics(BUSY))}
     assert families["tidelock_rows"].samples[0].value == 12_345_678
     assert len(families["tidelock_lane_rows"].samples) == 3
+
+
+def test_a_copy_is_told_until_it_is_done() -> None:
+    order, item = BUSY.copies
+    assert str(order) == "shop.order 4 of 10 chunks, 290,000 rows, 50,000 rows/s, 0:12 left"
+    assert str(item) == "shop.item 3 of 3 chunks, 5 rows, 5 rows/s"
+    assert f"copying {order}" in one_line(BUSY) and "shop.item" not in one_line(BUSY)
+    assert TableCopy("a", 5).seconds_left is None and TableCopy("a", 1200, 1, seconds=10.0).seconds_left == 11_990
+    shown = io.StringIO()
+    Console(file=shown, width=120).print(live_view("shop", BUSY, 1))
+    assert "4/10 chunks" in shown.getvalue() and "0:12 left" in shown.getvalue() and "copied" in shown.getvalue()
 
 
 def test_unknown_lag_is_no_number() -> None:

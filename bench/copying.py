@@ -1,0 +1,250 @@
+"""Row Copy at full size: tables of millions of rows are copied while they change, through SIGKILLs; and how fast.
+
+`python -m bench.copying --rows 5000000` fills three tables at the source (`bench.workload.filled`), then lets a feed
+with `start: copy` copy them while changes go on in all of them and in the tables of *mix* and *churn* beside them.  The
+run is killed at moments spread over the copy, and started again.  In the end no row differs, nothing is parked, and no
+chunk was merged twice: a trigger on the bookkeeping, in the transaction of the merge itself, has counted them.
+
+Without changes and kills the same gives the rate: `seconds` from the start of the process to its exit, `copying` from
+the moment when the copy began to the last merge, by the target's clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from bench.outcome import Outcome
+from bench.rig import Rig, until
+from bench.servers import MariaDb, MySql, Postgres, Server
+from bench.session import Flavor
+from bench.tidelock import Process
+from bench.workload.churn import Churn
+from bench.workload.filled import Filled
+from bench.workload.mix import Mix
+from bench.workload.several import Several
+
+PAIRS: Final = (("mariadb", "postgres"), ("mysql", "mysql"))
+SERVERS: Final[Mapping[str, type[Server]]] = {"mariadb": MariaDb, "mysql": MySql, "postgres": Postgres}
+BESIDE_CHANGES: Final = 4000
+SETTLED_CHANGES: Final = 2000
+LAST_KILL_AT: Final = 0.9
+LONGEST_REST_SECONDS: Final = 1.0
+STOP_SECONDS: Final = 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Copied:
+    """One trial.  `again`: chunks that were merged more than once; `killed`: chunks merged at each kill."""
+
+    source: str
+    target: str
+    rows: int
+    changes: int
+    rate: float
+    killed: tuple[int, ...]
+    chunks: int
+    merged: int
+    again: int
+    seconds: float
+    copying: float
+    differences: int
+    unique_violations: int
+    parked: int
+
+    @property
+    def exact(self) -> bool:
+        return self.merged >= self.chunks and not (
+            self.differences or self.again or self.unique_violations or self.parked
+        )
+
+    @property
+    def rows_per_second(self) -> int:
+        return round(self.rows / self.copying)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.source} → {self.target}: {self.rows:,} rows in {self.chunks} chunks, {self.changes:,} changes "
+            f"beside ({self.rate:,.0f}/s), {len(self.killed)} kills (at {', '.join(map(str, self.killed))} chunks): "
+            f"{self.copying:.1f} s of copying, {self.rows_per_second:,} rows/s, {self.seconds:.1f} s in all; "
+            f"{self.differences} differences, {self.again} chunks merged again, {self.unique_violations} unique "
+            f"violations, {self.parked} parked"
+        )
+
+
+class Trial:
+    """A feed whose source tables hold rows already, and whose target counts what is merged."""
+
+    def __init__(self, rig: Rig, rows: int) -> None:
+        self.rig = rig
+        self._filled, beside = Filled(rows), (Mix(), Churn())
+        self._workload = Several(self._filled, *beside)
+        rig.make(self._workload)
+        rig.start_at = "copy"
+        rig.at_source(*self._filled.fill(Flavor.MARIADB if isinstance(rig.source, MariaDb) else Flavor.MYSQL))
+        rig.load(Several(*beside), BESIDE_CHANGES)
+        prepared = rig.command("init", "@", "--apply")
+        assert prepared.code == 0, prepared.err
+        self._count_merges()
+
+    def run(self, rate: float, kills: int, seed: int, seconds: float) -> Copied:
+        """`rate`: of changes a second beside it, 0 for none.  `seconds`: how long it may take at most.  Raises
+        AssertionError, TidelockFailed."""
+        rng, begun = random.Random(seed), time.perf_counter()
+        if not rate:
+            self.rig.catch_up(seconds)
+            return self._copied(0, rate, (), time.perf_counter() - begun)
+        work = self.rig.work(self._workload, 1_000_000_000, seed, rate)
+        process, killed = self._through_kills(kills, rng, seconds)
+        _until(process, lambda: self.merged >= self.chunks, "all chunks merged", seconds)
+        copied_at = work.made
+        _until(process, lambda: work.made >= copied_at + SETTLED_CHANGES, "changes after the copy", seconds)
+        changes = work.stop().changes
+        process.stop()
+        self.rig.catch_up(seconds)
+        return self._copied(changes, rate, killed, time.perf_counter() - begun)
+
+    def _through_kills(self, kills: int, rng: random.Random, seconds: float) -> tuple[Process, tuple[int, ...]]:
+        """The run after the last kill, and how many chunks were merged at each kill.  Every other time only the process
+        itself is killed, and its children must notice."""
+        killed = list[int]()
+        process = self.rig.run()
+        for number, share in enumerate(sorted(rng.uniform(0.0, LAST_KILL_AT) for _ in range(kills))):
+            _until(process, lambda at=share: self.chunks and self.merged >= at * self.chunks, "a merge", seconds)  # type: ignore[misc]
+            time.sleep(rng.uniform(0.0, LONGEST_REST_SECONDS))  # any moment will do
+            killed.append(self.merged)
+            if number % 2:
+                os.kill(process.pid, signal.SIGKILL)
+                process.code(STOP_SECONDS)
+            else:
+                process.kill()
+            process = self.rig.run()
+        return process, tuple(killed)
+
+    # ------------------------------------------------------------------ what the target counts
+
+    def _count_merges(self) -> None:
+        """A row of `merges` for each chunk that is planned (`merged` NULL) and each that is merged, as it is stored."""
+        self._merges = f"{self.rig.schema}_counted.merges"
+        columns = "table_name varchar(255), chunk int, merged bigint, at"
+        if isinstance(self.rig.target, Postgres):
+            counter = f"{self.rig.schema}_counted.counter"
+            self.rig.at_target(
+                f"CREATE SCHEMA {self.rig.schema}_counted",
+                f"CREATE TABLE {self._merges} ({columns} timestamptz DEFAULT clock_timestamp())",
+                f"CREATE FUNCTION {counter}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO {self._merges} "
+                "VALUES (NEW.table_name, NEW.chunk, NEW.rows_merged); RETURN NULL; END $$",
+                f"CREATE TRIGGER {self.rig.schema} AFTER INSERT OR UPDATE ON tidelock.tidelock_chunks FOR EACH ROW "
+                f"WHEN (NEW.feed = '{self.rig.name}') EXECUTE FUNCTION {counter}()",
+            )
+            return
+        self.rig.at_target(
+            f"CREATE DATABASE {self.rig.schema}_counted",
+            f"CREATE TABLE {self._merges} (n bigint AUTO_INCREMENT PRIMARY KEY, {columns} timestamp(6) DEFAULT now(6))",
+            *(
+                f"CREATE TRIGGER tidelock.{self.rig.schema}_{event} AFTER {event} ON tidelock.tidelock_chunks "
+                f"FOR EACH ROW INSERT INTO {self._merges} (table_name, chunk, merged) "
+                f"SELECT NEW.table_name, NEW.chunk, NEW.rows_merged FROM DUAL WHERE NEW.feed = '{self.rig.name}'"
+                for event in ("INSERT", "UPDATE")
+            ),
+        )
+
+    @property
+    def chunks(self) -> int:
+        """Planned; 0 before the copy begins."""
+        return self._number(f"count(DISTINCT {'table_name, chunk' if self._mysql else '(table_name, chunk)'})")
+
+    @property
+    def merged(self) -> int:
+        return self._number("count(merged)")
+
+    @property
+    def _mysql(self) -> bool:
+        return not isinstance(self.rig.target, Postgres)
+
+    def _number(self, what: str) -> int:
+        return int(self.rig.rows(f"SELECT CONCAT({what}, '') FROM {self._merges}")[0][0])
+
+    def _copied(self, changes: int, rate: float, killed: tuple[int, ...], seconds: float) -> Copied:
+        span = "extract(epoch FROM max(at) - min(at)) * 1e6"
+        if self._mysql:
+            span = "timestampdiff(microsecond, min(at), max(at))"
+        [(copying, rows)] = self.rig.rows(f"SELECT CONCAT({span}, ''), CONCAT(sum(merged), '') FROM {self._merges}")
+        again = self.rig.rows(
+            f"SELECT table_name FROM {self._merges} WHERE merged IS NOT NULL "
+            "GROUP BY table_name, chunk HAVING count(*) > 1"
+        )
+        return Copied(
+            source=type(self.rig.source).__name__,
+            target=type(self.rig.target).__name__,
+            rows=int(rows),
+            changes=changes,
+            rate=rate,
+            killed=killed,
+            chunks=self.chunks,
+            merged=self.merged,
+            again=len(again),
+            seconds=round(seconds, 2),
+            copying=round(float(copying) / 1e6, 2),
+            differences=self.rig.differences().total,
+            unique_violations=self.rig.unique_violations(),
+            parked=self.rig.parked(),
+        )
+
+
+def _until(process: Process, true: Callable[[], object], what: str, seconds: float) -> None:
+    """While the process runs.  Raises AssertionError, TidelockFailed."""
+
+    def looked() -> bool:
+        process.check()
+        return bool(true())
+
+    until(looked, what, seconds)
+
+
+def command(
+    rows: Annotated[int, typer.Option(min=100, help="In the three tables together.")] = 5_000_000,
+    rate: Annotated[float, typer.Option(min=0, help="Changes a second meanwhile; 0 measures the rate.")] = 0,
+    kills: Annotated[int, typer.Option(min=0, help="SIGKILLs on the way, where there are changes.")] = 5,
+    pairs: Annotated[str, typer.Option(help="As source-target.")] = ",".join(map("-".join, PAIRS)),
+    seed: Annotated[int, typer.Option(help="Of changes and kills.")] = 1,
+    chunk_rows: Annotated[int, typer.Option(help="As the feed says it; 0: its default.")] = 0,
+    seconds: Annotated[float, typer.Option(min=1, help="How long one trial may take.")] = 3600.0,
+    keep: Annotated[bool, typer.Option(help="Write bench/results/copying-….json.")] = True,
+) -> int:
+    """Copy tables that change, through kills, and compare every row; exit code 3 if one trial is not exact."""
+    options = {"copy": {"chunk_rows": chunk_rows}} if chunk_rows else {}
+    exact = True
+    for pair in pairs.split(","):
+        with contextlib.ExitStack() as stack:
+            source, target = (stack.enter_context(SERVERS[name]()) for name in pair.split("-"))
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-copying-")))
+            outcome = Outcome(f"copying-{pair}{'-changing' if rate else ''}", {"source": source, "target": target})
+            rig = stack.enter_context(contextlib.closing(Rig(source, target, folder, "copying", **options)))
+            copied = Trial(rig, rows).run(rate, kills, seed, seconds)
+            print(copied, flush=True)
+            exact = exact and copied.exact
+            if keep:
+                outcome.write({**dataclasses.asdict(copied), "rows_per_second": copied.rows_per_second})
+    return 0 if exact else 3
+
+
+def main() -> None:
+    app = typer.Typer(add_completion=False)
+    app.command()(command)
+    sys.exit(typer.main.get_command(app).main(standalone_mode=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Where the demo tells what it does: bars that are drawn again in place, or lines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+from rich.console import Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from adapters.table_copy import TableCopy, bars
+
+PLAIN_SECONDS = 5.0
+
+
+class Screen(Protocol):
+    def say(self, text: str) -> None: ...
+
+    def update(self, committed: int, replicated: int, copies: Sequence[TableCopy]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class LiveScreen:
+    """A bar for each table that is copied, and two for what changes."""
+
+    def __init__(self, changes: int) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description:<22}"),
+            BarColumn(),
+            TextColumn("{task.completed:>9,.0f} rows"),
+            TimeElapsedColumn(),
+        )
+        self._committed = self._progress.add_task("committed in MariaDB", total=changes)
+        self._replicated = self._progress.add_task("applied to PostgreSQL", total=changes)
+        self._live = Live(self._progress, transient=True)
+        self._live.start()
+
+    def say(self, text: str) -> None:
+        self._live.console.print(text)
+
+    def update(self, committed: int, replicated: int, copies: Sequence[TableCopy]) -> None:
+        self._progress.update(self._committed, completed=committed)
+        self._progress.update(self._replicated, completed=replicated)
+        self._live.update(Group(bars(copies), self._progress), refresh=True)
+
+    def close(self) -> None:
+        self._live.stop()
+
+
+class PlainScreen:
+    """A line every few seconds, for logs and pipes."""
+
+    def __init__(self) -> None:
+        self._due = 0.0
+
+    def say(self, text: str) -> None:
+        print(text, flush=True)
+
+    def update(self, committed: int, replicated: int, copies: Sequence[TableCopy]) -> None:
+        if time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + PLAIN_SECONDS
+        self.say(f"  {committed:,} row changes committed in MariaDB, {replicated:,} applied to PostgreSQL")
+        for copy in copies:
+            if not copy.done:
+                self.say(f"    {copy}")
+
+    def close(self) -> None:
+        """Nothing is held back."""
