@@ -5,8 +5,8 @@ Then it is put in place by one INSERT.
 
 Rows that are read again (`gone`) are rather updated in place than deleted and inserted, as rows of other tables may
 refer to them; those that do not come back are deleted last, when nothing of the chunk refers to them any more.  Where
-they stand in each other's way (a swap of unique values, a parent behind its child), that is undone to a savepoint, and
-all are deleted and inserted with foreign keys unchecked: a cascade would take children along that nobody brings back.
+they stand in each other's way (a swap of unique values, a parent behind its child) all are deleted and inserted, which
+undoes what was done before, with foreign keys unchecked: a cascade would take children along that nobody brings back.
 
 A table that refers to itself is filled unchecked, too, as its rows come in the order of their keys.  Whatever ran
 unchecked is looked over for rows without their parents before COMMIT.
@@ -26,9 +26,6 @@ from adapters.mysql.statements import TableStatements
 from engine.effects import MergeChunk, UpsertRows
 from engine.records import Row, TableName
 from engine.schema import Binding, ForeignKey, TargetTable
-
-_SAVEPOINT = b"SAVEPOINT tide_merge"
-_BACK = b"ROLLBACK TO SAVEPOINT tide_merge"
 
 
 class Lost(Exception):
@@ -95,7 +92,6 @@ class Merge:
         target = self._keys()
         staged = await self._staged()
         if staged is not None:
-            await self._count([_SAVEPOINT])
             try:
                 written = await self._count([chunk.update(), chunk.insert_missing()])
                 await self._delete(target, [key for key in self._effect.gone if key not in staged])
@@ -103,7 +99,6 @@ class Merge:
             except BatchError as error:
                 if code_of(error.error) not in CLASHES:
                     raise
-            await self._count([_BACK])
         async with unchecked(self._batch, self._table):
             await self._delete(target, self._effect.gone)
             return await self._count([chunk.insert()])

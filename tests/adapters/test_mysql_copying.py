@@ -12,8 +12,10 @@ import pytest
 
 from adapters.bookkeeping import create_statements
 from adapters.endpoint import parse
+from adapters.mysql import staging
 from adapters.mysql.capture_process import classified
 from adapters.mysql.connection import connect, current_position
+from adapters.mysql.errors import Unreachable
 from adapters.mysql.session import StatementFailed
 from adapters.mysql.sink import MySqlSink
 from adapters.mysql.source import reader_endpoint
@@ -302,6 +304,38 @@ def _waits_for(target: Target, lock: str) -> bool:
     )
 
 
+async def test_a_forerunner_that_does_not_end_is_the_connections_trouble(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "LOCK_TIMEOUT_SECONDS", 1)
+    target.table(TWO_UNIQUE)
+    await target.own()
+    attempt, _ = target.stage([(1, "a", 1)])
+    place = target.staging(attempt, *ID_U_X)
+    holder = target.server.connect()
+    holder.execute(f"SELECT GET_LOCK('{stager_lock(target.books, place.name)}', 0)", ())
+    with pytest.raises(Unreachable, match="still fills"):
+        stage(place, [])
+    holder.close()
+    assert target.staged_rows(attempt) == [(1, "a", 1)]
+
+
+async def test_a_lost_connection_raises_and_refuses_no_row(target: Target) -> None:
+    target.table(TWO_UNIQUE)
+    await target.own()
+    place = target.staging(target.id(), *ID_U_X)
+
+    def batches() -> Iterator[Columns]:
+        yield by_column([(1, "a", 1)], ID_U_X)
+        ((stager,),) = target.server.execute(f"SELECT IS_USED_LOCK('{stager_lock(target.books, place.name)}')")
+        target.server.execute(f"KILL {stager}")
+        yield by_column([(2, "b", 2)], ID_U_X)
+
+    with pytest.raises(Unreachable):
+        stage(place, batches())
+    assert target.server.execute(f"SELECT * FROM `{target.books}`.`{place.name}`") == []
+
+
 # --- begin
 
 
@@ -586,7 +620,7 @@ async def test_keeping_rows_passes_over_nothing_but_clashes(target: Target) -> N
         ("varchar(20) COLLATE utf8mb4_general_ci", TEXT, ["a", "b", "c"], ["A", "B ", "x"], ["c"]),
         ("varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", TEXT, ["a", "b"], ["A", "b"], ["a"]),
         ("varchar(20) CHARACTER SET latin1", TEXT, ["é", "ß", "c"], ["É", "€", "日本"], ["c", "ß"]),
-        ("decimal(30,2)", Kind.DECIMAL, ["12345678901234567890.12", "1.00"], ["12345678901234567890.12"], ["1.00"]),
+        ("decimal(30,2)", Kind.DECIMAL, [f"{10**20}.12", f"{10**20}.13"], [f"{10**20}.12"], [f"{10**20}.13"]),
         ("double", Kind.DOUBLE, [0.1, 1e300], [0.1], [1e300]),
         ("bigint unsigned", INT, [2**64 - 1, 2**64 - 2], [2**64 - 1], [2**64 - 2]),
         ("varbinary(10)", Kind.BINARY, [b"'\xff\x00", b"b"], [b"'\xff\x00", b"B"], [b"b"]),
@@ -615,7 +649,7 @@ async def test_touched_keys_of_several_columns_and_of_texts_that_do_not_decode(t
     rows = [("k", n, n) for n in range(3000)]
     attempt, staged = target.stage(rows, ("a", TEXT), ("b", INT), ("x", INT))
     without: list[Row] = [("k", n) for n in range(1, 3000)]
-    await target.merged(attempt, staged.rows, without=[*without, (b"\xff\xfe", 0)])
+    await target.merged(attempt, staged.rows, without=[*without, (b"\xff\xfe", 0), ("\ud800", 0)])
     assert target.rows() == [("k", 0, 0)]
 
 
@@ -792,13 +826,13 @@ async def test_what_is_staged_goes_and_its_stager_with_it(target: Target) -> Non
         loop.call_soon_threadsafe(filling.set)
         asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result()
 
-    staging = asyncio.create_task(asyncio.to_thread(stage, place, slowly()))
+    filler = asyncio.create_task(asyncio.to_thread(stage, place, slowly()))
     await filling.wait()
     await asyncio.wait_for(target.sink.drop_staged(EffectId(1, 99)), 2)
     assert target.staged_tables() == []
     go_on.set()
-    with pytest.raises(Exception, match="reached"):
-        await staging
+    with pytest.raises(Unreachable):
+        await filler
 
 
 async def test_a_takeover_drops_what_older_owners_staged(target: Target) -> None:
@@ -806,12 +840,13 @@ async def test_a_takeover_drops_what_older_owners_staged(target: Target) -> None
     await target.own()
     target.stage([(1, "a", 1)])
     others = f"{staged_prefix('another', 0)}1_1"
-    target.server.execute(f"CREATE TABLE `{target.books}`.`{others}` (a int PRIMARY KEY)")
+    newer = staged_name("feed", 0, EffectId(3, 1))
+    for name in (others, newer):
+        target.server.execute(f"CREATE TABLE `{target.books}`.`{name}` (a int PRIMARY KEY)")
     await target.own()
     mine, _ = target.stage([(1, "a", 1)])
-    assert target.staged_tables() == sorted([others, staged_name("feed", 0, mine)])
     await target.sinks[0].drop_staged(EffectId(1, 1))
-    assert target.staged_tables() == sorted([others, staged_name("feed", 0, mine)])
+    assert target.staged_tables() == sorted([others, newer, staged_name("feed", 0, mine)])
 
 
 async def test_a_feed_the_other_way_sees_nothing_of_a_copy(target: Target) -> None:
