@@ -58,6 +58,10 @@ async def check(feed: Feed) -> Report:
     findings = not_yet(feed)
     if findings:
         return report(findings)
+    if feed.target_url.scheme == "hive":
+        from adapters.hive.checking import check as check_hive
+
+        return await check_hive(feed)
     async with AsyncExitStack() as stack:
         source, target = await asyncio.gather(
             _entered(stack, source_opened(feed.source_url)), _entered(stack, opened(feed.target_url))
@@ -125,9 +129,7 @@ def not_yet(feed: Feed) -> list[Finding]:
                 "not-yet", f"{feed.source_url.scheme}:// is not supported as a source yet", "Use mysql:// or mariadb://"
             )
         )
-    if feed.target_url.scheme == "hive":
-        findings.append(error("not-yet", "a Hive target cannot be checked yet", "`tidelock run` says what is wrong"))
-    elif feed.target_url.scheme not in ("mysql", "mariadb", "postgresql"):
+    if feed.target_url.scheme not in ("mysql", "mariadb", "postgresql", "hive"):
         findings.append(
             error(
                 "not-yet",

@@ -11,7 +11,7 @@ from adapters.check import SourceView, not_yet, replicated, source_opened, view_
 from adapters.check_source import check_grants, check_patterns
 from adapters.config import Feed
 from adapters.create_table import add_foreign_keys, create_table, identifier
-from adapters.finding import Finding
+from adapters.finding import Finding, error
 from adapters.inspection import Refused, Target, opened
 from adapters.other_server import reworded
 from engine.records import TableName
@@ -33,6 +33,8 @@ async def init_plan(feed: Feed) -> list[Statement]:
     LogError."""
     for finding in not_yet(feed):
         raise Refused(finding)
+    if feed.target_url.scheme == "hive":
+        raise Refused(error("target-hive", "a run makes what it needs in Hive by itself", "See `tidelock check FEED`"))
     async with source_opened(feed.source_url) as server:
         view = await view_of(feed, server)
     for finding in check_patterns(feed, view.tables, view.grants):

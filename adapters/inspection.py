@@ -62,7 +62,7 @@ class Target(Protocol):
 async def opened(endpoint: Endpoint) -> AsyncIterator[Target]:
     """Raises Refused, also for what goes wrong while it is open."""
     if endpoint.scheme == "hive":
-        raise Refused(error("target-hive", f"{endpoint} is not looked at", "A Hive target knows `tidelock run` only"))
+        raise Refused(error("target-hive", f"{endpoint} is not looked at", "Hive has `run`, `check` and `status`"))
     opening = _postgres(endpoint) if endpoint.dialect == "postgres" else _mysql(endpoint)
     async with opening as target:
         yield target

@@ -39,7 +39,7 @@ class Session(Protocol):
 async def session(target: Endpoint) -> AsyncIterator[Session]:
     """Raises TargetError when the target cannot be reached or refuses us."""
     if target.scheme == "hive":
-        raise TargetError(f"this command has nothing to say about {target}", "A Hive target knows `tidelock run` only")
+        raise TargetError(f"this command has nothing to say about {target}", "Hive has `run`, `check` and `status`")
     opened = await (_open_postgres(target) if target.dialect == "postgres" else _open_mysql(target))
     try:
         yield opened

@@ -21,7 +21,12 @@ CARRIED_OUT = "A running `tidelock run` does it within seconds, otherwise the ne
 
 
 def status(path: str, json: bool) -> int:
-    seen = asyncio.run(operator.status(load(path)))
+    feed = load(path)
+    if feed.target_url.scheme == "hive":
+        from adapters.cli.lake import status as status_of_lake
+
+        return status_of_lake(feed, json)
+    seen = asyncio.run(operator.status(feed))
     if json:
         print_json(seen)
     else:

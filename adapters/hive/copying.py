@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 
 from adapters.config import Feed
 from adapters.hive.manifest import Copy, Manifest, Pending
-from adapters.hive.merger import MOMENT, Broken
+from adapters.hive.merger import Broken, moment_of
 from adapters.hive.opening import Hive
 from adapters.hive.selection import Selected, pieces_of, selection
 from adapters.hive.spool import misfits_of
@@ -101,9 +101,9 @@ class Copying:
             manifest = self._hive.merger.load(manifest, name, self._rows(pending, folders))
             self._hive.files.remove(self._folder(name))
             self._progress.message(f"copy of {name}: loaded, {time.monotonic() - begun:.1f} s")
-        end, moment = log_end(self._feed.source_url)
+        end, us = log_end(self._feed.source_url)
         self._progress.message(f"copy: all rows are read; they are shown when the log has been followed to {end}")
-        return self._hive.merger.loaded(manifest, end, moment.strftime(MOMENT))
+        return self._hive.merger.loaded(manifest, end, moment_of(us))
 
     def _compare(self, name: str, pending: Pending, sources: list[Selected]) -> None:
         forms = {(hive_columns(source.shape), source.shape.primary_key) for source in sources}

@@ -9,6 +9,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+class LocalFiles:
+    """Of this machine, without Spark: only to be read."""
+
+    def names(self, folder: str) -> list[str]:
+        place = Path(folder)
+        return sorted(path.name for path in place.iterdir()) if place.exists() else []
+
+    def read(self, place: str) -> bytes:
+        return Path(place).read_bytes()
+
+
 class Files:
     """Places are URIs or absolute paths.  Raises Py4JJavaError with what the file system says."""
 

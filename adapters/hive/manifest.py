@@ -8,7 +8,7 @@ number taken and stops.  Until then nothing refers to what it wrote.  The metast
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -84,12 +84,28 @@ class Copy(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """State after merge `number`.  `tables`: by name at the target, `schema.table`."""
+    """State after merge `number`.  `tables`: by name at the target, `schema.table`.
+
+    `changes`: that were merged, in all and by the `last` merge of the log.  `end_us`: source time of its end,
+    `made_us`: time of the manifest by its maker's clock; microseconds since the epoch, 0 where it is not known.
+    """
 
     number: int
     position: Position
     tables: dict[str, TableState] = {}
     copy: Copy | None = None
+    changes: int = 0
+    last: int = 0
+    end_us: int = 0
+    made_us: int = 0
+
+
+class Readable(Protocol):
+    """Files that can be looked at, as `adapters.hive.files`."""
+
+    def names(self, folder: str) -> list[str]: ...
+
+    def read(self, place: str) -> bytes: ...
 
 
 class Manifests:
@@ -99,27 +115,34 @@ class Manifests:
         self._files, self._folder, self._feed = files, folder, feed
 
     def latest(self) -> Manifest | None:
-        numbers = self._numbers()
-        return self._read(numbers[-1]) if numbers else None
+        return latest_in(self._files, self._folder)
 
     def commit(self, manifest: Manifest) -> None:
         """Raises Taken."""
-        if not self._files.publish(self._place(manifest.number), msgspec.json.encode(manifest)):
+        if not self._files.publish(_place(self._folder, manifest.number), msgspec.json.encode(manifest)):
             raise Taken(self._feed, manifest.number)
 
     def kept(self) -> list[Manifest]:
         """The latest ones, whose files must stay; older ones are removed."""
-        numbers = self._numbers()
+        numbers = _numbers(self._files, self._folder)
         for number in numbers[:-KEPT]:
-            self._files.remove(self._place(number))
-        return [self._read(number) for number in numbers[-KEPT:]]
+            self._files.remove(_place(self._folder, number))
+        return [_read(self._files, self._folder, number) for number in numbers[-KEPT:]]
 
-    def _numbers(self) -> list[int]:
-        names = [name.removesuffix(".json") for name in self._files.names(self._folder) if name.endswith(".json")]
-        return sorted(int(name) for name in names)
 
-    def _read(self, number: int) -> Manifest:
-        return msgspec.json.decode(self._files.read(self._place(number)), type=Manifest)
+def latest_in(files: Readable, folder: str) -> Manifest | None:
+    """None: the feed has never run."""
+    numbers = _numbers(files, folder)
+    return _read(files, folder, numbers[-1]) if numbers else None
 
-    def _place(self, number: int) -> str:
-        return f"{self._folder}/{number:0{_DIGITS}}.json"
+
+def _numbers(files: Readable, folder: str) -> list[int]:
+    return sorted(int(name.removesuffix(".json")) for name in files.names(folder) if name.endswith(".json"))
+
+
+def _read(files: Readable, folder: str, number: int) -> Manifest:
+    return msgspec.json.decode(files.read(_place(folder, number)), type=Manifest)
+
+
+def _place(folder: str, number: int) -> str:
+    return f"{folder}/{number:0{_DIGITS}}.json"

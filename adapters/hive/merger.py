@@ -8,10 +8,13 @@ A copy (`adapters.hive.copying`) loads tables beside the log; the merge that end
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 from pyspark.sql import functions as F
 
 from adapters.hive import merging
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Format: TypeAlias = Literal["orc", "parquet"]
-MOMENT: Final = "%Y-%m-%d %H:%M:%S"
 VERSION_COLUMNS: Final = (("valid_from", "timestamp"), ("valid_to", "timestamp"), ("op", "string"))
 
 
@@ -54,6 +56,16 @@ class Batch(msgspec.Struct, frozen=True):
     changes: DataFrame
 
 
+class Stretch(msgspec.Struct, frozen=True):
+    """A piece of the log, `since` a position and up to one.  `rows`: changes in it.  `end_us`: source time of its end,
+    microseconds since the epoch, 0 where it does not say."""
+
+    since: Position
+    position: Position
+    rows: int = 0
+    end_us: int = 0
+
+
 class Merger:
     """Of one feed.  Raises Taken, Broken, and what Spark says."""
 
@@ -69,14 +81,9 @@ class Merger:
         self._settle(manifest)
         return manifest
 
-    def merge(
-        self, manifest: Manifest, since: Position, position: Position, batches: Mapping[str, Batch], moment: str = ""
-    ) -> Manifest:
-        """`since`, `position`: where the stretch begins and ends, `moment` (as `Copy.moment`): when.
-
-        The next manifest, committed; or the same one, where the stretch was merged already.
-        """
-        copy = manifest.copy
+    def merge(self, manifest: Manifest, stretch: Stretch, batches: Mapping[str, Batch]) -> Manifest:
+        """The next manifest, committed; or the same one, where the stretch was merged already."""
+        since, position, copy = stretch.since, stretch.position, manifest.copy
         ends = copy is not None and copy.ends(position)
         if same_place(position, manifest.position) and not ends:
             return manifest
@@ -94,9 +101,11 @@ class Merger:
             tables[name] = self._merged(name, state, batch, number)
         if copy is not None and ends:
             for name in copy.loaded:
-                tables[name] = self._with_first_versions(name, tables[name], max(moment, copy.moment), number)
+                moment = max(moment_of(stretch.end_us), copy.moment)
+                tables[name] = self._with_first_versions(name, tables[name], moment, number)
             copy = None
-        return self._commit(Manifest(number, position, tables, copy))
+        changes, end_us = manifest.changes + stretch.rows, stretch.end_us or manifest.end_us
+        return self._commit(Manifest(number, position, tables, copy, changes, stretch.rows, end_us))
 
     def load(self, manifest: Manifest, name: str, rows: DataFrame) -> Manifest:
         """A pending table of the copy, with these rows, each key once.  Readers do not see it yet."""
@@ -106,34 +115,35 @@ class Merger:
         state = self._new(name, pending.columns, pending.key)
         placed = merging.bucketed(rows, state.key, state.buckets)
         current = _with(state.current, self._warehouse.write(name, state.current, placed, number))
-        tables = {**manifest.tables, name: msgspec.structs.replace(state, current=current)}
+        tables = {**manifest.tables, name: replace(state, current=current)}
         rest = {table: pieces for table, pieces in copy.pending.items() if table != name}
-        copy = msgspec.structs.replace(copy, pending=rest, loaded=(*copy.loaded, name))
-        return self._commit(Manifest(number, manifest.position, tables, copy))
+        copy = replace(copy, pending=rest, loaded=(*copy.loaded, name))
+        return self._commit(replace(manifest, number=number, tables=tables, copy=copy))
 
     def loaded(self, manifest: Manifest, end: Position, moment: str) -> Manifest:
         """All tables are: the copy ends with the merge that reaches `end`, where the log is now."""
         assert manifest.copy is not None, "a copy is under way"
-        copy = msgspec.structs.replace(manifest.copy, end=end, moment=moment)
-        return self._commit(msgspec.structs.replace(manifest, number=manifest.number + 1, copy=copy))
+        copy = replace(manifest.copy, end=end, moment=moment)
+        return self._commit(replace(manifest, number=manifest.number + 1, copy=copy))
 
     def truncate(self, manifest: Manifest, position: Position, name: str, moment: str) -> Manifest:
         """`moment`: when it was emptied, `YYYY-MM-DD HH:MM:SS[.f]` in UTC."""
         number, state = manifest.number + 1, manifest.tables.get(name)
         if state is None:
-            return self._commit(msgspec.structs.replace(manifest, number=number, position=position))
-        emptied = msgspec.structs.replace(state, current=_with(state.current, {}))
+            return self._commit(replace(manifest, number=number, position=position))
+        emptied = replace(state, current=_with(state.current, {}))
         if state.history is not None:
             place, stored = name + HISTORY, state.history
             open = [part for part in stored.parts if part.startswith("open")]
             closed = merging.closed_at(self._warehouse.rows(place, stored, open), moment)
             kept = {part: folder for part, folder in stored.parts.items() if part not in open}
             history = self._rewritten(place, _with(stored, kept), closed, [moment[:10]], number)
-            emptied = msgspec.structs.replace(emptied, history=history)
+            emptied = replace(emptied, history=history)
         tables = {**manifest.tables, name: emptied}
-        return self._commit(Manifest(number, position, tables, manifest.copy))
+        return self._commit(replace(manifest, number=number, position=position, tables=tables))
 
     def _commit(self, manifest: Manifest) -> Manifest:
+        manifest = replace(manifest, made_us=time.time_ns() // 1000)
         self._manifests.commit(manifest)
         self._settle(manifest)
         return manifest
@@ -159,7 +169,7 @@ class Merger:
         if taken:
             raise Broken(f"{name} has a column {min(taken)}, which its history needs", "`rename` it in the feed")
         history = Stored((*columns, *VERSION_COLUMNS), merging.PART, state.current.format)
-        return msgspec.structs.replace(state, history=history)
+        return replace(state, history=history)
 
     def _with_first_versions(self, name: str, state: TableState, moment: str, number: int) -> TableState:
         """A history that begins with the rows as they are."""
@@ -169,7 +179,7 @@ class Merger:
         rows = self._warehouse.rows(name, state.current, state.current.parts)
         versions = merging.first_versions(rows, moment, state.key, state.buckets)
         written = self._warehouse.write(name + HISTORY, state.history, versions, number)
-        return msgspec.structs.replace(state, history=_with(state.history, written))
+        return replace(state, history=_with(state.history, written))
 
     def _merged(self, name: str, state: TableState, batch: Batch, number: int) -> TableState:
         state = _widened(name, state, batch)
@@ -183,7 +193,7 @@ class Merger:
             kept = {part: folder for part, folder in state.current.parts.items() if int(part) not in touched}
             current = _with(state.current, {**kept, **written})
             history = self._history(name, state, marks, touched, number) if state.history else None
-            return msgspec.structs.replace(state, current=current, history=history)
+            return replace(state, current=current, history=history)
         finally:
             marks.unpersist()
 
@@ -227,14 +237,18 @@ def _widened(name: str, state: TableState, batch: Batch) -> TableState:
     added = tuple((column, type) for column, type in batch.columns if column not in there)
     if not added:
         return state
-    replace = msgspec.structs.replace
     current = replace(state.current, columns=(*state.current.columns, *added))
     history = state.history and replace(state.history, columns=(*state.history.columns, *added))
     return replace(state, current=current, history=history)
 
 
 def _with(stored: Stored, parts: dict[str, str]) -> Stored:
-    return msgspec.structs.replace(stored, parts=parts)
+    return replace(stored, parts=parts)
 
 
 _ANEW: Final = "Its table in Hive holds the old form: fill it anew with a feed of a new name"
+
+
+def moment_of(us: int) -> str:
+    """As `Copy.moment`."""
+    return datetime.fromtimestamp(us // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -16,8 +16,8 @@ import msgspec
 
 from adapters.config import Feed
 from adapters.endpoint import Endpoint
-from adapters.hive.files import Files
-from adapters.hive.manifest import Manifests
+from adapters.hive.files import Files, LocalFiles
+from adapters.hive.manifest import Manifest, Manifests, latest_in
 from adapters.hive.merger import Layout, Merger
 from adapters.hive.warehouse import Warehouse
 from adapters.spark.session import session
@@ -25,6 +25,7 @@ from adapters.spark.session import session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_MANIFESTS = "manifests"
 _COMMON = {
     "spark.sql.catalogImplementation": "hive",
     "spark.sql.session.timeZone": "UTC",
@@ -40,9 +41,10 @@ class Hive:
         files = Files(spark)
         warehouse = Warehouse(spark, files, feed.name)
         self.spark = spark
-        self.folder = f"{warehouse.location(_books(feed.target_url))}/_{feed.schema}/{feed.name}"
+        self.folder = f"{warehouse.location(_books(feed.target_url))}/{_own(feed)}"
         layout = Layout(feed.hive.format, feed.hive.buckets, feed.hive.history)
-        self.merger = Merger(warehouse, Manifests(files, f"{self.folder}/manifests", feed.name), layout)
+        self.manifests = Manifests(files, f"{self.folder}/{_MANIFESTS}", feed.name)
+        self.merger = Merger(warehouse, self.manifests, layout)
         self.files = files
         self._staged = 0
 
@@ -60,11 +62,32 @@ class Hive:
 @contextlib.contextmanager
 def opened(feed: Feed) -> Iterator[Hive]:
     """Raises Missing, SparkFailed."""
+    with _session(feed) as spark:
+        yield Hive(spark, feed)
+
+
+def manifest_of(feed: Feed) -> Manifest | None:
+    """The latest one; None: the feed has never run.  In a folder here it is found without Spark.
+
+    Raises OSError, Missing, SparkFailed.
+    """
+    target = feed.target_url
+    if not target.host:
+        return latest_in(LocalFiles(), f"{target.database}/{_own(feed)}/{_MANIFESTS}")
+    with _session(feed) as spark:
+        return Hive(spark, feed).manifests.latest() if spark.catalog.databaseExists(_books(target)) else None
+
+
+@contextlib.contextmanager
+def _session(feed: Feed) -> Iterator[SparkSession]:
     settings = {**_COMMON, **_metastore(feed.target_url), **feed.spark.settings}
     with session(msgspec.structs.replace(feed.spark, settings=settings), feed.name) as spark:
-        hive = Hive(spark, feed)
-        hive.unstage()  # of a run that was killed
-        yield hive
+        yield spark
+
+
+def _own(feed: Feed) -> str:
+    """The feed's folder in the warehouse's."""
+    return f"_{feed.schema}/{feed.name}"
 
 
 def _metastore(target: Endpoint) -> dict[str, str]:

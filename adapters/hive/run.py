@@ -16,7 +16,7 @@ import re
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -24,10 +24,12 @@ from typing import Final
 from adapters.capture import CaptureProcess
 from adapters.composition import order_of, rules_of, start_of
 from adapters.config import Feed
+from adapters.finding import Finding
 from adapters.frames import Failed
+from adapters.hive.checking import check
 from adapters.hive.copying import Copying, Stopped, planned
 from adapters.hive.manifest import Manifest
-from adapters.hive.merger import MOMENT, Batch, Broken
+from adapters.hive.merger import Batch, Broken, Stretch
 from adapters.hive.opening import Hive, opened
 from adapters.hive.spool import NoKey, Spool, misfits_of
 from adapters.mysql.source import Source, look
@@ -47,7 +49,17 @@ _DEFAULT: Final = re.compile(r"\bDEFAULT\b(?!\s+NULL\b)", re.IGNORECASE)
 def run(feed: Feed, until_caught_up: bool, progress: Progress) -> int:
     """The exit code of design 9.  Raises Missing, SparkFailed, SourceError, Broken, Taken: see what they say."""
     with opened(feed) as hive, tempfile.TemporaryDirectory(prefix="tidelock-spool-") as folder:
+        hive.unstage()  # of a run that was killed
         return asyncio.run(Follower(feed, hive, Path(folder), progress).run(until_caught_up))
+
+
+class Refused(Exception):
+    """A first run does not begin: what `check` says."""
+
+    exit_code = 1
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        super().__init__("\n".join(map(str, findings)))
 
 
 class Follower:
@@ -81,7 +93,10 @@ class Follower:
     # ------------------------------------------------------------------ rows that were there before
 
     def _first(self, source: Source) -> Manifest:
-        """Of a new feed."""
+        """Of a new feed, which must pass `check`."""
+        errors = asyncio.run(check(self._feed)).errors
+        if errors:
+            raise Refused(errors)
         if self._feed.start == "copy":
             return planned(self._feed)
         return Manifest(0, start_of(self._feed, source))
@@ -189,8 +204,8 @@ class Follower:
             name: Batch(table.columns, table.key, self._hive.staged(table.path))
             for name, table in spool.close().items()
         }
-        moment = datetime.fromtimestamp(spool.end_us / 1e6, UTC).strftime(MOMENT)
-        self._manifest = self._hive.merger.merge(self._manifest, spool.since, spool.last, batches, moment)
+        stretch = Stretch(spool.since, spool.last, spool.rows, spool.end_us)
+        self._manifest = self._hive.merger.merge(self._manifest, stretch, batches)
         self._hive.unstage()
         if spool.rows:
             self._progress.message(

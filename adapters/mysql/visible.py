@@ -10,7 +10,6 @@ yet committed, `gtid_owned`: those are waited for.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Final
 
 import pymysql
@@ -36,13 +35,13 @@ def visible_end(endpoint: Endpoint) -> Position:
         connection.close()
 
 
-def log_end(endpoint: Endpoint) -> tuple[Position, datetime]:
-    """Where the log ends, and a time by the server's clock just before that, in whole seconds.  Raises SourceError."""
+def log_end(endpoint: Endpoint) -> tuple[Position, int]:
+    """Where the log ends, and microseconds since the epoch by the server's clock just before.  Raises SourceError."""
     place = reader_endpoint(endpoint)
     connection = server.connect(place)
     try:
-        ((now,),) = server.rows(connection, "SELECT UTC_TIMESTAMP()")
-        return server.current_position(connection), now
+        ((seconds,),) = server.rows(connection, "SELECT UNIX_TIMESTAMP()")
+        return server.current_position(connection), int(seconds) * 1_000_000
     except pymysql.MySQLError as error:
         raise server.explained(error, place) from error
     finally:

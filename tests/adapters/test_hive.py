@@ -13,8 +13,9 @@ import pytest
 
 from adapters.config import load
 from adapters.hive.manifest import Manifest, Manifests, Taken
-from adapters.hive.merger import Broken, Merger
+from adapters.hive.merger import Broken, Merger, Stretch
 from adapters.hive.opening import Hive, opened
+from adapters.hive.run import Refused
 from adapters.hive.warehouse import Warehouse
 from bench.lake import Lake
 from bench.rig import Rig, until
@@ -102,9 +103,9 @@ def test_a_run_that_was_killed_goes_on(left: Rig, lake: Lake) -> None:
 def test_two_stretches_and_one_that_comes_twice(rig: Rig, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     merge = Merger.merge
 
-    def twice(self: Merger, manifest: Manifest, *stretch: Any) -> Manifest:
-        made = merge(self, manifest, *stretch)
-        assert merge(self, made, *stretch) is made
+    def twice(self: Merger, manifest: Manifest, stretch: Stretch, batches: Any) -> Manifest:
+        made = merge(self, manifest, stretch, batches)
+        assert merge(self, made, stretch, batches) is made
         return made
 
     monkeypatch.setattr(Merger, "merge", twice)
@@ -121,7 +122,7 @@ def test_two_stretches_and_one_that_comes_twice(rig: Rig, lake: Lake, monkeypatc
     manifest = hive.merger.begin(lambda: Manifest(0, Position("", 0)))
     ahead = msgspec.structs.replace(manifest.position, offset=manifest.position.offset + 1, gtids="")
     with pytest.raises(Broken, match="the changes begin at"):
-        merge(hive.merger, manifest, ahead, msgspec.structs.replace(ahead, offset=ahead.offset + 1), {})
+        merge(hive.merger, manifest, Stretch(ahead, msgspec.structs.replace(ahead, offset=ahead.offset + 1)), {})
 
 
 def test_history_is_every_version_once(rig: Rig, lake: Lake) -> None:
@@ -209,14 +210,14 @@ def test_the_slower_of_two_programs_stops(rig: Rig, lake: Lake) -> None:
     manifest = one.merger.begin(lambda: Manifest(0, Position("", 0)))
     other = Hive(lake.spark, load(rig.feed)).merger
     behind = msgspec.structs.replace(manifest.position, offset=manifest.position.offset + 1, gtids="")
-    other.merge(manifest, manifest.position, behind, {})
+    other.merge(manifest, Stretch(manifest.position, behind), {})
     with pytest.raises(Taken, match="was committed by another program"):
-        one.merger.merge(manifest, manifest.position, behind, {})
+        one.merger.merge(manifest, Stretch(manifest.position, behind), {})
 
 
 def test_a_table_without_a_key_is_refused(rig: Rig, lake: Lake) -> None:
     rig.at_source("CREATE TABLE loose (id INT)", "INSERT INTO loose VALUES (1)")
-    with pytest.raises(Broken, match=r"loose has no primary key"):
+    with pytest.raises(Refused, match=r"loose has no primary key"):
         lake.follow(rig)
 
 

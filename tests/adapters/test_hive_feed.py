@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from adapters.config import ConfigError, load
 from adapters.endpoint import UrlError, parse
-from bench.rig import tidelock
+from adapters.hive.manifest import Copy, Manifest, Pending, Stored, TableState
+from bench.rig import Rig, tidelock
+from bench.servers import Server
+from engine.records import Position
 
 FEED = """
 feed: lake
@@ -52,7 +58,7 @@ def test_feeds_that_are_refused(old: str, new: str, message: str, tmp_path: Path
         load(path)
 
 
-@pytest.mark.parametrize("command", ["check", "init", "status", "pause"])
+@pytest.mark.parametrize("command", ["init", "pause", "copy"])
 def test_other_commands_say_that_they_do_not_know_it(command: str, tmp_path: Path) -> None:
     path = tmp_path / "lake.yaml"
     path.write_text(FEED)
@@ -60,3 +66,80 @@ def test_other_commands_say_that_they_do_not_know_it(command: str, tmp_path: Pat
     assert said.code in (1, 2)
     assert "Hive" in said.out + said.err
     assert "Traceback" not in said.err
+
+
+@pytest.fixture
+def rig(make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, tmp_path: Path) -> Rig:
+    """Its PostgreSQL end is not used."""
+    made = make_rig(mariadb, postgres, "lake")
+    made.target_url = f"hive://{tmp_path}/warehouse"
+    return made
+
+
+def test_status_of_a_feed(rig: Rig, tmp_path: Path) -> None:
+    """As its manifest says; nothing runs, neither the feed nor Spark."""
+    said = rig.command("status")
+    assert said.code == 0
+    assert "has never run" in said.out
+    place = position(rig)
+    rig.at_source("CREATE TABLE item (id INT PRIMARY KEY)")
+    folder = tmp_path / "warehouse" / "_tidelock" / rig.name / "manifests"
+    folder.mkdir(parents=True)
+    now = time.time_ns() // 1000
+    told = {"changes": 5000, "last": 700, "made_us": now - 300_000_000, "end_us": now - 4 * 3_600_000_000}
+    stored = Stored((("id", "int"),), "tidelock_bucket", "orc")
+    tables = {f"{rig.schema}.item": TableState(("id",), 4, stored)}
+    copy = Copy({f"{rig.schema}.other": Pending((), (), (), 0)}, (f"{rig.schema}.item",))
+    for manifest in (Manifest(0, place), Manifest(12, place, tables, copy, **told)):
+        (folder / f"{manifest.number:09}.json").write_bytes(msgspec.json.encode(manifest))
+    said = rig.command("status")
+    assert said.code == 0, said.err
+    for words in (
+        "1 tables loaded, 1 to be read",
+        "number 12, 5 min ago, 700 changes",
+        "5,000 merged in all",
+        str(place),
+        "is 4 h old",
+        f"its log ends at {rig.here()}",
+        f"{rig.schema}.item",
+    ):
+        assert words in said.out
+    caught_up = msgspec.structs.replace(manifest, number=13, position=position(rig), copy=None)
+    (folder / f"{13:09}.json").write_bytes(msgspec.json.encode(caught_up))
+    seen = rig.command("status", "@", "--json").json
+    assert (seen["merge"], seen["lag_seconds"], seen["copy"]) == (13, 0.0, None)
+
+
+def position(rig: Rig) -> Position:
+    file, _, offset = rig.here().partition(":")
+    return Position(file, int(offset))
+
+
+def test_a_feed_that_can_run(rig: Rig) -> None:
+    rig.at_source("CREATE TABLE item (id INT PRIMARY KEY, day DATE)")
+    said = rig.command("check", "@", "--json")
+    assert said.code == 0, said.out
+    assert [finding["kind"] for finding in said.json["findings"]] == ["zero-dates"]
+
+
+def test_what_check_finds(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.options["hive"] = {"history": True}
+    rig.at_source(
+        "CREATE TABLE loose (a INT)",
+        "CREATE TABLE taken (id INT PRIMARY KEY, Valid_To INT, tidelock_part INT, `a``b` INT)",
+        "CREATE TABLE `odd name` (id INT PRIMARY KEY)",
+        "CREATE TABLE item (id INT PRIMARY KEY)",
+        "CREATE TABLE ITEM (id INT PRIMARY KEY)",
+    )
+    (tmp_path / "warehouse").write_text("no folder")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("TIDELOCK_CACHE", str(tmp_path))
+    said = rig.command("check", "@", "--json")
+    assert said.code == 1
+    kinds = sorted(finding["kind"] for finding in said.json["findings"])
+    assert kinds == [
+        "column-name", "column-name", "column-name", "drivers-missing", "java-missing", "name", "name-case", "no-key",
+        "target-folder",
+    ]  # fmt: skip
+    rig.target_url = "hive://127.0.0.1:1/lake"
+    assert "target-unreachable" in [f["kind"] for f in rig.command("check", "@", "--json").json["findings"]]

@@ -1,0 +1,145 @@
+"""`tidelock check` of a feed with a Hive target: the source, what runs Spark here, the warehouse, and each table.
+
+Spark is not started: all this is known in a second, and a run that goes on is not disturbed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+from collections import defaultdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from adapters.check import SourceView, check_source, replicated, source_opened, view_of
+from adapters.config import Feed
+from adapters.finding import Finding, Report, error, note, report
+from adapters.hive.opening import manifest_of
+from adapters.inspection import Refused
+from adapters.machine import Missing, java
+from adapters.mysql.errors import SourceError
+from adapters.source_table import SourceTable
+from adapters.spark.drivers import drivers
+from engine.records import Kind, TableName
+
+CONNECT_SECONDS: Final = 10.0
+_NAME: Final = re.compile(r"[a-z0-9_]+", re.IGNORECASE)
+_DATES: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
+_OURS: Final = ("tidelock_bucket", "tidelock_part")
+_VERSION: Final = ("valid_from", "valid_to", "op")
+
+
+async def check(feed: Feed) -> Report:
+    """Everything that can be known beforehand.  Nothing is written."""
+    source, place = await asyncio.gather(_source(feed), asyncio.to_thread(_place, feed))
+    return report([*source, *_programs(), *place])
+
+
+# ---------------------------------------------------------------------- the source and its tables
+
+
+async def _source(feed: Feed) -> list[Finding]:
+    try:
+        async with source_opened(feed.source_url) as server:
+            view = await view_of(feed, server)
+            manifest = None if feed.target_url.host else manifest_of(feed)
+            stored = manifest.position if manifest else None
+            return [*await check_source(feed, server, view, stored), *_copying(feed, view), *_tables(feed, view)]
+    except Refused as refused:
+        return [refused.finding]
+    except SourceError as problem:
+        return [error("server-refused", problem.message, problem.hint)]
+
+
+def _copying(feed: Feed, view: SourceView) -> list[Finding]:
+    if feed.start != "copy" or view.mariadb or view.settings.get("gtid_mode") == "ON":
+        return []
+    mend = "SET PERSIST gtid_mode, step by step up to ON; or leave out `start: copy`"
+    return [error("source-gtid-mode", f"{feed.source_url} has no GTIDs, which copying from MySQL needs", mend)]
+
+
+def _tables(feed: Feed, view: SourceView) -> list[Finding]:
+    findings: list[Finding] = []
+    names: dict[str, set[TableName]] = defaultdict(set)
+    for name, table in view.tables.items():
+        target = feed.target_name(name)
+        names[str(target).lower()].add(target)
+        findings += [*_named(target), *_table(feed, target, replicated(feed, table))]
+    for same in names.values():
+        if len(same) > 1:
+            several = " and ".join(sorted(map(str, same)))
+            findings.append(error("name-case", f"{several} are one name in Hive", "Give one another `target`"))
+    return findings
+
+
+def _named(target: TableName) -> list[Finding]:
+    if all(_NAME.fullmatch(part) for part in (target.schema, target.table)):
+        return []
+    mend = "Give it a `target` in the feed"
+    return [error("name", f"Hive knows only letters, digits and _ in a table's name, not {target}", mend)]
+
+
+def _table(feed: Feed, target: TableName, table: SourceTable) -> list[Finding]:
+    findings = []
+    if not table.primary_key:
+        mend = "Give it one, or leave it out of the feed"
+        findings.append(error("no-key", f"{table.name} has no primary key, or the feed leaves a part of it out", mend))
+    reserved = (*_OURS, *(_VERSION if feed.hive.history else ()))
+    for column in table.columns:
+        if column.name.lower() in reserved:
+            use = f"{target} has a column {column.name} of its own in Hive"
+            findings.append(error("column-name", use, "`rename` the source's column in the feed"))
+        if "`" in column.name and feed.hive.format == "orc":
+            mend = "`rename` it in the feed, or set hive: {format: parquet}"
+            findings.append(error("column-name", f"{target}: ORC loses a column of the name {column.name}", mend))
+    dates = [column.name for column in table.columns if column.column.kind in _DATES]
+    if dates and feed.zero_dates != "null":
+        held = f"{target} cannot hold a zero date in {', '.join(dates)}: one ends the run"
+        findings.append(note("zero-dates", held, "`zero_dates: null` in the feed makes such dates NULL"))
+    return findings
+
+
+# ---------------------------------------------------------------------- this machine, and the warehouse
+
+
+def _programs() -> list[Finding]:
+    findings = []
+    if find_spec("pyspark") is None:
+        mend = "Run `make setup`, or `pip install 'tidelock[bulk]'`"
+        findings.append(error("pyspark-missing", "pyspark is not installed here", mend))
+    for kind, asked in (("java-missing", lambda: java("Spark")), ("drivers-missing", lambda: drivers().there())):
+        try:
+            asked()
+        except Missing as missing:
+            said, _, mend = str(missing).partition(": ")
+            findings.append(error(kind, said, mend.capitalize()))
+    return findings
+
+
+def _place(feed: Feed) -> list[Finding]:
+    target = feed.target_url
+    return _folder(Path(target.database)) if not target.host else _metastore(feed)
+
+
+def _folder(folder: Path) -> list[Finding]:
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        return []
+    what = "cannot be written to" if there == folder else f"cannot be made: {there} is not ours to write"
+    return [error("target-folder", f"{folder} {what}", "Let the user that runs the feed write there, or name another")]
+
+
+def _metastore(feed: Feed) -> list[Finding]:
+    findings = []
+    for server in feed.target_url.servers:
+        host, _, port = server.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+        except OSError as problem:
+            reason = problem.strerror or str(problem)
+            said = f"the metastore at {server} cannot be reached: {reason}"
+            findings.append(error("target-unreachable", said, "Start it, or correct the feed's `target`"))
+    return findings

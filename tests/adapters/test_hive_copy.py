@@ -1,0 +1,253 @@
+"""Rows that were there before a Hive feed: copied while they change, and byte for byte as their changes come."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapters.config import load
+from adapters.hive.copying import Copying
+from adapters.hive.manifest import Pending
+from adapters.hive.merger import Broken, Merger
+from adapters.hive.opening import opened
+from adapters.hive.run import Refused
+from bench.lake import Lake
+from bench.rig import Rig, until
+from bench.servers import Server
+from bench.session import Flavor, connect
+from bench.value_tables import Keyed, Long
+from bench.values import ZONE, column_values
+from bench.workload.mix import Mix
+
+STATEMENTS = 200
+HIVE = {"merge_seconds": 1, "buckets": 2}
+OPTIONS = {"start": "copy", "spark": {"piece_rows": 1000, "settings": {"spark.sql.shuffle.partitions": "2"}}}
+COLUMNS = "id, email, balance, updated_at, payload, version"
+IN_HIVE = (
+    "cast(id AS string), email, cast(balance AS string), date_format(updated_at, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), "
+    "payload, cast(version AS string)"
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_java() -> Iterator[None]:
+    """Spark's lives are short here: its compiler would take longer than it saves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        yield
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory, mariadb: Server, postgres: Server) -> Iterator[Lake]:
+    """The rigs' PostgreSQL ends are not used."""
+    folder = tmp_path_factory.mktemp("lake")
+    rig = Rig(mariadb, postgres, folder, "lake", **OPTIONS)
+    rig.target_url = f"hive://{folder}/warehouse"
+    try:
+        with opened(load(rig.feed)) as hive:
+            yield Lake(hive.spark, folder)
+    finally:
+        rig.close()
+
+
+@pytest.fixture
+def make(make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, lake: Lake) -> Callable[..., Rig]:
+    def made(source: Server = mariadb, **options: Any) -> Rig:
+        rig = make_rig(source, postgres, "copy", **{**OPTIONS, "hive": HIVE, **options})
+        rig.target_url = f"hive://{lake.folder}/warehouse"
+        return rig
+
+    return made
+
+
+# ---------------------------------------------------------------------- values
+
+
+@pytest.mark.parametrize("server", ["mariadb", "mysql"])
+def test_values_are_the_streams(
+    server: str, make: Callable[..., Rig], lake: Lake, request: pytest.FixtureRequest
+) -> None:
+    """One feed follows the log from before the first row, the other copies the rows when all are there."""
+    rig = make(request.getfixturevalue(server), zero_dates="null")
+    keyed = Keyed(column_values(Flavor(server)), Flavor.POSTGRES)
+    rig.at_source(f"SET sql_mode = '', time_zone = '{ZONE}'", *keyed.ddl, *Long().ddl, "DROP TABLE thousand")
+    rig.options["start"] = rig.start_at = rig.here()
+    long = (statement for statement in Long().before() if " thousand" not in statement)  # Spark plans them for long
+    statements = itertools.chain(keyed.before(), long)
+    while packet := list(itertools.islice(statements, STATEMENTS)):
+        rig.at_source(";".join(packet))
+    lake.follow(rig)
+    rig.name += "_copied"
+    rig.options["start"] = "copy"
+    rig.rules = [{"source": f"{rig.schema}.*", "target": f"{rig.name}.*"}]
+    lake.follow(rig)
+    for table in ("keyed", "longest", "longest_latin1", "large"):
+        streamed, copied = (lake.spark.table(f"{schema}.{table}") for schema in (rig.schema, rig.name))
+        assert copied.schema == streamed.schema
+        assert rows_of(copied) == rows_of(streamed)
+
+
+def rows_of(frame: Any) -> list[str]:
+    """Of all values, -0.0 too."""
+    return sorted(repr(row) for row in frame.collect())
+
+
+def test_a_value_that_hive_cannot_hold_is_told(make: Callable[..., Rig], lake: Lake) -> None:
+    rig = make()
+    rig.at_source("SET sql_mode = ''", "CREATE TABLE item (id INT PRIMARY KEY, day DATE)")
+    rig.at_source("INSERT INTO item VALUES (1, '2024-02-29'), (7, '2024-02-00')")
+    with pytest.raises(Broken, match=rf"{rig.schema}.item, row id=7, day: 2024-02-00 cannot be held by Hive"):
+        lake.follow(rig)
+
+
+# ---------------------------------------------------------------------- rows that change meanwhile
+
+
+def test_rows_that_change_while_they_are_copied(
+    make: Callable[..., Rig], lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind each piece rows of all pieces come, change, move and go; what follows the copy is history."""
+    rig = make(hive={**HIVE, "history": True})
+    work = rig.make(Mix())
+    rig.load(work, 6000)
+    piece = Copying._piece
+    numbers = itertools.count(2)
+
+    def and_changes(self: Copying, name: str, pending: Pending, number: int) -> int:
+        rows = piece(self, name, pending, number)
+        with lock:
+            rig.load(work, 300, seed=next(numbers))
+            rig.at_source(f"UPDATE account SET id = id + {number + 1}000000 WHERE id % 7 = {number}")
+            rig.at_source(f"DELETE FROM account WHERE id % 11 = {number}")
+        return rows
+
+    lock = threading.Lock()
+    monkeypatch.setattr(Copying, "_piece", and_changes)
+    lake.follow(rig)
+    assert next(numbers) > 4, "too few pieces"
+    table = f"{rig.schema}.account"
+    is_equal(rig, lake)
+    assert lake.sql(f"SELECT DISTINCT op, valid_to FROM {table}_history") == [("copy", None)]
+    copied = at_source(rig)
+    moment = lake.sql(f"SELECT DISTINCT cast(valid_from AS string) FROM {table}_history")
+    assert len(moment) == 1
+    rig.load(work, 500, seed=next(numbers))
+    lake.follow(rig)
+    is_equal(rig, lake)
+    assert lake.sql(f"SELECT {IN_HIVE} FROM {table}_history WHERE op = 'copy'") == copied
+
+
+def test_a_copy_that_was_cut_short_goes_on(
+    make: Callable[..., Rig], lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a piece, at the commit of a table, and behind the last one; no piece that is there is read again."""
+    rig = make()
+    work = rig.make(Mix())
+    rig.load(work, 6000)
+    rig.at_source("CREATE TABLE empty (a VARCHAR(9), b INT, PRIMARY KEY (b, a))")
+    piece = Copying._piece
+    read: list[tuple[str, int]] = []
+
+    def cut(*_: Any) -> None:
+        raise RuntimeError("cut")
+
+    def third(self: Copying, name: str, pending: Pending, number: int) -> int:
+        if len(read) >= 2:
+            cut()
+        read.append((name, number))
+        return piece(self, name, pending, number)
+
+    def counted(self: Copying, name: str, pending: Pending, number: int) -> int:
+        read.append((name, number))
+        return piece(self, name, pending, number)
+
+    for owner, name, failing in (
+        (Copying, "_piece", third), (Merger, "load", cut), (Merger, "loaded", cut), (Merger, "merge", cut)
+    ):  # fmt: skip
+        monkeypatch.setattr(Copying, "_piece", counted)
+        monkeypatch.setattr(owner, name, failing)
+        with pytest.raises(RuntimeError, match="cut"):
+            lake.follow(rig)
+        monkeypatch.undo()
+        rig.load(work, 100, seed=len(read) + 7)
+        assert not lake.spark.catalog.tableExists(f"{rig.schema}.account")
+    lake.follow(rig)
+    assert len(read) == len(set(read)) > 4
+    assert lake.sql(f"SELECT {IN_HIVE} FROM {rig.schema}.account") == at_source(rig)
+    assert lake.sql(f"SELECT * FROM {rig.schema}.empty") == []
+
+
+def test_tables_that_go_into_one_and_a_filter(make: Callable[..., Rig], lake: Lake) -> None:
+    rig = make()
+    for n in (1, 2):
+        rig.at_source(f"CREATE TABLE part{n} (id INT PRIMARY KEY, Note TEXT, secret INT, `odd, name` DATE)")
+        rig.at_source(f"INSERT INTO part{n} VALUES ({n}, 'a', 1, '2024-02-29'), ({n + 10}, 'b', 1, NULL)")
+    rig.rules = [
+        {
+            "source": f"{rig.schema}.part*",
+            "target": f"{rig.schema}.whole",
+            "columns": {"exclude": ["secret"], "rename": {"Note": "text"}},
+            "where": "Note <> 'b' OR id = 12",
+        }
+    ]
+    lake.follow(rig)
+    rows = f"SELECT id, text, cast(`odd, name` AS string) FROM {rig.schema}.whole"
+    assert lake.sql(rows) == [(1, "a", "2024-02-29"), (2, "a", "2024-02-29"), (12, "b", None)]
+    rig.at_source("UPDATE part1 SET Note = 'aa'", "DELETE FROM part2 WHERE id = 12")
+    lake.follow(rig)
+    assert lake.sql(rows) == [(1, "aa", "2024-02-29"), (2, "a", "2024-02-29"), (11, "aa", None)]
+
+
+def test_tables_that_are_refused(make: Callable[..., Rig], lake: Lake) -> None:
+    rig = make()
+    rig.at_source("CREATE TABLE loose (id INT)")
+    rig.at_source("CREATE TABLE ticked (`a``b` INT PRIMARY KEY)")
+    with pytest.raises(Refused, match=r"(?s)loose has no primary key.*ORC loses a column of the name a`b"):
+        lake.follow(rig)
+
+
+def is_equal(rig: Rig, lake: Lake) -> None:
+    table = f"{rig.schema}.account"
+    assert lake.sql(f"SELECT {IN_HIVE} FROM {table}") == at_source(rig)
+    assert lake.sql(f"SELECT {IN_HIVE} FROM {table}_history WHERE valid_to IS NULL") == at_source(rig)
+
+
+def at_source(rig: Rig) -> list[tuple[Any, ...]]:
+    session = connect(rig.source.url())
+    try:
+        return sorted(session.rows(f"SELECT {COLUMNS} FROM {rig.schema}.account"))
+    finally:
+        session.close()
+
+
+@pytest.mark.proof
+def test_a_million_rows_and_changes_meanwhile(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, tmp_path: Path
+) -> None:
+    """The command: killed among the pieces, while it loads, and while it merges; no piece is read twice."""
+    hive = {"merge_seconds": 15, "history": True}
+    rig = make_rig(mariadb, postgres, "lake", start="copy", hive=hive, spark={"piece_rows": 100_000, "memory": "2g"})
+    rig.target_url = f"hive://{tmp_path}/warehouse"
+    work = rig.make(Mix())
+    rig.load(work, 2_000_000)
+    writing = rig.work(work, 100_000, seed=2, rate=1000.0)
+    for words in (r"[3-9] of \d+ pieces", r"(\d+) of \1 pieces", r"goes on from", r"merge \d+: [1-9]"):
+        run, seen = rig.run(), len(rig.said())
+        until(lambda seen=seen, words=words: re.search(words, rig.said()[seen:]) is not None, words, 600.0)
+        os.kill(run.pid, signal.SIGKILL)
+        run.code(30.0)
+    writing.join()
+    rig.load(work, 100_000, seed=3)
+    rig.catch_up(1800.0)
+    pieces = [int(count) for count in re.findall(r"(\d+) of \d+ pieces, [\d,]+ rows, ", rig.said())]
+    assert pieces == sorted(set(pieces)), "a piece was read twice"
+    with opened(load(rig.feed)) as hive_:
+        is_equal(rig, Lake(hive_.spark, tmp_path))
