@@ -29,7 +29,7 @@ from engine.effects import EffectId, MergeChunk, ParkedRow, UpsertRows
 from engine.events import ParkedKey
 from engine.parking import ParkingLot, parked_row
 from engine.records import Position, Row, RowChange, Shape, Transaction
-from engine.schema import Binding, TargetTable
+from engine.schema import Binding, SchemaMismatch, TargetTable
 from engine.segments import Change
 from engine.spans import By
 
@@ -43,9 +43,12 @@ class ChunkMerge:
     def __init__(self, chunk: Chunk, table: TargetTable, id_: EffectId, position: Position) -> None:
         """`chunk`: staged, and the ledger has seen the log up to `position`.
 
-        Raises SchemaMismatch where a row that could not be staged does not line up with the table.
+        Raises SchemaMismatch where a row that could not be staged does not line up with the table, or it has lost the
+        key by which rows are kept.
         """
         assert chunk.attempt is not None
+        if chunk.split.keep and not table.key:
+            raise SchemaMismatch(f"{table.name} has no key any more, so its rows cannot be kept; copy it anew")
         self.table = table
         self._refused = _untouched(chunk, table)
         self._untried: list[Change] = []

@@ -16,7 +16,8 @@ is remembered all the same.  What a merge does then (`engine.copying`):
 
 - `keep`: staged rows that nothing touched are put beside those that are there, which win;
 - a repair (by KEYS) deletes the rows that were asked for and all touched ones, and puts the source's of M there.  So
-  it does no harm to remember a row that was not asked for, nor to give the repair up.
+  it does no harm to remember a row that was not asked for, nor to give the repair up.  A row of which it is untold
+  whether it was asked for is remembered, and from then on every row of the table, since each may come in its place.
 
 *The merge.*  What was staged is each row as it stood at some moment between the first read and `high`.  Once the ledger
 has seen the log up to M, at or past `high`, a row that nothing touched since the reading began is the source's at M;
@@ -52,7 +53,7 @@ from engine.events import Copied, Refused
 from engine.records import Position, Row, TableName
 from engine.schema import Binding, ForeignKey, TargetTable
 from engine.segments import Change
-from engine.spans import By, Split, chunk_of
+from engine.spans import UNTOLD, By, Split, chunk_of
 
 
 class State(enum.Enum):
@@ -107,6 +108,7 @@ class _Table:
             Chunk(copied.split, n, State.MERGED if n in merged else State.PENDING) for n in range(copied.split.chunks)
         ]
         self._of: dict[Binding, Callable[[Row], int]] = {}
+        self._untold = False
 
     @property
     def done(self) -> bool:
@@ -117,7 +119,10 @@ class _Table:
         if of is None:
             equality = {column.name: column.equality for column in binding.target.columns}
             of = self._of[binding] = chunk_of(self.split, binding.shape, equality)
-        return self.chunks[of(row)]
+        number = of(row)
+        if self._untold or number == UNTOLD:
+            self._untold, number = True, 1
+        return self.chunks[number]
 
     def rebind(self) -> None:
         self._of.clear()

@@ -16,8 +16,8 @@ The text that a bucket is made of joins the columns by `_`: integers as decimal 
 `engine.records` spells as text as upper-case hex of its UTF-8, binary values as upper-case hex.  A bound may be shorter
 than a rank, as a tuple it is then before every rank that begins with it: `(5,)` is where the fives begin.
 
-A list of keys is compared as the target's key compares (`engine.index`): a row whose key cannot be told from them for
-certain is in chunk 1 too, which is right for any row (`engine.chunks`).
+A list of keys is compared as the target's key compares (`engine.index`).  Of a row whose key does not fold exactly it
+is UNTOLD whether it is one of them.
 
 A key changes its chunk with its bytes: 'a' to 'A' is a move even where the source takes both for one key.  That is
 exact too, since a move is a delete in one chunk and an insert in the other.
@@ -39,6 +39,7 @@ from engine.records import Kind, Row, Shape, TableName, Value
 from engine.schema import Equality, SchemaMismatch
 
 Rank: TypeAlias = tuple[int, ...]
+UNTOLD = -1
 
 
 class By(enum.StrEnum):
@@ -96,7 +97,7 @@ class Split(msgspec.Struct, frozen=True, array_like=True):
 
 
 def chunk_of(split: Split, shape: Shape, equality: Mapping[str, Equality] = {}) -> Callable[[Row], int]:
-    """The number of a row's chunk, for rows of this shape.  `equality`: how the target compares a column.
+    """The number of a row's chunk, or UNTOLD, for rows of this shape.  `equality`: how the target compares a column.
 
     Raises SchemaMismatch where the shape lacks a column; what is returned does so for a value that has no exact rank.
     """
@@ -127,7 +128,7 @@ def _listed(split: Split, positions: list[int], equalities: tuple[Equality, ...]
 
     def chunk(row: Row) -> int:
         key = folded_key(tuple([row[p] for p in positions]), equalities)
-        return int(key is None or key in wanted)
+        return UNTOLD if key is None else int(key in wanted)
 
     return chunk
 

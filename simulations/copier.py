@@ -2,6 +2,7 @@
 
 The source runs ahead of what its readers see: `Source.written` entries are in its log, `Source.visible` of them can be
 seen by a reader (semi-sync, group commit delay: counter-example 5).  A chunk is read in parts, at different moments.
+Most rows that the target would refuse cannot be staged either.
 """
 
 from __future__ import annotations
@@ -13,17 +14,20 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from engine.effects import EffectId, ReadChunk
-from engine.events import ApplyEvent, ChunkFailed, ChunkStaged
+from engine.events import ApplyEvent, ChunkFailed, ChunkStaged, Refused
 from engine.records import Row, TableName
 from engine.schema import TargetTable
 from engine.spans import By, Split
 from simulations import catalogue
 from simulations.faults import Faults
 from simulations.history import History
+from simulations.model import Refusal
 from simulations.view import View
 
 PARTS = 3
 MOST_BOUNDS = 4
+REFUSED_EARLY = 0.9
+REFUSED = "cannot be staged"
 
 
 class Source:
@@ -55,12 +59,19 @@ class _Reading:
 
 class Copier:
     def __init__(
-        self, source: Source, history: History, view: View, staged: dict[EffectId, list[Row]], faults: Faults
+        self,
+        source: Source,
+        history: History,
+        view: View,
+        staged: dict[EffectId, list[Row]],
+        refuses: Refusal,
+        faults: Faults,
     ) -> None:
         self._source = source
         self._history = history
         self._view = view
         self._staged = staged
+        self._refuses = refuses
         self._faults = faults
         self._readings: list[_Reading] = []
 
@@ -88,7 +99,7 @@ class Copier:
         elif reading.part < PARTS:
             self._read(reading)
         else:
-            self._finish(reading, post)
+            self._finish(reading, chance, post)
 
     def _may_begin(self, effect: ReadChunk) -> bool:
         """A server can be asked whether whole transactions are visible, not parts of one."""
@@ -101,11 +112,16 @@ class Copier:
         reading.rows += [row for row in rows if crc32(repr(row[0]).encode()) % PARTS == reading.part]
         reading.part += 1
 
-    def _finish(self, reading: _Reading, post: Callable[[ApplyEvent], None]) -> None:
+    def _finish(self, reading: _Reading, chance: Random, post: Callable[[ApplyEvent], None]) -> None:
         id_, high = reading.effect.id, self._history.place(self._source.written)
+        name = reading.effect.split.table
         self._readings.remove(reading)
-        self._staged[id_] = reading.rows
-        post(ChunkStaged(id_, high, len(reading.rows)))
+        known = [row for row in dict.fromkeys(reading.rows) if self._refuses(name, row)]
+        known = [row for row in known if chance.random() < REFUSED_EARLY]
+        bad = [row for row in reading.rows if row in known]
+        self._staged[id_] = rows = [row for row in reading.rows if row not in known]
+        refused = tuple(Refused(self._view.shape(name, row), row, REFUSED) for row in bad)
+        post(ChunkStaged(id_, high, len(rows), refused))
 
 
 def split(spec: TargetTable, chance: Random) -> Split:
@@ -120,8 +136,12 @@ def split(spec: TargetTable, chance: Random) -> Split:
     return Split(spec.name, By.BUCKET, spec.key, tuple(((n << 32) // (count + 1),) for n in range(1, count + 1)))
 
 
-def splits(families: tuple[str, ...], tables: dict[TableName, TargetTable], chance: Random) -> tuple[Split, ...]:
-    """Of all tables of the families that are there, in no order that means anything."""
+def splits(
+    families: tuple[str, ...], tables: dict[TableName, TargetTable], chance: Random, keep: tuple[str, ...] = ()
+) -> tuple[Split, ...]:
+    """Of all tables of the families that are there, in no order that means anything.  `keep`: families whose rows at
+    the target stay."""
     specs = [tables[t.name] for family in families for t in catalogue.BY_NAME[family] if t.name in tables]
+    kept = [t.name for family in keep for t in catalogue.BY_NAME[family]]
     chance.shuffle(specs)
-    return tuple(split(spec, chance) for spec in specs)
+    return tuple(replace(split(spec, chance), keep=spec.name in kept) for spec in specs)

@@ -55,7 +55,7 @@ EXPECTED: tuple[str, ...] = (
     "copy: chunk merged",
     "copy: begun again",
     "copy: begun without an answer",
-    "copy: refused, since another is about to begin",
+    "copy: refused, since another copy is about to begin",
     "copy: a chunk could not be read",
     "copy: a reader waits for what the stream has taken",
     "copy: change of a pending chunk dropped",

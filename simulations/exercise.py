@@ -12,8 +12,10 @@ from engine.apply import ApplyMachine, State
 from engine.effects import ApplyBatch, ApplyEffect, BeginCopy, MergeChunk
 from engine.parking import BLOCKED
 from engine.records import Row, TableName
+from engine.spans import By
 from simulations.catalogue import POISON
 from simulations.checkers.checker import Checker, Commit
+from simulations.copier import REFUSED
 from simulations.history import Entry
 from simulations.layout import Token
 from simulations.ledger import Images
@@ -30,8 +32,15 @@ class Exercise(Checker):
 
     def merged(self, effect: MergeChunk) -> None:
         coverage, ledger = self._coverage, self.ledger
-        name, progress = effect.split.table, ledger.copies[effect.split.table]
-        coverage["copy: chunk merged"] += 1
+        name, progress = effect.split.table, ledger.progress(effect.split)
+        coverage["copy: row parked that the target refuses"] += sum(row.error == REFUSED for row in effect.parked)
+        coverage["copy: last image parked to be tried by itself"] += sum(row.error != REFUSED for row in effect.parked)
+        if effect.split.by is By.KEYS:
+            coverage["repair: chunk merged"] += 1
+            coverage["repair: row touched meanwhile"] += len(effect.without)
+            coverage["repair: parked change overtaken"] += len(effect.unparked)
+            return
+        coverage["copy: chunk merged where rows are kept" if effect.split.keep else "copy: chunk merged"] += 1
         images = [row for step in effect.steps for row in getattr(step, "rows", ())]
         coverage["copy: row touched while its chunk was open"] += len(effect.without)
         coverage["copy: row deleted while its chunk was open"] += len(effect.without) - len(images)
@@ -58,7 +67,12 @@ class Exercise(Checker):
                     self._coverage["copy: unique value moved between chunks"] += 1
 
     def copy_begun(self, effect: BeginCopy) -> None:
-        self._coverage["copy: begun again"] += 1
+        for split in effect.splits:
+            repair = "repair: begun" if split.keys else "repair: given up"
+            self._coverage[repair if split.by is By.KEYS else "copy: begun again"] += 1
+
+    def tampered(self, name: TableName, slot: Token, row: Row | None) -> None:
+        self._coverage["repair: row of the target changed by others"] += 1
 
     def left(self, machine: ApplyMachine) -> None:
         """Its owner is gone, and another takes over."""

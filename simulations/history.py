@@ -79,7 +79,8 @@ class History:
     `tables`: the target's, by name; `at_first`: those that are there from the beginning.
     `deeds`: how often each kind of thing was done, for the coverage table.
 
-    `held`: rows that the tables to be copied have before the log, as the target should see them.
+    `held`: rows that the tables to be copied have before the log, as the target should see them; none for others that
+    may have to be repaired.
     `told`: how many entries any reader has read, so that a receipt can hold no row behind them.
     `mapping`: what the feed takes of it.
     """
@@ -107,6 +108,8 @@ class History:
         self.held: dict[TableName, tuple[Row, ...]] = {}
         if plan.copy is not None:
             self._fill(Random(f"held {plan.seed}"), plan.copy.families, plan.copy.rows)
+        if plan.repairs:
+            self.held |= {name: () for name in self.at_first if name not in self.held and name != ECHO.name}
         while self.rows < plan.changes and self.number < NUMBERS_A_CHANGE * plan.changes:
             self.number += 1
             if self.number not in plan.without:
@@ -217,8 +220,9 @@ class History:
     def _other_keys(self, chance: Random, spec: TargetTable) -> Keys | None:
         """The table gets a unique index, loses one, or loses its primary key; None where it cannot.
 
-        What frees a value of ECHO at the target's side is not in this world."""
-        if spec.name == ECHO.name or spec.references or spec.foreign_keys or not spec.key:
+        What frees a value of ECHO at the target's side is not in this world; nor are rows kept that lose their key."""
+        kept = self.plan.copy.keep if self.plan.copy is not None else ()
+        if spec.name == ECHO.name or spec.name.table in kept or spec.references or spec.foreign_keys or not spec.key:
             return None
         others = tuple(u for u in spec.uniques if u.columns != spec.key)
         primary = tuple(u for u in spec.uniques if u.columns == spec.key)

@@ -11,10 +11,12 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from engine.effects import EffectId
+from engine.events import Copied
+from engine.parking import ParkedChange
 from engine.records import Row, RowChange, Shape, TableName, Transaction
 from engine.schema import Binding, TargetTable
 from engine.segments import Change
-from engine.spans import Split
+from engine.spans import By, Split
 from simulations.history import Entry, History, Place
 from simulations.layout import DEFAULT, Layout, layout
 from simulations.model import Database
@@ -29,16 +31,19 @@ Images = tuple[Layout, Row | None, Row | None]
 class Ledger:
     """`index`: where in `history.entries` each change that must be applied stands; `order`: those changes in log order.
 
-    `covered`: by which batch.  `applied`, `skipped` (the operator gave them up), `emptied` (a TRUNCATE took them while
-    they were parked): what became of each; what is covered and none of these is parked.
+    `covered`: by which batch.  `applied`, `skipped` (the operator gave them up), `emptied` (a TRUNCATE, a copy or a
+    repair took them while they were parked): what became of each; what is covered and none of these is parked.
 
     `copies`: how far the tables are that are copied.  A change of a row takes effect if it is behind the merge of the
-    row's chunk; what is before it came with the chunk, and must not be applied (`excused`).
+    row's chunk; what is before it came with the chunk, and must not be applied (`excused`).  `repairs`: tables of which
+    some rows are read again, in which nothing is excused.
+
+    *Strays* are parked rows that no log tells of: those of a chunk that the target refuses.
     """
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.index = {e.place: i for i, e in enumerate(history.entries) if e.taken}
+        self.index: dict[Place, float] = {e.place: i for i, e in enumerate(history.entries) if e.taken}
         self.order = list(self.index)
         self.covered: dict[Place, EffectId] = {}
         self.applied: dict[Place, None] = {}
@@ -46,18 +51,20 @@ class Ledger:
         self.emptied: dict[Place, None] = {}
         self.view: View = View(history)
         self.copies: dict[TableName, Progress] = {}
+        self.repairs: dict[TableName, Progress] = {}
+        self._strays: dict[Place, Entry] = {}
         self._images: dict[Place, tuple[TargetTable, Images]] = {}
 
     def freeze(self) -> _Frozen:
         """For a target that may forget."""
         fates = self.covered.copy(), self.applied.copy(), self.skipped.copy(), self.emptied.copy()
-        return *fates, {name: copy.copy(progress) for name, progress in self.copies.items()}
+        return *fates, _copied(self.copies), _copied(self.repairs)
 
     def thaw(self, frozen: _Frozen) -> None:
-        covered, applied, skipped, emptied, copies = frozen
+        covered, applied, skipped, emptied, copies, repairs = frozen
         self.covered, self.applied = covered.copy(), applied.copy()
         self.skipped, self.emptied = skipped.copy(), emptied.copy()
-        self.copies = {name: copy.copy(progress) for name, progress in copies.items()}
+        self.copies, self.repairs = _copied(copies), _copied(repairs)
 
     @property
     def complete(self) -> bool:
@@ -66,11 +73,32 @@ class Ledger:
             return True
         return bool(self.copies) and all(p in self.covered or self.excused(p) for p in reversed(self.order))
 
+    def told(self) -> tuple[Copied, ...]:
+        """What is stored of copies: of each table the last."""
+        return tuple(progress.told() for progress in (self.copies | self.repairs).values())
+
+    def progress(self, split: Split) -> Progress:
+        """Of the copy or the repair that this is."""
+        return (self.repairs if split.by is By.KEYS else self.copies)[split.table]
+
+    def stray(self, place: Place, parked: ParkedChange, at: int) -> None:
+        """A row is parked with a chunk that is merged behind so many entries of the log."""
+        change = RowChange(-1, None, parked.after, place[2])
+        self._strays[place] = Entry(
+            place[0], place[1], self.history.place(at), change, shape=parked.shape, after=parked.after
+        )
+        self.index[place] = at - 0.5
+
     def begin(self, split: Split, begun: int) -> None:
-        """A table is copied from its first row on; so many entries of the log came before.
+        """A table is copied from its first row on, or some rows of it are read again; so many entries of the log came
+        before.
 
         An owner that has not seen all of the log again that receipts cover may empty it of later changes too: what they
         did comes back with the chunks, which are read when all of that is in the source's log."""
+        if split.by is By.KEYS:
+            self.repairs[split.table] = Progress(split, begun)
+            return
+        self.repairs.pop(split.table, None)
         own = [place for place in self.order if self.table(place) == split.table]
         for place in own:
             if self.index[place] >= begun:
@@ -87,8 +115,10 @@ class Ledger:
 
     def effect(self, place: Place) -> tuple[Row | None, Row | None]:
         """The row before and after, as far as the change takes effect by itself."""
+        entry = self.entry(place)
+        if place in self._strays:
+            return (entry.before, entry.after)
         index = self.index[place]
-        entry = self.history.entries[index]
         progress = self.copies.get(entry.shape.name) if entry.shape is not None else None
         if progress is None or index < progress.begun:
             return (entry.before, entry.after) if progress is None or place not in progress.past else (None, None)
@@ -99,7 +129,8 @@ class Ledger:
         return before, after
 
     def entry(self, place: Place) -> Entry:
-        return self.history.entries[self.index[place]]
+        stray = self._strays.get(place)
+        return stray if stray is not None else self.history.entries[int(self.index[place])]
 
     def in_log_order(self, places: Iterable[Place]) -> list[Place]:
         return sorted(places, key=self.index.__getitem__)
@@ -140,8 +171,17 @@ class Ledger:
 
 
 _Frozen: TypeAlias = tuple[
-    dict[Place, EffectId], dict[Place, None], dict[Place, None], dict[Place, None], dict[TableName, Progress]
+    dict[Place, EffectId],
+    dict[Place, None],
+    dict[Place, None],
+    dict[Place, None],
+    dict[TableName, Progress],
+    dict[TableName, Progress],
 ]
+
+
+def _copied(progresses: dict[TableName, Progress]) -> dict[TableName, Progress]:
+    return {name: copy.copy(progress) for name, progress in progresses.items()}
 
 
 @functools.lru_cache(maxsize=256)

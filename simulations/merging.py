@@ -1,45 +1,108 @@
 """The merge of a chunk in the modelled target: what is staged, less what the machine leaves out, plus the last images.
 
 Rows are inserted plainly; what refers to others of the table is looked at when all are in (the constraints' checker
-does that).
+does that).  Where rows are kept, one that clashes is passed over.  A repair overwrites the rows that come back in their
+place, as a server would rather do; where values trade places among them, all leave first.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from engine.effects import MergeChunk, UpsertRows
 from engine.records import Row
-from simulations.layout import DEFAULT
-from simulations.model import Table
+from engine.spans import By
+from simulations.layout import DEFAULT, Token, comparable
+from simulations.model import Database, Table, Violation
 from simulations.session import Session
 from simulations.view import Mistake
 
+MERGING = -1
+"""The lane of merges."""
 
-def merge(session: Session, effect: MergeChunk, staged: Sequence[Row]) -> None:
-    """Raises Violation."""
+
+def merge(database: Database, effect: MergeChunk, staged: Sequence[Row]) -> Session:
+    """An open transaction that has done it.  Raises Violation."""
+    session = database.begin(watched=True)
     table = session.table(effect.split.table)
+    session.trusting = True
+    rows = [_whole(table, row) for row in _rows(table, effect, staged)]
+    if effect.split.by is By.KEYS:
+        try:
+            _overwrite(session, table, effect, rows)
+        except Violation:
+            session = database.begin(watched=True)
+            _replace(session, session.table(effect.split.table), effect, rows)
+        return session
+    for row in rows:
+        with contextlib.suppress(Violation) if effect.split.keep else contextlib.nullcontext():
+            session.insert(table.spec.name, row)
+    _complete(table)
+    return session
+
+
+def _rows(table: Table, effect: MergeChunk, staged: Sequence[Row]) -> list[Row]:
+    """Those that come."""
     names = _names(table)
+    places = [names.index(column) for column in effect.key]
     left_out = frozenset(effect.without)
-    rows = [row for row in staged if tuple(_value(names, row, c) for c in effect.key) not in left_out or not effect.key]
+    rows = [row for row in staged if not places or tuple(row[p] for p in places) not in left_out]
     for step in effect.steps:
         assert isinstance(step, UpsertRows), "a chunk is written with inserts"
         rows += step.rows
-    session.trusting = True
+    return rows
+
+
+def _complete(table: Table) -> None:
+    """Raises Violation where a row refers to one of its table that is not there."""
+    for fk, read in table.layout.parents:
+        for row in table.rows.values() if fk.parent == table.spec.name else ():
+            if (wanted := read(row)) is not None and table.holder(fk.parent_columns, wanted) is None:
+                raise Violation(f"{table.spec.name} {row} has no parent {wanted}")
+
+
+def _overwrite(session: Session, table: Table, effect: MergeChunk, rows: Sequence[Row]) -> None:
+    name, coming = table.spec.name, {table.key(row): row for row in rows}
+    for slot in _slots(table, effect):
+        if slot in table.rows and slot not in coming:
+            session.delete(name, slot)
+    for slot, row in coming.items():
+        old = table.rows.get(slot)
+        if old is None:
+            session.insert(name, row)
+        else:
+            session.update(name, slot, _keeping_own(table, old, row))
+
+
+def _replace(session: Session, table: Table, effect: MergeChunk, rows: Sequence[Row]) -> None:
+    name, old = table.spec.name, table.rows.copy()
+    for slot in _slots(table, effect):
+        if slot in table.rows:
+            session.delete(name, slot)
     for row in rows:
-        session.insert(table.spec.name, _whole(table, names, row))
+        session.insert(name, _keeping_own(table, old.get(table.key(row)), row))
+
+
+def _slots(table: Table, effect: MergeChunk) -> list[Token]:
+    equalities = [table.layout.equality[column] for column in effect.key]
+    slots = (tuple(comparable(v, e) for v, e in zip(key, equalities, strict=True)) for key in effect.gone)
+    return list(dict.fromkeys(slots))
+
+
+def _keeping_own(table: Table, old: Row | None, new: Row) -> Row:
+    if old is None:
+        return new
+    return tuple(kept if c.default else fresh for c, kept, fresh in zip(table.spec.columns, old, new, strict=True))
 
 
 def _names(table: Table) -> list[str]:
     return [c.name for c in table.spec.columns if not c.generated and not c.default]
 
 
-def _value(names: Sequence[str], row: Row, column: str) -> object:
-    return row[names.index(column)]
-
-
-def _whole(table: Table, names: Sequence[str], row: Row) -> Row:
+def _whole(table: Table, row: Row) -> Row:
     """With the target's own columns."""
+    names = _names(table)
     if len(names) != len(row):
         raise Mistake(f"{row} of a chunk of {table.spec.name} does not have the columns {names}")
     given = dict(zip(names, row, strict=True))

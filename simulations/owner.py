@@ -29,6 +29,7 @@ from engine.effects import (
     SaveCheckpoint,
     StandDown,
 )
+from engine.errors import Alarm
 from engine.events import (
     ApplyEvent,
     BatchCommitted,
@@ -79,6 +80,7 @@ class Owner:
         self.skew = 0
         self._now = 0
         self._history = history
+        self._bad_rows = "poison" in plan.features
         self._faults = faults
         self._reader = 0  # the present reader's number
         self._sent: list[LogBatch] = []  # by the present reader
@@ -174,9 +176,7 @@ class Owner:
             case DropStaged():
                 self.copier.drop(effect.staged)
             case RefuseCopy():
-                self._faults.seen("copy: refused, since another is about to begin")
-                if "about to begin" not in effect.alarm.message:
-                    raise Mistake(f"a copy is refused: {effect.alarm}")
+                self._refused(effect.alarm)
             case RequestResend():
                 skipped = chance.randrange(1, 9) if self._faults.strikes("hole") else 0
                 self.reader = Reader(self._history, self._history.behind(effect.position, skipped), chance)
@@ -190,3 +190,11 @@ class Owner:
                 self.caught_up = True
             case _:
                 assert_never(effect)
+
+    def _refused(self, alarm: Alarm) -> None:
+        reasons = ("another copy is about to begin", "is being copied")
+        reason = next((reason for reason in reasons if reason in alarm.message), "")
+        if reason:
+            self._faults.seen(f"copy: refused, since {reason}")
+        elif not (self._bad_rows and alarm.kind == "repair"):
+            raise Mistake(f"a copy is refused: {alarm}")

@@ -19,6 +19,7 @@ DEFAULT_CHANGES = 100
 LEAST_TABLES = 3
 LEAST_FAULTS = 5
 COPIED_SHARE = 0.3  # of all runs copy tables
+REPAIRED_SHARE = 0.15  # of all runs repair rows
 NUMBERS_A_CHANGE = 5  # a history ends after so many transactions for each change it should have, whatever they did
 
 # fault → what happens.  How often it does is the plan's.
@@ -75,8 +76,9 @@ class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Copy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Tables that hold rows before the log begins, and are copied while it flows (`engine.chunks`).
 
-    `families`: all their tables are copied; those of `again` once more on the way.  `rows`: how many a table has, at
-    most.  `seed`: of how they are split and read.  `reads`, `touched`: `Options.copy_reads`, `copy_touched`."""
+    `families`: all their tables are copied; those of `again` once more on the way; those of `keep` to a target that
+    holds some of their rows already.  `rows`: how many a table has, at most.  `seed`: of how they are split and read.
+    `reads`, `touched`: `Options.copy_reads`, `copy_touched`."""
 
     families: tuple[str, ...]
     again: tuple[str, ...]
@@ -84,6 +86,7 @@ class Copy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: int
     reads: int
     touched: int
+    keep: tuple[str, ...] = ()
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,7 +95,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `faults`: name → weight, beside the others.  `fault_rate`: chance of one a step.  `longest`: entries of the log in
     one batch; `cut_anywhere`: else a transaction is cut only where it alone is longer, as the adapters' readers do.
     `cascades`: how the source logs a cascade (`catalogue.CASCADES`).
-    `copy`: what is copied; None: the target starts as empty as the source.
+    `copy`: what is copied; None: the target starts as empty as the source.  `repairs`: rows of the target are changed
+    behind the feed's back, and repaired.
     `without`: numbers of source transactions that do not happen (a shrunk run).  `locking`: off only to show what the
     locks are for."""
 
@@ -111,6 +115,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     without: tuple[int, ...] = ()
     locking: bool = True
     copy: Copy | None = None
+    repairs: bool = False
 
 
 def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> Plan:
@@ -145,6 +150,7 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
         cascades=chance.choice(catalogue.CASCADES),
         locking=locking,
         copy=copy,
+        repairs=locking and Random(f"repairs {seed}").random() < REPAIRED_SHARE,
     )
 
 
@@ -154,7 +160,7 @@ def _copy(chance: Random, seed: int, families: tuple[str, ...]) -> Copy | None:
     if chance.random() >= (2 * COPIED_SHARE if cascading in families else COPIED_SHARE):
         return None
     copied = tuple(f for f in families if chance.random() < 0.6 or f == cascading) or families[:1]
-    return Copy(
+    copy = Copy(
         families=copied,
         again=tuple(family for family in copied if chance.random() < 0.2),
         rows=chance.choice((2, 5, 5)),
@@ -162,6 +168,14 @@ def _copy(chance: Random, seed: int, families: tuple[str, ...]) -> Copy | None:
         reads=chance.choice((1, 2, 4)),
         touched=chance.choice((2, 6, 1000, 1000)),
     )
+    may_keep = [f for f in copied if f not in copy.again and _alone(f)] if chance.random() < 0.3 else []
+    return msgspec.structs.replace(copy, keep=tuple(f for f in may_keep if chance.random() < 0.6))
+
+
+def _alone(family: str) -> bool:
+    """One table with a key and without foreign keys: what is kept there can be told exactly."""
+    first, *others = catalogue.BY_NAME[family]
+    return not others and bool(first.key) and not first.foreign_keys
 
 
 def _families(chance: Random) -> tuple[str, ...]:
@@ -178,9 +192,9 @@ def _families(chance: Random) -> tuple[str, ...]:
 
 def _features(chance: Random, families: tuple[str, ...], copy: Copy | None) -> tuple[str, ...]:
     """A cascade that the log does not show cannot be told from a change that was parked: no refusals beside it.  Nor
-    beside a copy, which no refused row can be left out of."""
+    where rows are kept, as nobody knows what they should be once a change of them is parked."""
     chosen = {name for name in sorted(FEATURES) if chance.random() < 0.35}
-    if copy is not None or catalogue.OWNER.name.table in families:
+    if (copy is not None and copy.keep) or catalogue.OWNER.name.table in families:
         chosen -= {"poison", "wishes"}
     elif "poison" in chosen and chance.random() < 0.7:
         chosen.add("wishes")

@@ -45,21 +45,22 @@ from engine.events import (
     Receipt,
     TakenOver,
 )
+from engine.parking import decode_change
 from engine.records import Ddl, DdlKind, Position, Row, TableName
+from engine.spans import By
 from simulations.checkers import ALL
 from simulations.checkers.checker import Checker, Commit
 from simulations.faults import Faults
 from simulations.history import ADDED, Entry, Place
 from simulations.layout import Token
 from simulations.ledger import Ledger, Mistake
-from simulations.merging import merge
+from simulations.merging import MERGING, merge
 from simulations.model import Database, Violation
 from simulations.session import Session
 
 Post: TypeAlias = Callable[[ApplyEvent], None]
 Order: TypeAlias = SaveCheckpoint | ApplyDdl | BeginCopy | RollbackBatch
 
-MERGING = -1  # the lane of merges
 _FAILED: dict[type[Order], Callable[[EffectId, Failure], ApplyEvent]] = {
     SaveCheckpoint: CheckpointFailed, ApplyDdl: DdlFailed, BeginCopy: CopyFailed,
 }  # fmt: skip
@@ -118,6 +119,8 @@ class Target:
         self._faults = faults
         self._strict = strict
         self.staged: dict[EffectId, list[Row]] = {}  # by attempt
+        self.tampered: dict[TableName, None] = {}
+        self.wanted: dict[TableName, dict[Row, None]] = {}  # keys of rows that an operator wants repaired
         self._merges: dict[EffectId, tuple[MergeChunk, ApplyBatch]] = {}
         self._disk: tuple[State, Any, list[Any]] | None = None  # what would survive a crash of the target
         self._reported: dict[int, dict[EffectId, None]] = {}  # by owner: commits it was told of since it last saved
@@ -144,7 +147,11 @@ class Target:
     def merge(self, owner: int, effect: MergeChunk, post: Post) -> None:
         """A batch of its own kind, on a lane of its own."""
         known, batch = self._merges.setdefault(
-            effect.id, (effect, ApplyBatch(effect.id, MERGING, effect.steps, receipts.NOTHING, 0))
+            effect.id,
+            (
+                effect,
+                ApplyBatch(effect.id, MERGING, effect.steps, receipts.NOTHING, 0, effect.parked, effect.unparked),
+            ),
         )
         if known is not effect:
             raise Mistake(f"{effect.id} was sent with another content")
@@ -212,9 +219,8 @@ class Target:
         state = self.state
         held = tuple(Receipt(id_, covered) for id_, covered in sorted(state.receipts.items()))
         wishes = tuple(self.wishes(every=True))
-        copied = tuple(progress.told() for progress in self.ledger.copies.values())
         return TakenOver(
-            self.epoch, state.checkpoint, held, wishes, self.database.specs, state.ddl_passed, chunks=copied
+            self.epoch, state.checkpoint, held, wishes, self.database.specs, state.ddl_passed, chunks=self.ledger.told()
         )
 
     def writes_to(self, name: TableName) -> bool:
@@ -226,6 +232,21 @@ class Target:
         self.database.tables[name].put(slot, row)
         for checker in self.checkers:
             checker.written(name, slot, row)
+
+    def tamper(self, name: TableName, slot: Token, row: Row | None) -> None:
+        """Somebody at the target changes a row, takes it away or puts one there."""
+        table = self.database.tables[name]
+        self.tampered[name] = None
+        table.drop(slot)
+        if row is not None:
+            table.put(slot, row)
+        for checker in self.checkers:
+            checker.tampered(name, slot, row)
+
+    def chunk_merge(self, id_: EffectId) -> tuple[MergeChunk, list[Row]]:
+        """The merge that was sent under this id, and what is staged for it."""
+        effect, _ = self._merges[id_]
+        return effect, self.staged.get(effect.staged, [])
 
     def wishes(self, *, every: bool = False) -> list[ParkedKey]:
         return [
@@ -325,7 +346,7 @@ class Target:
             if work.merge is None:
                 session.run(effect.steps)
             else:
-                merge(session, work.merge, self.staged[work.merge.staged])
+                session = merge(self.database, work.merge, self.staged[work.merge.staged])
         except Violation as error:
             for checker in self.checkers:
                 checker.refused(effect, str(error))
@@ -378,8 +399,9 @@ class Target:
         for place in effect.unparked:
             if state.parked.pop(place, None) is None:
                 raise Mistake(f"{effect.id} carries out a wish for {place}, which is not parked")
-        retried = [place for place in effect.unparked if state.wished[place] == "retry"]
-        skipped = [place for place in effect.unparked if state.wished[place] == "skip"]
+        wished = {place: state.wished.get(place, "retry") for place in effect.unparked if work.merge is None}
+        retried = [place for place, wish in wished.items() if wish == "retry"]
+        skipped = [place for place, wish in wished.items() if wish == "skip"]
         parked = [(row.source, row.number, row.ordinal) for row in effect.parked]
         for place, row in zip(parked, effect.parked, strict=True):
             state.parked[place] = (row, "")
@@ -401,10 +423,13 @@ class Target:
 
     def _merged(self, effect: MergeChunk) -> None:
         """In the transaction that puts the rows in place."""
-        progress = self.ledger.copies[effect.split.table]
+        progress = self.ledger.progress(effect.split)
         if progress.split != effect.split or effect.chunk in progress.merged:
             raise Mistake(f"chunk {effect.chunk} of {effect.split.table} is merged again, or was never planned")
-        progress.merged[effect.chunk] = self.ledger.history.index(effect.position)
+        at = progress.merged[effect.chunk] = self.ledger.history.index(effect.position)
+        for row in effect.parked:
+            self.ledger.stray((row.source, row.number, row.ordinal), decode_change(row.change), at)
+        self.ledger.emptied.update(dict.fromkeys(effect.unparked))
         for checker in self.checkers:
             checker.merged(effect)
         self._advance(effect.position, effect.drop)
@@ -423,8 +448,12 @@ class Target:
     def _begin(self, effect: BeginCopy) -> None:
         begun = self.ledger.history.index(effect.position)
         for split in effect.splits:
-            self.database.truncate(split.table)
-            self._empty(split.table)
+            if not split.stays:
+                self.database.truncate(split.table)
+                self._empty(split.table)
+            wanted = self.wanted.get(split.table, {})
+            for key in split.keys if split.by is By.KEYS else list(wanted):
+                wanted.pop(key, None)
             self.ledger.begin(split, begun)
         for checker in self.checkers:
             checker.copy_begun(effect)

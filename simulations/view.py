@@ -7,13 +7,14 @@ Rows are as the log spells them: without what the databases compute and what onl
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from zlib import crc32
 
 from engine.events import Copied
-from engine.records import DdlKind, Row, TableName
+from engine.records import Column, DdlKind, Kind, Row, Shape, TableName
 from engine.spans import By, Split
-from simulations.history import Entry, History, Place
-from simulations.layout import Layout, layout
+from simulations.history import ADDED, Entry, History, Place
+from simulations.layout import Layout, Token, comparable, layout
 
 
 class Mistake(AssertionError):
@@ -36,16 +37,16 @@ class Progress:
         twin.merged = self.merged.copy()
         return twin
 
-    def lives(self, chunk: int, index: int) -> bool:
+    def lives(self, chunk: int, index: float) -> bool:
         """Does the entry at `index` take effect on rows of this chunk?"""
-        return chunk in self.merged and index >= self.merged[chunk]
+        return self.split.stays or (chunk in self.merged and index >= self.merged[chunk])
 
     @property
     def done(self) -> bool:
-        return len(self.merged) == self.split.chunks
+        return len({*self.merged, *self.split.merged}) == self.split.chunks
 
     def told(self) -> Copied:
-        return Copied(self.split, tuple(self.merged))
+        return Copied(self.split, tuple(dict.fromkeys((*self.merged, *self.split.merged))))
 
 
 class View:
@@ -70,13 +71,32 @@ class View:
     def names(self, table: TableName, row: Row) -> tuple[str, ...]:
         """The columns of a row: those that are logged, the ones added later last."""
         names = tuple(c.name for c in self._layouts[table].spec.columns if not c.generated and not c.default)
-        return (*names, "extra")[: len(row)]
+        return (*names, ADDED.name)[: len(row)]
+
+    def shape(self, table: TableName, row: Row) -> Shape:
+        """As the log describes such a row."""
+        laid, names = self._layouts[table], self.names(table, row)
+        columns = {c.name: c for c in laid.shape.columns} | {ADDED.name: Column(ADDED.name, Kind.TEXT)}
+        return Shape(table, tuple(columns[name] for name in names), laid.spec.key)
+
+    def token(self, table: TableName, key: Row) -> Token:
+        """What a key is to the index."""
+        laid = self._layouts[table]
+        return tuple(comparable(v, laid.equality[c]) for v, c in zip(key, laid.spec.key, strict=True))
+
+    def having(self, table: TableName, keys: Iterable[Row], entries: int) -> list[Row]:
+        """The rows with these keys."""
+        wanted = {self.token(table, key) for key in keys}
+        return [row for row in self.at[entries][table] if self._layouts[table].key(row) in wanted]
 
     def chunk(self, split: Split, entries: int, number: int) -> list[Row]:
         return [row for row in self.at[entries][split.table] if self.chunk_of(split, row) == number]
 
     def chunk_of(self, split: Split, row: Row) -> int:
         """The number of the row's chunk, by counting: apart from `engine.spans` on purpose, as a reader's SQL is."""
+        if split.by is By.KEYS:
+            own = self._layouts[split.table].key(row)
+            return int(any(self.token(split.table, key) == own for key in split.keys))
         if not split.bounds:
             return 0
         names = self.names(split.table, row)

@@ -21,6 +21,7 @@ from engine.errors import Alarm
 from engine.events import ApplyEvent, ChunksPlanned, GoalSet, ParkedWished, Paused, SourceFailed, Tick
 from engine.records import DdlKind
 from engine.replay import tell
+from engine.spans import Split
 from simulations import catalogue, copier
 from simulations.catalogue import CARD, OWN, POISON
 from simulations.checkers.checker import Checker
@@ -32,6 +33,7 @@ from simulations.ledger import Ledger, Mistake
 from simulations.model import Database
 from simulations.owner import Owner
 from simulations.plan import ALWAYS_POSSIBLE, LEAST_FAULTS, Plan, draw
+from simulations.repairs import Repairs
 from simulations.target import Target
 from simulations.view import Progress
 
@@ -72,8 +74,9 @@ class World:
         self._faults = Faults(plan, self.chance, self.coverage)
         ledger = Ledger(self.history)
         if plan.copy is not None:
-            splits = copier.splits(plan.copy.families, database.specs, Random(plan.copy.seed))
+            splits = copier.splits(plan.copy.families, database.specs, Random(plan.copy.seed), plan.copy.keep)
             ledger.copies = {split.table: Progress(split, 0) for split in splits}
+            self._hold(database, [split for split in splits if split.keep], ledger)
         self.target = Target(
             database, ledger, self._faults, atomic=plan.atomic, whole=self.whole, strict=plan.locking
         )
@@ -84,6 +87,7 @@ class World:
         self._steppers = [c for c in self.target.checkers if type(c).stepped is not Checker.stepped]
         self.source = copier.Source(self.history)
         again = plan.copy.again if plan.copy is not None else ()
+        self._repairs = Repairs(self.history, self.target) if plan.repairs else None
         self._to_copy = [f for f in again if all(t.name in self.history.held for t in catalogue.BY_NAME[f])]
         self.now = 0
         self.owners: list[Owner] = []
@@ -114,11 +118,30 @@ class World:
         self._calm_down()
         for _ in range(MOST_STEPS):
             self._happen()
-            if self.owner.caught_up:
+            if self.owner.caught_up and not self._to_repair():
                 break
         else:
             raise Mistake(f"not done {MOST_STEPS} steps after the last fault: {self.owner.machine.snapshot()}")
         self._finish()
+
+    def _to_repair(self) -> bool:
+        """Is there anything left to repair?  Where rows are bad that may be for good."""
+        if self._repairs is None or not self._repairs.wanted or not self.whole:
+            return False
+        if not self.owner.machine.copying:
+            self.owner.caught_up = False
+            self._repairs.ask(self.owner)
+            self.owner.post(GoalSet(self.history.last))
+        return True
+
+    def _hold(self, database: Database, kept: list[Split], ledger: Ledger) -> None:
+        """Some rows of these tables are at the target before the feed is."""
+        for split in kept:
+            table = database.tables[split.table]
+            for row in self.history.held[split.table]:
+                if self.chance.random() < 0.4:
+                    whole = ledger.whole(split.table, row, database)
+                    table.put(table.slot(whole), whole)
 
     def _is_enough(self) -> bool:
         least = LEAST_FAULTS if any(name in self.plan.faults for name in ALWAYS_POSSIBLE) else 0  # 0: a shrunk plan
@@ -145,7 +168,7 @@ class World:
         for _ in range(TURNS[int(chance.random() * len(TURNS))]):
             self._read(self.owner)
             self.target.go_on(chance)
-            if self.plan.copy is not None:
+            if self.plan.copy is not None or self.plan.repairs:
                 self.source.go_on(chance)
                 self.owner.copier.go_on(chance, self.owner.post, calm=self.calm)
         for owner in self.owners if len(self.owners) > 1 else (self.owner,):
@@ -195,8 +218,9 @@ class World:
 
     def _take_over(self) -> None:
         hands = copier.Copier(
-            self.source, self.history, self.target.ledger.view, self.target.staged, self._faults
-        )
+            self.source, self.history, self.target.ledger.view, self.target.staged, self.target.database.refuses,
+            self._faults,
+        )  # fmt: skip
         owner = Owner(len(self.owners) + 1, self.plan, self.history, self._faults, hands)
         if self.owners:
             self._exercise.left(self.owner.machine)
@@ -210,22 +234,31 @@ class World:
     def _replace(self, owner: Owner) -> None:
         """The newest owner died or stopped.  An operator sees to whatever halted it, then the feed runs again."""
         halt = owner.halt
+        again = ""
         if halt is not None:
             self.coverage[f"halted: {halt.alarm.kind}"] += 1
-            self._attend_to(halt)
+            again = self._attend_to(halt)
         elif owner.stood_down and not (self._faults.forgot and owner.stood_down.again):
             raise Mistake(f"the newest owner stood down: {owner.stood_down}")
         self._take_over()
+        if again:
+            self._copy_again(again)
 
-    def _attend_to(self, halt: Halt) -> None:
+    def _attend_to(self, halt: Halt) -> str:
+        """Returns the family that is to be copied anew, if any."""
         if halt.ddl is not None:
             if halt.ddl.kind is not DdlKind.OTHER:
                 raise Mistake(f"the feed halts for a statement that it could do: {halt.ddl}")
             self.target.pass_statement(halt.ddl)
-            return
+            return ""
+        if halt.alarm.kind == "copy" and not self.whole:
+            self.healed = True
+            families = catalogue.BY_NAME.items()
+            return next(f for f, tables in families if any(str(t.name) == halt.alarm.table for t in tables))
         causes = HALTS.get(halt.alarm.kind, ())
         if not any(cause in self.plan.faults for cause in causes):
             raise Mistake(f"the newest owner halted: {halt}")
+        return ""
 
     # ------------------------------------------------------------------ faults, operators, users of the target
 
@@ -243,6 +276,8 @@ class World:
             self._copy_again(self._to_copy.pop())
         if CARD.name in self.target.database.tables and chance.random() < 0.1:
             self._write_own()
+        if self._repairs is not None:
+            self._repairs.go_on(self.owner, chance)
 
     def _copy_again(self, family: str) -> None:
         """An operator has the tables of a family copied once more."""
@@ -274,9 +309,8 @@ class World:
         giving_up = chance.random() < 0.3
         for place, (row, _) in list(target.parked.items()):
             if (row.schema, row.table) == name:
-                wish = target.state.wished.setdefault(
-                    place, "skip" if giving_up and chance.random() < 0.5 else "retry"
-                )
+                skips = giving_up and place in target.ledger.covered and chance.random() < 0.5
+                wish = target.state.wished.setdefault(place, "skip" if skips else "retry")
                 target.parked[place] = (row, wish)
                 self.coverage[f"operator: {wish}"] += 1
         target.flush()

@@ -79,6 +79,9 @@ class Checker:
     def written(self, name: TableName, slot: Token, row: Row) -> None:
         """Somebody at the target has written to a column of its own."""
 
+    def tampered(self, name: TableName, slot: Token, row: Row | None) -> None:
+        """Somebody at the target has changed a row that is the feed's."""
+
     def stepped(self, machine: ApplyMachine) -> None:
         """A machine has taken a step."""
 

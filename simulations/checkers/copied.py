@@ -1,4 +1,5 @@
-"""Copied chunks: when one is merged at M, its table holds exactly the source's rows at M of all chunks that are merged;
+"""Copied chunks: when one is merged at M, its table holds exactly the source's rows at M of all chunks that are merged
+(where none is parked, and no row was there before; the replay looks at those);
 a chunk that is merged is neither read nor merged again; no more is read and remembered at once than there is room for.
 """
 
@@ -23,7 +24,7 @@ class Copied(Checker):
 
     def asked(self, effect: ReadChunk) -> None:
         """A machine wants a chunk read; a zombie may not know yet that it is merged."""
-        progress = self.ledger.copies[effect.split.table]
+        progress = self.ledger.progress(effect.split)
         if effect.id.epoch == self.target.epoch and progress.split == effect.split and effect.chunk in progress.merged:
             raise Mistake(f"chunk {effect.chunk} of {effect.split.table} is read again, though it is merged")
 
@@ -32,7 +33,7 @@ class Copied(Checker):
 
     def committed(self, commit: Commit) -> None:
         effect, self._merging = self._merging, None
-        if effect is None:
+        if effect is None or effect.split.stays or not self.whole:
             return
         name = effect.split.table
         progress = self.ledger.copies[name]
@@ -48,7 +49,7 @@ class Copied(Checker):
 
     def copy_begun(self, effect: BeginCopy) -> None:
         for split in effect.splits:
-            if self.target.database.tables[split.table].rows:
+            if self.target.database.tables[split.table].rows and not split.stays:
                 raise Mistake(f"{split.table} is copied on top of rows")
 
     def _logged(self, name: TableName, rows: Iterable[Row]) -> list[Row]:
@@ -68,6 +69,6 @@ class Copied(Checker):
     def finished(self, machine: ApplyMachine) -> None:
         if machine.copying:
             raise Mistake(f"the copy is not done: {machine.snapshot()}")
-        for name, progress in self.ledger.copies.items():
+        for name, progress in (*self.ledger.copies.items(), *self.ledger.repairs.items()):
             if not progress.done:
                 raise Mistake(f"chunks of {name} are not merged: only {list(progress.merged)} are")

@@ -18,18 +18,18 @@ class Forward(Checker):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._seen_newest: dict[Slot, int] = {}
+        self._seen_newest: dict[Slot, float] = {}
 
     def merged(self, effect: MergeChunk) -> None:
         """All rows of the chunk are the newest before its merge."""
-        name, progress = effect.split.table, self.ledger.copies[effect.split.table]
+        name, progress = effect.split.table, self.ledger.progress(effect.split)
         at = progress.merged[effect.chunk]
         key = self.target.database.tables[name].layout.key
         for row in self.ledger.view.chunk(progress.split, at, effect.chunk):
             self._seen_newest[name, key(row) or row] = at - 1
 
     def committed(self, commit: Commit) -> None:
-        newest: dict[Slot, int] = {}
+        newest: dict[Slot, float] = {}
         for place, images in zip(commit.applied, commit.images, strict=True):
             index = self.ledger.index[place]
             for slot in _slots(images):

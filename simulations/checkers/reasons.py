@@ -1,7 +1,8 @@
 """A batch is refused and a row is parked only for a reason.
 
 Reasons: the target refuses the row itself; an earlier change of the same row is parked (or may be, for all that the
-engine can know: it folds printable ASCII only); or a constraint does not allow it before or after its batch.
+engine can know: it folds printable ASCII only); a constraint does not allow it before or after its batch; or somebody
+changed rows of its table there.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from simulations.catalogue import POISON
 from simulations.checkers.checker import Checker, Commit
 from simulations.history import Place
 from simulations.ledger import Mistake
+from simulations.merging import MERGING
 from simulations.model import Database, Violation
 from simulations.selection import selected_shape
 
@@ -26,12 +28,22 @@ class Reasons(Checker):
         another in the order of the log."""
         if self.whole:
             raise Mistake(f"{effect.id} is refused, and no row is bad: {error}")
+        if effect.lane == MERGING:
+            self._justify_merge(effect, error)
+            return
         aside = [(row.source, row.number, row.ordinal) for row in effect.parked]
         places = [place for place in receipts.decode(effect.covered) if place not in aside] + list(effect.unparked)
         if any(self._misses_what_was_skipped(place) for place in places):
             return
         if places and self._works(self.target.database, self.ledger.in_log_order(places)):
             raise Mistake(f"{effect.id} is refused, though its changes are not: {error}")
+
+    def _justify_merge(self, effect: ApplyBatch, error: str) -> None:
+        """Rows of it are bad, or others are missing or out of date because theirs are."""
+        merge, staged = self.target.chunk_merge(effect.id)
+        rows = [*staged, *(row for step in merge.steps for row in getattr(step, "rows", ()))]
+        if not (self.target.parked or self.ledger.skipped or any(POISON in row for row in rows)):
+            raise Mistake(f"the merge {effect.id} is refused, and no row is bad: {error}")
 
     def committed(self, commit: Commit) -> None:
         for place in commit.parked:
@@ -46,7 +58,7 @@ class Reasons(Checker):
 
     def _justify(self, place: Place, commit: Commit) -> None:
         entry = self.ledger.entry(place)
-        if POISON in (entry.after or ()):
+        if POISON in (entry.after or ()) or self.ledger.table(place) in self.target.tampered:
             return
         earlier = (other for other in self.target.parked if self.ledger.index[other] < self.ledger.index[place])
         if any(self._may_share(place, other) for other in earlier):

@@ -13,8 +13,10 @@ from typing import Any, TypeAlias
 
 from engine.apply import ApplyMachine
 from engine.effects import BeginCopy, EffectId, MergeChunk
+from engine.parking import decode_change
 from engine.records import DdlKind, Position, Row, TableName
 from engine.schema import TargetTable
+from engine.spans import By
 from simulations.catalogue import ECHO
 from simulations.checkers.checker import Checker, Commit
 from simulations.history import ADDED, Entry
@@ -98,11 +100,15 @@ def _each(rows: Rows) -> Iterable[Row]:
 
 
 class Replayed(Checker):
-    """`_seen_tainted`: rows of which the operator gave up a change, so that nobody knows what they should be."""
+    """`_seen_tainted`: rows of which the operator gave up a change, or that somebody changed at the target, so that
+    nobody knows what they should be."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._seen_now = Serial(self.target.database.specs)
+        for name, table in self.target.database.tables.items():
+            if table.spec.key:
+                self._seen_now.rows[name] = table.rows.copy()
         self._seen_tainted: dict[tuple[TableName, Token], None] = {}
         self._seen_statements: dict[int, None] = {}
         self._seen_retried = 0
@@ -111,19 +117,28 @@ class Replayed(Checker):
 
     def copy_begun(self, effect: BeginCopy) -> None:
         for split in effect.splits:
-            self._seen_now.rows[split.table].clear()
+            if not split.stays:
+                self._seen_now.rows[split.table].clear()
+                self._seen_tainted = {slot: None for slot in self._seen_tainted if slot[0] != split.table}
 
     def merged(self, effect: MergeChunk) -> None:
-        """What the source holds of the chunk then."""
+        """What the source holds of the chunk then, without what is parked."""
         name, ledger = effect.split.table, self.ledger
-        at = ledger.copies[name].merged[effect.chunk]
+        at = ledger.progress(effect.split).merged[effect.chunk]
         rows, table = self._seen_now.rows[name], self.target.database.tables[name]
-        chunk = ledger.view.chunk(effect.split, at, effect.chunk)
-        fresh = [ledger.whole(name, row, self.target.database) for row in chunk]
+        keys = effect.split.by is By.KEYS
+        chunk = ledger.view.having(name, effect.gone, at) if keys else ledger.view.chunk(effect.split, at, effect.chunk)
+        parked = [decode_change(row.change).after for row in effect.parked]
+        fresh = [ledger.whole(name, row, self.target.database) for row in chunk if row not in parked]
         if isinstance(rows, list):
             rows += fresh
-        else:
-            rows.update((table.key(row), row) for row in fresh)
+            return
+        gone = {slot: rows.pop(slot, None) for slot in (ledger.view.token(name, key) for key in effect.gone)}
+        for slot in gone:
+            self._seen_tainted.pop((name, slot), None)
+        for slot, row in {table.key(row): row for row in fresh}.items():
+            if not (effect.split.keep and slot in rows):
+                rows[slot] = _keeping_own(table.spec, gone.get(slot), row)
 
     def committed(self, commit: Commit) -> None:
         self._seen_retried += len(commit.retried)
@@ -156,6 +171,14 @@ class Replayed(Checker):
             extra = [row for row in there.items() if row not in wanted.items()]
             raise Mistake(f"{when}: {name} misses {missing}, has {extra}")
 
+    def tampered(self, name: TableName, slot: Token, row: Row | None) -> None:
+        self._seen_tainted[name, slot] = None
+        rows = self._seen_now.rows[name]
+        assert isinstance(rows, dict), "such tables have a key"
+        rows.pop(slot, None)
+        if row is not None:
+            rows[slot] = row
+
     def written(self, name: TableName, slot: Token, row: Row) -> None:
         rows = self._seen_now.rows[name]
         assert isinstance(rows, dict), "such tables have a key"
@@ -178,7 +201,7 @@ class Replayed(Checker):
 
     def saved(self, old: Position, new: Position, dropped: dict[EffectId, bytes]) -> None:
         self._compare_all(f"at checkpoint {new}")
-        if self._seen_tainted or self.ledger.copies:
+        if self._seen_tainted or self.ledger.copies or self.ledger.repairs:
             return
         history = self.ledger.history
         known = (history.index(new), len(self._seen_statements), len(self.ledger.skipped), self._seen_retried)

@@ -1,0 +1,82 @@
+"""Rows of the target that somebody changed behind the feed's back, and an operator who has them repaired.
+
+Changed are rows of tables that no foreign key joins to others, and never so that a value is held that the source may
+give to another row: then a feed without bad rows must go on as if nothing had happened, and the repair must mend every
+row.  Repaired are these and
+others, of which nothing may change.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from engine.events import ChunksPlanned
+from engine.records import Row, TableName
+from engine.schema import TargetTable
+from engine.spans import By, Split
+from simulations.history import History
+from simulations.owner import Owner
+from simulations.target import Target
+
+
+class Repairs:
+    def __init__(self, history: History, target: Target) -> None:
+        self._target = target
+        rekeyed = {name for e in history.entries if e.keys is not None and e.ddl is not None for name in e.ddl.tables}
+        self._tables = [name for name in history.held if history.tables[name].key and name not in rekeyed]
+        self._serial = 0
+
+    @property
+    def wanted(self) -> dict[TableName, dict[Row, None]]:
+        """Keys that are not being repaired yet."""
+        return {name: keys for name, keys in self._target.wanted.items() if keys}
+
+    def go_on(self, owner: Owner, chance: Random) -> None:
+        """Somebody does something, perhaps."""
+        what = chance.random()
+        if not self._tables or what > 0.12:
+            return
+        name = chance.choice(self._tables)
+        if what < 0.04:
+            self._tamper(name, chance)
+        elif what < 0.06:
+            self._want(name, tuple(self._value(chance, c) for c in self._spec(name).key))
+        else:
+            self.ask(owner)
+
+    def ask(self, owner: Owner) -> None:
+        """The shell tells the machine what is wanted."""
+        if self.wanted:
+            owner.post(
+                ChunksPlanned(
+                    tuple(Split(n, By.KEYS, self._spec(n).key, keys=tuple(keys)) for n, keys in self.wanted.items())
+                )
+            )
+
+    def _spec(self, name: TableName) -> TargetTable:
+        return self._target.database.tables[name].spec
+
+    def _want(self, name: TableName, key: Row) -> None:
+        self._target.wanted.setdefault(name, {})[key] = None
+
+    def _tamper(self, name: TableName, chance: Random) -> None:
+        """Another note, a row less, or one more that holds no unique value."""
+        table, copy = self._target.database.tables[name], self._target.ledger.copies.get(name)
+        spec = table.spec
+        if spec.foreign_keys or spec.references or self._target.writes_to(name) or (copy is not None and not copy.done):
+            return
+        self._serial += 1
+        slot = chance.choice(list(table.rows)) if table.rows else None
+        if slot is None or chance.random() < 0.3:
+            key = (f"z{self._serial}" if spec.key == ("text",) else 200 + self._serial,)
+            row: Row = table.layout.complete((*key, *table.layout.defaults[len(key) :]))
+            self._target.tamper(name, table.key(row), row)
+        else:
+            row = table.rows[slot]
+            note = table.at["note"]
+            other = (*row[:note], f"strange {self._serial}", *row[note + 1 :])
+            self._target.tamper(name, slot, other if chance.random() < 0.5 else None)
+        self._want(name, row[: len(spec.key)])
+
+    def _value(self, chance: Random, column: str) -> object:
+        return chance.choice(("a", "A", "b", "é", "e")) if column == "text" else chance.randrange(7)
