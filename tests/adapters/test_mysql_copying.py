@@ -546,6 +546,27 @@ async def test_a_session_killed_in_the_middle_leaves_nothing_and_the_merge_is_ma
     assert target.rows() == [(1, "a", 1), (2, "b", 2)]
 
 
+async def test_a_merge_that_the_server_ends_for_a_deadlock_is_sent_again_at_once(target: Target) -> None:
+    target.table(TWO_UNIQUE)
+    target.sql("CREATE TABLE heavy (id int PRIMARY KEY AUTO_INCREMENT, x int)")
+    await target.own()
+    await target.begun(Split(target.name()))
+    attempt, _ = target.stage([(1, "a", 1), (2, "b", 2)])
+    effect = target.merge(attempt, 2)
+    holder = target.server.connect(target.database)
+    holder.execute("BEGIN", ())
+    holder.execute(f"INSERT INTO heavy (x) VALUES {','.join(['(1)'] * 500)}", ())  # the server ends the lighter one
+    holder.execute("INSERT INTO t VALUES (2,'z',9)", ())
+    merging = asyncio.create_task(target.sink.merge_chunk(effect))
+    running = "SELECT id FROM information_schema.processlist WHERE info LIKE 'INSERT INTO%%SELECT%%'"
+    await _eventually(lambda: target.sql(running))
+    await asyncio.to_thread(holder.execute, "SELECT * FROM t WHERE id=1 FOR UPDATE", ())
+    holder.execute("ROLLBACK", ())
+    holder.close()
+    assert await merging == BatchCommitted(effect.id)
+    assert target.rows() == [(1, "a", 1), (2, "b", 2)]
+
+
 async def test_a_zombies_merge_is_fenced(target: Target) -> None:
     target.table(TWO_UNIQUE)
     await target.own()
