@@ -41,12 +41,13 @@ class Job(msgspec.Struct, frozen=True):
 
     def run(self, spark: SparkSession, database: Database) -> list[Staged]:
         """What became of each chunk, in order.  Raises what Spark raises: then nothing is staged that counts."""
-        frame = self._parted(self._read(spark, database))
+        frame = self._parted(self.frame(spark, database))
         task = Task(self.places, self.source.reading)
         answers = {row.part: row.staged for row in _mapped(frame, task).collect()}
         return [msgspec.msgpack.decode(answers[part], type=Staged) for part in range(len(self.chunks))]
 
-    def _read(self, spark: SparkSession, database: Database) -> DataFrame:
+    def frame(self, spark: SparkSession, database: Database) -> DataFrame:
+        """What comes of each row: `c0`, …; of several chunks also which it is in."""
         columns = self.source.read
         types = [f"c{n} {asked(column).wire}" for n, column in enumerate(columns)]
         parts = [listed(columns)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import sys
@@ -48,7 +49,7 @@ GATHER_SECONDS: Final = 0.2
 
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # the socket tells when to end; what we start must not ignore them
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, lambda *_: _hush())
     channel = socket.socket(fileno=int(sys.argv[1]))
     with contextlib.suppress(EOFError, ConnectionError):
         worker = Worker(msgspec.msgpack.decode(receive(channel), type=Begin), channel)
@@ -56,7 +57,15 @@ def main() -> None:
             while True:
                 worker.take(msgspec.msgpack.decode(receive(channel), type=Order))
         finally:
+            _hush()
             worker.end()
+
+
+def _hush() -> None:
+    """From here on: what a Java that is ended makes its Python complain of is nobody's concern."""
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, sys.stderr.fileno())
+    os.close(silence)
 
 
 class Worker:

@@ -42,6 +42,13 @@ class Source:
         kept = (self.table.columns[i] for i in self.mapping.kept)
         return {column.name: source for column, source in zip(self.mapping.shape.columns, kept, strict=True)}
 
+    @cached_property
+    def key(self) -> tuple[str, ...]:
+        """The primary key, else the first unique one without NULLs, by the source's names; empty: it has none."""
+        optional = {column.name for column in self.table.columns if column.nullable}
+        whole = (unique.columns for unique in self.table.uniques if not unique.opaque or unique.name == "PRIMARY")
+        return next((columns for columns in whole if optional.isdisjoint(columns)), ())
+
     @property
     def reading(self) -> Reading:
         """What makes the target's rows of those that are read."""

@@ -2,7 +2,7 @@
 
 | a table                                              | is split by                                                  |
 |------------------------------------------------------|--------------------------------------------------------------|
-| whose primary key at the source begins with integers | NUMBERS: these, its bounds found by walking the key, so that |
+| whose key at the source begins with integers         | NUMBERS: these, its bounds found by walking the key, so that |
 |                                                      | chunks are even where the key is skewed                      |
 | with another key, each column spelled exactly        | BUCKET: few, large ones, as reading any of them is a scan    |
 | without a key, or that refers to itself              | nothing: it is one chunk                                     |
@@ -31,7 +31,7 @@ from engine.spans import By, Rank, Split
 
 BUCKET_CHUNKS: Final = 10  # a chunk of buckets has the rows of so many others
 MOST_BUCKETS: Final = 16
-_POOR: Final = 4  # the walk found fewer chunks than a part of those that the rows would make
+_POOR: Final = 2  # the walk found less than half of the bounds that so many rows should have
 _RANKS: Final = 1 << 32
 
 
@@ -68,7 +68,7 @@ async def _split(source: Source, table: TargetTable, server: Server, rows: int, 
     numbers = _leading_numbers(source)
     if numbers:
         bounds = await _walk(source, server, numbers, rows)
-        if len(numbers) == len(source.table.primary_key) or _POOR * (len(bounds) + 1) >= source.rows / rows:
+        if len(numbers) == len(source.key) or _POOR * len(bounds) >= source.rows / rows:
             return Split(table.name, By.NUMBERS, numbers, bounds, keep)
     columns = _bucketed(source, table)
     count = min(-(-source.rows // (rows * BUCKET_CHUNKS)), MOST_BUCKETS) if columns else 1
@@ -77,11 +77,11 @@ async def _split(source: Source, table: TargetTable, server: Server, rows: int, 
 
 
 def _leading_numbers(source: Source) -> tuple[str, ...]:
-    """The integers that the source's primary key begins with, as the target names them."""
+    """The integers that the source's key begins with, as the target names them."""
     names = {column.name: name for name, column in source.columns.items()}
     kinds = {column.name: column.column.kind for column in source.columns.values()}
     found = list[str]()
-    for column in source.table.primary_key:
+    for column in source.key:
         if kinds.get(column) is not Kind.INT:
             break
         found.append(names[column])
@@ -89,9 +89,9 @@ def _leading_numbers(source: Source) -> tuple[str, ...]:
 
 
 def _bucketed(source: Source, table: TargetTable) -> tuple[str, ...]:
-    """The source's primary key, else the target's, as the target names it; empty where no bucket can be told by it."""
+    """The source's key, else the target's, as the target names it; empty where no bucket can be told by it."""
     names = {column.name: name for name, column in source.columns.items()}
-    for key in (tuple(names.get(column, "") for column in source.table.primary_key), table.key):
+    for key in (tuple(names.get(column, "") for column in source.key), table.key):
         columns = [source.columns.get(name) for name in key]
         if columns and all(column is not None and not column.nullable and is_spelled(column) for column in columns):
             return key

@@ -1,0 +1,227 @@
+"""Rows that a copy reads are, value by value, those that the log would give; which rows, and when, is told exactly."""
+
+import asyncio
+import struct
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from adapters.config import Feed, Spark
+from adapters.config import read as read_feed
+from adapters.mysql import connection as server
+from adapters.mysql.catalogue import BlockingServer
+from adapters.mysql.errors import SourceError
+from adapters.mysql.source import reader_endpoint
+from adapters.spark.copy.job import Job
+from adapters.spark.copy.source import Source, sources
+from adapters.spark.copy.visibility import wait_until_visible
+from adapters.spark.jdbc import Database
+from adapters.spark.session import session
+from bench.decode import read
+from bench.servers import MariaDb, MySql, Server
+from bench.session import Flavor
+from bench.value_tables import Keyed, Keyless, Keys, Long, Named
+from bench.values import ZONE, column_values
+from engine.capture import CaptureMachine
+from engine.effects import Publish
+from engine.events import SourceRead
+from engine.mapping import Mapping, Rule
+from engine.records import Position, Row, TableName
+from engine.spans import Split
+
+SOURCES = ["mariadb", "mysql"]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        with session(Spark(), "copy reading") as opened:
+            yield opened
+
+
+def feed_of(source: Server, tables: str, target: str = "postgresql://nobody@127.0.0.1:1/none") -> Feed:
+    return read_feed(f"feed: f\nsource: {source.url()}\ntarget: {target}\ntables: {tables}\n", Path("feed.yaml"))
+
+
+def here(source: Server) -> Position:
+    connection = server.connect(reader_endpoint(feed_of(source, "[{source: a.b}]").source_url))
+    try:
+        return server.current_position(connection)
+    finally:
+        connection.close()
+
+
+def found(feed: Feed, names: list[TableName]) -> dict[TableName, Source]:
+    place = reader_endpoint(feed.source_url)
+    asked = BlockingServer(server.connect(place), place)
+    try:
+        return asyncio.run(sources(feed, asked, names))
+    finally:
+        asked.close()
+
+
+def read_rows(feed: Feed, spark: Any, source: Source) -> list[Row]:
+    """Through Spark, as the task of a chunk has them."""
+    frame = Job(source, Split(source.target), (0,), ()).frame(spark, Database(feed.source_url))
+    columns = source.reading.columns()
+    rows = []
+    for batch in frame.toArrow().to_batches():
+        rows += zip(*columns([column.to_pylist() for column in batch.columns]), strict=True)
+    return rows
+
+
+def logged_rows(feed: Feed, rules: list[Rule], start: Position, end: Position) -> dict[TableName, list[Row]]:
+    """The rows that were inserted, as the capture machine publishes them."""
+    mapping = Mapping(rules)
+    machine = CaptureMachine(mapping, start, "test")
+    shapes, rows = {}, defaultdict(list)
+    for chunk in read(reader_endpoint(feed.source_url), start, end, wanted=mapping.selects):
+        for effect in machine.step(0, [SourceRead([chunk])]):
+            if isinstance(effect, Publish):
+                shapes |= effect.batch.shapes
+                for change in effect.batch.rows:
+                    rows[shapes[change.table].name].append(change.after)
+    return rows
+
+
+def exactly(row: Row) -> list[Any]:
+    """Equal where the values are the same to the last bit."""
+    return [
+        struct.pack("<d", value) if isinstance(value, float) else (type(value).__name__, value) for value in row
+    ]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_each_value_is_the_logs(name: str, spark: Any, request: pytest.FixtureRequest) -> None:
+    source: MariaDb | MySql = request.getfixturevalue(name)
+    shop = source.database("value")
+    columns = column_values(Flavor(name))
+    named = Named(shop)
+    parts = (Keyed(columns, Flavor.POSTGRES), Keyless(columns, Flavor.POSTGRES), Keys(columns), Long(), named)
+    source.execute_script(
+        ";".join([f"SET sql_mode = '', time_zone = '{ZONE}'", *(ddl for part in parts for ddl in part.ddl)]),
+        database=shop,
+    )
+    start = here(source)
+    for part in parts:
+        statements = [f"SET sql_mode = '', time_zone = '{ZONE}'", *part.before()]
+        source.execute_script(";".join(statements), database=shop)
+    source.execute_script("SET sql_mode = @@global.sql_mode, time_zone = @@global.time_zone", database=shop)
+    feed = feed_of(source, f"[{{source: '{shop}.*'}}, {{source: {quoted(named.schema + '.*')}}}]")
+    logged = logged_rows(feed, [Rule(f"{s}.*", f"{s}.*") for s in (shop, named.schema)], start, here(source))
+    assert len(logged) > 40
+    for target, table in found(feed, list(logged)).items():
+        assert sorted(map(exactly, read_rows(feed, spark, table)), key=str) == sorted(
+            map(exactly, logged[target]), key=str
+        ), target
+
+
+def quoted(name: str) -> str:
+    return "'" + name.replace("'", "''") + "'"
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_random_values_are_the_logs(name: str, spark: Any, request: pytest.FixtureRequest) -> None:
+    """Of types that one side spells from bytes and the other from text, and every byte of the common charsets."""
+    source: MariaDb | MySql = request.getfixturevalue(name)
+    shop, chance = source.database("value"), Random(name)
+    source.execute_script("SET sql_mode = ''", database=shop)
+    types = RANDOM if name == "mysql" else RANDOM | OF_MARIADB
+    columns = ", ".join(f"c{n} {type_}" for n, type_ in enumerate(types))
+    source.execute(f"CREATE TABLE t (id int PRIMARY KEY, {columns})", database=shop)
+    start = here(source)
+    rows = (f"({n}, {', '.join(value(chance) for value in types.values())})" for n in range(256))
+    source.execute(f"INSERT INTO t VALUES {', '.join(rows)}", database=shop)
+    source.execute_script("SET sql_mode = @@global.sql_mode", database=shop)
+    feed = feed_of(source, f"[{{source: {shop}.t}}]")
+    target = TableName(shop, "t")
+    logged = logged_rows(feed, [Rule(f"{shop}.t", f"{shop}.t")], start, here(source))[target]
+    rows = read_rows(feed, spark, found(feed, [target])[target])
+    assert [exactly(row) for row in sorted(rows)] == [exactly(row) for row in sorted(logged)]
+
+
+def hexed(chance: Random, size: int) -> str:
+    return f"x'{chance.randbytes(size).hex()}'"
+
+
+def text_of(charset: str, most: int = 255) -> Callable[[Random], str]:
+    return lambda chance: f"_{charset} x'{bytes(chance.randint(1, most) for _ in range(30)).hex()}'"
+
+
+RANDOM: dict[str, Callable[[Random], str]] = {
+    "double": lambda chance: repr(chance.uniform(-1, 1) * 10 ** chance.randint(-300, 300)),
+    "float": lambda chance: repr(chance.uniform(-1, 1) * 10 ** chance.randint(-37, 37)),
+    "float(9,4)": lambda chance: repr(round(chance.uniform(-99999, 99999), 4)),
+    "double(22,5)": lambda chance: repr(chance.uniform(-1, 1) * 10 ** chance.randint(0, 16)),
+    "decimal(20,6)": lambda chance: f"{chance.uniform(-1, 1) * 10 ** chance.randint(0, 13):.6f}",
+    "bigint": lambda chance: str(chance.randint(-(2**63), 2**63 - 1)),
+    "bigint unsigned": lambda chance: str(chance.randint(0, 2**64 - 1)),
+    "bit(64)": lambda chance: str(chance.randint(0, 2**64 - 1)),
+    "bit(17)": lambda chance: str(chance.randint(0, 2**17 - 1)),
+    "decimal(9,2) zerofill": lambda chance: f"{chance.uniform(0, 99999):.2f}",
+    "varchar(30) character set latin1": text_of("latin1"),
+    "varchar(30) character set ascii": text_of("ascii", 127),
+    "varchar(30) character set cp1251": text_of("cp1251"),
+    "text character set koi8r": text_of("koi8r"),
+    "char(30) character set latin2": text_of("latin2"),
+    "varbinary(20)": lambda chance: hexed(chance, 20),
+    "binary(20)": lambda chance: hexed(chance, chance.randint(0, 20)),
+}
+OF_MARIADB: dict[str, Callable[[Random], str]] = {
+    "uuid": lambda chance: f"'{UUID(bytes=chance.randbytes(16))}'",
+    "inet4": lambda chance: f"'{IPv4Address(chance.randbytes(4))}'",
+    "inet6": lambda chance: f"'{IPv6Address(bytes(chance.choice((0, 0, 0, 1, 255)) for _ in range(16)))}'",
+}
+
+
+def test_only_the_rows_and_columns_of_the_feed(mariadb: MariaDb, spark: Any) -> None:
+    shop = mariadb.database("value")
+    mariadb.execute("CREATE TABLE t (id int PRIMARY KEY, mail text, note text, region char(2))", database=shop)
+    values = "(1, 'a', 'x', 'eu'), (2, 'b', NULL, 'us'), (3, NULL, 'y', 'eu')"
+    mariadb.execute(f"INSERT INTO t VALUES {values}", database=shop)
+    target = TableName(shop, "u")
+    columns = "columns: {exclude: [note], rename: {mail: email}}"
+    all_of_them = [(1, "a", "eu"), (2, "b", "us"), (3, None, "eu")]
+    for where, rows in (("", all_of_them), ("region = 'eu' AND note > ''", [all_of_them[0], all_of_them[2]])):
+        filter_ = f', where: "{where}"' if where else ""
+        feed = feed_of(mariadb, f"[{{source: {shop}.t, target: {shop}.u, {columns}{filter_}}}]")
+        source = found(feed, [target])[target]
+        assert [column.name for column in source.mapping.shape.columns] == ["id", "email", "region"]
+        assert sorted(read_rows(feed, spark, source)) == rows
+        assert len(source.read) == (4 if where else 3)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_reading_waits_until_the_log_is_visible(name: str, request: pytest.FixtureRequest) -> None:
+    source: MariaDb | MySql = request.getfixturevalue(name)
+    shop = source.database("value")
+    source.execute("CREATE TABLE t (id int PRIMARY KEY)", database=shop)
+    asking = server.connect(reader_endpoint(feed_of(source, f"[{{source: {shop}.t}}]").source_url))
+    source.execute("INSERT INTO t VALUES (1)", database=shop)
+    wait_until_visible(asking, here(source), 5)
+    later = following(here(source))
+    with pytest.raises(SourceError, match=r"cannot be read from the tables after 0\.2 s"):
+        wait_until_visible(asking, later, 0.2)
+    waiting = threading.Thread(target=wait_until_visible, args=(asking, later, 30))
+    waiting.start()
+    source.execute("INSERT INTO t VALUES (2)", database=shop)
+    waiting.join(10)
+    assert not waiting.is_alive()
+    source.execute("FLUSH BINARY LOGS")  # a new file, and no transaction in it
+    wait_until_visible(asking, here(source), 5)
+    asking.close()
+
+
+def following(place: Position) -> Position:
+    """Behind one more transaction."""
+    head, mark, last = place.gtids.rpartition("-")
+    return msgspec.structs.replace(place, offset=place.offset + 1, gtids=f"{head}{mark}{int(last) + 1}")
