@@ -9,7 +9,6 @@ merged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -20,8 +19,8 @@ from adapters.config import Feed
 from adapters.copy_books import want
 from adapters.spark.keys import NoSuchKey, canonical
 from adapters.spark.pairing import Pair
-from adapters.spark.report import FORMAT, Difference, Report, TableReport
-from adapters.spark.survey import survey
+from adapters.spark.report import Difference, Report, TableReport
+from adapters.spark.survey import paired
 from engine.errors import Alarm
 from engine.records import Row, TableName
 from engine.spans import By, Split
@@ -80,30 +79,9 @@ class Standing(msgspec.Struct, frozen=True):
         return self.state in ("repaired", "refused", "lost")
 
 
-def read_report(path: str, feed: Feed) -> Report:
-    """Raises NotRepairable: not a report, of another feed, or of a version that does not say enough."""
-    again = "Make one with `tidelock verify FEED --report FILE`"
-    try:
-        report = msgspec.json.decode(Path(path).read_bytes(), type=Report)
-    except OSError as error:
-        raise NotRepairable(f"{path}: {error.strerror or 'cannot be read'}", again) from None
-    except msgspec.MsgspecError as error:
-        raise NotRepairable(f"{path} is no report of `tidelock verify`: {error}", again) from None
-    if report.format != FORMAT:
-        raise NotRepairable(f"{path} has format {report.format}, this version works with format {FORMAT}", again)
-    ours = (feed.name, str(feed.source_url), str(feed.target_url))
-    if (report.feed, report.source, report.target) != ours:
-        raise NotRepairable(
-            f"{path} is of the feed {report.feed}, {report.source} to {report.target}, and this is {' '.join(ours)}",
-            "Give the report of this feed",
-        )
-    return report
-
-
 async def work_of(feed: Feed, report: Report, only: Sequence[str]) -> Work:
     """`only`: source tables, all if empty.  Raises NotRepairable, NotComparable, Refused, SourceError, TargetError."""
-    async with survey(feed, only) as seen:
-        by_name = {str(pair.name): pair for pair in seen.pairs}
+    by_name = {str(pair.name): pair for pair in await paired(feed, only)}
     parts, left = list[Part](), list[Left]()
     chosen = [table for table in report.tables if not only or table.table in by_name]
     if not chosen:

@@ -47,14 +47,16 @@ class Said:
         return json.loads(self.out)
 
 
-def tidelock(*arguments: str, environment: Mapping[str, str] | None = None) -> Said:
+def tidelock(
+    *arguments: str, environment: Mapping[str, str] | None = None, seconds: float = COMMAND_SECONDS
+) -> Said:
     """Run a command that ends by itself."""
     done = subprocess.run(
         [sys.executable, "-m", "adapters.cli", *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
-        timeout=COMMAND_SECONDS,
+        timeout=seconds,
         env={**os.environ, **(environment or {})},
         check=False,
     )

@@ -192,6 +192,14 @@ def verify(
     table: Annotated[
         list[str] | None, typer.Option("--table", metavar="DB.TABLE", help="Only this source table; may be repeated.")
     ] = None,
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since",
+            metavar="WHEN",
+            help="Only rows that changed since FILE:OFFSET, a time, an age (2h), or the report of an earlier run.",
+        ),
+    ] = "",
     report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write every difference as JSON.")] = "",
     html: Annotated[str, typer.Option("--html", metavar="FILE", help="Write a page with pictures.")] = "",
     wait: Annotated[
@@ -202,7 +210,7 @@ def verify(
     """Compare source and target row by row, also while they change (exit code 3 if they differ)."""
     from adapters.cli.verifying import verify
 
-    return verify(feed, table or [], report, html, wait, json)
+    return verify(feed, table or [], report, html, wait, json, since)
 
 
 @app.command()

@@ -43,7 +43,8 @@ def repair(
             f"{path}: workers that share a log in Kafka cannot read rows again",
             "Stop them, set `log: embedded`, `tidelock run` and repair; then set `log` again",
         )
-    from adapters.repair import ask, read_report, work_of
+    from adapters.repair import ask, work_of
+    from adapters.spark.report import read_report
 
     with _refusals():
         work = asyncio.run(work_of(feed, read_report(report, feed), tables))

@@ -27,7 +27,9 @@ SHOWN = 10
 POLL_SECONDS = 0.25
 
 
-def verify(path: str, tables: Sequence[str], report: str, html: str, wait: float, json: bool) -> int:
+def verify(
+    path: str, tables: Sequence[str], report: str, html: str, wait: float, json: bool, since: str = ""
+) -> int:
     feed = load(path)
     for text in filter(None, (report, html)):
         if not Path(text).resolve().parent.is_dir() or Path(text).is_dir():
@@ -37,7 +39,7 @@ def verify(path: str, tables: Sequence[str], report: str, html: str, wait: float
 
     try:
         with terminated(), Screen(feed.name, sys.stdout.isatty() and not json, json) as screen:
-            found = verify_feed(feed, tables, wait, screen)
+            found = verify_feed(feed, tables, wait, screen, since)
     except Refused as refused:
         raise CommandError(refused.finding.message, refused.finding.hint, REFUSED) from None
     if report:
@@ -108,6 +110,10 @@ class Screen:
             rows = f", about {step.rows:,} rows" if step.rows else ""
             print(f"{self._name}: {step.phase} {step.table}{rows}".rstrip(), flush=True)
 
+    def tell(self, text: str) -> None:
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, said=text)
+
     def _follow(self) -> None:
         while not self._ended.wait(POLL_SECONDS):
             spark, bar, step = self._spark, self._bar, self._step
@@ -164,7 +170,8 @@ def _cell(value: Any) -> str:
 def summary(report: Report) -> str:
     """One sentence, and what an operator should know about it."""
     rows = sum(t.source_rows for t in report.tables)
-    text = f"{rows:,} rows in {report.seconds:.0f} s ({report.rows_per_second:,} rows/s): {report.verdict}"
+    what = f"rows that changed since {report.since}" if report.since else "rows"
+    text = f"{rows:,} {what} in {report.seconds:.0f} s ({report.rows_per_second:,} rows/s): {report.verdict}"
     unsettled = sum(t.unsettled for t in report.tables)
     if unsettled:
         text += f"; {unsettled:,} changed all the time and could not be judged: run it again"

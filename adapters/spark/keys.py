@@ -195,5 +195,12 @@ def _postgres(column: SideColumn, values: Sequence[Value]) -> list[str]:
 
 def _mysql(column: SideColumn, values: Sequence[Value]) -> list[str]:
     if column.column.kind in _WORDS:
-        return [f"_utf8mb4 {mysql.blob(value.encode())}" for value in values]
+        return [_word(column.column, value) for value in values]
     return [mysql.one(column.column, value, compare=True) for value in values]
+
+
+def _word(column: Column, value: Value) -> str:
+    """Bytes are what does not decode in the column's charset."""
+    if isinstance(value, bytes):
+        return f"_{column.charset} {mysql.blob(value)}"
+    return f"_utf8mb4 {mysql.blob(value.encode())}"

@@ -1,11 +1,13 @@
-"""What `tidelock verify` found: plain data, for the terminal, as JSON and for the HTML page."""
+"""What `tidelock verify` found: plain data, for the terminal, as JSON, for the page, and for what goes on from it."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from adapters.config import Feed
 from adapters.spark.forms import Form, Value, shown
 from adapters.spark.pairing import Pair
 from adapters.spark.suspects import Key, Kind, Seen
@@ -13,6 +15,16 @@ from engine.records import Position
 
 FORMAT = 2
 SHOWN_CHARACTERS = 200
+
+
+class BadReport(Exception):
+    """A file cannot be used as a report; the text says why and `hint` what to do."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -30,7 +42,8 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class TableReport(msgspec.Struct, frozen=True, kw_only=True):
-    """`source`: names of the tables that go there.  Rows are counted where the table was read as a whole.
+    """`source`: names of the tables that go there.  Rows are counted where the table was read as a whole;
+    else both counts are of the keys that were looked at.
 
     `missing`, `extra`: rows that only the source, only the target has; `different`: same key, other values.
     `unsettled`: rows that changed in every round and so could not be judged.  `parked`: changes set aside by the feed.
@@ -64,7 +77,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     not, and rows on their way may be among the differences.  Times are in UTC.
 
     `format`: of this file; others may lack what is needed to go on from it.  `position`: the end of the source's log
-    when reading began.
+    when reading began.  `since`: only rows that changed behind that place were looked at; '' all were.
     """
 
     feed: str
@@ -78,6 +91,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     tables: tuple[TableReport, ...]
     format: int = 0
     position: Position | None = None
+    since: str = ""
 
     @property
     def equal(self) -> bool:
@@ -87,6 +101,26 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def verdict(self) -> str:
         total = sum(table.total for table in self.tables)
         return f"{total:,} row{'s differ' if total > 1 else ' differs'}" if total else "no differences"
+
+
+def read_report(path: str, feed: Feed) -> Report:
+    """Raises BadReport: not a report, of another feed, or of a version that does not say enough."""
+    again = "Make one with `tidelock verify FEED --report FILE`"
+    try:
+        report = msgspec.json.decode(Path(path).read_bytes(), type=Report)
+    except OSError as error:
+        raise BadReport(f"{path}: {error.strerror or 'cannot be read'}", again) from None
+    except msgspec.MsgspecError as error:
+        raise BadReport(f"{path} is no report of `tidelock verify`: {error}", again) from None
+    if report.format != FORMAT:
+        raise BadReport(f"{path} has format {report.format}, this version works with format {FORMAT}", again)
+    ours = (feed.name, str(feed.source_url), str(feed.target_url))
+    if (report.feed, report.source, report.target) != ours:
+        raise BadReport(
+            f"{path} is of the feed {report.feed}, {report.source} to {report.target}, and this is {' '.join(ours)}",
+            "Give the report of this feed",
+        )
+    return report
 
 
 def difference(pair: Pair, key: Key, seen: Seen, place: float) -> Difference:

@@ -71,6 +71,12 @@ async def survey(feed: Feed, only: Sequence[str]) -> AsyncIterator[Survey]:
         yield Survey(feed, seen, source, Asked(chat), own)
 
 
+async def paired(feed: Feed, only: Sequence[str]) -> list[Pair]:
+    """As `Survey.pairs`.  Raises what `survey` raises."""
+    async with survey(feed, only) as seen:
+        return seen.pairs
+
+
 async def _catalogue(
     feed: Feed, only: Sequence[str], source: BlockingServer, target: Target, own: BlockingServer | None
 ) -> Catalogue:

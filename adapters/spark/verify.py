@@ -23,6 +23,8 @@ from adapters.spark.passes import Asked, Bucket, Passes, Sums
 from adapters.spark.plan import Cut, Plan, plan
 from adapters.spark.report import FORMAT, Report, TableReport, difference
 from adapters.spark.session import SparkFailed, session
+from adapters.spark.since import Changed, Since, changed, since
+from adapters.spark.survey import paired
 from adapters.spark.suspects import ROUNDS, Key, Seen, Suspects, compared
 from adapters.spark.watermark import has_run, source_position, wait_until_applied
 from engine.records import Position
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 MOST_SUSPECTS = 200_000
 MOST_KEYS = 20_000
-Phase: TypeAlias = Literal["starting", "reading", "waiting", "looking again"]
+Phase: TypeAlias = Literal["starting", "reading the log", "reading", "waiting", "looking again"]
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -49,6 +51,9 @@ class Progress(Protocol):
     def begin(self, step: Step) -> None: ...
 
     def attach(self, spark: SparkSession) -> None: ...
+
+    def tell(self, text: str) -> None:
+        """How far the present step is."""
 
 
 class Table:
@@ -179,16 +184,29 @@ class Verification:
         return not self.note
 
 
-def verify(feed: Feed, tables: Sequence[str], wait_seconds: float, progress: Progress) -> Report:
-    """`tables`: source tables, all if empty.  `wait_seconds`: how long the feed may take to pass a position.
+def verify(feed: Feed, tables: Sequence[str], wait_seconds: float, progress: Progress, when: str = "") -> Report:
+    """`tables`: source tables, all if empty.  `wait_seconds`: how long the feed may take to pass a position.  `when`:
+    only rows that changed since (`adapters.spark.since`); '' all.
 
-    Raises NotComparable, Refused, Missing, SparkFailed, SourceError, TargetError.
+    Raises NotComparable, BadReport, Refused, Missing, SparkFailed, SourceError, TargetError.
     """
-    made = asyncio.run(plan(feed, tables))
-    progress.begin(Step("starting"))
-    with session(feed.spark, feed.name) as spark:
-        progress.attach(spark)
-        return examine(feed, made, spark, wait_seconds, progress)
+    first = since(feed, when, datetime.now(UTC)) if when else None
+    position = source_position(feed)
+    made = asyncio.run(plan(feed, tables, _changed(feed, tables, first, position, progress) if first else None))
+    if not made.tables:
+        report = _told(feed, (), "", datetime.now(UTC), 0.0)
+    else:
+        progress.begin(Step("starting"))
+        with session(feed.spark, feed.name) as spark:
+            progress.attach(spark)
+            report = examine(feed, made, spark, wait_seconds, progress)
+    return msgspec.structs.replace(report, position=position, since=str(first.position) if first else "")
+
+
+def _changed(feed: Feed, tables: Sequence[str], first: Since, end: Position, progress: Progress) -> Changed:
+    keys = {pair.name: pair.columns[: pair.key] for pair in asyncio.run(paired(feed, tables))}
+    progress.begin(Step("reading the log"))
+    return changed(feed, first, end, keys, progress.tell)
 
 
 def examine(feed: Feed, made: Plan, spark: SparkSession, wait_seconds: float, progress: Progress) -> Report:
@@ -196,19 +214,23 @@ def examine(feed: Feed, made: Plan, spark: SparkSession, wait_seconds: float, pr
     begun, clock, position = datetime.now(UTC), time.monotonic(), source_position(feed)
     run = Verification(feed, made, Passes(spark, made), wait_seconds, progress)
     tables = run.tables()
-    seconds = time.monotonic() - clock
+    return msgspec.structs.replace(
+        _told(feed, tables, run.note, begun, time.monotonic() - clock), position=position
+    )
+
+
+def _told(feed: Feed, tables: tuple[TableReport, ...], note: str, begun: datetime, seconds: float) -> Report:
     return Report(
         feed=feed.name,
         source=str(feed.source_url),
         target=str(feed.target_url),
         begun=begun.isoformat(timespec="seconds"),
         seconds=round(seconds, 2),
-        rows_per_second=round(sum(table.source_rows for table in tables) / seconds),
-        settled=not run.note,
-        note=run.note,
+        rows_per_second=round(sum(table.source_rows for table in tables) / max(seconds, 0.001)),
+        settled=not note,
+        note=note,
         tables=tables,
         format=FORMAT,
-        position=position,
     )
 
 
