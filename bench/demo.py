@@ -40,6 +40,7 @@ ORDERS = 200_000
 CHUNK_ROWS = 10_000
 COPY_KILL_AT = 0.3
 KILL_AT = 0.8
+LONGEST = 10
 POLL_SECONDS = 0.25
 INIT_SECONDS = 30.0
 CATCH_UP_SECONDS = 180.0
@@ -160,7 +161,8 @@ def _play(
 
 
 def _work(shop: Shop, source: MariaDb, replicator: Replicator, changes: int, rate: int, screen: Screen) -> Counts:
-    """Run the workload in a thread; kill the replicator twice on the way.  Raises what either of them raised."""
+    """Run the workload in a thread; kill the replicator in the middle of the copy, and once more behind it.  The shop
+    closes when that is done and `changes` are made.  Raises what either of them raised."""
     stop, made, result = threading.Event(), [0], []
     failures: list[BaseException] = []
 
@@ -169,7 +171,7 @@ def _work(shop: Shop, source: MariaDb, replicator: Replicator, changes: int, rat
 
     def shop_work() -> None:
         try:
-            result.append(shop.run(source.url(SCHEMA), changes, SEED, rate, stop, progress))
+            result.append(shop.run(source.url(SCHEMA), changes * LONGEST, SEED, rate, stop, progress))
         except BaseException as error:
             failures.append(error)
 
@@ -185,10 +187,12 @@ def _work(shop: Shop, source: MariaDb, replicator: Replicator, changes: int, rat
                 replicator.kill()
                 screen.say("SIGKILL to the replicator, in the middle of the copy; starting it again.")
                 replicator.start()
-            if replicator.starts == 2 and made[0] >= changes * KILL_AT:
+            if replicator.starts == 2 and replicator.copied == 1.0 and made[0] >= changes * KILL_AT:
                 replicator.kill()
-                screen.say("SIGKILL to the replicator, in the middle of its work; starting it again.")
+                screen.say("All is copied.  SIGKILL to the replicator, in the middle of its work; starting it again.")
                 replicator.start()
+            if replicator.starts == 3 and made[0] >= changes:
+                stop.set()
     finally:
         stop.set()
         thread.join()
@@ -217,7 +221,7 @@ def _table(outcome: Outcome) -> Table:
 
 
 def command(
-    seconds: Annotated[int, typer.Option(min=4, help="How long the shop is open.")] = 25,
+    seconds: Annotated[int, typer.Option(min=4, help="How long the shop is open, or until all is copied.")] = 25,
     rate: Annotated[int, typer.Option(min=1, help="Row changes a second.")] = 2000,
 ) -> int:
     """Copy and replicate a busy shop between two databases, kill the replicator on the way, and compare every row."""

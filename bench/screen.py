@@ -27,6 +27,7 @@ class LiveScreen:
     """A bar for each table that is copied, and two for what changes."""
 
     def __init__(self, changes: int) -> None:
+        self._changes = changes
         self._progress = Progress(
             TextColumn("{task.description:<22}"),
             BarColumn(),
@@ -42,8 +43,9 @@ class LiveScreen:
         self._live.console.print(text)
 
     def update(self, committed: int, replicated: int, copies: Sequence[TableCopy]) -> None:
-        self._progress.update(self._committed, completed=committed)
-        self._progress.update(self._replicated, completed=replicated)
+        self._changes = max(self._changes, committed)
+        self._progress.update(self._committed, completed=committed, total=self._changes)
+        self._progress.update(self._replicated, completed=replicated, total=self._changes)
         self._live.update(Group(bars(copies), self._progress), refresh=True)
 
     def close(self) -> None:
