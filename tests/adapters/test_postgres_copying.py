@@ -11,6 +11,7 @@ import pytest
 
 from adapters.bookkeeping import create_statements
 from adapters.endpoint import parse
+from adapters.postgres.copy_text import lines
 from adapters.postgres.sink import PostgresSink
 from adapters.postgres.staging import session_name, stage
 from adapters.sink import Wanted
@@ -232,6 +233,10 @@ async def test_rows_that_the_target_cannot_hold_are_told_and_all_others_staged(t
 
 async def test_a_large_batch_is_sent_in_parts(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("adapters.postgres.staging.COPY_CHARACTERS", 1_000)
+    parts: list[int] = []
+    monkeypatch.setattr(
+        "adapters.postgres.staging.lines", lambda *columns: parts.append(len(lines(*columns))) or lines(*columns)
+    )
     name = TableName("public", "large")
     target.sql("CREATE TABLE large (id bigint PRIMARY KEY, body text)")
     copy = await target.opened(name)
@@ -239,6 +244,8 @@ async def test_a_large_batch_is_sent_in_parts(target: Target, monkeypatch: pytes
     sizes = [10, 5_000, 0, 400, 700, 1_200]
     await copy.merged(await copy.chunk([(n, "x" * size) for n, size in enumerate(sizes)]))
     assert [r[1] for r in target.rows("id, length(body)", "large")] == sizes
+    assert sum(parts) > sum(sizes)
+    assert [part for part in parts if part > 1_100] == [5_003, 1_203]  # what is larger by itself goes alone
 
 
 async def test_zero_dates_become_null_where_the_feed_says_so(target: Target) -> None:
@@ -252,6 +259,21 @@ async def test_zero_dates_become_null_where_the_feed_says_so(target: Target) -> 
     assert [r.row[0] for r in done.refused] == [2]
     await copy.merged(msgspec.structs.replace(await copy.chunk([]), staged=id_, rows=1))
     assert target.rows("id, d", "dated") == [(1, None)]
+
+
+async def test_trouble_that_is_no_rows_fault_is_no_refusal(target: Target) -> None:
+    """A full disk, as a CHECK can play it."""
+    target.sql(
+        "CREATE FUNCTION full_disk(n bigint) RETURNS boolean LANGUAGE plpgsql AS "
+        "$$ BEGIN IF n = 7 THEN RAISE EXCEPTION 'full' USING ERRCODE = '53100'; END IF; RETURN true; END $$"
+    )
+    target.sql("ALTER TABLE account ADD CHECK (full_disk(id))")
+    copy = await target.opened()
+    with pytest.raises(asyncpg.DiskFullError):
+        await copy.stage(row(n) for n in range(10))
+    assert target.staged() == []
+    await copy.stage([row(1)])
+    assert target.sql("SELECT relpersistence FROM pg_class WHERE relname LIKE 'staged%'") == [(b"u",)]
 
 
 async def test_a_death_while_staging_leaves_nothing(target: Target) -> None:
