@@ -185,7 +185,8 @@ async def test_staged_columns_have_the_targets_types_and_nothing_else_of_it(targ
     attempt, staged = target.stage([], *columns)
     assert staged == Staged(0)
     asked = (
-        "SELECT column_name, column_type, character_set_name, collation_name FROM information_schema.columns "
+        "SELECT column_name, column_type, character_set_name, collation_name, is_nullable "
+        "FROM information_schema.columns "
         "WHERE table_schema=%s AND table_name=%s ORDER BY 1"
     )
     own = target.sql(asked, target.database, "t")
@@ -196,6 +197,19 @@ async def test_staged_columns_have_the_targets_types_and_nothing_else_of_it(targ
     assert "ENGINE=InnoDB" in made
     for word in ("UNIQUE", "FOREIGN", "AUTO_INCREMENT", "GENERATED", "m` >"):
         assert word not in made
+
+
+async def test_a_server_that_wants_a_primary_key_gets_one(target: Target) -> None:
+    wanted = "sql_require_primary_key" if target.mysql else "innodb_force_primary_key"
+    target.table("a int NOT NULL UNIQUE, b timestamp NULL")
+    await target.own()
+    target.server.execute(f"SET GLOBAL {wanted}=1")
+    try:
+        attempt, staged = target.stage([(1, None)], ("a", INT), ("b", Kind.TIMESTAMP))
+    finally:
+        target.server.execute(f"SET GLOBAL {wanted}=0")
+    assert staged == Staged(1)
+    assert target.staged_rows(attempt) == [(1, None)]
 
 
 async def test_a_key_over_a_prefix_is_staged_as_one(target: Target) -> None:
