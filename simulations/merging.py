@@ -63,13 +63,13 @@ def _complete(table: Table) -> None:
 
 
 def _overwrite(session: Session, table: Table, effect: MergeChunk, rows: Sequence[Row]) -> None:
-    name, coming = table.spec.name, {table.key(row): row for row in rows}
-    for slot in _slots(table, effect):
+    name, coming, gone = table.spec.name, {table.key(row): row for row in rows}, _slots(table, effect)
+    for slot in gone:
         if slot in table.rows and slot not in coming:
             session.delete(name, slot)
     for slot, row in coming.items():
         old = table.rows.get(slot)
-        if old is None:
+        if old is None or slot not in gone:
             session.insert(name, row)
         else:
             session.update(name, slot, _keeping_own(table, old, row))

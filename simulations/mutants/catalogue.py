@@ -12,6 +12,7 @@ from simulations.mutants.log import BARRIER, ORDER, ROOM
 from simulations.mutants.merge import MERGE
 from simulations.mutants.parking import ISOLATION, PARKING, WISHES
 from simulations.mutants.receipts import DOUBT, FENCE
+from simulations.mutants.repairing import KEPT, REFUSED, REPAIRS
 from simulations.mutants.target import TARGET
 
 CATALOGUE = (
@@ -36,4 +37,7 @@ CATALOGUE = (
     *LEDGER,
     *MERGING,
     *CASCADES,
+    *REFUSED,
+    *KEPT,
+    *REPAIRS,
 )

@@ -16,7 +16,7 @@ from engine.chunks import Chunk, Ledger, State, fault
 from engine.effects import EffectId
 from engine.events import Copied
 from engine.records import Position, Row, RowChange, TableName, Transaction
-from engine.schema import TargetTable
+from engine.schema import Equality, TargetTable
 from engine.segments import Change
 from engine.spans import By, Split
 from tests.engine.world import bind, linked, refers, table
@@ -206,6 +206,18 @@ def test_what_is_wholly_merged_is_nothing_special() -> None:
     assert not ledger and ledger.tables == () and ITEM.name not in ledger
 
 
+def test_rows_of_which_it_is_untold_whether_they_were_asked_for_are_remembered_and_then_all_others() -> None:
+    """'E' may come in the place of 'É'."""
+    word = table("word", ["text", "rank"], ["text"], equality={"text": Equality.FOLDED})
+    ledger = Ledger([Copied(Split(word.name, By.KEYS, ("text",), keys=(("a",),)))], linked(word))
+    chunk = ledger.next(1)
+    assert chunk is not None and chunk.number == 1
+    ledger.read(chunk, EffectId(1, 1))
+    rows: list[tuple[Row | None, Row | None]] = [(("x", 1), ("x", 2)), (("É", 1), None), (None, ("E", 2))]
+    assert ledger.take([change(word, *images) for images in rows]) == {}, "all take effect"
+    assert chunk.touched == {("É",): None, ("E",): ("E", 2)}
+
+
 def test_tables_that_cannot_be_copied() -> None:
     line, *_ = family()
     node = table("node", ["id", "up"], ["id"], [], [refers("node", ["up"], "node", ["id"])])
@@ -225,6 +237,12 @@ def test_tables_that_cannot_be_copied() -> None:
     assert "refers to itself" in why(Split(node.name, By.NUMBERS, ("id",), ((1,),)))
     assert "do not ascend" in why(Split(line.name, By.NUMBERS, ("id",), ((1,), (1,))))
     assert "in a cycle of foreign keys" in why(Split(one.name), Split(two.name))
+    repair = Split(ITEM.name, By.KEYS, ("id",), keys=((1,),))
+    assert why(repair) == why(Split(ITEM.name, keep=True)) == "", "rows stay, and so do those that refer to them"
+    assert fault([repair], [Split(ITEM.name)], tables) == "shop.item is being copied, which mends its rows"
+    assert fault([repair], [repair], tables) == ""
+    assert "its key is id, not code" in why(Split(ITEM.name, By.KEYS, ("code",), keys=(("a",),)))
+    assert "has no key" in why(Split(HEAP.name, keep=True))
 
 
 # ---------------------------------------------------------------------- all that may happen, in any order

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from engine.apply import ApplyMachine, Options, State
 from engine.effects import (
     ApplyBatch,
@@ -33,13 +35,16 @@ from engine.events import (
     CopyFailed,
     GoalSet,
     LogArrived,
+    ParkedKey,
+    Refused,
     SourceFailed,
     TakenOver,
     Tick,
 )
+from engine.parking import decode_change, parked_row
 from engine.records import Ddl, DdlKind, LogBatch, Position, Row, RowChange, TableName, Transaction
 from engine.spans import By, Split
-from tests.engine.world import linked, refers, shape_of, table
+from tests.engine.world import bind, change, linked, refers, shape_of, table
 
 ITEM = table("item", ["id", "code"], ["id"], [["code"]])
 LINE = table("line", ["id", "item"], ["id"], [], [refers("line", ["item"], "item", ["id"])])
@@ -58,13 +63,13 @@ def at(offset: int, rows: int = 0) -> Position:
 class Feed:
     """A machine that has taken over, and all that it has wanted done."""
 
-    def __init__(self, *copied: Copied, **options: object) -> None:
+    def __init__(self, *copied: Copied, parked: Sequence[ParkedKey] = (), **options: object) -> None:
         self.machine = ApplyMachine(Options(lanes=2, checkpoint_us=0, idle_checkpoint_us=0, **options))  # type: ignore[arg-type]
         self.now = 0
         self.end = 0
         self.wanted: list[ApplyEffect] = []
         self.saves = True  # checkpoints, at once
-        self.step(TakenOver(1, at(0), tables=TABLES, chunks=copied))
+        self.step(TakenOver(1, at(0), tables=TABLES, chunks=copied, parked=tuple(parked)))
         self.step(LogArrived([LogBatch(at(0), at(0), shapes=SHAPES, resent=True)]))
 
     def step(self, *events: ApplyEvent) -> list[ApplyEffect]:
@@ -98,6 +103,11 @@ class Feed:
 
     def reads(self) -> list[ReadChunk]:
         return [effect for effect in self.wanted if isinstance(effect, ReadChunk)]
+
+
+def item_parked(number: int, before: Row | None, after: Row | None) -> ParkedKey:
+    row = parked_row(change(bind(ITEM), before, after, number=number), "refused", EffectId(0, 1), number)
+    return ParkedKey(row.source, row.number, row.ordinal, ITEM.name, row.change)
 
 
 def of(effects: Sequence[ApplyEffect], kind: type) -> list:
@@ -201,6 +211,187 @@ def test_rows_that_the_target_refuses_halt_the_feed() -> None:
     (halt,) = of(feed.step(BatchFailed(staged(feed).id, Failure(Trouble.ROW, "duplicate code"))), Halt)
     assert halt.alarm.kind == "copy" and "chunk 0 of shop.item: duplicate code" in halt.alarm.message
     assert feed.machine.state is State.HALTED
+
+
+def insert(n: int, code: str) -> Refused:
+    return Refused(SHAPES[ITEM_ROW], (n, code), "too long")
+
+
+def test_rows_that_could_not_be_staged_are_parked_with_their_chunk_unless_they_were_touched() -> None:
+    feed = Feed(Copied(HALVES))
+    feed.log((ITEM_ROW, (2, "c"), (2, "d")))
+    read = feed.reads()[0]
+    feed.step(ChunkStaged(read.id, at(0), 1, (insert(2, "c"), insert(3, "e"))))
+    feed.answer_all()
+    merge = feed.last(MergeChunk)
+    assert isinstance(merge, MergeChunk)
+    (row,) = merge.parked
+    assert (row.source, row.number, row.ordinal) == (f"copy-{read.id.epoch}", read.id.counter, 1)
+    assert (row.table, row.key, row.error) == ("item", "id=3", "too long")
+    parked = decode_change(row.change)
+    assert (parked.before, parked.after, parked.untried) == (None, (3, "e"), False)
+    assert feed.machine.snapshot()["parked"] == 1
+    feed.log((ITEM_ROW, (3, "e"), (3, "f")), (ITEM_ROW, (1, "a"), None))
+    (follower,) = [row for batch in of(feed.wanted, ApplyBatch) for row in batch.parked]
+    assert follower.key == "id=3", "what comes after it waits with it"
+
+
+def refused_merge(feed: Feed, *touched: tuple[int, Row | None, Row | None]) -> MergeChunk:
+    """A merge with last images, which the target has refused once."""
+    feed.log(*touched)
+    merge = staged(feed)
+    feed.step(BatchFailed(merge.id, Failure(Trouble.ROW, "value too long")))
+    feed.rest()
+    return of(feed.wanted, MergeChunk)[-1]
+
+
+def test_last_images_of_a_merge_that_is_refused_are_parked_and_tried_behind_it_by_themselves() -> None:
+    feed = Feed(Copied(HALVES))
+    merge = refused_merge(feed, (ITEM_ROW, (1, "a"), (1, "b")), (ITEM_ROW, (2, "c"), (2, "d")))
+    first = of(feed.wanted, MergeChunk)[0]
+    assert merge.id != first.id and first.steps and merge.steps == []
+    assert (merge.without, merge.rows, merge.staged) == (first.without, first.rows, first.staged)
+    assert [row.key for row in merge.parked] == ["id=1", "id=2"] and feed.machine.state is State.FLOWING
+    assert all("value too long" in row.error for row in merge.parked)
+    places = tuple((row.source, row.number, row.ordinal) for row in merge.parked)
+    (both,) = [b for b in of(feed.step(BatchCommitted(merge.id)), ApplyBatch) if b.unparked]
+    assert both.unparked == places
+    (one,) = of(feed.step(BatchFailed(both.id, Failure(Trouble.ROW, "value too long"))), ApplyBatch)
+    assert one.unparked == places[:1]
+    (other,) = of(feed.step(BatchCommitted(one.id)), ApplyBatch)
+    assert other.unparked == places[1:]
+    (left,) = of(feed.step(BatchFailed(other.id, Failure(Trouble.ROW, "2 is too long"))), ApplyBatch)
+    assert [row.error for row in left.parked] == ["2 is too long"] and not left.unparked
+    feed.step(BatchCommitted(left.id))
+    assert feed.machine.snapshot()["parked"] == 1
+
+
+def test_a_new_owner_tries_what_the_old_one_set_aside() -> None:
+    merge = refused_merge(Feed(Copied(HALVES)), (ITEM_ROW, (1, "a"), (1, "b")))
+    (row,) = merge.parked
+    parked = ParkedKey(row.source, row.number, row.ordinal, ITEM.name, row.change)
+    machine = ApplyMachine(Options())
+    (batch,) = of(machine.step(1, [TakenOver(2, at(0), tables=TABLES, parked=(parked,))]), ApplyBatch)
+    assert batch.unparked == ((row.source, row.number, row.ordinal),)
+
+
+def test_a_merge_without_last_images_that_is_refused_halts_the_feed_at_last() -> None:
+    feed = Feed(Copied(HALVES))
+    merge = refused_merge(feed, (ITEM_ROW, (1, "a"), (1, "b")))
+    (halt,) = of(feed.step(BatchFailed(merge.id, Failure(Trouble.ROW, "duplicate code"))), Halt)
+    assert halt.alarm.kind == "copy" and "duplicate code" in halt.alarm.message
+
+
+# ---------------------------------------------------------------------- rows are kept
+
+
+def test_where_rows_are_kept_every_change_takes_effect_and_touched_rows_are_left_out() -> None:
+    feed = Feed(Copied(Split(NOTE.name, keep=True)))
+    feed.log((NOTE_ROW, (1, "a"), (1, "b")), (NOTE_ROW, (2, "a"), None))
+    changed = sum(batch.rows for batch in of(feed.wanted, ApplyBatch))
+    assert changed == 2
+    staged(feed)
+    feed.answer_all()
+    merge = feed.last(MergeChunk)
+    assert isinstance(merge, MergeChunk)
+    assert (sorted(merge.without), merge.steps, merge.gone) == ([(1,), (2,)], [], [])
+
+
+def test_rows_cannot_be_kept_once_the_table_has_lost_its_key() -> None:
+    feed = Feed(Copied(Split(NOTE.name, keep=True)))
+    feed.machine.copying.retable(TABLES | {NOTE.name: replace(NOTE, key=())})
+    (halt,) = of(feed.step(ChunkStaged(feed.reads()[0].id, at(0), 1)), Halt)
+    assert "shop.note has no key any more" in halt.alarm.message
+
+
+# ---------------------------------------------------------------------- rows are repaired
+
+REPAIR = Split(ITEM.name, By.KEYS, ("id",), keys=((1,), (2,)))
+
+
+def repairing(feed: Feed, split: Split = REPAIR) -> Feed:
+    (begin,) = of(feed.step(ChunksPlanned((split,))), BeginCopy)
+    assert begin.splits == (split,)
+    feed.step(CopyBegun(begin.id))
+    assert feed.reads()[-1].chunk == 1
+    return feed
+
+
+def mended(feed: Feed) -> MergeChunk:
+    feed.step(ChunkStaged(feed.reads()[-1].id, at(feed.end), 1))
+    feed.answer_all()
+    merge = feed.last(MergeChunk)
+    assert isinstance(merge, MergeChunk)
+    return merge
+
+
+def test_a_repair_writes_over_the_rows_that_were_asked_for_and_their_changes_take_effect_meanwhile() -> None:
+    feed = repairing(Feed())
+    feed.log((ITEM_ROW, (1, "a"), (1, "b")), (ITEM_ROW, (3, "x"), None))
+    assert sum(batch.rows for batch in of(feed.wanted, ApplyBatch)) == 2
+    merge = mended(feed)
+    assert (merge.chunk, merge.gone, merge.without) == (1, [(1,), (2,)], [(1,)])
+    assert [s.rows for s in merge.steps if isinstance(s, UpsertRows)] == [[(1, "b")]]
+    assert not feed.machine.copying
+
+
+def test_a_repair_takes_what_is_parked_for_its_rows_and_wishes_for_it_are_forgotten() -> None:
+    feed = Feed(parked=[item_parked(1, (1, "a"), (1, "b")), item_parked(2, None, (7, "x"))])
+    merge = mended(repairing(feed))
+    assert merge.unparked == (("0-1", 1, 0),)
+    assert feed.machine.snapshot()["parked"] == 1
+
+
+def given_up(feed: Feed, why: str) -> None:
+    (refused,) = [effect for effect in of(feed.wanted, RefuseCopy) if effect.alarm.kind == "repair"]
+    assert why in refused.alarm.message and refused.tables == (ITEM.name,)
+    feed.answer_all()
+    feed.rest()
+    begin = feed.last(BeginCopy)
+    assert isinstance(begin, BeginCopy) and begin.splits == (replace(REPAIR, keys=()),)
+    feed.step(CopyBegun(begin.id))
+    assert feed.machine.state is State.FLOWING and not feed.machine.copying
+    feed.log((ITEM_ROW, (1, "b"), (1, "c")))
+    feed.answer_all()
+    assert feed.machine.watermark.saved == at(feed.end), "the feed goes on"
+
+
+def test_a_repair_that_the_target_refuses_is_given_up_and_the_feed_goes_on() -> None:
+    feed = repairing(Feed())
+    feed.step(ChunkStaged(feed.reads()[-1].id, at(0), 1))
+    merge = feed.last(MergeChunk)
+    assert isinstance(merge, MergeChunk)
+    feed.log((ITEM_ROW, (1, "a"), (1, "b")))
+    feed.step(BatchFailed(merge.id, Failure(Trouble.ROW, "duplicate code")))
+    assert DropStaged(merge.staged) in feed.wanted
+    given_up(feed, "rows of shop.item are not repaired: duplicate code")
+
+
+def test_a_repair_of_a_row_that_is_parked_together_with_another_is_given_up() -> None:
+    feed = repairing(Feed(parked=[item_parked(1, (1, "a"), (5, "a"))]))
+    feed.step(ChunkStaged(feed.reads()[-1].id, at(0), 1))
+    assert of(feed.wanted, MergeChunk) == []
+    given_up(feed, "changes are parked that concern other rows too")
+
+
+def test_a_repair_of_a_table_with_another_key_is_given_up() -> None:
+    feed = repairing(Feed())
+    feed.machine.copying.retable(TABLES | {ITEM.name: replace(ITEM, key=("code",))})
+    feed.step(ChunkStaged(feed.reads()[-1].id, at(0), 1))
+    feed.machine.copying.retable(TABLES)
+    given_up(feed, "the table has another key now")
+
+
+def test_rows_that_are_asked_for_while_others_of_the_table_are_repaired_join_them() -> None:
+    feed = repairing(Feed())
+    (begin,) = of(feed.step(ChunksPlanned((replace(REPAIR, keys=((2,), (9,))),))), BeginCopy)
+    assert begin.splits == (replace(REPAIR, keys=((1,), (2,), (9,))),)
+
+
+def test_rows_of_a_table_that_is_copied_are_not_repaired() -> None:
+    feed = Feed(Copied(HALVES))
+    (refused,) = of(feed.step(ChunksPlanned((REPAIR,))), RefuseCopy)
+    assert "shop.item is being copied" in refused.alarm.message
 
 
 def test_what_was_staged_and_is_lost_is_read_by_another_takeover() -> None:

@@ -40,6 +40,27 @@ def lot(*parked: Change) -> ParkingLot:
     return made
 
 
+def test_what_is_parked_for_some_rows() -> None:
+    made = lot(at(1, (1, "a", 0), (1, "b", 0)), at(2, (1, "b", 0), None), at(3, None, (2, "a", 0)))
+    table = ACCOUNTS.target
+    assert made.of_rows(table, [(1,), (3,)]) == [place(1), place(2)]
+    assert made.of_rows(table, [(9,)]) == [] and ParkingLot().of_rows(table, [(1,)]) == []
+
+
+def test_what_is_parked_for_some_rows_and_for_others_cannot_be_told_apart() -> None:
+    made = lot(at(1, (1, "a", 0), (2, "a", 0)))
+    assert made.of_rows(ACCOUNTS.target, [(1,)]) is None
+    assert made.of_rows(ACCOUNTS.target, [(1,), (2,)]) == [place(1)]
+
+
+def test_a_parked_row_whose_key_does_not_fold_may_be_any() -> None:
+    table = WORDS.target
+    assert lot(word(1, "é")).of_rows(table, [("a",)]) is None
+    assert lot(word(1, "a")).of_rows(table, [("é",)]) is None
+    assert lot(word(1, "a")).of_rows(table, [("A",)]) == [place(1)]
+    assert ParkingLot().of_rows(table, [("é",)]) == []
+
+
 def word(number: int, name: str) -> Change:
     return change(WORDS, None, (name, None, 0), number=number, ordinal=2)
 

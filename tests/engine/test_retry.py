@@ -56,6 +56,31 @@ def test_counter_example_15_both_rows_of_a_swap_go_in_one_batch() -> None:
     assert batch.unparked == (("0-1", 1, 0), ("0-1", 2, 0))
 
 
+def untried(number: int) -> ParkedKey:
+    row = parked_row(change(ACCOUNTS, None, (number, None, 0), number=number), "", EffectId(1, 0), number, untried=True)
+    return ParkedKey(row.source, row.number, row.ordinal, NAME, row.change, "retry")
+
+
+def test_untried_rows_that_are_refused_are_split_until_the_bad_one_stands_alone() -> None:
+    retries = Retries()
+    retries.add([untried(n) for n in (1, 2, 3)])
+    batch = retries.start(ONE, TABLES, RANKS)
+    assert len(batch.unparked) == 3 and retries.split()
+    batch = retries.start(TWO, TABLES, RANKS)
+    assert batch.id == TWO and batch.unparked == (("0-1", 1, 0),)
+    assert not retries.split(), "it stands alone"
+    retries.refuse(THREE, "bad")
+    retries.finish()
+    assert retries.start(ONE, TABLES, RANKS).unparked == (("0-1", 2, 0), ("0-1", 3, 0))
+
+
+def test_what_an_operator_wants_back_is_not_split() -> None:
+    retries = Retries()
+    retries.add([*SWAP, untried(3)])
+    retries.start(ONE, TABLES, RANKS)
+    assert not retries.split()
+
+
 @given(some=drafts(12, 3), first=drafts(6))
 def test_all_parked_rows_of_a_table_end_where_the_log_ends(some: list, first: list) -> None:
     history = History(ACCOUNT)

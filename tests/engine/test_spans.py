@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.records import Column, Kind, Shape, TableName
-from engine.schema import SchemaMismatch
-from engine.spans import By, Split, bucket, chunk_of
+from engine.schema import Equality, SchemaMismatch
+from engine.spans import UNTOLD, By, Split, bucket, chunk_of
 
 NAME = TableName("shop", "seat")
 SHAPE = Shape(
@@ -30,6 +30,32 @@ def test_a_chunk_holds_its_first_rank_and_not_the_next_chunks() -> None:
     split = Split(NAME, By.NUMBERS, ("hall",), ((5,), (9,)))
     assert [chunk(split, n, 0, "", b"") for n in (-(2**63), 4, 5, 8, 9, 2**64 - 1)] == [0, 0, 1, 1, 2, 2]
     assert [split.span(n) for n in range(3)] == [(None, (5,)), ((5,), (9,)), ((9,), None)]
+
+
+def listed(equality: Equality, *keys: str) -> list[int]:
+    """The chunks of some rows by their `code`."""
+    split = Split(NAME, By.KEYS, ("code",), keys=tuple((key,) for key in keys))
+    of = chunk_of(split, SHAPE, {"code": equality})
+    return [of((1, 1, code, b"")) for code in ("a", "A", "a ", "b", "é")]
+
+
+def test_rows_of_a_list_of_keys_are_told_as_the_target_compares_them() -> None:
+    assert listed(Equality.EXACT, "a", "x") == [1, 0, 0, 0, 0]
+    assert listed(Equality.PADDED, "a") == [1, 0, 1, 0, 0]
+    assert listed(Equality.FOLDED, "A") == [1, 1, 0, 0, UNTOLD]
+    assert listed(Equality.FOLDED_PADDED, "a") == [1, 1, 1, 0, UNTOLD]
+
+
+def test_a_listed_key_that_does_not_fold_exactly_may_be_any_row() -> None:
+    assert listed(Equality.FOLDED, "ä") == [1, 1, 1, 1, 1]
+
+
+def test_of_a_list_of_keys_all_other_rows_need_no_copying() -> None:
+    split = Split(NAME, By.KEYS, ("code",), keys=(("a",),))
+    assert (split.chunks, split.merged, split.stays) == (2, (0,), True)
+    assert Split(NAME, By.KEYS, ("code",)).merged == (0, 1), "of none, nothing does"
+    assert Split(NAME).merged == () and not Split(NAME).stays and Split(NAME, keep=True).stays
+    assert Split(NAME, By.KEYS).fault() == "it names no column to split by"
 
 
 def test_a_short_bound_is_where_its_number_begins() -> None:
