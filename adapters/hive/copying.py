@@ -147,9 +147,10 @@ class Copying:
         """How many rows it has."""
         source, predicate = pending.pieces[number]
         selected = self._selected.tables[name][source]
-        raw = self._selected.database.read(self._hive.spark, selected.query, [predicate])
+        raw = self._selected.database.read(self._hive.spark, selected.query, [predicate], types=selected.types)
         counted = Observation()
-        rows = typed(raw, selected.shape, misfits_of(self._feed)).observe(counted, F.count(F.lit(1)).alias("rows"))
+        rows = typed(raw, selected.shape, selected.asked, misfits_of(self._feed))
+        rows = rows.observe(counted, F.count(F.lit(1)).alias("rows"))
         with _explained(source):
             rows.write.format(_FORMAT).save(f"{self._folder(name)}/{number:06}-{self._token}")
         return int(counted.get["rows"])

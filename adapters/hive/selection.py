@@ -12,13 +12,14 @@ from adapters.composition import rules_of
 from adapters.config import Feed
 from adapters.hive.manifest import Pending
 from adapters.hive.merger import Broken
-from adapters.hive.values import asked, hive_columns
+from adapters.hive.values import hive_columns
 from adapters.mysql import connection
 from adapters.mysql.catalogue import BlockingServer
 from adapters.mysql.schema import read_shapes
 from adapters.mysql.source import reader_endpoint
-from adapters.source_table import SourceColumn, SourceTable
+from adapters.source_table import SourceTable
 from adapters.spark.condition import condition_sql
+from adapters.spark.copy.columns import Asked, asked
 from adapters.spark.jdbc import Database
 from adapters.spark.pieces import cut_by, mysql_pieces
 from engine.filter import FilterError, compile_filter
@@ -28,12 +29,18 @@ from engine.records import Shape
 
 
 class Selected(msgspec.Struct, frozen=True):
-    """One source table.  `shape`: of its rows as Hive gets them.  `query`: SQL for them, as columns `c0`, `c1`, … in
-    the order of `shape`, and `p0`, …, which pieces are cut by."""
+    """One source table.  `shape`: of its rows as Hive gets them.  `query`: SQL for them, as columns `c0`, `c1`, …, as
+    `asked`, in the order of `shape`, and `p0`, …, which pieces are cut by."""
 
     table: SourceTable
     shape: Shape
+    asked: tuple[Asked, ...]
     query: str
+
+    @property
+    def types(self) -> str:
+        """Of the columns, as Spark spells them."""
+        return ", ".join(f"c{n} {column.wire}" for n, column in enumerate(self.asked))
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -91,12 +98,13 @@ def _selected(mapping: FeedMapping, table: SourceTable) -> Selected:
     assert rule is not None and mapped is not None, "only selected tables are read"
     if not mapped.shape.primary_key:
         raise Broken(f"{table.name} has no primary key", "Give it one, or leave it out of the feed")
-    taken = [c for c in table.columns if c.name not in rule.exclude and (not rule.include or c.name in rule.include)]
-    return Selected(table, mapped.shape, _query(table, taken, _where(rule, table)))
+    taken = (c for c in table.columns if c.name not in rule.exclude and (not rule.include or c.name in rule.include))
+    columns = tuple(asked(column) for column in taken)
+    return Selected(table, mapped.shape, columns, _query(table, columns, _where(rule, table)))
 
 
-def _query(table: SourceTable, columns: Sequence[SourceColumn], where: str) -> str:
-    parts = [f"{asked(column.column)} AS c{n}" for n, column in enumerate(columns)]
+def _query(table: SourceTable, columns: Sequence[Asked], where: str) -> str:
+    parts = [f"{column.sql} AS c{n}" for n, column in enumerate(columns)]
     parts += [f"t.{quote('mysql', name)} AS p{n}" for n, name in enumerate(cut_by(table))]
     place = f"{quote('mysql', table.name.schema)}.{quote('mysql', table.name.table)}"
     return f"SELECT {', '.join(parts)} FROM {place} t" + (f" WHERE {where}" if where else "")

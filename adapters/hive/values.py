@@ -1,65 +1,47 @@
 """Values of a table at a MySQL or MariaDB source as its changes bring them to Hive, byte for byte.
 
-The server writes most values as text, as no driver reads any meaning into that; Spark gives them the types of the
-stream (`adapters.spark.changes.columns`).  Integers and doubles travel as numbers.  Text in a charset other than
-Unicode travels as bytes and is decoded as the log is (`adapters.mysql.charsets`), by Spark where each byte is a
-character: a server that is asked for it in another charset writes question marks for what is no text.
+The server is asked as for any copy (`adapters.spark.copy.columns`); here Spark itself gives the values the types of the
+stream (`adapters.spark.changes.columns`).  It decodes text in charsets where each byte is a character, too; for others,
+and for what is spelled from bytes, it calls Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
-from adapters.bookkeeping import quote
-from adapters.mysql.charsets import decoder, is_utf8, single_byte_table
+from adapters.mysql.charsets import decoder, single_byte_table
+from adapters.mysql.codecs import SPELLINGS
 from adapters.spark.changes.columns import type_of
 from adapters.spark.changes.rows import Misfits
+from adapters.spark.copy.columns import Asked
 from engine.records import Column, Kind, Shape
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as Asked
+    from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame
 
-NO_CHARACTER: Final = "\ufffe"  # in a charset's table
-_AS_BYTES: Final = (Kind.GEOMETRY, Kind.VECTOR)
+_NO_CHARACTER: Final = "\ufffe"  # in a charset's table
 _NO_YEAR: Final = "0000"  # Spark has such a year, Python and the stream do not
 
 
-def asked(column: Column) -> str:
-    """SQL for what travels of a column of the source table `t`."""
-    name = f"t.{quote('mysql', column.name)}"
-    match column.kind:
-        case Kind.INT | Kind.YEAR | Kind.BIT:
-            return f"({name} + 0)"
-        case Kind.FLOAT | Kind.DOUBLE:
-            return f"CAST({name} AS DOUBLE)"
-        case Kind.TEXT if not is_utf8(column.charset):
-            return f"CAST({name} AS BINARY)"
-        case Kind.TEXT | Kind.BINARY:
-            return name
-        case kind if kind in _AS_BYTES:
-            return f"CAST({name} AS BINARY)"
-        case _:
-            return f"CAST({name} AS CHAR CHARACTER SET utf8mb4)"
-
-
-def typed(raw: DataFrame, shape: Shape, misfits: Misfits) -> DataFrame:
-    """The rows with the columns of `shape`, named `c0`, `c1`, …, as they are in `raw`.
+def typed(raw: DataFrame, shape: Shape, asked: Sequence[Asked], misfits: Misfits) -> DataFrame:
+    """The rows with the columns of `shape`, named `c0`, `c1`, …, as in `raw`, where each is as it was `asked`.
 
     A value that its type cannot hold is NULL, or makes the job fail with the table, the key and the value, as `misfits`
     says.
     """
-    row = _row(shape)
+    shown = [F.hex(f"c{n}") if how.wire == "BINARY" else F.col(f"c{n}").cast("string") for n, how in enumerate(asked)]
+    row = _row(shape, shown)
     columns = []
-    for n, column in enumerate(shape.columns):
+    for n, (column, how) in enumerate(zip(shape.columns, asked, strict=True)):
         name = f"c{n}"
-        value = _value(F.col(name), column)
+        value = _value(F.col(name), column, how)
         if misfits == "fail" and value is not None:
-            said = F.concat(F.lit(f"{shape.name}, row "), row, F.lit(f", {column.name}: "), F.col(name).cast("string"))
+            said = F.concat(F.lit(f"{shape.name}, row "), row, F.lit(f", {column.name}: "), shown[n])
             value = F.when(F.col(name).isNotNull() & value.isNull(), F.raise_error(said)).otherwise(value)
         columns.append((F.col(name) if value is None else value).alias(name))
     return raw.select(columns)
@@ -71,11 +53,13 @@ def hive_columns(shape: Shape) -> tuple[tuple[str, str], ...]:
     return tuple((name, "timestamp" if type == "timestamp_ntz" else type) for name, type in types)
 
 
-def _value(raw: Asked, column: Column) -> Asked | None:
+def _value(raw: Expression, column: Column, how: Asked) -> Expression | None:
     """NULL too for what does not fit; None: nothing needs to be done."""
+    if how.reading == "charset":
+        return _decoded(raw, how.by)
+    if how.reading == "spelling":
+        return _python(SPELLINGS[Kind(how.by)])(raw)
     match type_of(column):
-        case spark.StringType() if column.kind is Kind.TEXT and not is_utf8(column.charset):
-            return _decoded(raw, column.charset)
         case spark.StringType() | spark.BinaryType() | spark.DoubleType():
             return None
         case spark.DateType():
@@ -86,31 +70,30 @@ def _value(raw: Asked, column: Column) -> Asked | None:
             return raw.try_cast(wanted)
 
 
-def _decoded(raw: Asked, charset: str) -> Asked:
+def _decoded(raw: Expression, charset: str) -> Expression:
     """NULL for bytes without text."""
     table = single_byte_table(charset)
     if table is None:
-        return F.udf(_decoder(charset), spark.StringType(), useArrow=False)(raw)
+        return _python(decoder(charset))(raw)
     moved = [(chr(code), character) for code, character in enumerate(table) if chr(code) != character]
     text = F.decode(raw, "ISO-8859-1")  # a character for each byte
     if moved:
         text = F.translate(text, *("".join(characters) for characters in zip(*moved, strict=True)))
-    return F.when(~text.contains(NO_CHARACTER), text)
+    return F.when(~text.contains(_NO_CHARACTER), text)
 
 
-def _decoder(charset: str) -> Callable[[bytes | None], str | None]:
-    decode = decoder(charset)
-
+def _python(read: Callable[[bytes], str]) -> Callable[[Expression], Expression]:
     def text(raw: bytes | None) -> str | None:
         try:
-            return None if raw is None else decode(bytes(raw))
+            return None if raw is None else read(bytes(raw))
         except UnicodeDecodeError:
             return None
 
-    return text
+    made: Callable[[Expression], Expression] = F.udf(text, spark.StringType(), useArrow=False)
+    return made
 
 
-def _row(shape: Shape) -> Asked:
+def _row(shape: Shape, shown: Sequence[Expression]) -> Expression:
     places = {column.name: n for n, column in enumerate(shape.columns)}
-    parts = (F.concat(F.lit(f"{name}="), F.col(f"c{places[name]}").cast("string")) for name in shape.primary_key)
+    parts = (F.concat(F.lit(f"{name}="), shown[places[name]]) for name in shape.primary_key)
     return F.concat_ws(", ", *parts)
