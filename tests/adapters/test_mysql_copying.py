@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from pymysql import err
 
 from adapters.bookkeeping import create_statements
 from adapters.endpoint import parse
@@ -516,16 +517,14 @@ async def test_a_commit_whose_answer_is_lost_is_in_doubt(target: Target, monkeyp
     await target.begun(Split(target.name()))
     attempt, _ = target.stage([(1, "a", 1)])
     effect = target.merge(attempt, 1)
-    session = await target.sink._owner.open(target.sink._copying._number)
-    target.sink._copying._session = session
+    session = target.sink._copying._session
+    assert session is not None
     run = session.run
 
     async def deaf(statements: Sequence[bytes]) -> Any:
         answers = await run(statements)
         if statements[-1] == b"COMMIT":
             session.drop()
-            from pymysql import err
-
             raise StatementFailed(answers[:-1], err.OperationalError(2013, "Lost connection"))
         return answers
 
