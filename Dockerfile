@@ -1,5 +1,5 @@
 FROM python:3.11-slim AS build
-RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev maven && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY requirements.lock pyproject.toml ./
 RUN python -m venv /opt/tidelock \
@@ -10,10 +10,15 @@ COPY simulations simulations
 COPY bench bench
 RUN /opt/tidelock/bin/python -m adapters.compiled \
  && /opt/tidelock/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
+# The JDBC drivers of the bulk part (copy, verify, Hive), compared with their lock.
+RUN TIDELOCK_CACHE=/opt/tidelock/cache /opt/tidelock/bin/python -m adapters.spark.drivers
 
 FROM python:3.11-slim
+# Spark, which is among the Python packages, runs on Java.
+RUN apt-get update && apt-get install -y --no-install-recommends default-jre-headless && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --create-home tidelock
 COPY --from=build /opt/tidelock /opt/tidelock
+ENV TIDELOCK_CACHE=/opt/tidelock/cache
 USER tidelock
 WORKDIR /home/tidelock
 EXPOSE 8470
