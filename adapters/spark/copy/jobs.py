@@ -14,12 +14,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+class Cancelled(Exception):
+    """It was, before it began."""
+
+
 class Jobs:
     def __init__(self, wanted: Spark, name: str) -> None:
         self._wanted, self._name = wanted, name
         self._starting = threading.Lock()
         self._stack = contextlib.ExitStack()
         self._spark: SparkSession | None = None
+        self._cancelled: set[str] = set()
 
     def session(self) -> SparkSession:
         """Raises Missing, SparkFailed."""
@@ -30,16 +35,24 @@ class Jobs:
 
     @contextlib.contextmanager
     def tagged(self, tag: str) -> Iterator[SparkSession]:
-        """What this thread asks of the session can be cancelled by the tag.  Raises Missing, SparkFailed."""
+        """What this thread asks of the session can be cancelled by the tag, which is used once.
+
+        Raises Missing, SparkFailed, Cancelled.
+        """
         spark = self.session()
         context = spark.sparkContext
         context.addJobTag(tag)
         try:
+            if tag in self._cancelled:
+                raise Cancelled
             yield spark
         finally:
             context.removeJobTag(tag)
+            self._cancelled.discard(tag)
 
     def cancel(self, tag: str) -> None:
+        """What runs under this tag fails, and nothing more begins under it."""
+        self._cancelled.add(tag)
         if self._spark is not None:
             self._spark.sparkContext.cancelJobsWithTag(tag)
 

@@ -45,6 +45,7 @@ from engine.spans import Split
 
 THREADS: Final = 16
 GATHER_SECONDS: Final = 0.2
+END_SECONDS: Final = 4.0  # of an orderly end; Java goes in any case, when this process has
 
 
 def main() -> None:
@@ -58,7 +59,9 @@ def main() -> None:
                 worker.take(msgspec.msgpack.decode(receive(channel), type=Order))
         finally:
             _hush()
+            threading.Timer(END_SECONDS, os._exit, (1,)).start()
             worker.end()
+            os._exit(0)  # whatever a thread still waits for
 
 
 def _hush() -> None:

@@ -1,0 +1,292 @@
+"""The process that reads for a copy: what it stages, what it tells when it cannot, and that it leaves nothing."""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from adapters.bookkeeping import create_statements
+from adapters.config import Feed
+from adapters.config import read as read_feed
+from adapters.inspection import opened
+from adapters.mysql import connection as server
+from adapters.mysql.source import reader_endpoint
+from adapters.sink import Wanted
+from adapters.spark.copy.copier import SparkCopier
+from adapters.staging import staged_name
+from bench.servers import MariaDb, Postgres
+from engine.effects import EffectId, ReadChunk
+from engine.errors import Alarm
+from engine.events import ChunkFailed, ChunksPlanned, ChunkStaged
+from engine.records import Position, TableName
+from engine.schema import TargetTable
+from engine.spans import By, Split
+
+DEADLINE_SECONDS = 30
+PARENT = """
+import asyncio, sys
+from pathlib import Path
+from adapters.config import load
+from adapters.sink import Wanted
+from adapters.spark.copy.copier import SparkCopier
+from engine.effects import EffectId, ReadChunk
+import msgspec
+
+async def main():
+    copier = SparkCopier(load(Path(sys.argv[1])), print)
+    effect, table = (msgspec.msgpack.decode(bytes.fromhex(a), type=t) for a, t in zip(sys.argv[2:], types))
+    print(await copier.read(effect, {table.name: table}), flush=True)
+    await asyncio.sleep(3600)
+
+from engine.schema import TargetTable
+types = (ReadChunk, TargetTable)
+asyncio.run(main())
+"""
+
+
+class Copied:
+    """A source and a target with the same tables, and a copier between them, in one loop."""
+
+    def __init__(self, source: MariaDb, target: Postgres, folder: Path) -> None:
+        self.source, self.target = source, target
+        self.shop, self.database = source.database("copied"), target.database("copied")
+        for statement in (f'CREATE SCHEMA "{self.shop}"', *create_statements("postgres", "tidelock")):
+            self.at_target(statement)
+        self.path = folder / "feed.yaml"
+        self.path.write_text(
+            f"feed: copied\nsource: {source.url()}\ntarget: {target.url(self.database)}\n"
+            f"tables: [{{source: {self.shop}.*}}]\ncopy: {{chunk_rows: 1000}}\n"
+        )
+        self.feed: Feed = read_feed(self.path.read_text(), self.path)
+        self.told: list[str] = []
+        self.runner = asyncio.Runner()
+        self.copier = SparkCopier(self.feed, self.told.append)
+        self._attempts = iter(range(1, 1_000))
+
+    def table(self, name: str, at_source: str, at_target: str, rows: str) -> TableName:
+        self.at_source(f"CREATE TABLE {name} ({at_source})")
+        self.at_source(f"INSERT INTO {name} {rows}")
+        self.at_source(f"ANALYZE TABLE {name}")
+        self.at_target(f'CREATE TABLE "{self.shop}".{name} ({at_target})')
+        return TableName(self.shop, name)
+
+    def at_source(self, sql: str) -> list[tuple[Any, ...]]:
+        return self.source.execute(sql, database=self.shop)
+
+    def at_target(self, sql: str) -> list[tuple[Any, ...]]:
+        return self.target.execute(sql, database=self.database)
+
+    def tables(self, *names: TableName) -> dict[TableName, TargetTable]:
+        async def ask() -> dict[TableName, TargetTable]:
+            async with opened(self.feed.target_url) as target:
+                return await target.tables(names)
+
+        return self.runner.run(ask())
+
+    def plan(self, *names: TableName) -> ChunksPlanned | Alarm:
+        wanted = [Wanted(n, name, "copy") for n, name in enumerate(names)]
+        return self.runner.run(self.copier.plan(wanted, self.tables(*names)))
+
+    def effects(self, split: Split) -> list[ReadChunk]:
+        return [ReadChunk(EffectId(1, next(self._attempts)), split, n, self.here()) for n in range(split.chunks)]
+
+    def read(self, *effects: ReadChunk) -> list[ChunkStaged | ChunkFailed]:
+        tables = self.tables(effects[0].split.table)
+
+        async def all_at_once() -> list[ChunkStaged | ChunkFailed]:
+            return await asyncio.gather(*(self.copier.read(effect, tables) for effect in effects))
+
+        return self.runner.run(all_at_once())
+
+    def staged(self, effect: ReadChunk, columns: str = "*") -> list[tuple[Any, ...]]:
+        return self.at_target(f"SELECT {columns} FROM tidelock.{staged_name('copied', 0, effect.id)}")
+
+    def here(self) -> Position:
+        with contextlib.closing(server.connect(reader_endpoint(self.feed.source_url))) as connection:
+            return server.current_position(connection)
+
+
+@pytest.fixture(scope="module")
+def copied(mariadb: MariaDb, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copied]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        made = Copied(mariadb, postgres, tmp_path_factory.mktemp("copied"))
+        yield made
+        made.runner.run(made.copier.close())
+        assert made.copier.pid is None
+        made.runner.close()
+
+
+def test_chunks_of_numbers(copied: Copied) -> None:
+    name = copied.table(
+        "numbered", "id int PRIMARY KEY, note text", "id int PRIMARY KEY, note text",
+        "SELECT seq, CONCAT('é', seq) FROM seq_1_to_2500",
+    )  # fmt: skip
+    copied.at_source("UPDATE numbered SET note = CONCAT('a', CHAR(0)) WHERE id = 700")
+    planned = copied.plan(name)
+    assert isinstance(planned, ChunksPlanned), planned
+    (split,) = planned.splits
+    assert split.bounds == ((1001,), (2001,))
+    effects = copied.effects(split)
+    copied.at_source("DELETE FROM numbered WHERE id > 2000")  # the last chunk is empty now
+    answers = copied.read(*effects)
+    assert [(type(a), a.id) for a in answers] == [(ChunkStaged, e.id) for e in effects], copied.told
+    first, second, last = (a for a in answers if isinstance(a, ChunkStaged))
+    assert (first.rows, second.rows, last.rows) == (999, 1000, 0)
+    assert all(a.high.order > effects[0].after.order for a in (first, second, last))
+    ((shape, row, error),) = ((r.shape, r.row, r.error) for r in first.refused)
+    assert (shape.name, row) == (name, (700, "a\0")) and "column note" in error
+    assert sorted(copied.staged(effects[0])) == [(n, f"é{n}") for n in range(1, 1001) if n != 700]
+    assert sorted(copied.staged(effects[1])) == [(n, f"é{n}") for n in range(1001, 2001)]
+    assert copied.staged(effects[2]) == []
+
+
+def test_chunks_that_share_a_scan(copied: Copied) -> None:
+    name = copied.table(
+        "worded", "t varchar(20) PRIMARY KEY, n int", "t varchar(20) PRIMARY KEY, n int",
+        "SELECT CONCAT('日', seq), seq FROM seq_1_to_25000",
+    )  # fmt: skip
+    planned = copied.plan(name)
+    assert isinstance(planned, ChunksPlanned), planned
+    (split,) = planned.splits
+    assert split.by is By.BUCKET and split.chunks == 3
+    stopped, *others = effects = copied.effects(split)
+    tables = copied.tables(name)
+
+    async def read() -> list[ChunkStaged | ChunkFailed]:
+        reads = [asyncio.ensure_future(copied.copier.read(effect, tables)) for effect in effects]
+        await asyncio.sleep(0)  # they are sent
+        copied.copier.stop(stopped.id)
+        return await asyncio.gather(*reads)
+
+    async def merged_first(effect: ReadChunk) -> ChunkStaged | ChunkFailed:
+        reading = asyncio.ensure_future(copied.copier.read(effect, tables))
+        for other in others:
+            copied.copier.stop(other.id)
+        return await asyncio.wait_for(reading, DEADLINE_SECONDS)
+
+    with asked_of(copied.source, "CRC32") as queries:
+        answers = copied.runner.run(read())
+    assert answers[0] == ChunkFailed(stopped.id)
+    assert len(queries) == 1, queries
+    parts = [{n for (n,) in copied.staged(effect, "n")} for effect in others]
+    assert all(parts) and not parts[0] & parts[1]
+    assert sum(a.rows for a in answers if isinstance(a, ChunkStaged)) == len(parts[0] | parts[1])
+    again = copied.runner.run(merged_first(copied.effects(split)[0]))
+    assert isinstance(again, ChunkStaged) and again.rows == 25_000 - len(parts[0] | parts[1])
+
+
+@contextlib.contextmanager
+def asked_of(source: MariaDb, word: str) -> Iterator[list[str]]:
+    """The queries with this word meanwhile, without those that only ask for columns."""
+    queries: list[str] = []
+    source.execute("TRUNCATE mysql.general_log")
+    source.execute("SET GLOBAL log_output = 'TABLE', GLOBAL general_log = ON")
+    yield queries
+    source.execute("SET GLOBAL general_log = OFF, GLOBAL log_output = 'FILE'")
+    found = source.execute("SELECT argument FROM mysql.general_log WHERE command_type = 'Query'")
+    queries += [text for text in (str(sql) for (sql,) in found) if word in text and "1=0" not in text]
+
+
+def test_rows_of_keys(copied: Copied) -> None:
+    columns = "id int PRIMARY KEY, n int"
+    name = copied.table("keyed", columns, columns, "SELECT seq, 7 FROM seq_1_to_9")
+    (effect,) = copied.effects(Split(name, By.KEYS, ("id",), keys=((3,), (5,), (77,))))[1:]
+    (answer,) = copied.read(effect)
+    assert isinstance(answer, ChunkStaged) and answer.rows == 2, copied.told
+    assert sorted(copied.staged(effect)) == [(3, 7), (5, 7)]
+
+
+def test_a_chunk_that_cannot_be_read_is_told(copied: Copied) -> None:
+    copied.told.clear()
+    name = copied.table("lacking", "id int PRIMARY KEY, extra int", "id int PRIMARY KEY", "VALUES (1, 2)")
+    effects = copied.effects(Split(name))
+    assert copied.read(*effects) == [ChunkFailed(effects[0].id)]
+    copied.at_source("DROP TABLE lacking")
+    effects = copied.effects(Split(name))
+    assert copied.read(*effects) == [ChunkFailed(effects[0].id)]
+    narrow, gone = copied.told
+    assert narrow.startswith(f"{name} cannot be copied yet: {name} has no column extra that the source logs"), narrow
+    assert gone.startswith(f"{name} cannot be copied yet: {name} is not copied: no table at"), gone
+    assert not any("\n" in text or "Traceback" in text for text in copied.told)
+
+
+def test_a_read_that_hangs_is_stopped(copied: Copied) -> None:
+    name = copied.table("locked", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")
+    effect = copied.effects(Split(name))[0]
+    tables = copied.tables(name)
+    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE 'tidelock/staged%'"
+
+    async def stopped() -> ChunkStaged | ChunkFailed:
+        reading = asyncio.ensure_future(copied.copier.read(effect, tables))
+        await asyncio.to_thread(until, lambda: bool(copied.at_target(waits)))
+        copied.copier.stop(effect.id)
+        return await asyncio.wait_for(reading, DEADLINE_SECONDS)
+
+    copied.told.clear()
+    with contextlib.closing(copied.target.connect(copied.database)) as holder:
+        holder.execute_script(f'BEGIN; LOCK TABLE "{copied.shop}".locked')
+        assert copied.runner.run(stopped()) == ChunkFailed(effect.id)
+    assert copied.told == []
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_what_cannot_be_planned(copied: Copied) -> None:
+    alarm = copied.plan(TableName(copied.shop, "none"))
+    assert isinstance(alarm, Alarm) and "none: the target has no such table" in alarm.message
+
+
+def test_without_java_nothing_is_planned(copied: Copied, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = copied.table("bare", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    copier = SparkCopier(copied.feed, copied.told.append)
+    alarm = copied.runner.run(copier.plan([Wanted(1, name, "copy")], copied.tables(name)))
+    copied.runner.run(copier.close())
+    assert isinstance(alarm, Alarm) and "JAVA_HOME is /nowhere" in alarm.message
+
+
+def test_a_parent_that_is_killed_leaves_nothing(copied: Copied) -> None:
+    name = copied.table("orphaned", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")
+    told = (copied.effects(Split(name))[0], copied.tables(name)[name])
+    command = [sys.executable, "-c", PARENT, str(copied.path), *(msgspec.msgpack.encode(one).hex() for one in told)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as parent:
+        assert parent.stdout is not None and parent.stdout.readline().startswith("ChunkStaged")
+        family = descendants(parent.pid)
+        assert len(family) >= 3  # the process, Java, the daemon of Python workers
+        parent.kill()
+    until(lambda: not any(map(lives, family)))
+
+
+def descendants(pid: int) -> list[int]:
+    parents = {int(path.name): parent_of(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()}
+    found = [pid]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found[1:]
+
+
+def parent_of(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
+
+
+def lives(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
