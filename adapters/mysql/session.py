@@ -216,7 +216,7 @@ async def open_session(endpoint: Endpoint, lock_seconds: int) -> Session:
     connection.endpoint = endpoint
     try:
         await asyncio.wait_for(connection._connect(), CONNECT_SECONDS)
-        _watch_peer(connection)
+        watch_peer(connection._writer.transport.get_extra_info("socket"))
         return await _set_up(connection, endpoint, lock_seconds)
     except TimeoutError:
         connection.close()
@@ -226,8 +226,8 @@ async def open_session(endpoint: Endpoint, lock_seconds: int) -> Session:
         raise
 
 
-def _watch_peer(connection: Connection) -> None:
-    peer = connection._writer.transport.get_extra_info("socket")
+def watch_peer(peer: socket.socket) -> None:
+    """Notice it within a minute where the other end of this connection has vanished."""
     for option, value in (
         (socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS),
         (socket.TCP_KEEPINTVL, KEEPALIVE_SECONDS // 3),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from adapters.bookkeeping import create_statements
 from adapters.endpoint import parse
 from adapters.mysql import staging
 from adapters.mysql.capture_process import classified
-from adapters.mysql.connection import connect, current_position
+from adapters.mysql.connection import connect, current_position, rows
 from adapters.mysql.errors import Unreachable
 from adapters.mysql.session import StatementFailed
 from adapters.mysql.sink import MySqlSink
@@ -349,6 +350,26 @@ async def test_a_lost_connection_raises_and_refuses_no_row(target: Target) -> No
     with pytest.raises(Unreachable):
         stage(place, batches())
     assert target.server.execute(f"SELECT * FROM `{target.books}`.`{place.name}`") == []
+
+
+async def test_a_stagers_connection_is_as_the_url_says_and_notices_a_vanished_server(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target.table(TWO_UNIQUE)
+    await target.own()
+    opened = []
+    monkeypatch.setattr(staging, "connect", lambda place: opened.append(connect(place)) or opened[-1])
+    place = target.staging(target.id(), *ID_U_X)
+    endpoint = msgspec.structs.replace(place.endpoint, options={"sslmode": "require" if target.mysql else "disable"})
+
+    def batches() -> Iterator[Columns]:
+        ((_, cipher),) = rows(opened[0], "SHOW STATUS LIKE 'Ssl_cipher'")
+        assert bool(cipher) == target.mysql
+        assert opened[0]._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 60_000
+        yield by_column([(1, "a", 1)], ID_U_X)
+
+    assert stage(msgspec.structs.replace(place, endpoint=endpoint), batches()) == Staged(1)
+    assert not opened[0].open
 
 
 # --- begin
