@@ -110,7 +110,8 @@ def spell_event(event: ApplyEvent) -> Iterator[str]:
         case CopyBegun():
             yield f"copy begun {spell_id(event.id)}"
         case ChunkStaged():
-            yield f"staged {spell_id(event.id)}: {event.rows} rows, up to {event.high}"
+            refused = f", {len(event.refused)} refused" if event.refused else ""
+            yield f"staged {spell_id(event.id)}: {event.rows} rows{refused}, up to {event.high}"
         case ChunkFailed():
             yield f"not staged {spell_id(event.id)}"
         case ParkedWished():
@@ -170,24 +171,28 @@ def _spell_log(batch: LogBatch) -> str:
 
 
 def _spell_batch(batch: ApplyBatch) -> str:
-    parts = [_spell_step(step) for step in batch.steps]
-    if batch.parked:
-        places = (f"{p.source}:{p.number}:{p.ordinal} of {p.schema}.{p.table} ({p.error})" for p in batch.parked)
-        parts.append("park " + ", ".join(places))
-    if batch.unparked:
-        parts.append("unpark " + ", ".join(f"{s}:{n}:{o}" for s, n, o in batch.unparked))
+    parts = [*(_spell_step(step) for step in batch.steps), *_spell_parked(batch)]
     covered = " ".join(f"{s}:{n}:{o}" for s, n, o in receipts.decode(batch.covered))
     held = " held" if batch.held else ""
     return f"apply {spell_id(batch.id)} lane {batch.lane}{held} [{covered}]: {'; '.join(parts) or 'nothing'}"
 
 
 def _spell_merge(merge: MergeChunk) -> str:
-    parts = [f"{merge.rows} staged rows of {spell_id(merge.staged)}"]
+    parts = [f"delete {_spell_rows(merge.gone)}"] if merge.gone else []
+    parts.append(f"{merge.rows} staged rows of {spell_id(merge.staged)}")
     if merge.without:
         parts.append(f"without {_spell_rows(merge.without)}")
-    parts += [_spell_step(step) for step in merge.steps]
+    parts += [*(_spell_step(step) for step in merge.steps), *_spell_parked(merge)]
     chunk = f"chunk {merge.chunk} of {merge.split.table}"
     return f"merge {chunk} {spell_id(merge.id)} at {merge.position}: {'; '.join(parts)}"
+
+
+def _spell_parked(effect: ApplyBatch | MergeChunk) -> Iterator[str]:
+    if effect.parked:
+        places = (f"{p.source}:{p.number}:{p.ordinal} of {p.schema}.{p.table} ({p.error})" for p in effect.parked)
+        yield f"park {', '.join(places)}"
+    if effect.unparked:
+        yield f"unpark {', '.join(f'{s}:{n}:{o}' for s, n, o in effect.unparked)}"
 
 
 def _spell_step(step: Step) -> str:

@@ -60,18 +60,18 @@ def hunt(order: Order) -> Result:
     begun = time.monotonic()
     for seed in range(order.limit):
         try:
-            with _at_most(order.patience):
-                _run_seed(seed)
+            _run_seed(seed, order.patience)
         except Exception as error:
             return Result(order.mutant, seed, seed + 1, time.monotonic() - begun, _spell(error))
     return Result(order.mutant, None, order.limit, time.monotonic() - begun, "")
 
 
-def _run_seed(seed: int) -> None:
+def _run_seed(seed: int, patience: float) -> None:
     from simulations.plan import draw  # not before the bug is planted
     from simulations.world import World
 
-    World(draw(seed)).run()
+    with _at_most(patience):
+        World(draw(seed)).run()
 
 
 @contextmanager
