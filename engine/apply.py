@@ -9,7 +9,6 @@ is `now`, microseconds of a monotonic clock.  See `engine.effects` for what must
 from __future__ import annotations
 
 import enum
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
@@ -44,10 +43,12 @@ from engine.events import (
     TakenOver,
     Tick,
 )
+from engine.inbox import Inbox
+from engine.lineup import Lineup
 from engine.options import Options as Options  # callers know it by this module
 from engine.ordering import Chain, Verdict
-from engine.records import DdlKind, LogBatch, Position, RowChange, Shape, TableName, Transaction
-from engine.schema import Binding, SchemaMismatch, TargetTable
+from engine.records import DdlKind, LogBatch, Position, TableName
+from engine.schema import SchemaMismatch, TargetTable
 from engine.segments import Change
 from engine.watermark import Watermark
 
@@ -73,6 +74,7 @@ class ApplyMachine:
     _barrier: barriers.Barrier
     _chain: Chain
     _fence: receipts.Fence
+    _lineup: Lineup
     _log_end: Position | None
     _tables: dict[TableName, TargetTable]
     _ddl_passed: tuple[str, int] | None
@@ -87,11 +89,7 @@ class ApplyMachine:
         self.hurried = False
         self._effects: list[ApplyEffect] = []
         self._now = 0
-        self._inbox: deque[LogBatch] = deque()
-        self._inbox_rows = 0
-        self._shapes: dict[int, Shape] = {}
-        self._bindings: dict[int, Binding] = {}
-        self._known: dict[Shape, Binding] = {}  # each reader numbers shapes anew
+        self._inbox = Inbox(atomic=options.atomic)
         self._goal: Position | None = None
         self._saving: SaveCheckpoint | None = None
         self._saved_at = 0
@@ -125,11 +123,11 @@ class ApplyMachine:
         """The log should wait: enough rows are taken and not committed.  Never while those are half a transaction."""
         if self.state is not State.FLOWING:
             return True
-        return self._inbox_rows + self.batches.rows >= self.options.room_rows and not self._starved
+        return self._inbox.rows + self.batches.rows >= self.options.room_rows and not self._starved
 
     @property
     def _starved(self) -> bool:
-        return self.options.atomic and not self.batches.rows and not self._whole()
+        return self.options.atomic and not self.batches.rows and not self._inbox.whole
 
     def snapshot(self) -> dict[str, int | str | list[int]]:
         """Figures for people: state, position, lanes, locks."""
@@ -145,7 +143,7 @@ class ApplyMachine:
             "batches": self.batches.committed_batches,
             "retries": self.batches.retries,
             "parked": len(self.batches.lot),
-            "inbox": self._inbox_rows,
+            "inbox": self._inbox.rows,
             "receipts": self.watermark.receipts,
             **self.copying.figures(),
         }
@@ -240,6 +238,7 @@ class ApplyMachine:
         self.copying = Copying(
             self.options, self._tables, self.batches, self.watermark, self._next_id, self._effects_append
         )
+        self._lineup = Lineup(self._tables, self.batches.bind)
         self.batches.now = self.copying.now = self._now
         self.batches.adopt(event.parked)
         self.copying.adopt(event.chunks)
@@ -256,8 +255,7 @@ class ApplyMachine:
     def _arrive(self, batch: LogBatch, reader: int) -> None:
         match self._chain.judge(batch, reader):
             case Verdict.NEXT:
-                self._inbox.append(batch)
-                self._inbox_rows += len(batch.rows)
+                self._inbox.put(batch)
             case Verdict.DUPLICATE | Verdict.LATE:
                 pass
             case Verdict.GAP if self._gap_at == self._chain.last:
@@ -306,10 +304,10 @@ class ApplyMachine:
                 return
             if self.batches.rows > self.options.room_rows // 2:
                 return
-            ddl = self._inbox[0].ddl
+            ddl = self._inbox.ddl
             if ddl is not None:
-                batch = self._inbox.popleft()
-                self._bind(batch)
+                batch = self._inbox.statement()
+                self._lineup.learn(batch)
                 self.copying.seen(batch.last, resent=batch.resent)
                 if ddl.kind is not DdlKind.UNRELATED:
                     self.copying.statement(ddl.tables)
@@ -318,48 +316,25 @@ class ApplyMachine:
                 else:
                     self._barrier.raise_for(ddl, batch.last)
                 continue
-            if self.options.atomic and not self._whole():
+            if self.options.atomic and not self._inbox.whole:
                 return
             if not self._plan_window():
                 return
 
-    def _whole(self) -> bool:
-        """Does the inbox begin with batches that end at a commit?"""
-        open_ = False
-        for batch in self._inbox:
-            open_ = _left_open(batch, open_)
-            if not open_:
-                return True
-        return False
-
     def _plan_window(self) -> bool:
         """Take batches of the log for one window and hand their changes over; False if the feed had to halt."""
         changes: list[Change] = []
-        limit = self.options.batch_rows if self.options.atomic else self.options.window_rows
-        end = self._inbox[0].prev
+        window = self._inbox.window(self.options.batch_rows if self.options.atomic else self.options.window_rows)
         end_us = 0
-        resent = False
-        open_ = False  # atomic mode: the window would end inside a transaction
-        taken = 0
-        while self._inbox and self._inbox[0].ddl is None:
-            batch = self._inbox[0]
-            if changes and not open_ and len(changes) + len(batch.rows) > limit:
-                break
-            if self.options.atomic and taken and not open_ and not self._whole():
-                break
-            taken += 1
-            self._inbox.popleft()
-            self._inbox_rows -= len(batch.rows)
+        for batch in window:
             try:
-                self._bind(batch)
-                changes += self._changes(batch)
+                self._lineup.learn(batch)
+                changes += self._lineup.changes(batch)
             except SchemaMismatch as error:
                 self._halt(Halt(_mismatch(error, batch.prev)))
                 return False
-            end = batch.last
-            resent = resent or batch.resent
             end_us = batch.end_us or end_us
-            open_ = self.options.atomic and _left_open(batch, open_)
+        end = window[-1].last
         altered: dict[Change, Change | None] = {}
         if self.copying:
             try:
@@ -367,7 +342,7 @@ class ApplyMachine:
             except SchemaMismatch as error:
                 self._halt(Halt(_mismatch(error, end)))
                 return False
-        self.copying.seen(end, resent=resent)
+        self.copying.seen(end, resent=any(batch.resent for batch in window))
         if self._fence:
             changes, spent = self._fence.admit(changes)
             if self._log_end is not None and end.order >= self._log_end.order:
@@ -379,38 +354,8 @@ class ApplyMachine:
         self.batches.plan(changes, end, end_us)
         return True
 
-    def _bind(self, batch: LogBatch) -> None:
-        self._shapes.update(batch.shapes)
-        for number in batch.shapes:
-            self._bindings.pop(number, None)
-
-    def _changes(self, batch: LogBatch) -> list[Change]:
-        rows = batch.rows
-        if not rows:
-            return []
-        bindings = self._bindings
-        for number in {row.table: None for row in rows}:
-            if number not in bindings:
-                bindings[number] = self._binding(number)
-        transactions = batch.transactions
-        if [tx.first for tx in transactions] == list(range(len(rows))):
-            return [Change(bindings[row.table], row, tx) for row, tx in zip(rows, transactions, strict=True)]
-        return [Change(bindings[row.table], row, tx) for tx, part in _parts(transactions, rows) for row in part]
-
-    def _binding(self, number: int) -> Binding:
-        shape = self._shapes[number]
-        table = self._tables.get(shape.name)
-        if table is None:
-            raise SchemaMismatch(f"the target has no table {shape.name}; `tidelock init --apply FEED` makes it")
-        binding = self._known.get(shape)
-        if binding is None:
-            binding = self._known[shape] = Binding(number, shape, table)
-            self.batches.bind(binding)
-        return binding
-
     def _rebind(self) -> None:
-        self._bindings.clear()
-        self._known.clear()
+        self._lineup.retable(self._tables)
         self.batches.retable(self._tables)
 
     # ------------------------------------------------------------------ barrier, checkpoint, goal, halt
@@ -525,15 +470,3 @@ def _gap(last: Position, prev: Position) -> Alarm:
 
 def _mismatch(error: SchemaMismatch, at: Position) -> Alarm:
     return Alarm("schema", str(error), "Mend the target table or the feed, then run again", str(at))
-
-
-def _left_open(batch: LogBatch, before: bool) -> bool:
-    """Is a transaction open after the batch?  `before`: was one before it."""
-    return not batch.transactions[-1].complete if batch.transactions else before
-
-
-def _parts(
-    transactions: Sequence[Transaction], rows: Sequence[RowChange]
-) -> list[tuple[Transaction, Sequence[RowChange]]]:
-    ends = [tx.first for tx in transactions[1:]] + [len(rows)]
-    return [(tx, rows[tx.first : end]) for tx, end in zip(transactions, ends, strict=True)]

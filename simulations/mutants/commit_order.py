@@ -66,32 +66,32 @@ COMMIT_ORDER = (
         "transaction-cut-by-the-log",
         "engine.apply",
         """
-        - if self.options.atomic and not self._whole():
+        - if self.options.atomic and not self._inbox.whole:
         -     return
         """,
         "a window begins with a transaction whose end has not arrived",
     ),
     Mutant(
         "transaction-cut-by-the-window",
-        "engine.apply",
+        "engine.inbox",
         """
-        - if self.options.atomic and taken and not open_ and not self._whole():
+        - if self._atomic and taken and not open_ and not self.whole:
         + if False:
         """,
         "a window goes on into a transaction whose end has not arrived",
     ),
     Mutant(
         "transaction-cut-by-the-limit",
-        "engine.apply",
+        "engine.inbox",
         """
-        - if changes and not open_ and len(changes) + len(batch.rows) > limit:
-        + if changes and len(changes) + len(batch.rows) > limit:
+        - if rows and not open_ and rows + len(batch.rows) > limit:
+        + if rows and rows + len(batch.rows) > limit:
         """,
         "a window ends at its limit inside a transaction",
     ),
     Mutant(
         "transaction-closed-by-an-empty-batch",
-        "engine.apply",
+        "engine.inbox",
         """
         - return not batch.transactions[-1].complete if batch.transactions else before
         + return not batch.transactions[-1].complete if batch.transactions else False

@@ -102,7 +102,7 @@ ORDER = (
     ),
     Mutant(
         "shape-number-of-an-old-reader",
-        "engine.apply",
+        "engine.lineup",
         """
         - for number in batch.shapes:
         -     self._bindings.pop(number, None)
@@ -218,7 +218,7 @@ BARRIER = (
     ),
     Mutant(
         "stale-bindings-after-a-statement",
-        "engine.apply",
+        "engine.lineup",
         """
         - self._known.clear()
         """,
@@ -241,7 +241,7 @@ ROOM = (
         "never-full",
         "engine.apply",
         """
-        - return self._inbox_rows + self.batches.rows >= self.options.room_rows and not self._starved
+        - return self._inbox.rows + self.batches.rows >= self.options.room_rows and not self._starved
         + return False
         """,
         "the log is never told to wait",
@@ -250,16 +250,16 @@ ROOM = (
         "full-with-half-a-transaction",
         "engine.apply",
         """
-        - return self._inbox_rows + self.batches.rows >= self.options.room_rows and not self._starved
-        + return self._inbox_rows + self.batches.rows >= self.options.room_rows
+        - return self._inbox.rows + self.batches.rows >= self.options.room_rows and not self._starved
+        + return self._inbox.rows + self.batches.rows >= self.options.room_rows
         """,
         "the log waits for room while the room waits for a transaction's end",
     ),
     Mutant(
         "room-not-given-back",
-        "engine.apply",
+        "engine.inbox",
         """
-        - self._inbox_rows -= len(batch.rows)
+        - self.rows -= rows
         """,
         "rows count as waiting though they were planned",
     ),

@@ -1,0 +1,59 @@
+"""Rows of the log lined up with the target's tables: one binding a shape, whatever number a reader gives it."""
+
+import pytest
+
+from engine.lineup import Lineup
+from engine.records import LogBatch, Position, RowChange, Shape, Transaction
+from engine.schema import Binding, SchemaMismatch
+from tests.engine.world import linked, shape_of, table
+
+ITEM = table("item", ["id", "code"], ["id"])
+NOTE = table("note", ["id", "text"], ["id"])
+TABLES = linked(ITEM, NOTE)
+
+
+def batch(shapes: dict[int, Shape], *numbers: int, starts: tuple[int, ...] = (0,)) -> LogBatch:
+    rows = tuple(RowChange(n, None, (i, "a"), i) for i, n in enumerate(numbers))
+    transactions = tuple(Transaction("0-1", n, first) for n, first in enumerate(starts, 1)) if rows else ()
+    return LogBatch(Position("log.000001", 0), Position("log.000001", 1), transactions, rows, shapes)
+
+
+class Lined:
+    def __init__(self) -> None:
+        self.bound: list[Binding] = []
+        self.lineup = Lineup(TABLES, self.bound.append)
+
+    def changes(self, one: LogBatch) -> list[tuple[str, int, object]]:
+        self.lineup.learn(one)
+        return [(c.binding.name.table, c.number, c.after) for c in self.lineup.changes(one)]
+
+
+def test_changes_have_their_table_and_their_transaction() -> None:
+    lined, shapes = Lined(), {0: shape_of(ITEM), 1: shape_of(NOTE)}
+    assert lined.changes(batch(shapes, 0, 1, 0, starts=(0, 2))) == [
+        ("item", 1, (0, "a")), ("note", 1, (1, "a")), ("item", 2, (2, "a")),
+    ]  # fmt: skip
+    assert lined.changes(batch({}, 1, 0, starts=(0, 1))) == [("note", 1, (0, "a")), ("item", 2, (1, "a"))]
+    assert lined.changes(batch({})) == [] and len(lined.bound) == 2
+
+
+def test_another_reader_numbers_shapes_anew_and_the_binding_is_the_same() -> None:
+    lined = Lined()
+    lined.changes(batch({0: shape_of(ITEM), 1: shape_of(NOTE)}, 0, 1))
+    assert lined.changes(batch({0: shape_of(NOTE)}, 0, 0)) == [("note", 1, (0, "a")), ("note", 1, (1, "a"))]
+    assert [binding.name for binding in lined.bound] == [ITEM.name, NOTE.name]
+
+
+def test_with_other_tables_all_are_bound_anew() -> None:
+    lined = Lined()
+    lined.changes(batch({0: shape_of(ITEM)}, 0))
+    lined.lineup.retable(TABLES)
+    lined.changes(batch({0: shape_of(ITEM)}, 0))
+    assert len(lined.bound) == 2
+
+
+def test_a_table_that_the_target_does_not_have() -> None:
+    lined = Lined()
+    lined.lineup.retable({})
+    with pytest.raises(SchemaMismatch, match=r"the target has no table shop\.item"):
+        lined.changes(batch({0: shape_of(ITEM)}, 0))
