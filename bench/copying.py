@@ -6,7 +6,8 @@ run is killed at moments spread over the copy, and started again.  In the end no
 chunk was merged twice: a trigger on the bookkeeping, in the transaction of the merge itself, has counted them.
 
 Without changes and kills the same gives the rate: `seconds` from the start of the process to its exit, `copying` from
-the moment when the copy began to the last merge, by the target's clock.
+the moment when the copy began, which is when Spark starts, to the last merge, by the target's clock.  pgloader's time
+for the same tables is beside it where it is installed (MariaDB to PostgreSQL only).
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from typing import Annotated, Final
 
 import typer
 
+from bench import pgloader
 from bench.outcome import Outcome
 from bench.rig import Rig, until
-from bench.servers import MariaDb, MySql, Postgres, Server
+from bench.servers import MariaDb, MySql, Postgres, Server, ServerMissing
 from bench.session import Flavor
 from bench.tidelock import Process
 from bench.workload.churn import Churn
@@ -35,6 +37,7 @@ from bench.workload.filled import Filled
 from bench.workload.mix import Mix
 from bench.workload.several import Several
 
+PGLOADERS: Final = "mariadb-postgres"
 PAIRS: Final = (("mariadb", "postgres"), ("mysql", "mysql"))
 SERVERS: Final[Mapping[str, type[Server]]] = {"mariadb": MariaDb, "mysql": MySql, "postgres": Postgres}
 BESIDE_CHANGES: Final = 4000
@@ -235,9 +238,22 @@ def command(
             copied = Trial(rig, rows).run(rate, kills, seed, seconds)
             print(copied, flush=True)
             exact = exact and copied.exact
+            beside = {} if rate or pair != PGLOADERS else _beside(rig, copied, seconds)
             if keep:
-                outcome.write({**dataclasses.asdict(copied), "rows_per_second": copied.rows_per_second})
+                outcome.write({**dataclasses.asdict(copied), "rows_per_second": copied.rows_per_second, **beside})
     return 0 if exact else 3
+
+
+def _beside(rig: Rig, copied: Copied, seconds: float) -> dict[str, float]:
+    """pgloader's rate with the same tables; nothing where it is not installed."""
+    try:
+        took = pgloader.copy(rig.source, rig.target, rig.schema, rig.tables, rig.folder, seconds)
+    except ServerMissing as error:
+        print(f"no comparison: {error} (`python -m bench.servers.install pgloader`)", flush=True)
+        return {}
+    rate, ratio = copied.rows / took, took / copied.copying
+    print(f"pgloader: {took:.1f} s, {rate:,.0f} rows/s; ours is {ratio:.2f} of that", flush=True)
+    return {"pgloader_seconds": round(took, 2), "pgloader_rows_per_second": round(rate), "ratio": round(ratio, 3)}
 
 
 def main() -> None:

@@ -1,8 +1,9 @@
 """Put the servers on this machine: `python -m bench.servers.install mariadb postgres mysql kafka spark`.
 
 MariaDB, PostgreSQL and what runs Kafka are Debian packages, which takes root or sudo without a password; MySQL 9 and
-Kafka themselves need neither.  No servers are `spark`, what its jobs need to reach databases, and `compiler`, what
-builds the compiled forms (`adapters.compiled`).  Run again, it does only what is missing.
+Kafka themselves need neither.  No servers are `spark`, what its jobs need to reach databases, `compiler`, what builds
+the compiled forms (`adapters.compiled`), and `pgloader`, which one benchmark runs beside us.  Run again, it does only
+what is missing.
 """
 
 from __future__ import annotations
@@ -89,6 +90,9 @@ RECIPES = {
     ),
     "spark": Recipe(
         _spark, _MAVEN, "JDBC drivers for Spark: fetching from Maven Central, about 2 MB", lambda: drivers().fetch()
+    ),
+    "pgloader": Recipe(
+        lambda: program("pgloader", "pgloader"), {"pgloader": lambda: program("pgloader", "pgloader")}
     ),
     "compiler": Recipe(
         _compiled,
