@@ -1,5 +1,5 @@
 """Copied chunks: when one is merged at M, its table holds exactly the source's rows at M of all chunks that are merged
-(where none is parked, and no row was there before; the replay looks at those);
+(where none is parked, and no row was there before; the replay looks at those); what is parked with it is among those;
 a chunk that is merged is neither read nor merged again; no more is read and remembered at once than there is room for.
 """
 
@@ -10,7 +10,9 @@ from collections.abc import Iterable
 
 from engine.apply import ApplyMachine, State
 from engine.effects import BeginCopy, MergeChunk, ReadChunk
+from engine.parking import decode_change
 from engine.records import Row, TableName
+from engine.spans import By
 from simulations.checkers.checker import Checker, Commit
 from simulations.ledger import Mistake
 
@@ -30,6 +32,13 @@ class Copied(Checker):
 
     def merged(self, effect: MergeChunk) -> None:
         self._merging = effect
+        name, view, at = effect.split.table, self.ledger.view, self.ledger.progress(effect.split).merged[effect.chunk]
+        keys = effect.split.by is By.KEYS
+        rows = view.having(name, effect.gone, at) if keys else view.chunk(effect.split, at, effect.chunk)
+        for parked in effect.parked:
+            row = decode_change(parked.change).after
+            if row not in rows:
+                raise Mistake(f"{row} is parked with chunk {effect.chunk} of {name}, and is none of its rows then")
 
     def committed(self, commit: Commit) -> None:
         effect, self._merging = self._merging, None
