@@ -79,31 +79,33 @@ def planned(feed: Feed) -> Manifest:
     Raises SourceError, Broken.
     """
     start = visible_end(feed.source_url)
-    return Manifest(0, start, copy=Copy(asyncio.run(pieces_of(feed, asyncio.run(selection(feed))))))
+    return Manifest(0, start, copy=Copy(_token(), asyncio.run(pieces_of(feed, asyncio.run(selection(feed))))))
 
 
 class Copying:
     """Of one feed.  `stopped`: asked between two pieces."""
 
-    def __init__(self, feed: Feed, hive: Hive, progress: Progress, stopped: Callable[[], bool]) -> None:
-        self._feed, self._hive, self._progress, self._stopped = feed, hive, progress, stopped
+    def __init__(self, feed: Feed, hive: Hive, copy: Copy, progress: Progress, stopped: Callable[[], bool]) -> None:
+        self._feed, self._hive, self._copy, self._progress, self._stopped = feed, hive, copy, progress, stopped
         self._selected = asyncio.run(selection(feed))
-        self._token = uuid.uuid4().hex[:6]
+        self._token = _token()
+        self._place = f"{hive.folder}/copy/{copy.name}"
 
     def done(self, manifest: Manifest) -> Manifest:
         """With all tables of the copy loaded.  Raises Stopped, SourceError, SparkFailed, Broken, Taken."""
-        assert manifest.copy is not None, "a copy is under way"
-        for name, pending in manifest.copy.pending.items():
+        for name, pending in self._copy.pending.items():
             sources = self._selected.tables.get(name, {})
             self._compare(name, pending, [*sources.values()])
-            begun = time.monotonic()
             folders = self._read(name, pending)
+            begun = time.monotonic()
             manifest = self._hive.merger.load(manifest, name, self._rows(pending, folders))
             self._hive.files.remove(self._folder(name))
-            self._progress.message(f"copy of {name}: loaded, {time.monotonic() - begun:.1f} s")
+            self._progress.message(f"copy of {name}: loaded into its table, {time.monotonic() - begun:.1f} s")
         end, us = log_end(self._feed.source_url)
+        manifest = self._hive.merger.loaded(manifest, end, moment_of(us))
+        self._hive.files.remove(self._place)
         self._progress.message(f"copy: all rows are read; they are shown when the log has been followed to {end}")
-        return self._hive.merger.loaded(manifest, end, moment_of(us))
+        return manifest
 
     def _compare(self, name: str, pending: Pending, sources: list[Selected]) -> None:
         forms = {(hive_columns(source.shape), source.shape.primary_key) for source in sources}
@@ -162,7 +164,11 @@ class Copying:
         return {int(one.partition("-")[0]): one for one in whole}
 
     def _folder(self, name: str) -> str:
-        return f"{self._hive.folder}/copy/{name}"
+        return f"{self._place}/{name}"
+
+
+def _token() -> str:
+    return uuid.uuid4().hex[:6]
 
 
 @contextlib.contextmanager

@@ -63,12 +63,15 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """A copy under way.  `pending`, `loaded`: tables by name at the target; none of them is shown to readers yet.
+    """A copy under way.  `name`: like no other's, so that what an earlier one has read is not taken for its own.
+
+    `pending`, `loaded`: tables by name at the target; none of them is shown to readers yet.
 
     `end`: where the log ended when the last row had been read, `moment` (`YYYY-MM-DD HH:MM:SS`, UTC) of it; None: not
     all are read.
     """
 
+    name: str
     pending: dict[str, Pending]
     loaded: tuple[str, ...] = ()
     end: Position | None = None

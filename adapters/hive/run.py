@@ -107,7 +107,7 @@ class Follower:
         if copy is None or copy.end is not None:
             return True
         try:
-            copying = Copying(self._feed, self._hive, self._progress, self._stopped.is_set)
+            copying = Copying(self._feed, self._hive, copy, self._progress, self._stopped.is_set)
             self._manifest = copying.done(self._manifest)
         except Stopped:
             return False

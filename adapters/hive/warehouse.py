@@ -79,9 +79,12 @@ class Warehouse:
         return str({row[0]: row[1] for row in rows}["Location"])
 
     def _folder(self, table: str) -> str:
+        """Raises Foreign: nothing is written into the folder of another's table."""
         if table not in self._folders:
             schema, _, name = table.partition(".")
             self._folders[table] = f"{self.location(schema)}/{name}"
+            if self._spark.catalog.tableExists(quoted_table(table)):
+                self._settled(quoted_table(table))
         return self._folders[table]
 
     def _part(self, table: str, stored: Stored, part: str) -> str:
@@ -92,8 +95,9 @@ class Warehouse:
     def settle(self, manifest: Manifest, kept: Sequence[Manifest]) -> None:
         hidden = manifest.copy.tables if manifest.copy else ()
         for table, stored in tables_of(manifest).items():
-            if table not in hidden:
-                self._settle(table, stored, manifest.number)
+            if table in hidden:  # readers may be at an older feed's table of that name
+                continue
+            self._settle(table, stored, manifest.number)
             used = {folder for one in kept for folder in _folders(tables_of(one).get(table))}
             for name in self._files.names(self._folder(table)):
                 if name.startswith("m") and name not in used and merge_of(name) <= manifest.number:

@@ -19,6 +19,7 @@ from adapters.hive.manifest import Pending
 from adapters.hive.merger import Broken, Merger
 from adapters.hive.opening import opened
 from adapters.hive.run import Refused
+from adapters.hive.warehouse import Foreign
 from bench.lake import Lake
 from bench.rig import Rig, until
 from bench.servers import Server
@@ -66,6 +67,10 @@ def make(make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, lake: 
         return rig
 
     return made
+
+
+def cut(*_: Any) -> None:
+    raise RuntimeError("cut")
 
 
 # ---------------------------------------------------------------------- values
@@ -156,9 +161,6 @@ def test_a_copy_that_was_cut_short_goes_on(
     piece = Copying._piece
     read: list[tuple[str, int]] = []
 
-    def cut(*_: Any) -> None:
-        raise RuntimeError("cut")
-
     def third(self: Copying, name: str, pending: Pending, number: int) -> int:
         if len(read) >= 2:
             cut()
@@ -183,6 +185,60 @@ def test_a_copy_that_was_cut_short_goes_on(
     assert len(read) == len(set(read)) > 4
     assert lake.sql(f"SELECT {IN_HIVE} FROM {rig.schema}.account") == at_source(rig)
     assert lake.sql(f"SELECT * FROM {rig.schema}.empty") == []
+
+
+def test_a_run_that_is_to_stop_keeps_what_it_has_read(
+    make: Callable[..., Rig], lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = make()
+    rig.load(rig.make(Mix()), 12_000)
+    piece = Copying._piece
+    read: list[int] = []
+
+    def then_stop(self: Copying, name: str, pending: Pending, number: int) -> int:
+        read.append(number)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return piece(self, name, pending, number)
+
+    monkeypatch.setattr(Copying, "_piece", then_stop)
+    lake.follow(rig)
+    assert 0 < len(read) < 6
+    assert not lake.spark.catalog.tableExists(f"{rig.schema}.account")
+    lake.follow(rig)
+    monkeypatch.undo()
+    lake.follow(rig)
+    assert len(read) == len(set(read))
+    assert lake.sql(f"SELECT {IN_HIVE} FROM {rig.schema}.account") == at_source(rig)
+
+
+def test_a_feed_of_a_new_name_fills_tables_anew(
+    make: Callable[..., Rig], lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the form that they have now; a table that no feed made stays as it is."""
+    rig = make()
+    rig.at_source("CREATE TABLE item (id INT PRIMARY KEY, note TEXT, extra INT)", "INSERT INTO item VALUES (1, 'a', 2)")
+    lake.follow(rig)
+    rig.at_source("ALTER TABLE item DROP COLUMN note", "INSERT INTO item VALUES (3, 4)")
+    rig.name += "_anew"
+    monkeypatch.setattr(Merger, "merge", cut)
+    with pytest.raises(RuntimeError, match="cut"):
+        lake.follow(rig)
+    monkeypatch.undo()
+    assert lake.sql(f"SELECT id, note, extra FROM {rig.schema}.item") == [(1, "a", 2)]
+    lake.follow(rig)
+    assert lake.sql(f"SELECT * FROM {rig.schema}.item WHERE tidelock_bucket >= 0") == [
+        (1, 2, bucket(lake, rig, 1)),
+        (3, 4, bucket(lake, rig, 3)),
+    ]
+    lake.spark.sql(f"CREATE TABLE {rig.schema}.own (id INT)")
+    rig.at_source("CREATE TABLE own (id INT PRIMARY KEY)", "INSERT INTO own VALUES (5)")
+    with pytest.raises(Foreign, match=r"own. that no feed made"):
+        lake.follow(rig)
+    assert lake.sql(f"SELECT * FROM {rig.schema}.own") == []
+
+
+def bucket(lake: Lake, rig: Rig, id: int) -> int:
+    return int(lake.sql(f"SELECT tidelock_bucket FROM {rig.schema}.item WHERE id = {id}")[0][0])
 
 
 def test_tables_that_go_into_one_and_a_filter(make: Callable[..., Rig], lake: Lake) -> None:
@@ -238,7 +294,7 @@ def test_a_million_rows_and_changes_meanwhile(
     rig.target_url = f"hive://{tmp_path}/warehouse"
     work = rig.make(Mix())
     rig.load(work, 2_000_000)
-    writing = rig.work(work, 100_000, seed=2, rate=1000.0)
+    writing = rig.work(work, 130_000, seed=2, rate=1000.0)
     for words in (r"[3-9] of \d+ pieces", r"(\d+) of \1 pieces", r"goes on from", r"merge \d+: [1-9]"):
         run, seen = rig.run(), len(rig.said())
         until(lambda seen=seen, words=words: re.search(words, rig.said()[seen:]) is not None, words, 600.0)

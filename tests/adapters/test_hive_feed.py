@@ -89,7 +89,7 @@ def test_status_of_a_feed(rig: Rig, tmp_path: Path) -> None:
     told = {"changes": 5000, "last": 700, "made_us": now - 300_000_000, "end_us": now - 4 * 3_600_000_000}
     stored = Stored((("id", "int"),), "tidelock_bucket", "orc")
     tables = {f"{rig.schema}.item": TableState(("id",), 4, stored)}
-    copy = Copy({f"{rig.schema}.other": Pending((), (), (), 0)}, (f"{rig.schema}.item",))
+    copy = Copy("copy", {f"{rig.schema}.other": Pending((), (), (), 0)}, (f"{rig.schema}.item",))
     for manifest in (Manifest(0, place), Manifest(12, place, tables, copy, **told)):
         (folder / f"{manifest.number:09}.json").write_bytes(msgspec.json.encode(manifest))
     said = rig.command("status")
