@@ -56,6 +56,10 @@ from simulations.plan import Plan
 if TYPE_CHECKING:
     from simulations.target import Target
 
+REFUSALS = {
+    "another copy is about to begin": "another is about to begin",
+    "is being copied": "the table is being copied",
+}
 ANSWERS = (BatchCommitted, BatchReady, BatchRolledBack, CheckpointSaved, DdlApplied, CopyBegun, ChunkStaged)
 
 
@@ -192,8 +196,7 @@ class Owner:
                 assert_never(effect)
 
     def _refused(self, alarm: Alarm) -> None:
-        reasons = ("another copy is about to begin", "is being copied")
-        reason = next((reason for reason in reasons if reason in alarm.message), "")
+        reason = next((reason for words, reason in REFUSALS.items() if words in alarm.message), "")
         if reason:
             self._faults.seen(f"copy: refused, since {reason}")
         elif not (self._bad_rows and alarm.kind == "repair"):
