@@ -116,6 +116,32 @@ class Keys:
             yield f"UPDATE {column.name} SET v = {column.values[0].sql} WHERE n = 101"
 
 
+class WideKeys:
+    """Tables `k0`, `k1`, … whose keys are a number `n` and ten columns of other kinds; row `n` has a value of each, and
+    0 in `v`."""
+
+    WIDTH = 10
+
+    def __init__(self, columns: list[ColumnValues]) -> None:
+        keys = [column for column in columns if column.key]
+        self._groups = [keys[start : start + self.WIDTH] for start in range(0, len(keys), self.WIDTH)]
+        self.tables = [f"k{number}" for number in range(len(self._groups))]
+
+    @property
+    def ddl(self) -> list[str]:
+        return [self._ddl(table, group) for table, group in zip(self.tables, self._groups, strict=True)]
+
+    def _ddl(self, table: str, group: list[ColumnValues]) -> str:
+        typed = ", ".join(f"{column.name} {column.type} NOT NULL" for column in group)
+        return f"CREATE TABLE {table} (n int, {typed}, v int, PRIMARY KEY (n, {', '.join(c.name for c in group)}))"
+
+    def before(self) -> Iterator[str]:
+        for table, group in zip(self.tables, self._groups, strict=True):
+            for n in range(max(len(column.values) for column in group)):
+                values = ", ".join(column.values[n % len(column.values)].sql for column in group)
+                yield f"INSERT INTO {table} VALUES ({n}, {values}, 0)"
+
+
 class Long:
     """The longest texts and bytes of a column, a value beyond one packet of the protocol, a thousand columns."""
 

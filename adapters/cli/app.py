@@ -232,6 +232,30 @@ def copy(
     return copy(feed, table or [], keep, watch, yes, json)
 
 
+@app.command()
+def repair(
+    feed: FeedPath,
+    from_report: Annotated[
+        str, typer.Option("--from-report", metavar="FILE", help="What `verify --report` wrote.", show_default=False)
+    ],
+    table: Annotated[
+        list[str] | None, typer.Option("--table", metavar="DB.TABLE", help="Only this source table; may be repeated.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the statements that would mend the rows now, and ask for nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    wait: Annotated[
+        float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long nothing may happen before it gives up.")
+    ] = 120,
+    json: Json = False,
+) -> int:
+    """Have the feed write rows again that verify found to differ (exit code 4 if some are left)."""
+    from adapters.cli.repairing import repair
+
+    return repair(feed, from_report, table or [], dry_run, yes, wait, json)
+
+
 def _later(group: typer.Typer, path: str, text: str) -> None:
     def command(context: typer.Context) -> int:
         raise not_yet(path)
@@ -250,7 +274,6 @@ def _plugin(name: str, text: str) -> None:
 app.add_typer(rows, name="rows")
 app.add_typer(ddl, name="ddl")
 _later(app, "rewind", "Apply old changes again.")
-_later(app, "repair", "Mend differences.")
 _later(rows, "rows take-source", "Put the source's row in place of the parked change.")
 for _name, _text in EXPECTED.items():
     _plugin(_name, _text)

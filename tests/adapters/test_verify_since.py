@@ -20,7 +20,8 @@ from adapters.spark.watermark import source_position
 from bench.rig import Rig, tidelock
 from bench.servers import MySql, Server
 from bench.session import Flavor
-from bench.values import ZONE, ColumnValues, column_values
+from bench.value_tables import WideKeys
+from bench.values import ZONE, column_values
 from engine.records import Position, TableName
 
 SPARK_SECONDS = 240
@@ -105,41 +106,28 @@ def test_rows_that_changed_since_a_position_are_compared_and_no_others(
     }
 
 
-def wide_keys(columns: list[ColumnValues]) -> Iterator[str]:
-    """Tables whose keys have ten columns of other kinds each, and a number; row `n` has a value of each."""
-    for group, start in enumerate(range(0, len(columns), 10)):
-        part = columns[start : start + 10]
-        names = ", ".join(column.name for column in part)
-        typed = ", ".join(f"{column.name} {column.type} NOT NULL" for column in part)
-        yield f"CREATE TABLE k{group} (n int, {typed}, v int, PRIMARY KEY (n, {names}))"
-        for n in range(max(len(column.values) for column in part)):
-            values = ", ".join(column.values[n % len(column.values)].sql for column in part)
-            yield f"INSERT INTO k{group} VALUES ({n}, {values}, 0)"
-
-
 @pytest.mark.parametrize(("source", "target"), [("mariadb", "postgres"), ("mysql", "mariadb")])
 def test_keys_of_every_kind_are_found_again(
     source: str, target: str, make_rig: Callable[..., Rig], spark: object, request: pytest.FixtureRequest
 ) -> None:
     """All rows differ, and the log names them all."""
     rig = make_rig(request.getfixturevalue(source), request.getfixturevalue(target), "since")
-    statements = list(wide_keys([column for column in column_values(Flavor(source)) if column.key]))
-    tables = [text for text in statements if text.startswith("CREATE")]
-    rig.at_source(f"SET sql_mode = '', time_zone = '{ZONE}'", *tables)
+    wide = WideKeys(column_values(Flavor(source)))
+    rig.at_source(f"SET sql_mode = '', time_zone = '{ZONE}'", *wide.ddl)
     rig.start_at = rig.here()
     assert rig.command("init", "--apply").code == 0
-    rig.at_source(*(text for text in statements if text not in tables))
+    rig.at_source(*wide.before())
     assert rig.catch_up_code() in (0, PARKED), rig.said()
-    for group in range(len(tables)):
-        rig.at_target(f"UPDATE {rig.schema}.k{group} SET v = 1", f"DELETE FROM {rig.schema}.k{group} WHERE n = 0")
+    for table in wide.tables:
+        rig.at_target(f"UPDATE {rig.schema}.{table} SET v = 1", f"DELETE FROM {rig.schema}.{table} WHERE n = 0")
     feed = load(rig.feed)
     keys = keys_since(feed, rig.start_at)
     report = verified(feed, keys, spark)
-    assert len(report.tables) == len(tables)
-    for table in report.tables:
-        assert table.matched == 0, table
-        assert table.missing + table.different == len(keys[TableName(*table.table.split("."))] or ()), table
-        assert table.different > 0
+    assert len(report.tables) == len(wide.tables)
+    for looked in report.tables:
+        assert looked.matched == 0, looked
+        assert looked.missing + looked.different == len(keys[TableName(*looked.table.split("."))] or ()), looked
+        assert looked.different > 0
 
 
 def test_the_feeds_filter_and_names_are_followed(

@@ -34,6 +34,7 @@ def rows_of_keys(
     mapped = source.reading.columns()
     key = Binding(0, source.mapping.shape, table).key_of
     seen = set[Row]()
+    server.rows(connection, "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'")  # else a zero date is no literal
     start = f"SELECT {listed(source.read)} FROM {qualified('mysql', source.table.name)} t"
     for predicate in predicates("mysql", keys, names, split.keys):
         came = server.rows(connection, f"{start} WHERE {predicate}")
