@@ -28,7 +28,7 @@ def visible_end(endpoint: Endpoint) -> Position:
     place = reader_endpoint(endpoint)
     connection = server.connect(place)
     try:
-        return _mariadb(connection) if server.flavor(connection).is_mariadb else _mysql(connection, endpoint)
+        return snapshot_place(connection) if server.flavor(connection).is_mariadb else _mysql(connection, endpoint)
     except pymysql.MySQLError as error:
         raise server.explained(error, place) from error
     finally:
@@ -48,19 +48,25 @@ def log_end(endpoint: Endpoint) -> tuple[Position, int]:
         connection.close()
 
 
-def _mariadb(connection: pymysql.Connection[Any]) -> Position:
+def snapshot_place(connection: pymysql.Connection[Any]) -> Position:
+    """Where a consistent snapshot of MariaDB's stands that begins now, in a transaction that is the caller's to end."""
     server.rows(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
     found = {str(name): value for name, value in server.rows(connection, "SHOW STATUS LIKE 'Binlog_snapshot_%'")}
     file, offset = str(found["Binlog_snapshot_file"]), int(found["Binlog_snapshot_position"])
     return Position(file, offset, gtids=server.mariadb_gtids(connection, file, offset))
 
 
-def _mysql(connection: pymysql.Connection[Any], endpoint: Endpoint) -> Position:
+def require_gtids(connection: pymysql.Connection[Any], endpoint: object) -> None:
+    """Of MySQL.  Raises SourceError."""
     if server.variable(connection, "gtid_mode") != "ON":
         raise SourceError(
             f"{endpoint} has no GTIDs, which tell when what is in its log can be read",
             "Copying from MySQL needs gtid_mode=ON, which a running server reaches in steps of `SET PERSIST gtid_mode`",
         )
+
+
+def _mysql(connection: pymysql.Connection[Any], endpoint: Endpoint) -> Position:
+    require_gtids(connection, endpoint)
     end = server.current_position(connection)
     for gtid in _owned(str(server.rows(connection, "SELECT @@GLOBAL.gtid_owned")[0][0])):
         ((late,),) = server.rows(connection, "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", gtid, WAIT_SECONDS)

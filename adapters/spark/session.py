@@ -45,14 +45,17 @@ class SparkFailed(Exception):
 
 
 @contextlib.contextmanager
-def session(wanted: Spark, name: str) -> Iterator[SparkSession]:
-    """Raises Missing without pyspark, Java or the drivers, SparkFailed if it does not start."""
+def session(wanted: Spark, name: str, java_options: str = "") -> Iterator[SparkSession]:
+    """`java_options`: more of them for the driver.
+
+    Raises Missing without pyspark, Java or the drivers, SparkFailed if it does not start.
+    """
     home = str(Path(java("Spark")).resolve().parents[1])
     jars = sorted(drivers().there().glob("*.jar"))
     _sweep()
     with tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-") as text, _environment(home):
         folder = Path(text)
-        _write_settings(folder, wanted, name, jars)
+        _write_settings(folder, wanted, name, jars, java_options)
         spark = _started(folder)
         try:
             yield spark
@@ -67,7 +70,7 @@ def _sweep() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _write_settings(folder: Path, wanted: Spark, name: str, jars: list[Path]) -> None:
+def _write_settings(folder: Path, wanted: Spark, name: str, jars: list[Path], java_options: str) -> None:
     """The feed's own settings come last, so they win."""
     (folder / "log4j2.properties").write_text(_QUIET)
     settings = {
@@ -78,7 +81,7 @@ def _write_settings(folder: Path, wanted: Spark, name: str, jars: list[Path]) ->
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder} -Dlog4j2.configurationFile=file:{folder}/"
-        "log4j2.properties -Dderby.system.home=" + str(folder),
+        f"log4j2.properties -Dderby.system.home={folder} {java_options}".rstrip(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "16",

@@ -22,6 +22,7 @@ from adapters.frames import receive, send
 from adapters.mysql import connection as server
 from adapters.mysql.catalogue import BlockingServer
 from adapters.mysql.source import reader_endpoint
+from adapters.mysql.visible import require_gtids
 from adapters.spark.copy.failing import alarm, look_for_spark, told
 from adapters.spark.copy.jobs import Jobs
 from adapters.spark.copy.orders import (
@@ -117,8 +118,11 @@ class Worker:
 
     async def _splits(self, order: Plan) -> tuple[Split, ...]:
         place = reader_endpoint(self._feed.source_url)
-        asked = BlockingServer(await asyncio.to_thread(server.connect, place), place)
+        connection = await asyncio.to_thread(server.connect, place)
+        asked = BlockingServer(connection, place)
         try:
+            if not asked.is_mariadb:
+                require_gtids(connection, self._feed.source_url)
             return await splits(self._feed, asked, order.wanted, {table.name: table for table in order.tables})
         finally:
             asked.close()

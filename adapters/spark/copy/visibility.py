@@ -1,9 +1,8 @@
 """Waiting until whoever begins to read the source sees everything up to a place of its log (counter-example 5).
 
-A transaction is in the log before readers see it; with semi-synchronous replicas or a delayed group commit up to
-seconds before.  MySQL is asked to wait for a set of GTIDs.  MariaDB tells which place of the log a consistent snapshot
-stands at, again and again until that is far enough; it counts transactions only, so behind what else is in a log (a new
-file, say) the place is told by its GTIDs.
+A transaction is in the log before readers see it (`adapters.mysql.visible`).  MySQL is asked to wait for a set of
+GTIDs.  MariaDB tells which place of the log a consistent snapshot stands at, again and again until that is far enough;
+it counts transactions only, so behind what else is in a log (a new file, say) the place is told by its GTIDs.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from typing import Any, Final
 import pymysql
 
 from adapters.mysql import connection as server
-from adapters.mysql.errors import SourceError, UnsuitableLog
+from adapters.mysql.errors import SourceError
+from adapters.mysql.visible import require_gtids, snapshot_place
 from engine.records import Position
 
 WAIT_SECONDS: Final = 60
@@ -35,11 +35,7 @@ def wait_until_visible(connection: pymysql.Connection[Any], place: Position, sec
 
 
 def _mysql(connection: pymysql.Connection[Any], place: Position, seconds: float) -> bool:
-    if server.variable(connection, "gtid_mode") != "ON":
-        raise UnsuitableLog(
-            "the source has no GTIDs, and nothing else of MySQL tells when what is in its log can be read",
-            "Set gtid_mode=ON: online, in the steps of MySQL's manual (OFF_PERMISSIVE, ON_PERMISSIVE, ON)",
-        )
+    require_gtids(connection, "the source")
     ((late,),) = server.rows(connection, "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", place.gtids, seconds)
     return not late
 
@@ -54,10 +50,6 @@ def _mariadb(connection: pymysql.Connection[Any], place: Position, seconds: floa
 
 
 def _is_shown(connection: pymysql.Connection[Any], place: Position) -> bool:
-    server.rows(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
-    found = {str(k).lower(): value for k, value in server.rows(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")}
+    shown = snapshot_place(connection)
     server.rows(connection, "ROLLBACK")
-    file, offset = str(found["binlog_snapshot_file"]), int(found["binlog_snapshot_position"])
-    if Position(file, offset).order >= place.order:
-        return True
-    return bool(place.gtids) and server.mariadb_gtids(connection, file, offset) == place.gtids
+    return shown.order >= place.order or (bool(place.gtids) and shown.gtids == place.gtids)
