@@ -277,7 +277,6 @@ class Copying:
         self._effect = None
         self._batches.finish_alone(self.lane, None)
         self._end_merge(effect)
-        self._watch()
 
     def _end_merge(self, effect: MergeChunk) -> None:
         self._merge = None

@@ -349,8 +349,10 @@ def given_up(feed: Feed, why: str) -> None:
     feed.rest()
     begin = feed.last(BeginCopy)
     assert isinstance(begin, BeginCopy) and begin.splits == (replace(REPAIR, keys=()),)
+    bound = feed.machine._lineup._known
     feed.step(CopyBegun(begin.id))
     assert feed.machine.state is State.FLOWING and not feed.machine.copying
+    assert feed.machine.batches.copied == () and not bound, "its changes take ordinary locks again"
     feed.log((ITEM_ROW, (1, "b"), (1, "c")))
     feed.answer_all()
     assert feed.machine.watermark.saved == at(feed.end), "the feed goes on"
