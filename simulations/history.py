@@ -252,7 +252,7 @@ class Writing:
         self._number = history.number
         self._session = history.source.begin()
         self._ordinal = 0
-        self._poison = "poison" in history.plan.features
+        self._poison = _poisoned(history.plan)
         self._logs_cascades = history.plan.cascades
 
     def table(self, name: TableName) -> Table:
@@ -361,7 +361,7 @@ class Writing:
         if column in ("up", "order", "owner", "pet"):
             return chance.choice((None, 0, 1, 2, 3, 4, 5))
         if column == "note":
-            if self._poison and chance.random() < 0.06:
+            if self._poison and chance.random() < self._poison:
                 return POISON
             return f"n{int(chance.random() * 1000)}"
         if column == "region":
@@ -417,3 +417,10 @@ class Writing:
             if before is not None and after is not None and (entry.before is None) != (entry.after is None):
                 self._history.note("row enters the filter" if entry.before is None else "row leaves the filter")
         self._history.entries.append(entry)
+
+
+def _poisoned(plan: Plan) -> float:
+    """The share of notes that the target refuses: more where tables are copied, as a chunk is open for a short time."""
+    if "poison" not in plan.features:
+        return 0.0
+    return 0.06 if plan.copy is None else 0.15

@@ -403,6 +403,8 @@ class Target:
         retried = [place for place, wish in wished.items() if wish == "retry"]
         skipped = [place for place, wish in wished.items() if wish == "skip"]
         parked = [(row.source, row.number, row.ordinal) for row in effect.parked]
+        if len({*parked}) < len(parked):
+            raise Mistake(f"{effect.id} parks two rows in one place: {parked}")
         for place, row in zip(parked, effect.parked, strict=True):
             state.parked[place] = (row, "")
         places = receipts.decode(effect.covered)
