@@ -31,6 +31,11 @@ from bench.workload.mix import Mix
 STATEMENTS = 200
 HIVE = {"merge_seconds": 1, "buckets": 2}
 OPTIONS = {"start": "copy", "spark": {"piece_rows": 1000, "settings": {"spark.sql.shuffle.partitions": "2"}}}
+MADE = (
+    "CREATE TABLE made (id INT PRIMARY KEY, a INT, v INT AS (a + 1) VIRTUAL, s INT AS (a * 2) STORED, "
+    "price DECIMAL(6,2) ZEROFILL, hidden INT DEFAULT 7 INVISIBLE)"
+)
+MADE_ROWS = "INSERT INTO made (id, a, price) VALUES (1, 2, 3.4), (5, 6, 0)"
 COLUMNS = "id, email, balance, updated_at, payload, version"
 IN_HIVE = (
     "cast(id AS string), email, cast(balance AS string), date_format(updated_at, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), "
@@ -83,10 +88,10 @@ def test_values_are_the_streams(
     """One feed follows the log from before the first row, the other copies the rows when all are there."""
     rig = make(request.getfixturevalue(server), zero_dates="null")
     keyed = Keyed(column_values(Flavor(server)), Flavor.POSTGRES)
-    rig.at_source(f"SET sql_mode = '', time_zone = '{ZONE}'", *keyed.ddl, *Long().ddl, "DROP TABLE thousand")
+    rig.at_source(f"SET sql_mode = '', time_zone = '{ZONE}'", *keyed.ddl, MADE, *Long().ddl, "DROP TABLE thousand")
     rig.options["start"] = rig.start_at = rig.here()
     long = (statement for statement in Long().before() if " thousand" not in statement)  # Spark plans them for long
-    statements = itertools.chain(keyed.before(), long)
+    statements = itertools.chain([MADE_ROWS], keyed.before(), long)
     while packet := list(itertools.islice(statements, STATEMENTS)):
         rig.at_source(";".join(packet))
     lake.follow(rig)
@@ -94,7 +99,7 @@ def test_values_are_the_streams(
     rig.options["start"] = "copy"
     rig.rules = [{"source": f"{rig.schema}.*", "target": f"{rig.name}.*"}]
     lake.follow(rig)
-    for table in ("keyed", "longest", "longest_latin1", "large"):
+    for table in ("keyed", "made", "longest", "longest_latin1", "large"):
         streamed, copied = (lake.spark.table(f"{schema}.{table}") for schema in (rig.schema, rig.name))
         assert copied.schema == streamed.schema
         assert rows_of(copied) == rows_of(streamed)
