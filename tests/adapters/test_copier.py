@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -63,7 +64,7 @@ class Copied:
         self.path = folder / "feed.yaml"
         self.path.write_text(
             f"feed: copied\nsource: {source.url()}\ntarget: {target.url(self.database)}\n"
-            f"tables: [{{source: {self.shop}.*}}]\ncopy: {{chunk_rows: 1000}}\n"
+            f"tables: [{{source: {self.shop}.*}}]\ncopy: {{chunk_rows: 1000}}\nspark: {{piece_rows: 5000}}\n"
         )
         self.feed: Feed = read_feed(self.path.read_text(), self.path)
         self.told: list[str] = []
@@ -151,7 +152,7 @@ def test_chunks_of_numbers(copied: Copied) -> None:
 
 def test_chunks_that_share_a_scan(copied: Copied) -> None:
     name = copied.table(
-        "worded", "t varchar(20) PRIMARY KEY, n int", "t varchar(20) PRIMARY KEY, n int",
+        "worded", "`a word` varchar(20) PRIMARY KEY, n int", '"a word" varchar(20) PRIMARY KEY, n int',
         "SELECT CONCAT('日', seq), seq FROM seq_1_to_25000",
     )  # fmt: skip
     planned = copied.plan(name)
@@ -176,7 +177,7 @@ def test_chunks_that_share_a_scan(copied: Copied) -> None:
     with asked_of(copied.source, "CRC32") as queries:
         answers = copied.runner.run(read())
     assert answers[0] == ChunkFailed(stopped.id)
-    assert len(queries) == 1, queries
+    assert len(queries) == 6, queries  # the pieces of one scan
     parts = [{n for (n,) in copied.staged(effect, "n")} for effect in others]
     assert all(parts) and not parts[0] & parts[1]
     assert sum(a.rows for a in answers if isinstance(a, ChunkStaged)) == len(parts[0] | parts[1])
@@ -267,6 +268,21 @@ def test_without_java_nothing_is_planned(copied: Copied, monkeypatch: pytest.Mon
     alarm = copied.runner.run(copier.plan([Wanted(1, name, "copy")], copied.tables(name)))
     copied.runner.run(copier.close())
     assert isinstance(alarm, Alarm) and "JAVA_HOME is /nowhere" in alarm.message
+
+
+def test_java_that_ends_is_started_again(copied: Copied) -> None:
+    name = copied.table("survived", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")
+    (effect,) = copied.effects(Split(name))
+    (first,) = copied.read(effect)
+    assert isinstance(first, ChunkStaged), copied.told
+    pid = copied.copier.pid
+    assert pid is not None
+    (java,) = (one for one in descendants(pid) if Path(f"/proc/{one}/comm").read_text() == "java\n")
+    os.kill(java, signal.SIGKILL)
+    copied.told.clear()
+    answers = [copied.read(*copied.effects(Split(name)))[0] for _ in range(2)]
+    assert isinstance(answers[-1], ChunkStaged), copied.told
+    assert len(copied.told) == isinstance(answers[0], ChunkFailed)
 
 
 def test_a_parent_that_is_killed_leaves_nothing(copied: Copied) -> None:

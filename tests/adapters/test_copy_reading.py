@@ -1,6 +1,7 @@
 """Rows that a copy reads are, value by value, those that the log would give; which rows, and when, is told exactly."""
 
 import asyncio
+import contextlib
 import struct
 import threading
 from collections import defaultdict
@@ -16,12 +17,15 @@ import pytest
 
 from adapters.config import Feed, Spark
 from adapters.config import read as read_feed
+from adapters.create_table import qualified
 from adapters.mysql import connection as server
 from adapters.mysql.catalogue import BlockingServer
 from adapters.mysql.errors import SourceError
 from adapters.mysql.source import reader_endpoint
 from adapters.spark.copy.job import Job
+from adapters.spark.copy.selection import listed
 from adapters.spark.copy.source import Source, sources
+from adapters.spark.copy.task import by_column
 from adapters.spark.copy.visibility import wait_until_visible
 from adapters.spark.jdbc import Database
 from adapters.spark.session import session
@@ -79,6 +83,14 @@ def read_rows(feed: Feed, spark: Any, source: Source) -> list[Row]:
     return rows
 
 
+def plain_rows(feed: Feed, source: Source) -> list[Row]:
+    """Through a plain connection, as rows of a list of keys come."""
+    with contextlib.closing(server.connect(reader_endpoint(feed.source_url))) as connection:
+        sql = f"SELECT {listed(source.read)} FROM {qualified('mysql', source.table.name)} t"
+        came = by_column(server.rows(connection, sql), len(source.read))
+    return list(zip(*source.reading.columns()(came), strict=True))
+
+
 def logged_rows(feed: Feed, rules: list[Rule], start: Position, end: Position) -> dict[TableName, list[Row]]:
     """The rows that were inserted, as the capture machine publishes them."""
     mapping = Mapping(rules)
@@ -120,9 +132,9 @@ def test_each_value_is_the_logs(name: str, spark: Any, request: pytest.FixtureRe
     logged = logged_rows(feed, [Rule(f"{s}.*", f"{s}.*") for s in (shop, named.schema)], start, here(source))
     assert len(logged) > 40
     for target, table in found(feed, list(logged)).items():
-        assert sorted(map(exactly, read_rows(feed, spark, table)), key=str) == sorted(
-            map(exactly, logged[target]), key=str
-        ), target
+        wanted = sorted(map(exactly, logged[target]), key=str)
+        assert sorted(map(exactly, read_rows(feed, spark, table)), key=str) == wanted, target
+        assert sorted(map(exactly, plain_rows(feed, table)), key=str) == wanted, target
 
 
 def quoted(name: str) -> str:

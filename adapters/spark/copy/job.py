@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from adapters.bookkeeping import quote
 from adapters.create_table import qualified
 from adapters.spark.copy.columns import asked
 from adapters.spark.copy.selection import condition, listed, place
@@ -54,7 +55,7 @@ class Job(msgspec.Struct, frozen=True):
         if len(self.chunks) > 1:
             parts.append(f"{place(self.split, self.source.columns.__getitem__)} AS {PART}")
             types.append(f"{PART} BIGINT")
-        cuts = [f"t.{column} AS p{n}" for n, column in enumerate(self.cut_by)]
+        cuts = [f"t.{quote('mysql', column)} AS p{n}" for n, column in enumerate(self.cut_by)]
         chosen = " OR ".join(f"({condition(self.split, n, self.source.columns.__getitem__)})" for n in self.chunks)
         table = qualified("mysql", self.source.table.name)
         query = f"SELECT {', '.join([*parts, *cuts])} FROM {table} t WHERE {chosen}"

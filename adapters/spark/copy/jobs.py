@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError"
 
 
 class Cancelled(Exception):
@@ -62,6 +62,14 @@ class Jobs:
         self._cancelled.add(tag)
         if self._spark is not None:
             self._spark.sparkContext.cancelJobsWithTag(tag)
+
+    @property
+    def lost(self) -> bool:
+        """Java has ended by itself, and no session comes back."""
+        from pyspark import SparkContext
+
+        gateway = SparkContext._gateway
+        return self._spark is not None and (gateway is None or gateway.proc.poll() is not None)
 
     def end(self) -> None:
         """Java is gone then."""

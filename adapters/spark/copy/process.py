@@ -153,10 +153,12 @@ class Worker:
     def _stop(self, attempt: EffectId) -> None:
         with self._lock:
             waited = self._scans.ended(attempt)
-            self._stopped.add(attempt)
+            if attempt in self._open:
+                self._stopped.add(attempt)
             unread = self._open.pop(attempt, None) if waited else None
             idle = [tag for tag, attempts in self._running.items() if self._stopped.issuperset(attempts)]
         if unread is not None:
+            self._stopped.discard(attempt)
             self._answer(Unread(unread.number, ""))
         for tag in idle:
             self._jobs.cancel(tag)
@@ -174,6 +176,8 @@ class Worker:
         else:
             for order, event in zip(reads, events, strict=True):
                 self._answer(Staged(order.number, event))
+        if self._jobs.lost:
+            os._exit(1)  # the other side starts this process again
         with self._lock:
             del self._running[tag]
             for effect in effects:
