@@ -106,8 +106,8 @@ class TableStatements:
             return self._fitting(f"DELETE FROM {self._name} WHERE {self._equal(row)} LIMIT 1" for row in keys)
         texts = self._rows(self._render_keys, keys, self.table.key)
         if self._dialect is Dialect.MARIADB and not all(map(str.isascii, texts)):
-            # It does not join a column in latin1, say, to such texts; this form may scan.
-            return self._cut(f"DELETE FROM {self._name} WHERE ({self._list(self.table.key)}) IN (", ",", texts, ")")
+            # It does not join a column in latin1, say, to such texts, and finds none of them in a list of rows.
+            return self._cut(f"DELETE FROM {self._name} WHERE ", " OR ", [self._by_values(key) for key in keys], "")
         name = self._name  # an alias after DELETE belongs to the session's database, and ours has none
         head = f"DELETE {name} FROM (SELECT {self._key_leg()} FROM {name} WHERE FALSE UNION ALL VALUES {self._row}"
         tail = f") tide_new STRAIGHT_JOIN {name}{self._by_key} ON {self._join(name)}"
@@ -134,6 +134,10 @@ class TableStatements:
             update = f"UPDATE {self._name} SET {','.join(sets)} WHERE {self._equal(key)} LIMIT 1"
         (statement,) = self._fitting([update])
         return statement
+
+    def _by_values(self, key: Row) -> str:
+        values = zip(self.table.key, key, strict=True)
+        return f"({' AND '.join(f'{self._names[i]}={self._one(i, value, compare=True)}' for i, value in values)})"
 
     def _old(self) -> str:
         return f"{self._name} tide_old{self._by_key}"

@@ -528,6 +528,15 @@ async def test_a_table_of_keys_only(target: Target) -> None:
     assert target.rows() == [(2, 1)]
 
 
+async def test_deletes_by_keys_with_texts_beyond_ascii_find_them_all(target: Target) -> None:
+    """MariaDB finds none of several such rows, given as a list, where a column is in latin1."""
+    target.table("n int NOT NULL, v varchar(20) CHARACTER SET latin1 NOT NULL, PRIMARY KEY (n, v)")
+    target.sql("INSERT INTO t VALUES (1, '€'), (2, 'café'), (3, 'plain'), (4, 'ñ')")
+    sink, table = await target.opened(("n", INT), ("v", TEXT))
+    await target.committed(sink, DeleteRows(table, [(1, "€"), (2, "café"), (3, "plain")]))
+    assert target.rows("n") == [(4,)]
+
+
 @pytest.mark.parametrize("key", ["PRIMARY KEY (a, b)", "PRIMARY KEY (b)"])
 async def test_deletes_and_updates_go_by_the_index(target: Target, key: str) -> None:
     target.table(f"a int NOT NULL, b varchar(20) CHARACTER SET latin1 NOT NULL, x int UNIQUE, y int, {key}")
