@@ -19,7 +19,7 @@ DEFAULT_CHANGES = 100
 LEAST_TABLES = 3
 LEAST_FAULTS = 5
 COPIED_SHARE = 0.3  # of all runs copy tables
-REPAIRED_SHARE = 0.15  # of all runs repair rows
+REPAIRED_SHARE = 0.2  # of all runs repair rows
 NUMBERS_A_CHANGE = 5  # a history ends after so many transactions for each change it should have, whatever they did
 
 # fault → what happens.  How often it does is the plan's.

@@ -34,12 +34,12 @@ class Repairs:
     def go_on(self, owner: Owner, chance: Random) -> None:
         """Somebody does something, perhaps."""
         what = chance.random()
-        if not self._tables or what > 0.12:
+        if not self._tables or what > 0.18:
             return
         name = chance.choice(self._tables)
         if what < 0.04:
             self._tamper(name, chance)
-        elif what < 0.06:
+        elif what < 0.1:
             self._want(name, tuple(self._value(chance, c) for c in self._spec(name).key))
         else:
             self.ask(owner)
