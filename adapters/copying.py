@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import assert_never
 
 import msgspec
@@ -36,11 +36,13 @@ WITHOUT_COPIER = Alarm(
 
 
 class _Counted(msgspec.Struct):
-    """`found`: chunks that were merged when this process or the copy began; `since`: of the first read (monotonic)."""
+    """`found`, `before`: chunks and rows that were merged when this process or the copy began; `since`: of the first
+    read (monotonic)."""
 
     chunks: int
     merged: int
     found: int
+    before: int
     rows: int = 0
     since: float = 0.0
     seconds: float = 0.0
@@ -136,7 +138,7 @@ class Copies:
         if isinstance(answer, CopyBegun):
             self._settled()
             self._essential = False
-            self.resume(Copied(split) for split in effect.splits)
+            self.resume((Copied(split) for split in effect.splits), {})
         self._post(answer)
 
     async def _read(self, effect: ReadChunk) -> None:
@@ -180,11 +182,12 @@ class Copies:
 
     # ------------------------------------------------------------------ what people see
 
-    def resume(self, copied: Iterable[Copied]) -> None:
-        """These tables are being copied, from their chunks `merged` on."""
+    def resume(self, copied: Iterable[Copied], rows: Mapping[str, int]) -> None:
+        """These tables are being copied, from their chunks `merged` on, which hold so many `rows`."""
         for one in copied:
             if one.split.by is not By.KEYS and len(one.merged) < one.split.chunks:
-                self._tables[one.split.table] = _Counted(one.split.chunks, len(one.merged), len(one.merged))
+                name, found = one.split.table, len(one.merged)
+                self._tables[name] = _Counted(one.split.chunks, found, found, rows.get(str(name), 0))
 
     def _count(self, effect: MergeChunk) -> None:
         table = self._tables.get(effect.split.table)
@@ -212,4 +215,5 @@ class Copies:
             rows=counted.rows,
             seconds=counted.seconds,
             found=counted.found,
+            before=counted.before,
         )

@@ -90,7 +90,8 @@ async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: C
     journal = Journal(Path(feed.journal), options) if feed.journal else NoJournal()
     log = EmbeddedLog(lambda at: order_of(feed, at, images=True), capture)
     copies = Copies(machine, sink, SparkCopier(feed, progress.message), progress.message, essential=first_copy)
-    copies.resume(taken.chunks)
+    if any(len(one.merged) < one.split.chunks for one in taken.chunks):
+        copies.resume(taken.chunks, await start_copy.rows_merged(feed))
     shell = Shell(machine, sink, log, apply_ddl, journal, copies)
     shell.post(taken)
     if until_caught_up:

@@ -34,6 +34,12 @@ async def ask(feed: Feed, mapping: Mapping, source_tables: Sequence[TableName]) 
         return bool(seen)
 
 
+async def rows_merged(feed: Feed) -> dict[str, int]:
+    """By target table, of copies that have begun.  Raises TargetError."""
+    async with session(feed.target_url) as target:
+        return {table.table: table.rows for table in await copy_books.copies(Books(feed, target))}
+
+
 async def check_empty(feed: Feed, tables: Sequence[TableName]) -> list[Finding]:
     """What the copy would have to take away or to keep, before the feed has ever run.  `tables`: of the target, those
     that are there.  Raises TargetError."""

@@ -17,7 +17,7 @@ class TableCopy(msgspec.Struct, frozen=True):
     """By its chunks: `merged` of all `chunks` are at the target for good, `reading` and `staged` ones on the way there.
 
     `rows`: merged in `seconds`, from the first read that was seen to the last merge.  `found`, `before`: chunks and
-    rows that were merged when looking began; a process that goes on with a copy does not know the latter.
+    rows that were merged when looking began.
     """
 
     table: str
@@ -56,7 +56,8 @@ def summary(copies: Sequence[TableCopy]) -> str:
     under_way = [copy for copy in copies if not copy.done]
     if len(under_way) < 2:
         return "".join(f"copying {copy}" for copy in under_way)
-    merged, chunks, rows = (sum(getattr(copy, name) for copy in under_way) for name in ("merged", "chunks", "rows"))
+    merged, chunks = (sum(getattr(copy, name) for copy in under_way) for name in ("merged", "chunks"))
+    rows = sum(copy.before + copy.rows for copy in under_way)
     return f"copying {len(under_way)} tables, {merged:,} of {chunks:,} chunks, {rows:,} rows"
 
 
