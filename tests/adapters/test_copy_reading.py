@@ -22,6 +22,7 @@ from adapters.mysql import connection as server
 from adapters.mysql.catalogue import BlockingServer
 from adapters.mysql.errors import SourceError
 from adapters.mysql.source import reader_endpoint
+from adapters.spark.copy.columns import TooLong
 from adapters.spark.copy.job import Job
 from adapters.spark.copy.selection import listed
 from adapters.spark.copy.source import Source, sources
@@ -193,6 +194,30 @@ OF_MARIADB: dict[str, Callable[[Random], str]] = {
     "inet4": lambda chance: f"'{IPv4Address(chance.randbytes(4))}'",
     "inet6": lambda chance: f"'{IPv6Address(bytes(chance.choice((0, 0, 0, 1, 255)) for _ in range(16)))}'",
 }
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_values_longer_than_a_packet_are_whole_or_an_error(name: str, request: pytest.FixtureRequest) -> None:
+    source: MariaDb | MySql = request.getfixturevalue(name)
+    shop = source.database("value")
+    longs = "t longtext CHARACTER SET gbk, l longtext CHARACTER SET latin1, u longtext, b longblob, j json"
+    source.execute(f"CREATE TABLE t (id int PRIMARY KEY, {longs})", database=shop)
+    source.execute(f"INSERT INTO t VALUES (1{4 * ', REPEAT(0x61, 2000000)'}, '[]')", database=shop)
+    source.execute("CREATE TABLE d (id int PRIMARY KEY, j json)", database=shop)
+    source.execute("INSERT INTO d VALUES (1, JSON_ARRAY(REPEAT('a', 2000000)))", database=shop)
+    feed = feed_of(source, f"[{{source: {shop}.*}}]")
+    texts, documents = found(feed, [TableName(shop, "t"), TableName(shop, "d")]).values()
+    source.execute("SET GLOBAL max_allowed_packet = 1048576")
+    try:
+        text = 2_000_000 * "a"
+        assert plain_rows(feed, texts) == [(1, text, text, text, text.encode(), "[]")]
+        if name == "mysql":
+            with pytest.raises(TooLong, match=r"column j: a JSON document is longer"):
+                plain_rows(feed, documents)
+        else:
+            assert plain_rows(feed, documents) == [(1, f'["{text}"]')]
+    finally:
+        source.execute("SET GLOBAL max_allowed_packet = 67108864")
 
 
 def test_only_the_rows_and_columns_of_the_feed(mariadb: MariaDb, spark: Any) -> None:

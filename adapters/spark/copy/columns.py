@@ -6,6 +6,10 @@ than Unicode travels as bytes and is decoded by the function that decodes the lo
 server that is asked for other text writes question marks where there is none; and what the log spells from bytes
 (MariaDB's addresses) is spelled from them here.
 
+A value may be longer than the source's `max_allowed_packet`, where MariaDB's CAST is NULL and MySQL's text of a JSON
+document empty, both without an error: long texts and bytes come by CONVERT, which has no such limit, and a document
+that is no text is an error.
+
 Values come and go by column: a list for each, which most columns pass untouched.
 """
 
@@ -32,11 +36,11 @@ _LARGEST = 8  # bytes of an integer
 
 class Asked(msgspec.Struct, frozen=True):
     """`sql`: what travels of a column of the source table `t`.  `reading`: what is still to be done to it, `by` a
-    charset or a kind."""
+    charset, a kind, or the column's name."""
 
     sql: str
     wire: Wire = "STRING"
-    reading: Literal["", "integer", "charset", "spelling"] = ""
+    reading: Literal["", "integer", "charset", "spelling", "document"] = ""
     by: str = ""
 
 
@@ -59,19 +63,27 @@ def asked(source: SourceColumn) -> Asked:
         case Kind.TEXT if is_utf8(column.charset):
             return Asked(name)
         case Kind.TEXT:
-            return Asked(f"CAST({name} AS BINARY)", "BINARY", "charset", column.charset)
+            return Asked(f"CONVERT({name} USING binary)", "BINARY", "charset", column.charset)
         case Kind.BINARY:
             return Asked(name, "BINARY")
-        case Kind.GEOMETRY | Kind.VECTOR:
+        case Kind.GEOMETRY:
+            return Asked(f"CONVERT({name} USING binary)", "BINARY")
+        case Kind.VECTOR:
             return Asked(f"CAST({name} AS BINARY)", "BINARY")
+        case Kind.JSON:
+            return Asked(f"CONVERT({name} USING utf8mb4)", "STRING", "document", source.name)
         case kind if kind in _SPELLED:
             return Asked(f"CAST({name} AS BINARY)", "BINARY", "spelling", kind)
         case _:
             return Asked(f"CAST({name} AS CHAR CHARACTER SET utf8mb4)")
 
 
+class TooLong(ValueError):
+    """A value that the source cannot write: `args[0]` names the column and says what to do."""
+
+
 def reader(of: Asked) -> Callable[[Values], Values] | None:
-    """What turns the values that came into canonical ones; None: they are."""
+    """What turns the values that came into canonical ones, or raises TooLong; None: they are."""
     match of.reading:
         case "":
             return None
@@ -81,7 +93,20 @@ def reader(of: Asked) -> Callable[[Values], Values] | None:
             return _each(lenient_decoder(of.by))
         case "spelling":
             return _each(SPELLINGS[Kind(of.by)])
+        case "document":
+            return _documents(of.by)
 
 
 def _each(read: Callable[[Any], Any]) -> Callable[[Values], Values]:
     return lambda values: [None if value is None else read(value) for value in values]
+
+
+def _documents(column: str) -> Callable[[Values], Values]:
+    def read(values: Values) -> Values:
+        if "" in values:
+            raise TooLong(
+                f"column {column}: a JSON document is longer, as text, than the source's max_allowed_packet: raise it"
+            )
+        return values
+
+    return read
