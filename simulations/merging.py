@@ -8,7 +8,8 @@ place, as a server would rather do; where values trade places among them, all le
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from engine.effects import MergeChunk, UpsertRows
 from engine.records import Row
@@ -18,28 +19,35 @@ from simulations.model import Database, Table, Violation
 from simulations.session import Session
 from simulations.view import Mistake
 
+Way: TypeAlias = Callable[[Session, Table, MergeChunk, Sequence[Row]], None]
+
 MERGING = -1
 """The lane of merges."""
 
 
 def merge(database: Database, effect: MergeChunk, staged: Sequence[Row]) -> Session:
     """An open transaction that has done it.  Raises Violation."""
+    if effect.split.by is not By.KEYS:
+        return _put(database, effect, staged, _insert)
+    try:
+        return _put(database, effect, staged, _overwrite)
+    except Violation:
+        return _put(database, effect, staged, _replace)
+
+
+def _put(database: Database, effect: MergeChunk, staged: Sequence[Row], way: Way) -> Session:
     session = database.begin(watched=True)
     table = session.table(effect.split.table)
     session.trusting = True
-    rows = [_whole(table, row) for row in _rows(table, effect, staged)]
-    if effect.split.by is By.KEYS:
-        try:
-            _overwrite(session, table, effect, rows)
-        except Violation:
-            session = database.begin(watched=True)
-            _replace(session, session.table(effect.split.table), effect, rows)
-        return session
+    way(session, table, effect, [_whole(table, row) for row in _rows(table, effect, staged)])
+    _complete(table)
+    return session
+
+
+def _insert(session: Session, table: Table, effect: MergeChunk, rows: Sequence[Row]) -> None:
     for row in rows:
         with contextlib.suppress(Violation) if effect.split.keep else contextlib.nullcontext():
             session.insert(table.spec.name, row)
-    _complete(table)
-    return session
 
 
 def _rows(table: Table, effect: MergeChunk, staged: Sequence[Row]) -> list[Row]:

@@ -12,6 +12,7 @@ class Statements(Checker):
         ledger = self.ledger
         assert entry.ddl is not None
         at = ledger.history.index(entry.end) - 1
-        for place, index in ledger.index.items():
+        for place in ledger.order:
+            index = ledger.index[place]
             if (index < at) != (place in ledger.covered) and not ledger.excused(place):
                 raise Mistake(f"{entry.ddl.statement} runs {'after' if index > at else 'before'} {place}")
