@@ -6,6 +6,7 @@
 | e2e | how many row changes a second go from a source to a target? |
 | latency | how long from the source's COMMIT until the target shows the row? |
 | scale | what grows with tables, row width, backlog and lanes? |
+| copying | how fast are rows copied that exist already, and is it exact while they change, through SIGKILLs? |
 | peers | how do other systems do on the same work, in the same run? |
 | report | what has been measured, as a page? |
 
@@ -33,6 +34,7 @@ MODULES: Final = {
     "e2e": ("bench.e2e.command", "Row changes a second from source to target."),
     "latency": ("bench.latency.command", "From COMMIT at the source until the target shows the row."),
     "scale": ("bench.growth.command", "What grows with tables, row width, backlog and lanes."),
+    "copying": ("bench.copying", "Rows that exist already, copied while they change, through SIGKILLs."),
     "peers": ("bench.peers.command", "Other systems on the same work, in the same run."),
     "report": ("bench.report", "What was measured, as tables and pictures in docs/explanation/performance.md."),
 }

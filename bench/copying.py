@@ -1,6 +1,6 @@
 """Row Copy at full size: tables of millions of rows are copied while they change, through SIGKILLs; and how fast.
 
-`python -m bench.copying --rows 5000000` fills three tables at the source (`bench.workload.filled`), then lets a feed
+`tidelock bench copying --rows 5000000` fills three tables at the source (`bench.workload.filled`), then lets a feed
 with `start: copy` copy them while changes go on in all of them and in the tables of *mix* and *churn* beside them.  The
 run is killed at moments spread over the copy, and started again.  In the end no row differs, nothing is parked, and no
 chunk was merged twice: a trigger on the bookkeeping, in the transaction of the merge itself, has counted them.
@@ -17,7 +17,6 @@ import dataclasses
 import os
 import random
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -37,6 +36,8 @@ from bench.workload.filled import Filled
 from bench.workload.mix import Mix
 from bench.workload.several import Several
 
+GOAL_ROWS_PER_SECOND: Final = 50_000
+GOAL_RATIO: Final = 0.6
 PGLOADERS: Final = "mariadb-postgres"
 PAIRS: Final = (("mariadb", "postgres"), ("mysql", "mysql"))
 SERVERS: Final[Mapping[str, type[Server]]] = {"mariadb": MariaDb, "mysql": MySql, "postgres": Postgres}
@@ -238,29 +239,47 @@ def command(
             copied = Trial(rig, rows).run(rate, kills, seed, seconds)
             print(copied, flush=True)
             exact = exact and copied.exact
-            beside = {} if rate or pair != PGLOADERS else _beside(rig, copied, seconds)
+            beside = _beside(rig, copied, seconds) if pair == PGLOADERS and not rate else None
             if keep:
-                outcome.write({**dataclasses.asdict(copied), "rows_per_second": copied.rows_per_second, **beside})
+                outcome.write({**dataclasses.asdict(copied), "pgloader": beside, "shown": shown(copied, beside)})
     return 0 if exact else 3
 
 
-def _beside(rig: Rig, copied: Copied, seconds: float) -> dict[str, float]:
-    """pgloader's rate with the same tables; nothing where it is not installed."""
+def shown(copied: Copied, beside: float | None) -> dict[str, object]:
+    """For `bench.report`; `beside`: pgloader's rate."""
+    changing = f"{copied.rate:,.0f} changes/s meanwhile and {len(copied.killed)} SIGKILLs"
+    goals = f"Goal: at least {GOAL_ROWS_PER_SECOND:,} rows/s and {GOAL_RATIO:g} of pgloader's rate"
+    text = "Goal: no difference, and no chunk merged twice." if copied.rate else f"{goals}. {_ratio(copied, beside)}"
+    header = ("rows", "chunks", "changes", "s of copying", "rows/s", "s in all", "differences", "again", "parked")
+    numbers = (copied.rows, copied.chunks, copied.changes, copied.copying, copied.rows_per_second, copied.seconds)
+    found = (copied.differences, copied.again, copied.parked)
+    return {
+        "title": f"{copied.source} → {copied.target}, {changing if copied.rate else 'nothing changes meanwhile'}",
+        "text": text,
+        "header": header,
+        "rows": [[f"{number:,}" for number in (*numbers, *found)]],
+    }
+
+
+def _ratio(copied: Copied, beside: float | None) -> str:
+    if beside is None:
+        return "pgloader was not measured."
+    return f"pgloader: {beside:,.0f} rows/s; ours is {copied.rows_per_second / beside:.2f} of that."
+
+
+def _beside(rig: Rig, copied: Copied, seconds: float) -> float | None:
+    """pgloader's rate with the same tables; None where it is not installed."""
     try:
         took = pgloader.copy(rig.source, rig.target, rig.schema, rig.tables, rig.folder, seconds)
     except ServerMissing as error:
         print(f"no comparison: {error} (`python -m bench.servers.install pgloader`)", flush=True)
-        return {}
-    rate, ratio = copied.rows / took, took / copied.copying
-    print(f"pgloader: {took:.1f} s, {rate:,.0f} rows/s; ours is {ratio:.2f} of that", flush=True)
-    return {"pgloader_seconds": round(took, 2), "pgloader_rows_per_second": round(rate), "ratio": round(ratio, 3)}
-
-
-def main() -> None:
-    app = typer.Typer(add_completion=False)
-    app.command()(command)
-    sys.exit(typer.main.get_command(app).main(standalone_mode=False))
+        return None
+    rate = copied.rows / took
+    print(_ratio(copied, rate), flush=True)
+    return round(rate)
 
 
 if __name__ == "__main__":
-    main()
+    from bench.command import alone
+
+    alone("copying")

@@ -28,7 +28,8 @@ KINDS: Final[Mapping[str, tuple[str, Callable[[Found], Shown]]]] = {
     "micro": ("micro", shown.micro),
 }
 """Place of the page and name of the result → (how it is measured, how it is shown)."""
-GROWTH: Final = "growth"
+SERIES: Final[Mapping[str, str]] = {"growth": "scale", "copying": "copying"}
+"""Place of the page, which is what the names of its results begin with → how they are measured."""
 
 
 class Report:
@@ -42,8 +43,10 @@ class Report:
     def places(self) -> dict[str, str]:
         """Name of a place → its Markdown."""
         found = {name: self._place(name, how, show) for name, (how, show) in KINDS.items()}
-        names = sorted(path.stem for path in self._results.glob(f"{GROWTH}-*.json")) or [GROWTH]
-        return {**found, GROWTH: "\n\n".join(self._place(name, "scale", shown.told) for name in names)}
+        for series, how in SERIES.items():
+            names = sorted(path.stem for path in self._results.glob(f"{series}-*.json")) or [series]
+            found[series] = "\n\n".join(self._place(name, how, shown.told) for name in names)
+        return found
 
     def _place(self, name: str, how: str, show: Callable[[Found], Shown]) -> str:
         found = read(name, self._results)
