@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError"
 
+BATCH_BYTES: Final = 8 << 20  # of what Java hands to Python at once; a single row may have more
+
 
 class Cancelled(Exception):
     """It was, before it began."""
@@ -37,7 +39,9 @@ class Jobs:
         """Raises Missing, SparkFailed."""
         with self._starting:
             if self._spark is None:
-                self._spark = self._stack.enter_context(session(self._wanted, self._name, JAVA))
+                spark = self._stack.enter_context(session(self._wanted, self._name, JAVA))
+                spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", BATCH_BYTES)
+                self._spark = spark
             return self._spark
 
     @contextlib.contextmanager
