@@ -181,6 +181,6 @@ def _explained(source: str) -> Iterator[None]:
     except (Py4JError, PySparkException) as error:
         text = cause(error)
         if _MISFIT in text:
-            value = text.partition("]")[2].partition(" SQLSTATE")[0].strip()
-            raise Broken(f"a value of {value} cannot be held by Hive", "`zero_dates: null` makes it NULL") from None
+            said = text.partition("]")[2].partition(" SQLSTATE")[0].strip()
+            raise Broken(f"{source} cannot be copied: {said}", "The copy goes on when that is mended") from None
         raise SparkFailed(f"Spark could not copy {source}: {text}") from None

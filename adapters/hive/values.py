@@ -41,7 +41,8 @@ def typed(raw: DataFrame, shape: Shape, asked: Sequence[Asked], misfits: Misfits
         name = f"c{n}"
         value = _value(F.col(name), column, how)
         if misfits == "fail" and value is not None:
-            said = F.concat(F.lit(f"{shape.name}, row "), row, F.lit(f", {column.name}: "), shown[n])
+            place = F.lit(f"{shape.name}, row "), row, F.lit(f", {column.name}: ")
+            said = F.concat(*place, shown[n], F.lit(" cannot be held by Hive: `zero_dates: null` makes it NULL"))
             value = F.when(F.col(name).isNotNull() & value.isNull(), F.raise_error(said)).otherwise(value)
         columns.append((F.col(name) if value is None else value).alias(name))
     return raw.select(columns)
@@ -59,6 +60,9 @@ def _value(raw: Expression, column: Column, how: Asked) -> Expression | None:
         return _decoded(raw, how.by)
     if how.reading == "spelling":
         return _python(SPELLINGS[Kind(how.by)])(raw)
+    if how.reading == "document":
+        said = f"{column.name}: a JSON document is longer, as text, than the source's max_allowed_packet: raise it"
+        return F.when(raw == "", F.raise_error(F.lit(said))).otherwise(raw)
     match type_of(column):
         case spark.StringType() | spark.BinaryType() | spark.DoubleType():
             return None

@@ -118,6 +118,19 @@ def test_a_value_that_hive_cannot_hold_is_told(make: Callable[..., Rig], lake: L
         lake.follow(rig)
 
 
+def test_a_document_that_the_source_cannot_write_is_told(make: Callable[..., Rig], lake: Lake, mysql: Server) -> None:
+    """MySQL writes nothing at all, without an error."""
+    rig = make(mysql)
+    rig.at_source("CREATE TABLE item (id INT PRIMARY KEY, j JSON)")
+    rig.at_source("INSERT INTO item VALUES (1, JSON_ARRAY(REPEAT('a', 2000000)))")
+    rig.at_source("SET GLOBAL max_allowed_packet = 1048576")
+    try:
+        with pytest.raises(Broken, match=r"item cannot be copied: j: a JSON document is longer"):
+            lake.follow(rig)
+    finally:
+        rig.at_source("SET GLOBAL max_allowed_packet = 67108864")
+
+
 # ---------------------------------------------------------------------- rows that change meanwhile
 
 
