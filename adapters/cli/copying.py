@@ -45,10 +45,10 @@ def copy(path: str, tables: Sequence[str], keep: bool, watch: bool, yes: bool, j
     try:
         seen, halted = asyncio.run(_watch(feed, {str(name) for name in chosen}, screen))
     except KeyboardInterrupt:
-        screen.close()
         print("The copy goes on; `tidelock copy FEED --watch` or `tidelock status FEED` shows it", file=sys.stderr)
         return INTERRUPTED
-    screen.close()
+    finally:
+        screen.close()
     return _told(feed, seen, halted, json)
 
 
@@ -116,7 +116,7 @@ class _Screen:
     def __init__(self, name: str, terminal: bool, silent: bool) -> None:
         self._name, self._silent = name, silent
         self._live: Live | None = None
-        self._first: dict[str, tuple[CopiedTable, float]] = {}
+        self._seen: dict[str, _Seen] = {}
         self._told: dict[str, str] = {}
         if terminal:
             from rich.live import Live
@@ -149,17 +149,34 @@ class _Screen:
             print(f"{self._name}: {text}", flush=True)
 
     def _since_first(self, table: CopiedTable) -> TableCopy:
-        first, then = self._first.setdefault(table.table, (table, time.monotonic()))
-        if table.merged < first.merged:  # begun anew
-            first, then = self._first[table.table] = table, time.monotonic()
+        seen = self._seen.get(table.table)
+        if seen is None or table.merged < seen.first.merged:  # begun anew
+            seen = self._seen[table.table] = _Seen(table)
+        return seen.until(table)
+
+
+class _Seen:
+    """A table since it was first looked at; time counts from the last look without a merge to the last with one."""
+
+    def __init__(self, table: CopiedTable) -> None:
+        self.first = table
+        self._merged = table.merged
+        self._begun = self._last = time.monotonic()
+
+    def until(self, table: CopiedTable) -> TableCopy:
+        now = time.monotonic()
+        if table.merged == self.first.merged:
+            self._begun = now
+        if table.merged != self._merged:
+            self._merged, self._last = table.merged, now
         return TableCopy(
             table.table,
             table.chunks,
             table.merged,
-            rows=table.rows - first.rows,
-            seconds=time.monotonic() - then if table.merged > first.merged else 0.0,
-            found=first.merged,
-            before=first.rows,
+            rows=table.rows - self.first.rows,
+            seconds=max(self._last - self._begun, 0.0),
+            found=self.first.merged,
+            before=self.first.rows,
         )
 
 
@@ -167,6 +184,8 @@ def _told(feed: Feed, seen: Sequence[CopiedTable], halted: str, json: bool) -> i
     refused = [table for table in seen if table.refused]
     if json:
         print_json({"tables": seen, "halted": halted or None})
+    elif not seen:
+        print(f"{feed.name}: nothing was copied, and nothing is wanted")
     else:
         print_table(("table", "chunks", "rows", "state"), [copy_cells(table) for table in seen])
         if halted:
