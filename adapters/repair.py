@@ -162,6 +162,8 @@ async def _standing(book: Books, part: Part) -> Standing:
         return Standing(table, rows, "waiting")
     found = await book.session.fetch(f"SELECT chunk, split, rows_merged FROM {chunks} {where} ORDER BY chunk", *mine)
     split = msgspec.msgpack.decode(found[0][1], type=Split) if found and found[0][1] else None
+    if split is not None and split.by is By.KEYS and not split.keys:
+        return Standing(table, rows, "refused", "the target refused the rows: what the feed wrote last says why")
     if split is None or split.by is not By.KEYS or not set(part.keys) <= set(split.keys):
         return Standing(table, rows, "lost", "another copy of the table has taken its place: run `tidelock verify`")
     return Standing(table, rows, "reading" if any(row[2] is None for row in found) else "repaired")

@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from adapters.cli.failure import not_yet
+from adapters.cli.failure import CommandError, not_yet
 from adapters.cli.plugins import EXPECTED, run_plugin
 
 FeedPath: TypeAlias = Annotated[str, typer.Argument(metavar="FEED", help="The feed's YAML file.", show_default=False)]
@@ -205,9 +205,28 @@ def verify(
     wait: Annotated[
         float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long the feed may take to catch up.")
     ] = 60,
+    every: Annotated[
+        str, typer.Option("--every", metavar="SPAN", help="Go on until stopped, a share of the rows each 30min, 1h, …")
+    ] = "",
+    share: Annotated[float, typer.Option("--share", min=0, max=1, help="With --every: of all rows, each time.")] = 0.1,
+    http: Annotated[str, typer.Option("--http", metavar="HOST:PORT", help="With --every: serve /metrics.")] = "",
+    place: Annotated[
+        str, typer.Option("--place", metavar="FILE", help="With --every: keeps how far it is, for the next start.")
+    ] = "",
+    stop_on_difference: Annotated[
+        bool, typer.Option("--stop-on-difference", help="With --every: end with exit code 3 at the first difference.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Compare source and target row by row, also while they change (exit code 3 if they differ)."""
+    if every:
+        if since or html:
+            raise CommandError("--every goes with neither --since nor --html")
+        from adapters.cli.scheduling import Schedule, verify_on
+
+        return verify_on(
+            feed, table or [], wait, json, Schedule(every, share, place, http, report, stop_on_difference)
+        )
     from adapters.cli.verifying import verify
 
     return verify(feed, table or [], report, html, wait, json, since)

@@ -43,11 +43,11 @@ def verify(
     except Refused as refused:
         raise CommandError(refused.finding.message, refused.finding.hint, REFUSED) from None
     if report:
-        _write(report, msgspec.json.format(msgspec.json.encode(found), indent=2))
+        write(report, msgspec.json.format(msgspec.json.encode(found), indent=2))
     if html:
         from adapters.spark.page import page
 
-        _write(html, page(found).encode())
+        write(html, page(found).encode())
     if json:
         print_json(found)
     else:
@@ -55,7 +55,7 @@ def verify(
     return OK if found.equal else DIFFERENT
 
 
-def _write(path: str, text: bytes) -> None:
+def write(path: str, text: bytes) -> None:
     """It holds rows, so only we can read it."""
     try:
         Path(path).unlink(missing_ok=True)

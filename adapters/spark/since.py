@@ -68,9 +68,15 @@ def since(feed: Feed, text: str, now: datetime) -> Since:
     return Since(place, int(moment.timestamp()) * 1_000_000)
 
 
+def span(text: str) -> timedelta | None:
+    """Of `90min`, `2h`, `1d`; None for anything else."""
+    found = _AGE.fullmatch(text)
+    return timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
+
+
 def _moment(text: str, now: datetime) -> datetime:
-    if found := _AGE.fullmatch(text):
-        return now - timedelta(**{_UNITS[found[2]]: int(found[1])})
+    if (age := span(text)) is not None:
+        return now - age
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

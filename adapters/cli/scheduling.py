@@ -1,0 +1,113 @@
+"""`tidelock verify --every`: a share of all rows a round, until it is stopped; a line a round, metrics if wanted."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from adapters.cli.failure import DIFFERENT, OK, CommandError, explained
+from adapters.cli.termination import terminated
+from adapters.cli.verifying import Screen, summary, write
+from adapters.config import Feed, load
+
+if TYPE_CHECKING:
+    from adapters.spark.schedule import State
+
+
+class Schedule(msgspec.Struct, frozen=True):
+    """What the command was asked.  `place`: file of its state, '' for the usual one; `http`: `HOST:PORT` or ''."""
+
+    every: str
+    share: float
+    place: str = ""
+    http: str = ""
+    report: str = ""
+    stop_on_difference: bool = False
+
+
+def verify_on(path: str, tables: Sequence[str], wait: float, json: bool, wanted: Schedule) -> int:
+    """Until SIGTERM or Ctrl-C, which are no failure."""
+    from adapters.spark import schedule
+    from adapters.spark.since import span
+
+    feed, every = load(path), span(wanted.every)
+    if every is None or not every:
+        raise CommandError(f"--every {wanted.every} is no length of time", "Write 30min, 1h, 1d")
+    place = Path(wanted.place) if wanted.place else schedule.place_of(feed)
+    state = schedule.load(place)
+    try:
+        with terminated(), _served(wanted.http, state, feed.name):
+            while True:
+                begun = time.monotonic()
+                differs = _round(feed, tables, wait, json, wanted, state)
+                _store(place, state)
+                if differs and wanted.stop_on_difference:
+                    return DIFFERENT
+                threading.Event().wait(max(every.total_seconds() - (time.monotonic() - begun), 0.0))
+    except KeyboardInterrupt:
+        return OK
+
+
+def _round(feed: Feed, tables: Sequence[str], wait: float, json: bool, wanted: Schedule, state: State) -> bool:
+    """Whether it found differences.  What keeps it from being done is told, and the next round tries again."""
+    from adapters.inspection import Refused
+    from adapters.spark.schedule import round_of
+
+    try:
+        with Screen(feed.name, False, True) as screen:
+            report = round_of(feed, tables, wanted.share, state, wait, screen)
+    except Refused as refused:
+        _failed(feed, state, f"{refused.finding.message}. {refused.finding.hint}")
+        return False
+    except Exception as error:
+        said = explained(error)
+        if said is None:
+            raise
+        _failed(feed, state, said[0])
+        return False
+    if wanted.report and not report.equal:
+        write(wanted.report, msgspec.json.format(msgspec.json.encode(report), indent=2))
+    if json:
+        print(msgspec.json.encode(report).decode(), flush=True)
+    else:
+        names = ", ".join(dict.fromkeys(table.table for table in report.tables))
+        done = f"{state.share:.0%} of pass {state.passes + 1}" if state.place.table else f"pass {state.passes} is done"
+        print(f"{feed.name}: {summary(report)}; {names}; {done}", flush=True)
+    return not report.equal
+
+
+def _failed(feed: Feed, state: State, why: str) -> None:
+    state.failures += 1
+    print(f"{feed.name}: not compared: {why}", file=sys.stderr, flush=True)
+
+
+def _store(place: Path, state: State) -> None:
+    from adapters.spark.schedule import store
+
+    try:
+        store(place, state)
+    except OSError as error:
+        raise CommandError(
+            f"{place}: {error.strerror or 'cannot be written'}", "Say with --place where it may keep how far it is"
+        ) from None
+
+
+@contextmanager
+def _served(http: str, state: State, name: str) -> Iterator[None]:
+    from adapters.spark.schedule import metrics
+    from adapters.web.plain import served
+
+    host, colon, port = http.rpartition(":")
+    if http and not (colon and port.isdigit()):
+        raise CommandError(f"--http {http} is no address", "Write HOST:PORT")
+    with served((host.strip("[]"), int(port)), lambda: metrics(state)) if http else nullcontext(0) as number:
+        if http:
+            print(f"{name}: metrics at http://{host}:{number}/metrics", flush=True)
+        yield
