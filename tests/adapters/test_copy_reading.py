@@ -245,6 +245,8 @@ def test_reading_waits_until_the_log_is_visible(name: str, request: pytest.Fixtu
     asking = server.connect(reader_endpoint(feed_of(source, f"[{{source: {shop}.t}}]").source_url))
     source.execute("INSERT INTO t VALUES (1)", database=shop)
     wait_until_visible(asking, here(source), 5)
+    no_transaction = msgspec.structs.replace(here(source), offset=here(source).offset + 1)
+    wait_until_visible(asking, no_transaction, 5)
     later = following(here(source))
     with pytest.raises(SourceError, match=r"cannot be read from the tables after 0\.2 s"):
         wait_until_visible(asking, later, 0.2)
