@@ -14,6 +14,7 @@ from engine.events import ChunksPlanned
 from engine.records import Row, TableName
 from engine.schema import TargetTable
 from engine.spans import By, Split
+from simulations.catalogue import WORD
 from simulations.history import History
 from simulations.owner import Owner
 from simulations.target import Target
@@ -36,7 +37,8 @@ class Repairs:
         what = chance.random()
         if not self._tables or what > 0.18:
             return
-        name = chance.choice(self._tables)
+        folds = WORD.name in self._tables and chance.random() < 0.5
+        name = WORD.name if folds else chance.choice(self._tables)
         if what < 0.04:
             self._tamper(name, chance)
         elif what < 0.1:

@@ -42,7 +42,7 @@ class Reasons(Checker):
         """Rows of it are bad, or others are missing or out of date because theirs are."""
         merge, staged = self.target.chunk_merge(effect.id)
         rows = [*staged, *(row for step in merge.steps for row in getattr(step, "rows", ()))]
-        if not (self.target.parked or self.ledger.skipped or any(POISON in row for row in rows)):
+        if not (merge.parked or self.target.parked or self.ledger.skipped or any(POISON in row for row in rows)):
             raise Mistake(f"the merge {effect.id} is refused, and no row is bad: {error}")
 
     def committed(self, commit: Commit) -> None:
