@@ -3,7 +3,7 @@
 import pytest
 
 from adapters.spark.forms import Form, normal, shown
-from adapters.spark.keys import MOST_WIDE, SideColumn, NoSuchKey, canonical, predicates
+from adapters.spark.keys import MOST_WIDE, NoSuchKey, SideColumn, canonical, predicates
 from engine.records import Column, Kind
 
 SPELLED = [
