@@ -142,8 +142,18 @@ def test_the_command_goes_on_until_it_is_stopped_and_serves_metrics(
     assert json.loads(report.read_text())["feed"] == rig.name
     assert load_state(place).passes == 1
     assert "pass 1 is done" in said.read_text()
-    ended = tidelock(*words, "--stop-on-difference", seconds=SECONDS)
+
+
+def test_the_first_difference_ends_it_if_that_is_wanted(
+    make_rig: Callable[..., Rig], mysql: Server, postgres: Server, tmp_path: Path
+) -> None:
+    rig = make_rig(mysql, postgres, "every")
+    rig.table("t", "id int PRIMARY KEY")
+    rig.at_target(f"INSERT INTO {rig.schema}.t VALUES (1)")
+    words = ["--every", "1h", "--place", str(tmp_path / "place"), "--stop-on-difference", "--json"]
+    ended = tidelock("verify", str(rig.feed), *words, seconds=SECONDS)
     assert ended.code == DIFFERENT, ended
+    assert ended.json["tables"][0]["extra"] == 1
     refused = tidelock("verify", str(rig.feed), "--every", "soon")
     assert refused.code == 2 and "is no length of time" in refused.err
 
