@@ -81,4 +81,4 @@ class Repairs:
         self._want(name, row[: len(spec.key)])
 
     def _value(self, chance: Random, column: str) -> object:
-        return chance.choice(("a", "A", "b", "é", "e")) if column == "text" else chance.randrange(7)
+        return chance.choice(("a", "A", "b", "e", "e", "e", "é")) if column == "text" else chance.randrange(7)

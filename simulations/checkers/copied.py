@@ -39,6 +39,22 @@ class Copied(Checker):
             row = decode_change(parked.change).after
             if row not in rows:
                 raise Mistake(f"{row} is parked with chunk {effect.chunk} of {name}, and is none of its rows then")
+        if keys:
+            self._overtaken(effect)
+
+    def _overtaken(self, effect: MergeChunk) -> None:
+        """Nothing is parked any more for the rows that a repair writes over, and all that was for others still is."""
+        name, own = effect.split.table, [(row.source, row.number, row.ordinal) for row in effect.parked]
+        gone = {self.ledger.view.token(name, key) for key in effect.gone}
+        for place in (*effect.unparked, *self.target.parked):
+            if place in own or self.ledger.table(place) != name:
+                continue
+            laid, *images = self.ledger.images(place, self.target.database)
+            slots = {laid.key(row) for row in images if row is not None}
+            if place in effect.unparked and not slots <= gone:
+                raise Mistake(f"the repair {effect.id} takes {place}, which is parked for others too")
+            if place not in effect.unparked and slots & gone:
+                raise Mistake(f"the repair {effect.id} leaves {place} parked, which it writes over")
 
     def committed(self, commit: Commit) -> None:
         effect, self._merging = self._merging, None

@@ -10,6 +10,8 @@ BEYOND: dict[str, str] = {
     "moded-downgraded-in-a-transaction": "a transaction that writes a key and reads it again, with another at that key",
     "cascade-one-level": "a third level of cascades",
     "cascade-into-the-next-table-only": "more owners that go while a chunk of the second level of a cascade is open",
+    "untried-in-the-place-of-refused": "more chunks with a row that cannot be staged and a last image that is refused",
+    "repair-leaves-untold-rows-alone": "more changes of a row while it is repaired under a key in other letters",
     "cycle-of-tables-folded": "two tables that refer to each other",
     "parent-back-in-other-letters": "more parents that leave and come back in one batch",
     "referenced-value-taken-by-an-update": "more parents that leave while another takes their value (once in 22,246)",
