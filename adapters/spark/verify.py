@@ -13,12 +13,13 @@ import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from adapters import operator
 from adapters.config import Feed
+from adapters.spark.causes import cause
 from adapters.spark.passes import Asked, Bucket, Passes, Sums
 from adapters.spark.plan import Cut, Plan, plan
 from adapters.spark.report import FORMAT, Report, TableReport, difference
@@ -272,12 +273,4 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except (Py4JError, PySparkException) as error:
-        raise SparkFailed(f"Spark could not read the tables: {_cause(error)}") from None
-
-
-def _cause(error: Any) -> str:
-    java = getattr(error, "java_exception", None)
-    while java is not None and java.getCause() is not None:
-        java = java.getCause()
-    text = str(java.getMessage() if java is not None else error)
-    return text.strip().splitlines()[0] if text.strip() else type(error).__name__
+        raise SparkFailed(f"Spark could not read the tables: {cause(error)}") from None
