@@ -80,7 +80,7 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True):
     ] = "refuse"
     chunk_rows: Annotated[
         int, Meta(ge=1000, le=10_000_000, description="Rows of one chunk, about: what is read and merged at once.")
-    ] = 50_000
+    ] = 200_000
 
 
 class Hive(msgspec.Struct, frozen=True, kw_only=True):
