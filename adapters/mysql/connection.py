@@ -22,6 +22,7 @@ from adapters.mysql.errors import (
     Unreachable,
     UnsuitableLog,
 )
+from adapters.mysql.gtid import MariaDbGtids
 from engine.records import Kind, Position, TableName
 
 __all__ = [
@@ -208,11 +209,12 @@ def current_position(connection: pymysql.Connection[Any]) -> Position:
 
 
 def mariadb_gtids(connection: pymysql.Connection[Any], file: str, offset: int) -> str:
-    """The GTID position of a place in the log; raises PurgedPosition where the server does not find the place."""
+    """The GTID position of a place in the log, its domains in order, which the server does not keep: one set has one
+    spelling.  Raises PurgedPosition where the server does not find the place."""
     found = rows(connection, "SELECT BINLOG_GTID_POS(%s, %s)", file, offset)[0][0]
     if found is None:
         raise PurgedPosition(f"the log has no position {file}:{offset}", _LOST_HINT)
-    return str(found)
+    return str(MariaDbGtids(str(found)))
 
 
 def earliest_position(connection: pymysql.Connection[Any]) -> Position:
