@@ -1,8 +1,8 @@
 """Real servers for tests.
 
-`mariadb`, `mysql`, `postgres` and `kafka` are started once a worker, when first asked for, and shared: take a fresh
-database with `mariadb.database("shop")`, and for topics a feed's name of your own.  A test that restarts, kills or
-configures a server makes its own with `make_…`.
+`mariadb`, `mysql`, `other_mysql`, `postgres` and `kafka` are started once a worker, when first asked for, and shared:
+take a fresh database with `mariadb.database("shop")`, and for topics a feed's name of your own.  A test that restarts,
+kills or configures a server makes its own with `make_…`.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from adapters.config import Spark
+from adapters.spark.session import session
 from bench.rig import Rig
 from bench.servers import MariaDb, MySql, Postgres, Server
 from bench.servers.kafka import Kafka
@@ -34,6 +36,13 @@ def mysql() -> Iterator[MySql]:
 
 
 @pytest.fixture(scope="session")
+def other_mysql() -> Iterator[MySql]:
+    """A target for feeds from `mysql`."""
+    with MySql() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     with Postgres() as server:
         yield server
@@ -43,6 +52,13 @@ def postgres() -> Iterator[Postgres]:
 def kafka() -> Iterator[Kafka]:
     with Kafka() as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[object]:
+    """Of one module: a process has room for one, and others set theirs up in their own way."""
+    with session(Spark(), "tests") as opened:
+        yield opened
 
 
 @pytest.fixture

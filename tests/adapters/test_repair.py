@@ -10,14 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from adapters.config import Spark, load
+from adapters.config import load
 from adapters.spark.plan import plan
 from adapters.spark.report import Report
-from adapters.spark.session import session
 from adapters.spark.verify import Step, examine
 from bench.planted import Planted
 from bench.rig import Rig, Said, tidelock
-from bench.servers import MySql, Server
+from bench.servers import Server
 from bench.session import Flavor
 from bench.value_tables import WideKeys
 from bench.values import ZONE, column_values
@@ -25,18 +24,6 @@ from bench.values import ZONE, column_values
 PAIRS = [("mariadb", "postgres"), ("mysql", "other_mysql")]
 USAGE, OPERATOR = 2, 4
 SECONDS = 240
-
-
-@pytest.fixture(scope="module")
-def other_mysql() -> Iterator[Server]:
-    with MySql() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[object]:
-    with session(Spark(), "tests") as opened:
-        yield opened
 
 
 class Steps:

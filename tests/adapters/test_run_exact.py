@@ -9,7 +9,7 @@ import pytest
 
 from bench import proof
 from bench.rig import Rig
-from bench.servers import MariaDb, MySql, Server
+from bench.servers import MariaDb, Server
 from bench.workload.churn import Churn
 from bench.workload.family import Family
 from bench.workload.keyless import Keyless
@@ -51,12 +51,6 @@ COVERING = [
 @pytest.fixture(scope="session")
 def other_mariadb() -> Iterator[Server]:
     with MariaDb() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def other_mysql() -> Iterator[Server]:
-    with MySql() as server:
         yield server
 
 

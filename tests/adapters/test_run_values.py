@@ -14,7 +14,7 @@ import pytest
 
 from adapters.bookkeeping import quote
 from bench.rig import Rig
-from bench.servers import MariaDb, MySql, Server
+from bench.servers import MariaDb, Server
 from bench.session import Flavor
 from bench.value_tables import Cell, Keyed, Keyless, Keys, Long, Named
 from bench.values import ZONE, ColumnValues, column_values
@@ -35,12 +35,6 @@ LATER = "an earlier change of this row is parked"
 @pytest.fixture(scope="module")
 def other_mariadb() -> Iterator[Server]:
     with MariaDb() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def other_mysql() -> Iterator[Server]:
-    with MySql() as server:
         yield server
 
 

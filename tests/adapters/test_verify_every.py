@@ -7,15 +7,14 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from adapters.config import Spark, load
+from adapters.config import load
 from adapters.spark.schedule import State, store
 from adapters.spark.schedule import load as load_state
-from adapters.spark.session import session
 from adapters.spark.share import Place, share
 from adapters.spark.verify import Step, examine
 from bench.rig import Rig, tidelock, until
@@ -24,12 +23,6 @@ from engine.records import TableName
 
 DIFFERENT = 3
 SECONDS = 240
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[object]:
-    with session(Spark(), "tests") as opened:
-        yield opened
 
 
 class Steps:

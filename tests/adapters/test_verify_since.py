@@ -1,18 +1,17 @@
 """`tidelock verify --since`: only rows that the source's log names are looked at, and all of those."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from adapters.config import Feed, Spark, load
+from adapters.config import Feed, load
 from adapters.spark.pairing import NotComparable
 from adapters.spark.plan import plan
 from adapters.spark.report import BadReport, Report
-from adapters.spark.session import session
 from adapters.spark.since import Changed, changed, since
 from adapters.spark.survey import paired
 from adapters.spark.verify import Step, examine
@@ -27,12 +26,6 @@ from engine.records import Position, TableName
 SPARK_SECONDS = 240
 DIFFERENT = 3
 PARKED = 4
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[object]:
-    with session(Spark(), "tests") as opened:
-        yield opened
 
 
 class Steps:
