@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from types import CodeType
 from typing import TypeAlias
 
 from engine.index import FOLDS, Index, Key
@@ -201,17 +200,18 @@ def _compile_exclusive(indexes: list[Index]) -> ExclusiveKeys:
             changed = " or ".join(["moved", *(f"a{p} != b{p}" for p in index.positions)])
             lines += [f"    if {changed}:", *append(index, "b", "        "), *append(index, "a", "        ")]
     lines.append("    return out")
-    scope: dict[str, object] = {f"n{number}": index.namespace for number, index in enumerate(indexes)}
-    scope["pad"] = lambda v: v.rstrip(" ") if isinstance(v, str) else v
-    scope.update({equality.value: fold for equality, fold in FOLDS.items()})
-    exec(_code("\n".join(lines)), scope)
-    return scope["keys"]  # type: ignore[return-value]
+    return _maker("\n ".join(lines), len(indexes))(*(index.namespace for index in indexes))
 
 
 @functools.lru_cache(maxsize=1024)
-def _code(text: str) -> CodeType:
-    """Tables whose keys look alike share it; only the namespaces differ."""
-    return compile(text, "<keys>", "exec")
+def _maker(text: str, count: int) -> Callable[..., ExclusiveKeys]:
+    """Makes the function of `text` from `count` namespaces.  Tables whose keys look alike differ in those alone: they
+    share what Python learns about the code as it runs, which names looked up in globals of each would spoil."""
+    scope: dict[str, object] = {equality.value: fold for equality, fold in FOLDS.items()}
+    scope["pad"] = lambda v: v.rstrip(" ") if isinstance(v, str) else v
+    names = ", ".join(f"n{number}" for number in range(count))
+    exec(f"def make({names}):\n {text}\n return keys", scope)
+    return scope["make"]  # type: ignore[return-value]
 
 
 def _changed(positions: Iterable[int], before: Row, after: Row) -> bool:

@@ -1,8 +1,7 @@
 """One connection to a PostgreSQL target: how it is set up, how it is given up so that the server lets go of its locks.
 
-Statements are sent as scripts over the simple protocol: many statements, one round trip, one answer.  A script may hold
-one COPY, whose data follow at once: should a statement before it fail, the server passes over them, as the protocol
-asks of it.  Prepared statements lost: BEGIN, receipt, rows and COMMIT would each wait for the one before.
+Statements are sent as scripts over the simple protocol, with the data of their COPYs: many statements, one round trip,
+one answer (`scripts`).  Prepared statements lost: BEGIN, receipt, rows and COMMIT would each wait for the one before.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import asyncpg
@@ -18,6 +17,7 @@ import asyncpg
 from adapters.endpoint import Endpoint
 from adapters.postgres.copy_text import Copy
 from adapters.postgres.failures import CONNECTION_ERRORS
+from adapters.postgres.scripts import Scripts
 
 CONNECT_SECONDS = 15.0
 RELEASE_SECONDS = 30.0
@@ -92,6 +92,7 @@ class Session:
         self.connection = connection
         self._settings = settings
         self._pid = connection.get_server_pid()
+        self._scripts = Scripts(connection)
 
     @classmethod
     async def open(cls, settings: SessionSettings) -> Session:
@@ -104,10 +105,7 @@ class Session:
     async def run(self, statements: Iterable[str | Copy]) -> None:
         """Send the statements in as few packets as their size allows; stops at the first error."""
         for script, data in _packets(statements):
-            if data is None:
-                await self.connection.execute(script)
-            else:  # asyncpg's own `copy_to_table` would make the COPY a script by itself
-                await self.connection._copy_in(script, _once(data), None)
+            await self._scripts.run(script, data)
 
     async def rollback(self) -> None:
         """Afterwards the server holds no lock of ours, or could not be reached within `RELEASE_SECONDS`.
@@ -153,26 +151,18 @@ END_OLDER = (
 """Ask all older sessions of a name to end; returns how many are still there."""
 
 
-def _packets(statements: Iterable[str | Copy]) -> Iterator[tuple[str, bytes | None]]:
-    """Neighbouring statements joined to scripts, each with the data of its COPY; a server takes at most 1 GiB.
-
-    asyncpg would never answer a script's second COPY.
-    """
+def _packets(statements: Iterable[str | Copy]) -> Iterator[tuple[str, list[bytes]]]:
+    """Neighbouring statements joined to scripts, each with the data of its COPYs; a server takes at most 1 GiB."""
     waiting: list[str] = []
-    size, data = 0, None
+    data: list[bytes] = []
+    size = 0
     for statement in statements:
-        text = statement.command if isinstance(statement, Copy) else statement
-        full = data is not None if isinstance(statement, Copy) else size + len(text) > SCRIPT_CHARACTERS
-        if waiting and full:
+        text, more = (statement.command, [statement.data]) if isinstance(statement, Copy) else (statement, [])
+        if waiting and size + len(text) + sum(map(len, more)) > SCRIPT_CHARACTERS:
             yield ";\n".join(waiting), data
-            waiting, size, data = [], 0, None
+            waiting, data, size = [], [], 0
         waiting.append(text)
-        size += len(text)
-        if isinstance(statement, Copy):
-            data = statement.data
+        data += more
+        size += len(text) + sum(map(len, more))
     if waiting:
         yield ";\n".join(waiting), data
-
-
-async def _once(data: bytes) -> AsyncIterator[bytes]:
-    yield data

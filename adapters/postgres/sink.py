@@ -1,8 +1,8 @@
 """PostgreSQL as a target: carries out the apply machine's effects (`adapters.sink.Sink`).
 
-A batch is one text: BEGIN, the receipt, its steps, COMMIT; so a batch costs one round trip (many new rows go by COPY,
-of which a text can hold one).  When the connection is lost meanwhile the batch is in doubt, and the machine
-sends it again: then the receipt's key answers.
+A batch is one script: BEGIN, the receipt, its steps, COMMIT; so a batch costs one round trip, whatever it copies
+(`scripts`).  When the connection is lost meanwhile the batch is in doubt, and the machine sends it again: then the
+receipt's key answers.
 
 `UpsertRows.fresh` is believed at first: plain inserts are faster.  If a unique key says otherwise the whole
 transaction runs again, upserting.
@@ -32,7 +32,7 @@ from adapters.postgres.lane import Lane, SessionSource
 from adapters.postgres.reported import LostCommits, Reported
 from adapters.postgres.schema import read_tables
 from adapters.postgres.session import Session, SessionSettings, application_name
-from adapters.postgres.statements import FURTHER_COPY_ROWS, Statements
+from adapters.postgres.statements import Statements
 from adapters.postgres.takeover import take_over
 from adapters.postgres.values import BadValue, ZeroDates
 from adapters.sink import Control, TargetError
@@ -170,11 +170,8 @@ class PostgresSink:
     def _batch(self, effect: ApplyBatch, careful: bool) -> Iterator[str | Copy]:
         yield "BEGIN"
         yield from self._books.receipt(effect.id, effect.covered)
-        inserted = [step for step in effect.steps if isinstance(step, UpsertRows) and step.fresh]
-        largest = max(inserted, key=lambda step: len(step.rows), default=None)
         for step in effect.steps:
-            copied = step is largest or (isinstance(step, UpsertRows) and len(step.rows) >= FURTHER_COPY_ROWS)
-            yield from self._statements_of(step.table).of(step, careful, copied)
+            yield from self._statements_of(step.table).of(step, careful)
         yield from self._books.park(effect.parked)
         yield from self._books.unpark(effect.unparked)
         if not effect.held:

@@ -1,10 +1,10 @@
 """The statements of one table: what a step of a batch is in PostgreSQL's SQL.
 
-Each statement is complete text, so that a whole batch goes in one packet and costs one round trip (`session`).  Up to
-`FEW_ROWS` rows are a VALUES list; more are one array literal a column, read by `unnest`; plain inserts from `COPY_ROWS`
-rows on are COPY.  The first COPY of a batch costs no round trip of its own, every further one does, and must be worth
-it (`FURTHER_COPY_ROWS`).  COPY to a temporary table and a merge from there lost: no faster than arrays, it costs two
-round trips more, and every commit empties every temporary table of the session.
+Each statement is complete text, so that a whole batch goes in one packet and costs one round trip (`session`).  Plain
+inserts are COPY, be it of one row: there is nothing to plan (docs/decisions/2026-11-22-scripts.md has the figures).  Of
+rows that may be there already, up to `FEW_ROWS` are a VALUES list, more are one array literal a column, read by
+`unnest`.  COPY to a temporary table and a merge from there lost: no faster than arrays, and every commit empties every
+temporary table of the session.
 
 - literals take their type from the column they are assigned to or compared with, so no value is cut or rounded by an
   explicit cast; arrays are cast to the base type and then assigned, which checks lengths;
@@ -31,9 +31,7 @@ from engine.effects import DeleteRows, Step, UpdateRows, UpsertRows
 from engine.records import Kind, Row, TableName, Value
 from engine.schema import Binding, TargetColumn
 
-FEW_ROWS = 20
-COPY_ROWS = 50
-FURTHER_COPY_ROWS = 300
+FEW_ROWS = 8
 STATEMENT_ROWS = 5_000
 STATEMENT_CHARACTERS = 32 << 20
 SHORT_VALUE = 1_000
@@ -89,14 +87,14 @@ class Statements:
         action = f"UPDATE SET {assignments}" if assignments else "NOTHING"
         return f" ON CONFLICT ({', '.join(self._key_names)}) DO {action}"
 
-    def of(self, step: Step, careful: bool, copied: bool = True) -> Iterator[str | Copy]:
-        """`careful`: do not trust `UpsertRows.fresh`.  `copied`: COPY may be used, at a round trip each."""
+    def of(self, step: Step, careful: bool) -> Iterator[str | Copy]:
+        """`careful`: do not trust `UpsertRows.fresh`."""
         try:
             match step:
                 case DeleteRows():
                     yield from self._delete(step.keys)
                 case UpsertRows():
-                    yield from self._upsert(step.rows, careful or not step.fresh, copied)
+                    yield from self._upsert(step.rows, careful or not step.fresh)
                 case UpdateRows():
                     yield from self._update(step)
                 case _:
@@ -132,21 +130,20 @@ class Statements:
                 same = " AND ".join(f"t.{self._quoted[i]} = {self._typed(i)}" for i in self.binding.key)
                 yield f"DELETE FROM {self.table} AS t USING {self._unnest(columns, self.binding.key)} WHERE {same}"
 
-    def _upsert(self, rows: list[Row], careful: bool, copied: bool) -> Iterator[str | Copy]:
+    def _upsert(self, rows: list[Row], careful: bool) -> Iterator[str | Copy]:
         binding = self.binding
         assert self._key is None or len({*map(self._key, rows)}) == len(rows), f"a key twice in {binding.name}"
         if careful and binding.key and not self._conflict:
             yield from self._update_or_insert(rows)
             return
-        ending = self._conflict if careful else ""
         for part in _parts(rows, self._large):
-            if len(part) <= FEW_ROWS:
-                yield f"{self._insert}VALUES {self._values(part)}{ending}"
-            elif copied and len(part) >= COPY_ROWS and not ending:
+            if not careful or not binding.key:
                 yield Copy(self._copy, self._lines(part))
+            elif len(part) <= FEW_ROWS:
+                yield f"{self._insert}VALUES {self._values(part)}{self._conflict}"
             else:
                 wanted = ", ".join(self._typed(i) for i in self._written)
-                yield f"{self._insert}SELECT {wanted} FROM {self._unnest_rows(part)}{ending}"
+                yield f"{self._insert}SELECT {wanted} FROM {self._unnest_rows(part)}{self._conflict}"
 
     def _values(self, rows: list[Row]) -> str:
         written = images.values(rows, self._written) if self._own_texts else None
@@ -161,7 +158,7 @@ class Statements:
             for key, row in zip(step.keys, step.rows, strict=True):
                 yield self._update_one(key, row)
         else:
-            yield from self._upsert(step.rows, careful=True, copied=False)
+            yield from self._upsert(step.rows, careful=True)
 
     def _update_or_insert(self, rows: list[Row]) -> Iterator[str]:
         """Set-based, for rows whose key and unique columns stay."""
