@@ -15,6 +15,7 @@ from engine.mapping import Mapping, Rule
 from engine.pattern import Pattern
 from engine.records import Position, TableName
 
+GATHER_ROWS = 16
 NO_LOCKS = "TIDELOCK_TEST_WITHOUT_LOCKS"  # set by one test only: the churn workload must fail without them
 
 
@@ -57,6 +58,7 @@ def options_of(feed: Feed, tables: Sequence[TableName]) -> Options:
         lanes=feed.lanes,
         batch_rows=feed.batch_rows,
         fill_rows=_filled(feed.batch_rows),
+        gather_rows=GATHER_ROWS,
         atomic=feed.consistency == "transaction",
         weights=weights,
         locking=NO_LOCKS not in os.environ,

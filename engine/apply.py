@@ -143,7 +143,7 @@ class ApplyMachine:
             "batches": self.batches.committed_batches,
             "retries": self.batches.retries,
             "parked": len(self.batches.lot),
-            "inbox": self._inbox.rows,
+            "inbox": self._inbox.rows + self.batches.gathering.rows,
             "receipts": self.watermark.receipts,
             **self.copying.figures(),
         }
@@ -298,6 +298,8 @@ class ApplyMachine:
     def _plan(self) -> None:
         """Plan windows while there is room; a DDL statement stops planning until all before it is committed."""
         while self._barrier.ddl is None and not self.batches.wishing:
+            if self._gathered:
+                self.batches.plan_gathered()
             if self.copying and self.copying.plan():
                 return
             if not self._inbox:
@@ -351,8 +353,27 @@ class ApplyMachine:
                 self.watermark.receipt(self.watermark.upcoming(), receipt)
         if altered:
             changes = [part for change in changes if (part := altered.get(change, change)) is not None]
-        self.batches.plan(changes, end, end_us)
+        self.batches.plan(changes, end, end_us, behind=self._behind(sum(len(batch.rows) for batch in window)))
         return True
+
+    def _behind(self, rows: int) -> bool:
+        """May changes wait for more of their tables?  `rows`: of a window; it is full where more waits in the log."""
+        options, gathering = self.options, self.batches.gathering
+        if not options.gather_rows or options.atomic or self.copying or 2 * rows < options.window_rows:
+            return False
+        return gathering.rows < 2 * options.room_rows and not (gathering.rows and self._waited)
+
+    @property
+    def _waited(self) -> bool:
+        return self._now - self.batches.gathering.since >= self.options.gather_us
+
+    @property
+    def _gathered(self) -> bool:
+        """Is there something that waited long enough for more of its table, or that a statement or a copy follows?"""
+        if not self.batches.gathering.rows:
+            return False
+        idle = not self._inbox and (not self.batches.rows or self._waited)
+        return idle or bool(self.copying) or self._inbox.ddl is not None
 
     def _rebind(self) -> None:
         self._lineup.retable(self._tables)

@@ -18,6 +18,7 @@ from engine.dispatch import Dispatcher
 from engine.effects import ApplyBatch, ApplyEffect, CommitBatch, EffectId, RollbackBatch
 from engine.errors import Failure, Policy, policy
 from engine.events import ParkedKey
+from engine.gathering import Gathering
 from engine.isolation import Isolation
 from engine.keys import Keyspace, compile_keys, whole_table
 from engine.lanes import Lane
@@ -60,6 +61,7 @@ class Batches:
         self.committed_batches = 0
         self.retries = 0
         self.rows = 0  # planned and not yet committed
+        self.gathering = Gathering(options.gather_rows, options.lanes)
         self._options = options
         self._watermark = watermark
         self._next_id = next_id
@@ -111,19 +113,29 @@ class Batches:
 
     # ------------------------------------------------------------------ plan and send
 
-    def plan(self, changes: list[Change], end: Position, end_us: int) -> None:
-        """One window: its changes go to lanes; it ends at `end`, at source time `end_us`."""
-        window = self._watermark.upcoming()
+    def plan(self, changes: list[Change], end: Position, end_us: int, *, behind: bool = False) -> None:
+        """One window: its changes go to lanes; it ends at `end`, at source time `end_us`.  `behind`: much more comes,
+        for which tables with few changes may wait."""
+        if behind:
+            changes = self.gathering.sift(changes, self.now)
+        elif self.gathering.rows:
+            changes = self.gathering.release() + changes
+        self._watermark.open(end, self._append(changes), end_us, more=self.gathering.rows > 0)
+
+    def plan_gathered(self) -> None:
+        """All changes that wait for others of their tables go to lanes."""
+        self._watermark.close(self._append(self.gathering.release()))
+
+    def _append(self, changes: list[Change]) -> int:
+        """To lanes; the number of segments made, which are of the window that is opened next."""
         if not changes:
-            self._watermark.open(end, 0, end_us)
-            return
-        if self._options.atomic:
-            made = self.dispatcher.plan_whole(window, changes, self._next_lane)
-            self._next_lane = (self._next_lane + 1) % len(self.lanes)
-        else:
-            made = self.dispatcher.plan(window, changes)
-        self._watermark.open(end, made, end_us)
+            return 0
         self.rows += len(changes)
+        window = self._watermark.upcoming()
+        if not self._options.atomic:
+            return self.dispatcher.plan(window, changes)
+        lane, self._next_lane = self._next_lane, (self._next_lane + 1) % len(self.lanes)
+        return self.dispatcher.plan_whole(window, changes, lane)
 
     def plan_alone(self, lane: Lane, table: TableName, end: Position) -> None:
         """Something other than changes, on a lane that is none of ours: it follows everything planned so far, and every

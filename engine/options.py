@@ -10,6 +10,8 @@ from engine.records import TableName
 class Options(msgspec.Struct, frozen=True):
     """`window_rows`: how many rows are planned at once.  `room_rows`: rows taken from the log and not yet committed.
     `fill_rows`: rows of a window that a lane gets before another takes part; 0: all lanes take part.
+    `gather_rows`: a table with fewer changes than this waits for more of them while the log is behind, for at most
+    `gather_us`; 0: none waits.
     `commit_bound_us`: how long the head of the commit order may wait before all later open transactions are rolled
     back.
     `copy_reads`: chunks that are read or wait for their merge at once.  `copy_touched`: rows remembered for them.
@@ -21,6 +23,8 @@ class Options(msgspec.Struct, frozen=True):
     atomic: bool = False
     window_rows: int = 4000
     room_rows: int = 8000
+    gather_rows: int = 0
+    gather_us: int = 2_000_000
     checkpoint_us: int = 500_000
     idle_checkpoint_us: int = 10_000_000
     commit_bound_us: int = 1_000_000

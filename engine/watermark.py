@@ -25,23 +25,38 @@ class Watermark:
         self.saved = position
         self.window = -1  # the last window at or below the watermark
         self._next = 0
+        self._more = False
         self.end_us = 0
         self._open: deque[tuple[int, Position, int]] = deque()
         self._left: dict[int, int] = {}
         self._receipts: list[tuple[int, EffectId]] = []
 
-    def open(self, end: Position, segments: int, end_us: int = 0) -> int:
-        """A new window that ends at `end`, at source time `end_us`, with this many segments to commit; its number."""
-        window = self._next
-        self._next += 1
+    def open(self, end: Position, segments: int, end_us: int = 0, *, more: bool = False) -> int:
+        """A new window that ends at `end`, at source time `end_us`, with this many segments to commit; its number.
+        `more` of it comes: the next that is opened goes on with it, and it is not done before."""
+        if self._more:
+            window, _, before_us = self._open.pop()
+            end_us = end_us or before_us
+            self._left[window] -= 1
+        else:
+            window = self._next
+            self._next += 1
+            self._left[window] = 0
         self._open.append((window, end, end_us))
-        self._left[window] = segments
+        self._left[window] += segments + more
+        self._more = more
         self._advance()
         return window
 
+    def close(self, segments: int) -> None:
+        """No more comes of the window that goes on, but for this many segments: it ends where it has come to."""
+        assert self._more, "no window goes on"
+        _, end, end_us = self._open[-1]
+        self.open(end, segments, end_us)
+
     def upcoming(self) -> int:
         """The number that `open` gives next."""
-        return self._next
+        return self._next - self._more
 
     def done(self, window: int) -> None:
         """One segment of the window is committed."""

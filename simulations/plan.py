@@ -71,6 +71,8 @@ class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     idle_checkpoint_us: int
     commit_bound_us: int
     fill_rows: int = 0
+    gather_rows: int = 0
+    gather_us: int = 0
 
 
 class Copy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,6 +125,7 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
     chance = Random(seed)
     families = _families(chance)
     copy = _copy(Random(f"copy {seed}"), seed, families)  # apart, as `fill_rows` is
+    gathering = Random(f"gather {seed}")
     faults = chance.sample(sorted(FAULTS), chance.randint(3, 9))
     if not set(faults) & set(ALWAYS_POSSIBLE):
         faults.append(chance.choice(ALWAYS_POSSIBLE))
@@ -146,6 +149,8 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
             idle_checkpoint_us=chance.choice((20_000, 5_000_000)),
             commit_bound_us=chance.choice((20_000, 200_000)),
             fill_rows=Random(f"fill {seed}").choice((0, 0, 1, 3, 10)),  # apart: older seeds keep all else
+            gather_rows=gathering.choice((0, 2, 5, 20)),
+            gather_us=gathering.choice((1_000, 50_000, 10_000_000)),
         ),
         cascades=chance.choice(catalogue.CASCADES),
         locking=locking,

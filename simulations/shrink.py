@@ -34,6 +34,7 @@ _ENGINE: dict[str, tuple[Any, ...]] = {
     "idle_checkpoint_us": (5_000_000,),
     "commit_bound_us": (200_000,),
     "fill_rows": (0,),
+    "gather_rows": (0,),
 }
 _PLAN: dict[str, tuple[Any, ...]] = {
     "atomic": (False,),

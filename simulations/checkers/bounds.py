@@ -30,8 +30,11 @@ class Bounds(Checker):
             return
         options = machine.options
         window = max(options.window_rows, options.batch_rows) + self._longest
-        if machine.batches.rows > options.room_rows // 2 + window + bool(machine.copying):
+        gathered = 2 * options.room_rows + window if options.gather_rows else 0
+        if machine.batches.rows > options.room_rows // 2 + window + gathered + bool(machine.copying):
             raise Mistake(f"{machine.batches.rows} rows are planned, there is room for {options.room_rows}")
+        if machine.batches.gathering.rows > gathered:
+            raise Mistake(f"{machine.batches.gathering.rows} rows wait for more of their tables")
         busy = sum(bool(lane.running) for lane in machine.batches.lanes)
         if len(machine.batches._attempts) > busy:
             raise Mistake(f"{len(machine.batches._attempts)} batches are under way on {busy} lanes")

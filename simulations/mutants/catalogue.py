@@ -6,6 +6,7 @@ from simulations.mutants.capture import CAPTURE, ORIGIN
 from simulations.mutants.checkpoint import CHECKPOINT
 from simulations.mutants.commit_order import COMMIT_ORDER
 from simulations.mutants.copying import CASCADES, LEDGER, MERGING
+from simulations.mutants.gathering import GATHERING
 from simulations.mutants.keys import EQUALITY, REFERENCES, UNIQUE
 from simulations.mutants.locks import LOCKS
 from simulations.mutants.log import BARRIER, ORDER, ROOM
@@ -27,6 +28,7 @@ CATALOGUE = (
     *ORDER,
     *BARRIER,
     *ROOM,
+    *GATHERING,
     *COMMIT_ORDER,
     *ISOLATION,
     *PARKING,

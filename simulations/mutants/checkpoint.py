@@ -9,8 +9,8 @@ CHECKPOINT = (
         "checkpoint-one-too-far",
         "engine.watermark",
         """
-        - self._left[window] = segments
-        + self._left[window] = max(segments - 1, 0)
+        - self._left[window] += segments + more
+        + self._left[window] += max(segments - 1, 0) + more
 
         - assert self._left[window] > 0
         + if window not in self._left:
@@ -22,7 +22,7 @@ CHECKPOINT = (
         "checkpoint-past-open-windows",
         "engine.watermark",
         """
-          self._left[window] = segments
+          self._left[window] += segments + more
         + if not segments:
         +     self.position = end
         """,

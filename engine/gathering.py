@@ -1,0 +1,72 @@
+"""Changes of tables that have few of them at a time, kept back while the log is behind: together they are one statement
+in place of one each.
+
+A target pays for a statement as much as for ten of its rows, so thousands of tables with a change now and then cost it
+more than all rows of the busy ones.  A table waits until it has `worth` changes, or until all that waits is planned:
+when the log is not behind any more, before a statement or a copy, and before long in any case (`apply`).
+
+Who waits is as if the log had it later, so it must not matter to anybody when: a table waits only if it shares no lock
+with another, that is, has no foreign key to or from it.  What conflicts with a change that waits is then a later one of
+its table, which waits behind it.  The watermark stays before the window in which the first of them came.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from engine.records import TableName
+from engine.schema import Binding
+from engine.segments import Change
+
+
+class Gathering:
+    """`rows`: how many changes wait.  `since`: when the first of them began to.  `tables`: no more than so many tables
+    need not wait."""
+
+    def __init__(self, worth: int, tables: int) -> None:
+        self.rows = 0
+        self.since = 0
+        self._worth = worth
+        self._tables = tables
+        self._kept: dict[TableName, list[Change]] = {}
+
+    def sift(self, changes: Sequence[Change], now: int) -> list[Change]:
+        """Of `changes`, a window's, and of what waits: what is to be planned now, each table's in log order."""
+        waiting = self._waiting(changes)
+        ready: list[Change] = []
+        for binding in dict.fromkeys([change.binding for change in changes]):
+            if binding not in waiting and binding.name in self._kept:
+                ready += self._kept.pop(binding.name)
+        self.rows -= len(ready)
+        if not self.rows:
+            self.since = now
+        for change in changes:
+            kept = waiting.get(change.binding)
+            if kept is None:
+                ready.append(change)
+            else:
+                kept.append(change)
+                self.rows += 1
+        return ready
+
+    def release(self) -> list[Change]:
+        """All that waits."""
+        kept, self._kept, self.rows = self._kept, {}, 0
+        return [change for changes in kept.values() for change in changes]
+
+    def _waiting(self, changes: Sequence[Change]) -> dict[Binding, list[Change]]:
+        """The tables of a window that wait, each with what waits of it, to be added to."""
+        rows: Counter[TableName] = Counter()  # a table may come under two shapes
+        bindings = Counter([change.binding for change in changes])
+        for binding, count in bindings.items():
+            rows[binding.name] += count
+        few = [
+            binding
+            for binding in bindings
+            if not (binding.target.foreign_keys or binding.target.references)
+            and rows[binding.name] + len(self._kept.get(binding.name, ())) < self._worth
+        ]
+        if len(few) <= self._tables:
+            return {}
+        return {binding: self._kept.setdefault(binding.name, []) for binding in few}

@@ -1,0 +1,90 @@
+"""Bugs where changes of tables that have few of them wait for more: who waits, how long, what is said meanwhile."""
+
+from __future__ import annotations
+
+from simulations.mutants.mutant import Mutant
+
+GATHERING = (
+    Mutant(
+        "tied-table-waits",
+        "engine.gathering",
+        """
+        - if not (binding.target.foreign_keys or binding.target.references)
+        - and rows[binding.name] + len(self._kept.get(binding.name, ())) < self._worth
+        + if rows[binding.name] + len(self._kept.get(binding.name, ())) < self._worth
+        """,
+        "a change waits while one of another table, which shares a foreign key's lock with it, is planned",
+    ),
+    Mutant(
+        "overtakes-what-waits",
+        "engine.gathering",
+        """
+        - ready += self._kept.pop(binding.name)
+        + ready += []
+        """,
+        "changes of a table are planned before earlier ones of it, which wait",
+    ),
+    Mutant(
+        "one-shape-overtakes-the-other",
+        "engine.gathering",
+        """
+        - and rows[binding.name] + len(self._kept.get(binding.name, ())) < self._worth
+        + and bindings[binding] + len(self._kept.get(binding.name, ())) < self._worth
+        """,
+        "a table that comes under two shapes waits with the one and goes with the other",
+    ),
+    Mutant(
+        "watermark-passes-what-waits",
+        "engine.watermark",
+        """
+        - self._left[window] += segments + more
+        + self._left[window] += segments
+        """,
+        "the watermark passes changes that wait for more of their table",
+    ),
+    Mutant(
+        "gathered-not-counted",
+        "engine.watermark",
+        """
+        - self.open(end, segments, end_us)
+        + self.open(end, 0, end_us)
+        """,
+        "the watermark passes changes that waited and are planned now",
+    ),
+    Mutant(
+        "statement-overtakes-what-waits",
+        "engine.apply",
+        """
+        - return idle or bool(self.copying) or self._inbox.ddl is not None
+        + return idle or bool(self.copying)
+        """,
+        "a statement runs before changes that it follows, which wait",
+    ),
+    Mutant(
+        "copy-overtakes-what-waits",
+        "engine.apply",
+        """
+        - return idle or bool(self.copying) or self._inbox.ddl is not None
+        + return idle or self._inbox.ddl is not None
+        """,
+        "a copy begins, or a chunk is merged, before changes that it follows, which wait",
+    ),
+    Mutant(
+        "waits-for-ever",
+        "engine.apply",
+        """
+        - idle = not self._inbox and (not self.batches.rows or self._waited)
+        + idle = False
+        """,
+        "changes wait for more of their table though the log has no more",
+    ),
+    Mutant(
+        "waits-without-end",
+        "engine.apply",
+        """
+        - return gathering.rows < 2 * options.room_rows and not (gathering.rows and self._waited)
+        + return True
+        """,
+        "however many changes wait, more may",
+    ),
+)
