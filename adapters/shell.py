@@ -140,7 +140,10 @@ class Shell:
     @property
     def _crowded(self) -> bool:
         """Rows under way are few, but large.  They end by themselves: no more of the log is needed for that."""
-        return self.machine.state is State.FLOWING and self.machine.batches.rows * self._log.row_bytes > ROOM_BYTES
+        if self.machine.state is not State.FLOWING:
+            return False
+        batches = self.machine.batches
+        return (batches.rows + batches.gathering.rows) * self._log.row_bytes > ROOM_BYTES
 
     def _carry_out(self, effect: ApplyEffect) -> None:
         match effect:
