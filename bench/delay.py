@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from types import TracebackType
 from typing import Final, Self
 
@@ -85,8 +86,11 @@ async def serve(host: str, port: int, seconds: float) -> None:
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> None:
-    """One direction: pieces in order, each due `seconds` after it came; an end is delayed like any byte."""
-    now = asyncio.get_running_loop().time
+    """One direction: pieces in order, each due `seconds` after it came; an end is delayed like any byte.
+
+    By the system's clock: uvloop's own has whole milliseconds and stands still while callbacks run, and its timers may
+    ring as much too early.
+    """
     on_the_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(PIECES_ON_THE_WAY)
 
     async def collect() -> None:
@@ -96,13 +100,13 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sec
                 piece = await reader.read(PIECE_BYTES)
             except OSError:
                 piece = b""
-            await on_the_way.put((now() + seconds, piece))
+            await on_the_way.put((time.monotonic() + seconds, piece))
 
     collecting = asyncio.create_task(collect())
     with contextlib.suppress(OSError):
         while True:
             due, piece = await on_the_way.get()
-            if (wait := due - now()) > 0:
+            while (wait := due - time.monotonic()) > 0:  # noqa: ASYNC110 (a timer that rang too early)
                 await asyncio.sleep(wait)
             if not piece:
                 writer.write_eof()  # the other direction may still have something to say

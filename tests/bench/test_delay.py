@@ -43,6 +43,18 @@ def test_every_byte_arrives_in_order_and_not_before_its_time() -> None:
     assert waited >= 0.06, "30 ms each way"
 
 
+def test_no_answer_of_many_comes_before_its_time() -> None:
+    """A loop's clock of whole milliseconds that stands still while callbacks run would let some through too early."""
+    waits = []
+    with echo() as port, Delay("127.0.0.1", port, 1.5) as delay, to(delay.port) as connection:
+        for _ in range(300):
+            begun = time.monotonic()
+            connection.sendall(b"?")
+            assert connection.recv(1) == b"?"
+            waits.append(time.monotonic() - begun)
+    assert min(waits) >= 0.003, "1.5 ms each way"
+
+
 def test_a_server_that_is_not_there_ends_the_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
