@@ -22,7 +22,7 @@ holds what the log does not tell, and self-references or cycles of foreign keys 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from engine.effects import DeleteRows, Step, UpdateRows, UpsertRows
 from engine.index import Index, Key
@@ -81,13 +81,12 @@ def fold(changes: Iterable[Change]) -> dict[Binding, Fold]:
     batch at a change of shape.
     """
     tables: dict[Binding, Fold] = {}
-    of: dict[Binding, tuple[Fold, Callable[[Row], Value]]] = {}
+    binding: Binding | None = None
     for change in changes:
-        binding = change.binding
-        known = of.get(binding)
-        if known is None:
-            known = of[binding] = (tables.setdefault(binding, {}), _keyer(binding))
-        rows, key_of = known
+        if change.binding is not binding:  # neighbours are often of one table
+            binding = change.binding
+            rows = tables.setdefault(binding, {})
+            key_of = binding.identity
         before, after = change.before, change.after
         if before is None:
             assert after is not None, "a change has an image"
@@ -113,13 +112,6 @@ def _fold_in(rows: Fold, key: Value, before: Row | None, after: Row | None) -> N
         entry[1] = after
 
 
-def _keyer(binding: Binding) -> Callable[[Row], Value]:
-    if len(binding.key) == 1:
-        position = binding.key[0]
-        return lambda row: row[position]
-    return binding.key_of
-
-
 def merge(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
     """The steps of one batch.  `changes`: in the order of their lane."""
     if _must_keep_order(changes, ranks):
@@ -127,16 +119,14 @@ def merge(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
     tables = fold(changes)
     if len({binding.name for binding in tables}) != len(tables):
         return in_log_order(changes)
-    deletes: list[tuple[Binding, list[Row]]] = []
-    inserts: dict[Binding, list[Row]] = {}
-    updates: dict[Binding, list[Row]] = {}
-    for binding, rows in tables.items():
+    deletes: list[Step] = []
+    writes: list[Step] = []
+    for binding in sorted(tables, key=lambda b: ranks.of(b.target.name)):
         gone: list[Row] = []
-        fresh: list[Row] = inserts.setdefault(binding, [])
-        kept: list[Row] = updates.setdefault(binding, [])
-        key_of = binding.key_of
-        moves = _mover(binding)
-        for before, after in rows.values():
+        fresh: list[Row] = []
+        kept: list[Row] = []
+        key_of, moves = binding.key_of, binding.moves
+        for before, after in tables[binding].values():
             if before is None:
                 if after is not None:
                     fresh.append(after)
@@ -150,19 +140,18 @@ def merge(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
             else:
                 kept.append(after)
         if gone:
-            deletes.append((binding, gone))
-    deletes.sort(key=lambda entry: ranks.of(entry[0].name), reverse=True)
-    steps: list[Step] = [DeleteRows(binding, keys) for binding, keys in deletes]
-    for binding in sorted(tables, key=lambda b: ranks.of(b.name)):
-        if updates[binding]:
-            steps.append(UpsertRows(binding, updates[binding], fresh=False))
-        if inserts[binding]:
-            steps.append(UpsertRows(binding, inserts[binding], fresh=True))
-    return steps
+            deletes.append(DeleteRows(binding, gone))
+        if kept:
+            writes.append(UpsertRows(binding, kept, fresh=False))
+        if fresh:
+            writes.append(UpsertRows(binding, fresh, fresh=True))
+    return [*reversed(deletes), *writes]
 
 
 def _must_keep_order(changes: Sequence[Change], ranks: Ranks) -> bool:
-    bindings = dict.fromkeys(c.binding for c in changes)
+    bindings = dict.fromkeys([c.binding for c in changes])
+    if all([b.plain for b in bindings]):
+        return False
     if any(not b.key or b.blind or b.name in ranks.looped for b in bindings):
         return True
     tied = {b: _Tied(b) for b in bindings if b.partial or b.target.references}
@@ -210,17 +199,6 @@ class _Tied:
         """May the row hold a value that has left?  The star, which stands for any, returns with every other."""
         key, star = index.values(row), index.star()
         return key is not None and (key == star or key in self._left or (index.folded and star in self._left))
-
-
-def _mover(binding: Binding) -> Callable[[Row, Row], bool]:
-    """Does a unique or foreign key column differ?  (The key itself cannot: it is what rows are folded by.)"""
-    positions = binding.tied_positions
-    if not positions:
-        return lambda before, after: False
-    if len(positions) == 1:
-        p = positions[0]
-        return lambda before, after: bool(before[p] != after[p])
-    return lambda before, after: any(before[p] != after[p] for p in positions)
 
 
 def in_log_order(changes: Sequence[Change]) -> list[Step]:

@@ -79,7 +79,7 @@ class Column(msgspec.Struct, frozen=True, array_like=True, gc=False):
     labels: tuple[str, ...] = ()
 
 
-class TableName(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True):
+class TableName(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True, cache_hash=True):
     """`schema` is the MySQL database or the PostgreSQL schema."""
 
     schema: str

@@ -15,7 +15,7 @@ from operator import itemgetter
 
 import msgspec
 
-from engine.records import Row, Shape, TableName
+from engine.records import Row, Shape, TableName, Value
 
 
 class Equality(enum.StrEnum):
@@ -94,21 +94,28 @@ class Binding:
 
     `columns[i]`: the target's column for value `i` of a row (None: a generated column, not written).
     `key`: positions of the key columns in a row; empty where the whole row is the key.
-    `key_of(row)`: the values that identify a row at the target (the whole row where there is no key).
+    `key_of(row)`: the values that identify a row at the target (the whole row where there is no key); `identity(row)`:
+    the same, a single value without its tuple.
+    `moves(before, after)`: does a column of `tied_positions` differ?
     `unique_positions`: positions that belong to any unique index.
     `foreign_positions`: positions that belong to any foreign key of this table.
     `tied_positions`: both, without the key's.
     `blind`: some unique index holds what the log does not tell, so no change is known to leave it alone.
+    `partial`: the target has columns that the log does not.
+    `plain`: it has a key, is neither blind nor partial, and no foreign key refers to it.
     """
 
     __slots__ = (
         "blind",
         "columns",
         "foreign_positions",
+        "identity",
         "key",
         "key_of",
+        "moves",
         "number",
         "partial",
+        "plain",
         "shape",
         "target",
         "tied_positions",
@@ -135,13 +142,16 @@ class Binding:
         self.columns: tuple[TargetColumn | None, ...] = tuple(None if c.generated else c for c in columns)
         self.key = tuple(at[c] for c in target.key)
         self.key_of = _keyer(self.key)
+        self.identity: Callable[[Row], Value] = itemgetter(*self.key) if self.key else self.key_of
         names = {c for u in target.uniques for c in u.columns}
         self.blind = any(c not in at for c in names)
         self.unique_positions = tuple(i for i, c in enumerate(shape.columns) if c.name in names)
         names = {c for f in target.foreign_keys for c in f.columns}
         self.foreign_positions = tuple(i for i, c in enumerate(shape.columns) if c.name in names)
         self.tied_positions = tuple(sorted({*self.unique_positions, *self.foreign_positions} - set(self.key)))
+        self.moves = _mover(self.tied_positions)
         self.partial = any(c.name not in at and not c.generated for c in target.columns)
+        self.plain = bool(self.key) and not (self.blind or self.partial or target.references)
 
     @property
     def name(self) -> TableName:
@@ -155,3 +165,12 @@ def _keyer(key: tuple[int, ...]) -> Callable[[Row], Row]:
         (position,) = key
         return lambda row: (row[position],)
     return itemgetter(*key)
+
+
+def _mover(positions: tuple[int, ...]) -> Callable[[Row, Row], bool]:
+    if not positions:
+        return lambda before, after: False
+    if len(positions) == 1:
+        p = positions[0]
+        return lambda before, after: bool(before[p] != after[p])
+    return lambda before, after: any(before[p] != after[p] for p in positions)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
 from typing import assert_never
 
 from adapters.bookkeeping import quote
@@ -64,7 +63,6 @@ class Statements:
             renderer(c, t.type, zero_dates) for c, t in zip(binding.shape.columns, self._targets, strict=True)
         ]
         self._own_texts = all(is_own_text(c, t.type) for c, t in zip(binding.shape.columns, self._targets, strict=True))
-        self._key = itemgetter(*binding.key) if binding.key else None
         self._written = [i for i, c in enumerate(binding.columns) if c is not None]
         self._set = [i for i in self._written if i not in unique and i not in binding.key]
         self._key_names = [self._quoted[i] for i in binding.key]
@@ -132,7 +130,6 @@ class Statements:
 
     def _upsert(self, rows: list[Row], careful: bool) -> Iterator[str | Copy]:
         binding = self.binding
-        assert self._key is None or len({*map(self._key, rows)}) == len(rows), f"a key twice in {binding.name}"
         if careful and binding.key and not self._conflict:
             yield from self._update_or_insert(rows)
             return

@@ -7,6 +7,7 @@ cannot hold.  What it would accept but change, or what no message of its own wou
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
@@ -30,6 +31,7 @@ class BadValue(Exception):
     """PostgreSQL cannot hold a value; `args[0]` names the column and says why, without the value."""
 
 
+@functools.cache
 def base_type(type: str) -> str:
     """The type without its length or precision, spelled so that it takes values of any length.
 

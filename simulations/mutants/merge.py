@@ -71,12 +71,8 @@ MERGE = (
         "writes-before-deletes",
         "engine.merge",
         """
-        - steps: list[Step] = [DeleteRows(binding, keys) for binding, keys in deletes]
-        + steps: list[Step] = []
-
-              if inserts[binding]:
-                  steps.append(UpsertRows(binding, inserts[binding], fresh=True))
-        + steps += [DeleteRows(binding, keys) for binding, keys in deletes]
+        - return [*reversed(deletes), *writes]
+        + return [*writes, *reversed(deletes)]
         """,
         "values are taken before they are freed",
         case="a unique value swapped inside a transaction (tiflow 9430)",
@@ -85,8 +81,8 @@ MERGE = (
         "parents-deleted-first",
         "engine.merge",
         """
-        - deletes.sort(key=lambda entry: ranks.of(entry[0].name), reverse=True)
-        + deletes.sort(key=lambda entry: ranks.of(entry[0].name))
+        - return [*reversed(deletes), *writes]
+        + return [*deletes, *writes]
         """,
         "a parent is deleted before its children",
         row=9,
@@ -95,8 +91,8 @@ MERGE = (
         "children-written-first",
         "engine.merge",
         """
-        - for binding in sorted(tables, key=lambda b: ranks.of(b.name)):
-        + for binding in sorted(tables, key=lambda b: ranks.of(b.name), reverse=True):
+        - return [*reversed(deletes), *writes]
+        + return [*reversed(deletes), *reversed(writes)]
         """,
         "a child is written before its parent",
         row=9,
@@ -123,7 +119,7 @@ MERGE = (
     ),
     Mutant(
         "change-from-null-stays",
-        "engine.merge",
+        "engine.schema",
         """
         - return lambda before, after: bool(before[p] != after[p])
         + return lambda before, after: bool(before[p] is not None and before[p] != after[p])
@@ -172,6 +168,45 @@ MERGE = (
         """,
         "a row with columns that only the target has goes for a moment and comes back without them",
         case="columns of the target's own",
+    ),
+    Mutant(
+        "plain-without-a-key",
+        "engine.schema",
+        """
+        - self.plain = bool(self.key) and not (self.blind or self.partial or target.references)
+        + self.plain = not (self.blind or self.partial or target.references)
+        """,
+        "rows of a table without a key are folded",
+    ),
+    Mutant(
+        "plain-though-blind",
+        "engine.schema",
+        """
+        - self.plain = bool(self.key) and not (self.blind or self.partial or target.references)
+        + self.plain = bool(self.key) and not (self.partial or target.references)
+        """,
+        "a table is taken for plain though a unique index holds what the log does not tell",
+        case="unique index on a generated column (tiflow 12696)",
+    ),
+    Mutant(
+        "plain-though-partial",
+        "engine.schema",
+        """
+        - self.plain = bool(self.key) and not (self.blind or self.partial or target.references)
+        + self.plain = bool(self.key) and not (self.blind or target.references)
+        """,
+        "a table is taken for plain though the target has columns of its own",
+        case="columns of the target's own",
+    ),
+    Mutant(
+        "plain-though-referred-to",
+        "engine.schema",
+        """
+        - self.plain = bool(self.key) and not (self.blind or self.partial or target.references)
+        + self.plain = bool(self.key) and not (self.blind or self.partial)
+        """,
+        "a table is taken for plain though children refer to it",
+        row=9,
     ),
     Mutant(
         "blind-index-folded",
