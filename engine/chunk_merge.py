@@ -129,4 +129,4 @@ def _untouched(chunk: Chunk, table: TargetTable) -> list[tuple[Change, str]]:
 
 def _insert(binding: Binding, row: Row, attempt: EffectId, n: int) -> Change:
     """The `n`th row of the attempt that no log tells of."""
-    return Change(binding, RowChange(-1, None, row, n), Transaction(f"{SOURCE}{attempt.epoch}", attempt.counter, 0))
+    return Change.of(binding, RowChange(-1, None, row, n), Transaction(f"{SOURCE}{attempt.epoch}", attempt.counter, 0))

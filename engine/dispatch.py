@@ -21,7 +21,7 @@ from typing import Final
 from engine.groups import Groups
 from engine.hashing import Home, home_of, name_hash
 from engine.index import Key
-from engine.keys import Moded, RowKeys
+from engine.keys import ExclusiveKeys, Moded, ModedKeys, RowKeys
 from engine.lanes import Lane
 from engine.locks import LockTable
 from engine.schema import Binding
@@ -54,19 +54,23 @@ class Dispatcher:
         self._fill_rows = fill_rows
         self._locking = locking
         self._turn = 0  # the lane at which the next window begins
-        self._keys: dict[Binding, RowKeys] = {}
+        self._exclusive: dict[Binding, ExclusiveKeys] = {}
+        self._moded: dict[Binding, ModedKeys] = {}  # of the tables that have any
         self._homes: dict[Binding, Home] = {}
         self._names: dict[Binding, int] = {}
         self._order = 0
 
     def bind(self, binding: Binding, keys: RowKeys) -> None:
-        self._keys[binding] = keys
+        self._exclusive[binding] = keys.exclusive
+        if keys.moded is not None:
+            self._moded[binding] = keys.moded
         self._homes[binding] = home_of(binding)
         self._names[binding] = name_hash(str(binding.name))
 
     def unbind(self) -> None:
         """No change of the tables that were bound comes any more."""
-        self._keys.clear()
+        self._exclusive.clear()
+        self._moded.clear()
         self._homes.clear()
         self._names.clear()
 
@@ -142,11 +146,11 @@ class Dispatcher:
         """Exclusive and moded keys by change; None for the moded ones where no table of the window has any."""
         if not self._locking:
             return [[] for _ in changes], None
-        of = self._keys
-        exclusive = [of[c.binding].exclusive(c.before, c.after) for c in changes]
-        if all(of[binding].moded is None for binding in dict.fromkeys(c.binding for c in changes)):
+        of, moded = self._exclusive, self._moded
+        exclusive = [of[c.binding](c.before, c.after) for c in changes]
+        if not moded or moded.keys().isdisjoint([c.binding for c in changes]):
             return exclusive, None
-        return exclusive, [m(c.before, c.after) if (m := of[c.binding].moded) is not None else [] for c in changes]
+        return exclusive, [keys(c.before, c.after) if (keys := moded.get(c.binding)) else [] for c in changes]
 
     def _writes(self, moded: list[list[Moded]]) -> bool:
         """Is a key with readers written, in this window or in flight?  Else its readers wait for nobody."""
@@ -181,8 +185,8 @@ class Dispatcher:
         self._turn = (first + span) % count
         lanes = {
             root: (homes[change.binding](change.before or change.after) % span + first) % count
-            if change.binding not in whole
-            else whole[change.binding]
+            if (lane := whole.get(change.binding)) is None
+            else lane
             for i, (root, change) in enumerate(zip(roots, changes, strict=True))
             if i == root
         }

@@ -13,11 +13,16 @@ its table, which waits behind it.  The watermark stays before the window in whic
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
 
 from engine.records import TableName
 from engine.schema import Binding
 from engine.segments import Change
+
+_BINDING: Final = attrgetter("binding")
 
 
 class Gathering:
@@ -31,23 +36,27 @@ class Gathering:
         self._tables = tables
         self._kept: dict[TableName, list[Change]] = {}
 
-    def sift(self, changes: Sequence[Change], now: int) -> list[Change]:
+    def sift(self, changes: list[Change], now: int) -> list[Change]:
         """Of `changes`, a window's, and of what waits: what is to be planned now, each table's in log order."""
-        waiting = self._waiting(changes)
+        bindings = dict.fromkeys([change.binding for change in changes])
+        if not self.rows and len(bindings) <= self._tables:
+            return changes
+        runs = [(binding, list(run)) for binding, run in groupby(changes, _BINDING)]
+        waiting = self._waiting(bindings, runs)
         ready: list[Change] = []
-        for binding in dict.fromkeys([change.binding for change in changes]):
+        for binding in bindings:
             if binding not in waiting and binding.name in self._kept:
                 ready += self._kept.pop(binding.name)
         self.rows -= len(ready)
         if not self.rows:
             self.since = now
-        for change in changes:
-            kept = waiting.get(change.binding)
+        for binding, run in runs:
+            kept = waiting.get(binding)
             if kept is None:
-                ready.append(change)
+                ready += run
             else:
-                kept.append(change)
-                self.rows += 1
+                kept += run
+                self.rows += len(run)
         return ready
 
     def release(self) -> list[Change]:
@@ -55,12 +64,14 @@ class Gathering:
         kept, self._kept, self.rows = self._kept, {}, 0
         return [change for changes in kept.values() for change in changes]
 
-    def _waiting(self, changes: Sequence[Change]) -> dict[Binding, list[Change]]:
-        """The tables of a window that wait, each with what waits of it, to be added to."""
+    def _waiting(
+        self, bindings: Iterable[Binding], runs: Iterable[tuple[Binding, list[Change]]]
+    ) -> dict[Binding, list[Change]]:
+        """The tables of a window that wait, each with what waits of it, to be added to.  `runs`: neighbours of one
+        table."""
         rows: Counter[TableName] = Counter()  # a table may come under two shapes
-        bindings = Counter([change.binding for change in changes])
-        for binding, count in bindings.items():
-            rows[binding.name] += count
+        for binding, run in runs:
+            rows[binding.name] += len(run)
         few = [
             binding
             for binding in bindings

@@ -6,7 +6,7 @@ table must share it, as locks, folds and statements go by it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from engine.records import LogBatch, RowChange, Shape, TableName, Transaction
 from engine.schema import Binding, SchemaMismatch, TargetTable
@@ -46,8 +46,15 @@ class Lineup:
                 bindings[number] = self._binding(number)
         transactions = batch.transactions
         if [tx.first for tx in transactions] == list(range(len(rows))):
-            return [Change(bindings[row.table], row, tx) for row, tx in zip(rows, transactions, strict=True)]
-        return [Change(bindings[row.table], row, tx) for tx, part in _parts(transactions, rows) for row in part]
+            return [
+                Change(bindings[row.table], row.before, row.after, tx.source, tx.number, row.ordinal)
+                for row, tx in zip(rows, transactions, strict=True)
+            ]
+        return [
+            Change(bindings[row.table], row.before, row.after, source, number, row.ordinal)
+            for source, number, part in _parts(transactions, rows)
+            for row in part
+        ]
 
     def _binding(self, number: int) -> Binding:
         shape = self._shapes[number]
@@ -63,6 +70,8 @@ class Lineup:
 
 def _parts(
     transactions: Sequence[Transaction], rows: Sequence[RowChange]
-) -> list[tuple[Transaction, Sequence[RowChange]]]:
+) -> Iterator[tuple[str, int, Sequence[RowChange]]]:
+    """(source, number, rows) of each transaction."""
     ends = [tx.first for tx in transactions[1:]] + [len(rows)]
-    return [(tx, rows[tx.first : end]) for tx, end in zip(transactions, ends, strict=True)]
+    for tx, end in zip(transactions, ends, strict=True):
+        yield tx.source, tx.number, rows[tx.first : end]

@@ -150,7 +150,7 @@ def merge(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
 
 def _must_keep_order(changes: Sequence[Change], ranks: Ranks) -> bool:
     bindings = dict.fromkeys([c.binding for c in changes])
-    if all([b.plain for b in bindings]):
+    if all(b.plain for b in bindings):
         return False
     if any(not b.key or b.blind or b.name in ranks.looped for b in bindings):
         return True

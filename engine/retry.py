@@ -152,5 +152,5 @@ def _steps(group: Sequence[ParkedKey], tables: dict[TableName, TargetTable], ran
         if binding is None:
             binding = bindings[parked.shape] = Binding(-1, parked.shape, table)
         change = RowChange(-1, parked.before, parked.after, row.ordinal)
-        changes.append(Change(binding, change, Transaction(row.source, row.number, 0)))
+        changes.append(Change.of(binding, change, Transaction(row.source, row.number, 0)))
     return merge(changes, ranks)

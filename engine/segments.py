@@ -8,31 +8,32 @@ a lane is a queue in log order, and no cycle of waits can exist: the earliest un
 
 from __future__ import annotations
 
+import msgspec
+
 from engine.index import Key
 from engine.keys import Moded
 from engine.records import Row, RowChange, Transaction
 from engine.schema import Binding
 
 
-class Change:
-    """A row change on its way: the row with its table, its transaction and its place in it."""
+class Change(msgspec.Struct, gc=False, eq=False):
+    """A row change on its way: the row with its table, and its place: the `ordinal`th row of transaction (`source`,
+    `number`).  Compared by identity."""
 
-    __slots__ = ("after", "before", "binding", "number", "ordinal", "source")
+    binding: Binding
+    before: Row | None
+    after: Row | None
+    source: str
+    number: int
+    ordinal: int
 
-    def __init__(self, binding: Binding, change: RowChange, transaction: Transaction) -> None:
-        self.binding = binding
-        self.before = change.before
-        self.after = change.after
-        self.source = transaction.source
-        self.number = transaction.number
-        self.ordinal = change.ordinal
+    @classmethod
+    def of(cls, binding: Binding, change: RowChange, transaction: Transaction) -> Change:
+        return cls(binding, change.before, change.after, transaction.source, transaction.number, change.ordinal)
 
     def part(self, before: Row | None, after: Row | None) -> Change:
         """The same place in the log with less of its effect: its delete or its insert alone."""
-        part = Change.__new__(Change)
-        part.binding, part.before, part.after = self.binding, before, after
-        part.source, part.number, part.ordinal = self.source, self.number, self.ordinal
-        return part
+        return Change(self.binding, before, after, self.source, self.number, self.ordinal)
 
 
 class Segment:

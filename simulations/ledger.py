@@ -146,7 +146,7 @@ class Ledger:
         assert entry.shape is not None
         binding = _binding(selected_shape(entry.shape), database.tables[entry.shape.name].spec)
         row = RowChange(0, *self.effect(place), place[2])
-        return Change(binding, row, Transaction(entry.source, entry.number, 0))
+        return Change.of(binding, row, Transaction(entry.source, entry.number, 0))
 
     def whole(self, name: TableName, row: Row, database: Database) -> Row:
         """A row of the view as the target's table has its columns now."""

@@ -209,7 +209,7 @@ def _covered(places: str) -> list[Change]:
     out = []
     for covered in places.split(","):
         source, number, ordinal = covered.split(":")
-        out.append(Change(binding, RowChange(0, None, None, int(ordinal)), Transaction(source, int(number), 0)))
+        out.append(Change.of(binding, RowChange(0, None, None, int(ordinal)), Transaction(source, int(number), 0)))
     return out
 
 

@@ -43,8 +43,10 @@ class Encoder:
         if images is None:
             return BATCH, self._encode(batch)
         columns = self._columns()
-        new = {number: tuple(columns[number]) for number in list(columns)[self._told :]}
-        self._told += len(new)
+        new = {}
+        if len(columns) > self._told:
+            new = {number: tuple(columns[number]) for number in list(columns)[self._told :]}
+            self._told = len(columns)
         head = self._encode(_Rowless(msgspec.structs.replace(batch, rows=()), new))
         return IMAGES, b"".join((len(head).to_bytes(4, "little"), head, images))
 

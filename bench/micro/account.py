@@ -149,4 +149,4 @@ def _batch(prev: Position, rows: Sequence[RowChange], transactions: Sequence[Tra
 
 def on_their_way(batches: Sequence[LogBatch], table: Binding) -> list[Change]:
     """The rows as the engine's stages pass them on."""
-    return [Change(table, change, batch.transactions[0]) for batch in batches for change in batch.rows]
+    return [Change.of(table, change, batch.transactions[0]) for batch in batches for change in batch.rows]

@@ -172,7 +172,7 @@ class ChunkModel:
         """The ledger sees every change; a receipt keeps it from being applied again."""
         before, after = self.story.drafts[self.taken]
         self.taken += 1
-        change = Change(BINDING, RowChange(0, before, after, 0), Transaction("0-1", self.taken, 0))
+        change = Change.of(BINDING, RowChange(0, before, after, 0), Transaction("0-1", self.taken, 0))
         if not self._seen(self.taken):
             return
         part = self.ledger.take([change]).get(change, change)

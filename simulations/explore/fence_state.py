@@ -96,7 +96,7 @@ KEYS = dict(zip("ab", plain_keys(catalogue.OWNER, [(0, 0), (1, 1)]), strict=True
 def encoded(numbers: Sequence[int]) -> bytes:
     binding = Binding(0, catalogue.shape(catalogue.OWNER), catalogue.OWNER)
     row = RowChange(0, None, None, 0)
-    return receipts.encode(Change(binding, row, Transaction(SOURCE, n, 0)) for n in numbers)
+    return receipts.encode(Change.of(binding, row, Transaction(SOURCE, n, 0)) for n in numbers)
 
 
 def written(rows: dict[int, int], steps: Sequence[Step]) -> dict[int, int]:

@@ -123,7 +123,7 @@ class World:
         if found is None:
             table, before, after = draft
             row = RowChange(table, before, after, 0)
-            found = self._changes[draft, number] = Change(
+            found = self._changes[draft, number] = Change.of(
                 self.scope.bindings[table], row, Transaction(SOURCE, number, 0)
             )
         return found

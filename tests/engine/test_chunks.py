@@ -32,7 +32,7 @@ def at(number: int) -> Position:
 
 
 def change(target: TargetTable, before: Row | None, after: Row | None) -> Change:
-    return Change(bind(target), RowChange(0, before, after, 0), Transaction("0-1", 1, 0))
+    return Change.of(bind(target), RowChange(0, before, after, 0), Transaction("0-1", 1, 0))
 
 
 class Feed:

@@ -22,7 +22,7 @@ TABLES = [replace(ACCOUNT, name=name) for name in NAMES]
 
 def change(table: int, number: int, binding: Binding | None = None) -> Change:
     row = RowChange(table, None, (number, None, "x"), 0)
-    return Change(binding or BINDINGS[table], row, Transaction("0-1", number, 0))
+    return Change.of(binding or BINDINGS[table], row, Transaction("0-1", number, 0))
 
 
 BINDINGS = [Binding(number, shape(table), table) for number, table in enumerate(TABLES)]

@@ -8,7 +8,7 @@ from tests.engine.world import ACCOUNT
 
 
 def test_a_change_knows_its_place_in_the_log() -> None:
-    one = Change(ACCOUNTS, RowChange(0, None, (1, "a", 0), 7), Transaction("0-101", 42, 3))
+    one = Change.of(ACCOUNTS, RowChange(0, None, (1, "a", 0), 7), Transaction("0-101", 42, 3))
     assert (one.source, one.number, one.ordinal) == ("0-101", 42, 7)
     assert (one.binding, one.before, one.after) == (ACCOUNTS, None, (1, "a", 0))
 

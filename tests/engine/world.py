@@ -96,7 +96,7 @@ def bind(target: TargetTable, own: Sequence[str] = (), number: int = 0) -> Bindi
 def change(
     binding: Binding, before: Row | None, after: Row | None, ordinal: int = 0, number: int = 1, source: str = "0-1"
 ) -> Change:
-    return Change(binding, RowChange(binding.number, before, after, ordinal), Transaction(source, number, 0))
+    return Change.of(binding, RowChange(binding.number, before, after, ordinal), Transaction(source, number, 0))
 
 
 def comparable(value: Value, equality: Equality) -> Value:
