@@ -148,7 +148,14 @@ def _indexes(binding: Binding, space: Keyspace) -> list[Index]:
 
 
 def _compile_exclusive(indexes: list[Index]) -> ExclusiveKeys:
-    """Generate one function for all indexes: three dict keys a row are most of what planning costs.
+    looks = tuple((index.positions, index.equalities, index.is_key) for index in indexes)
+    return _maker(looks)(*(index.namespace for index in indexes))
+
+
+@functools.lru_cache(maxsize=1024)
+def _maker(looks: tuple[tuple[tuple[int, ...], tuple[Equality, ...], bool], ...]) -> Callable[..., ExclusiveKeys]:
+    """What makes, from their namespaces, one function for all indexes that look so: three dict keys a row are most of
+    what planning costs.  Tables whose indexes look alike share what Python learns about the code as it runs.
 
     The generated text for `key id, unique email` reads
         def keys(b, a):
@@ -160,6 +167,7 @@ def _compile_exclusive(indexes: list[Index]) -> ExclusiveKeys:
     with the namespaces as `n0`, `n1`, … and a row's columns as `a0`, `a1`, …, since taking one out of an image costs.
     A value that does not fold exactly takes no key of its own: its index's star covers it (`_star_keys`).
     """
+    indexes = [Index(n, *look) for n, look in enumerate(looks)]
     lines = ["def keys(b, a):"]
     used = sorted({p for index in indexes for p in index.positions})
 
@@ -177,7 +185,7 @@ def _compile_exclusive(indexes: list[Index]) -> ExclusiveKeys:
             if not index.is_key:
                 conditions.append(f"{value} is not None")
             parts.append(f"pad({value})" if equality is Equality.PADDED else value)
-        return f"(n{indexes.index(index)}, {', '.join(parts)})", conditions
+        return f"(n{index.namespace}, {', '.join(parts)})", conditions
 
     def append(index: Index, row: str, indent: str) -> list[str]:
         key, conditions = term(index, row)
@@ -200,16 +208,10 @@ def _compile_exclusive(indexes: list[Index]) -> ExclusiveKeys:
             changed = " or ".join(["moved", *(f"a{p} != b{p}" for p in index.positions)])
             lines += [f"    if {changed}:", *append(index, "b", "        "), *append(index, "a", "        ")]
     lines.append("    return out")
-    return _maker("\n ".join(lines), len(indexes))(*(index.namespace for index in indexes))
-
-
-@functools.lru_cache(maxsize=1024)
-def _maker(text: str, count: int) -> Callable[..., ExclusiveKeys]:
-    """Makes the function of `text` from `count` namespaces.  Tables whose keys look alike differ in those alone: they
-    share what Python learns about the code as it runs, which names looked up in globals of each would spoil."""
     scope: dict[str, object] = {equality.value: fold for equality, fold in FOLDS.items()}
     scope["pad"] = lambda v: v.rstrip(" ") if isinstance(v, str) else v
-    names = ", ".join(f"n{number}" for number in range(count))
+    names = ", ".join(f"n{index.namespace}" for index in indexes)
+    text = "\n ".join(lines)
     exec(f"def make({names}):\n {text}\n return keys", scope)
     return scope["make"]  # type: ignore[return-value]
 
