@@ -55,7 +55,7 @@ class Gathering:
             if kept is None:
                 ready += run
             else:
-                kept += run
+                kept += [change.alone() for change in run]
                 self.rows += len(run)
         return ready
 

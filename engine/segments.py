@@ -8,6 +8,8 @@ a lane is a queue in log order, and no cycle of waits can exist: the earliest un
 
 from __future__ import annotations
 
+from copy import copy
+
 import msgspec
 
 from engine.index import Key
@@ -30,6 +32,11 @@ class Change(msgspec.Struct, gc=False, eq=False):
     @classmethod
     def of(cls, binding: Binding, change: RowChange, transaction: Transaction) -> Change:
         return cls(binding, change.before, change.after, transaction.source, transaction.number, change.ordinal)
+
+    def alone(self) -> Change:
+        """The same with copies of its rows: they may be views of the message that they came in, which stays in memory
+        as long as one of them does."""
+        return Change(self.binding, copy(self.before), copy(self.after), self.source, self.number, self.ordinal)
 
     def part(self, before: Row | None, after: Row | None) -> Change:
         """The same place in the log with less of its effect: its delete or its insert alone."""

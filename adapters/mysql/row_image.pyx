@@ -286,6 +286,10 @@ cdef class RowImage:
     def __reduce__(self):
         return tuple, (self.layout.values(self.data()),)
 
+    def __copy__(self):
+        """The row in bytes of its own."""
+        return _image(self.layout, PyBytes_FromStringAndSize(<const char*> self.data(), self.size), 0, self.size)
+
 
 cdef inline RowImage _image(Layout layout, bytes buffer, Py_ssize_t start, Py_ssize_t size):
     cdef RowImage row = RowImage.__new__(RowImage)

@@ -28,8 +28,11 @@ GATHERING = (
         "one-shape-overtakes-the-other",
         "engine.gathering",
         """
+        - rows[binding.name] += len(run)
+        + rows[binding] += len(run)
+
         - and rows[binding.name] + len(self._kept.get(binding.name, ())) < self._worth
-        + and bindings[binding] + len(self._kept.get(binding.name, ())) < self._worth
+        + and rows[binding] + len(self._kept.get(binding.name, ())) < self._worth
         """,
         "a table that comes under two shapes waits with the one and goes with the other",
     ),

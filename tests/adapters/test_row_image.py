@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import struct
+import sys
 from typing import Any
 
 import msgspec
@@ -226,3 +227,14 @@ def test_an_image_is_stored_as_its_tuple() -> None:
     stored = msgspec.msgpack.Encoder(enc_hook=tuple).encode(RowChange(3, None, image, 0))
     assert msgspec.msgpack.decode(stored, type=RowChange) == RowChange(3, None, (1, "a", None, 2), 0)
     assert TableName("a", "b") != image
+
+
+def test_a_copy_is_an_image_that_keeps_no_message() -> None:
+    changes: list[RowChange] = []
+    message = b"".join(map(bytes_of, [(1, "ä", "b", None), (2, "c", None, 3)]))
+    made().inserts(message, 0, len(message), 0, changes.append)
+    held = sys.getrefcount(message)
+    changes = [RowChange(3, None, copy.copy(change.after), change.ordinal) for change in changes]
+    assert sys.getrefcount(message) == held - 2
+    assert [change.after for change in changes] == [(1, "ä", "b", None), (2, "c", None, 3)]
+    assert all(isinstance(change.after, RowImage) for change in changes)

@@ -46,6 +46,20 @@ def test_tables_with_few_changes_wait_until_they_have_enough() -> None:
     assert gathering.release() == []
 
 
+def test_what_waits_does_not_keep_the_message_that_it_came_in() -> None:
+    class View(tuple[int, None, str]):
+        def __copy__(self) -> tuple[int | str | None, ...]:
+            return tuple(self)
+
+    gathering = Gathering(worth=2, tables=0)
+    rows = [View([number, None, "x"]) for number in range(3)]
+    changes = [Change(BINDINGS[table], rows[n], rows[n], "0-1", n, 0) for n, table in enumerate((0, 1, 1))]
+    assert [type(one.after) for one in gathering.sift(changes, now=0)] == [View, View]
+    (kept,) = gathering.release()
+    assert (kept.before, kept.after) == (rows[0], rows[0])
+    assert (type(kept.before), type(kept.after)) == (tuple, tuple)
+
+
 def test_as_few_tables_as_may_be_do_not_wait_and_overtake_nothing() -> None:
     gathering = Gathering(worth=3, tables=1)
     assert numbers(gathering.sift([change(1, 1), change(2, 2)], now=0)) == []

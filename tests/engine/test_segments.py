@@ -13,6 +13,18 @@ def test_a_change_knows_its_place_in_the_log() -> None:
     assert (one.binding, one.before, one.after) == (ACCOUNTS, None, (1, "a", 0))
 
 
+def test_a_change_alone_has_rows_of_its_own() -> None:
+    class View(tuple[int]):
+        def __copy__(self) -> str:
+            return f"copy of {self[0]}"
+
+    views = Change(ACCOUNTS, View([1]), View([2]), "0-101", 42, 7)
+    tuples = Change(ACCOUNTS, None, (1, "a", 0), "0-101", 42, 7)
+    assert (views.alone().before, views.alone().after) == ("copy of 1", "copy of 2")
+    assert (tuples.alone().before, tuples.alone().after) == (None, (1, "a", 0))
+    assert (views.alone().source, views.alone().number, views.alone().ordinal) == ("0-101", 42, 7)
+
+
 def test_a_segment_counts_whom_it_waits_for() -> None:
     first, second, third = Segment(0, 0, 0), Segment(1, 1, 0), Segment(2, 2, 0)
     third.wait_for(first)
