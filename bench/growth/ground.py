@@ -118,6 +118,10 @@ class Ground:
         self.target.execute("CHECKPOINT")
         return rig
 
+    def rest(self) -> None:
+        """Drop the target's tables: it would vacuum them while other cases have their turns."""
+        self.rig.at_target(f"DROP SCHEMA IF EXISTS {self.rig.schema} CASCADE")
+
     def differences(self) -> int:
         return many.differences(self.source.url(), self.target.url(), self.tables)
 

@@ -1,4 +1,5 @@
-"""The series: one thing grows, all else stays; the cases take turns, so that a busy machine hurts them alike.
+"""The series: one thing grows, all else stays; the cases take turns, so that a busy machine hurts them alike.  A case
+leaves empty tables behind, so that its servers are at rest in the turns of others.
 
 | series | what grows | what should stay |
 |---|---|---|
@@ -102,7 +103,7 @@ def measure(
             stack.enter_context(ground)
             outcome = outcome or Outcome(f"growth-{name}", ground.servers)
             print(f"{case.label}: {case.changes:,} changes loaded", flush=True)
-            turns.append(ground.catch_up)
+            turns.append(partial(_ours, ground))
             if case.label in native:
                 peer = stack.enter_context(PostgresNative(case.workload(), case.changes, SEED, rounds))
                 turns.append(partial(_native, peer, case))
@@ -119,10 +120,17 @@ def measure(
     return report
 
 
+def _ours(ground: Ground) -> Run:
+    run = ground.catch_up()
+    ground.rest()
+    return run
+
+
 def _native(peer: PostgresNative, case: Case) -> Native:
     seconds = peer.catch_up()
     if found := differences(peer.source_url, peer.target_url, [f"public.{name}" for name in case.workload().tables]):
         raise Differs(f"PostgreSQL's own replication, {case.label}: {found} rows differ")
+    peer.rest()
     return Native(case.label, case.changes, round(seconds, 3))
 
 

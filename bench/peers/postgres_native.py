@@ -66,7 +66,7 @@ class PostgresNative:
         """Seconds from CREATE SUBSCRIPTION, on empty tables, until every change is visible."""
         slot = self._rounds_left.pop(0)
         execute = self._subscriber.execute
-        execute(f"TRUNCATE {', '.join([*self._workload.tables, MARKER])}", database=DATABASE)
+        self.rest()
         connection = f"host={self._publisher.host} port={self._publisher.port} user=postgres dbname={DATABASE}"
         begun = time.perf_counter()
         execute(
@@ -77,6 +77,10 @@ class PostgresNative:
         seconds = until(lambda: bool(execute(f"SELECT 1 FROM {MARKER}", database=DATABASE)), lambda: "", begun)
         execute(f"DROP SUBSCRIPTION {slot}", database=DATABASE)  # drops the slot at the publisher too
         return seconds
+
+    def rest(self) -> None:
+        """Empty the subscriber's tables: it would vacuum them while other systems have their turns."""
+        self._subscriber.execute(f"TRUNCATE {', '.join([*self._workload.tables, MARKER])}", database=DATABASE)
 
     def _load(self) -> None:
         for server in (self._publisher, self._subscriber):
