@@ -13,16 +13,11 @@ its table, which waits behind it.  The watermark stays before the window in whic
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from itertools import groupby
-from operator import attrgetter
-from typing import Final
+from collections.abc import Mapping
 
 from engine.records import TableName
 from engine.schema import Binding
 from engine.segments import Change
-
-_BINDING: Final = attrgetter("binding")
 
 
 class Gathering:
@@ -38,25 +33,24 @@ class Gathering:
 
     def sift(self, changes: list[Change], now: int) -> list[Change]:
         """Of `changes`, a window's, and of what waits: what is to be planned now, each table's in log order."""
-        bindings = dict.fromkeys([change.binding for change in changes])
-        if not self.rows and len(bindings) <= self._tables:
+        counts = Counter([change.binding for change in changes])
+        if not self.rows and len(counts) <= self._tables:
             return changes
-        runs = [(binding, list(run)) for binding, run in groupby(changes, _BINDING)]
-        waiting = self._waiting(bindings, runs)
+        waiting = self._waiting(counts)
         ready: list[Change] = []
-        for binding in bindings:
+        for binding in counts:
             if binding not in waiting and binding.name in self._kept:
                 ready += self._kept.pop(binding.name)
         self.rows -= len(ready)
         if not self.rows:
             self.since = now
-        for binding, run in runs:
-            kept = waiting.get(binding)
+        for change in changes:
+            kept = waiting.get(change.binding)
             if kept is None:
-                ready += run
+                ready.append(change)
             else:
-                kept += [change.alone() for change in run]
-                self.rows += len(run)
+                kept.append(change.alone())
+        self.rows += sum([counts[binding] for binding in waiting])
         return ready
 
     def release(self) -> list[Change]:
@@ -64,20 +58,13 @@ class Gathering:
         kept, self._kept, self.rows = self._kept, {}, 0
         return [change for changes in kept.values() for change in changes]
 
-    def _waiting(
-        self, bindings: Iterable[Binding], runs: Iterable[tuple[Binding, list[Change]]]
-    ) -> dict[Binding, list[Change]]:
-        """The tables of a window that wait, each with what waits of it, to be added to.  `runs`: neighbours of one
-        table."""
-        rows: Counter[TableName] = Counter()  # a table may come under two shapes
-        for binding, run in runs:
-            rows[binding.name] += len(run)
-        few = [
-            binding
-            for binding in bindings
-            if not (binding.target.foreign_keys or binding.target.references)
-            and rows[binding.name] + len(self._kept.get(binding.name, ())) < self._worth
-        ]
+    def _waiting(self, counts: Mapping[Binding, int]) -> dict[Binding, list[Change]]:
+        """The tables of a window that wait, each with what waits of it, to be added to.  `counts`: its changes."""
+        rows: dict[TableName, int] = {}  # a table may come under two shapes
+        for binding, count in counts.items():
+            name = binding.target.name
+            rows[name] = rows.get(name, len(self._kept.get(name, ()))) + count
+        few = [binding for binding in counts if binding.lone and rows[binding.target.name] < self._worth]
         if len(few) <= self._tables:
             return {}
-        return {binding: self._kept.setdefault(binding.name, []) for binding in few}
+        return {binding: self._kept.setdefault(binding.target.name, []) for binding in few}

@@ -6,9 +6,9 @@ table must share it, as locks, folds and statements go by it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from engine.records import LogBatch, RowChange, Shape, TableName, Transaction
+from engine.records import LogBatch, Shape, TableName
 from engine.schema import Binding, SchemaMismatch, TargetTable
 from engine.segments import Change
 
@@ -44,17 +44,19 @@ class Lineup:
         for number in {row.table: None for row in rows}:
             if number not in bindings:
                 bindings[number] = self._binding(number)
-        transactions = batch.transactions
-        if [tx.first for tx in transactions] == list(range(len(rows))):
-            return [
-                Change(bindings[row.table], row.before, row.after, tx.source, tx.number, row.ordinal)
-                for row, tx in zip(rows, transactions, strict=True)
-            ]
-        return [
-            Change(bindings[row.table], row.before, row.after, source, number, row.ordinal)
-            for source, number, part in _parts(transactions, rows)
-            for row in part
-        ]
+        ends = [transaction.first for transaction in batch.transactions[1:]] + [len(rows)]
+        changes: list[Change] = []
+        for transaction, end in zip(batch.transactions, ends, strict=True):
+            source, number, first = transaction.source, transaction.number, transaction.first
+            if end - first == 1:
+                row = rows[first]
+                changes.append(Change(bindings[row.table], row.before, row.after, source, number, row.ordinal))
+            else:
+                changes += [
+                    Change(bindings[row.table], row.before, row.after, source, number, row.ordinal)
+                    for row in rows[first:end]
+                ]
+        return changes
 
     def _binding(self, number: int) -> Binding:
         shape = self._shapes[number]
@@ -66,12 +68,3 @@ class Lineup:
             binding = self._known[shape] = Binding(number, shape, table)
             self._bound(binding)
         return binding
-
-
-def _parts(
-    transactions: Sequence[Transaction], rows: Sequence[RowChange]
-) -> Iterator[tuple[str, int, Sequence[RowChange]]]:
-    """(source, number, rows) of each transaction."""
-    ends = [tx.first for tx in transactions[1:]] + [len(rows)]
-    for tx, end in zip(transactions, ends, strict=True):
-        yield tx.source, tx.number, rows[tx.first : end]

@@ -102,6 +102,7 @@ class Binding:
     `tied_positions`: both, without the key's.
     `blind`: some unique index holds what the log does not tell, so no change is known to leave it alone.
     `partial`: the target has columns that the log does not.
+    `lone`: no foreign key of its own, and none refers to it.
     `plain`: it has a key, is neither blind nor partial, and no foreign key refers to it.
     """
 
@@ -112,6 +113,7 @@ class Binding:
         "identity",
         "key",
         "key_of",
+        "lone",
         "moves",
         "number",
         "partial",
@@ -151,6 +153,7 @@ class Binding:
         self.tied_positions = tuple(sorted({*self.unique_positions, *self.foreign_positions} - set(self.key)))
         self.moves = _mover(self.tied_positions)
         self.partial = any(c.name not in at and not c.generated for c in target.columns)
+        self.lone = not (target.foreign_keys or target.references)
         self.plain = bool(self.key) and not (self.blind or self.partial or target.references)
 
     @property

@@ -36,7 +36,9 @@ class Change(msgspec.Struct, gc=False, eq=False):
     def alone(self) -> Change:
         """The same with copies of its rows: they may be views of the message that they came in, which stays in memory
         as long as one of them does."""
-        return Change(self.binding, copy(self.before), copy(self.after), self.source, self.number, self.ordinal)
+        before = self.before if self.before is None or type(self.before) is tuple else copy(self.before)
+        after = self.after if self.after is None or type(self.after) is tuple else copy(self.after)
+        return Change(self.binding, before, after, self.source, self.number, self.ordinal)
 
     def part(self, before: Row | None, after: Row | None) -> Change:
         """The same place in the log with less of its effect: its delete or its insert alone."""

@@ -9,9 +9,8 @@ GATHERING = (
         "tied-table-waits",
         "engine.gathering",
         """
-        - if not (binding.target.foreign_keys or binding.target.references)
-        - and rows[binding.name] + len(self._kept.get(binding.name, ())) < self._worth
-        + if rows[binding.name] + len(self._kept.get(binding.name, ())) < self._worth
+        - few = [binding for binding in counts if binding.lone and rows[binding.target.name] < self._worth]
+        + few = [binding for binding in counts if rows[binding.target.name] < self._worth]
         """,
         "a change waits while one of another table, which shares a foreign key's lock with it, is planned",
     ),
@@ -28,11 +27,8 @@ GATHERING = (
         "one-shape-overtakes-the-other",
         "engine.gathering",
         """
-        - rows[binding.name] += len(run)
-        + rows[binding] += len(run)
-
-        - and rows[binding.name] + len(self._kept.get(binding.name, ())) < self._worth
-        + and rows[binding] + len(self._kept.get(binding.name, ())) < self._worth
+        - few = [binding for binding in counts if binding.lone and rows[binding.target.name] < self._worth]
+        + few = [b for b in counts if b.lone and counts[b] + len(self._kept.get(b.target.name, ())) < self._worth]
         """,
         "a table that comes under two shapes waits with the one and goes with the other",
     ),
