@@ -15,7 +15,7 @@ from engine.mapping import Mapping, Rule
 from engine.pattern import Pattern
 from engine.records import Position, TableName
 
-GATHER_ROWS = 16
+GATHER_ROWS = 24
 NO_LOCKS = "TIDELOCK_TEST_WITHOUT_LOCKS"  # set by one test only: the churn workload must fail without them
 
 

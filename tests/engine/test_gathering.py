@@ -189,7 +189,7 @@ def test_no_more_wait_than_there_is_room_for() -> None:
     for _ in range(8):
         feed.step(LogArrived([feed.log(*range(10))]))
         waiting.append(feed.waiting)
-    assert waiting[:3] == [10, 20, 0]
+    assert waiting[:5] == [10, 20, 30, 40, 0]
 
 
 def test_nothing_waits_where_whole_transactions_are_applied() -> None:
