@@ -1,4 +1,5 @@
-"""What processes use: resident memory and processor time, read from /proc a few times a second.
+"""What processes use: resident memory and processor time, read from /proc at once, and then after pauses that grow from
+a hundredth to a fifth of a second, so that a run is seen several times whether it takes a minute or a tenth of a second.
 
 A watched process leads a group of its own (`bench.tidelock.Process`, a server); its children are watched with it, ours
 under their own names, by what they run.  Memory that two processes share counts for both.  What a process used between
@@ -17,7 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+FIRST_PAUSE_SECONDS: Final = 0.01
 SAMPLE_SECONDS: Final = 0.2
+LENGTHENED: Final = 1.25
 CHILDREN: Final = {
     "adapters.kafka.publisher_process": "publisher",
     "adapters.mysql.capture_process": "capture",
@@ -52,6 +55,7 @@ class Usage:
         for pid, _ in _members(dict.fromkeys(self._leaders().values(), "")):
             with contextlib.suppress(OSError):
                 self._before[pid] = _cpu_seconds(pid)
+        self._sample()
         self._thread.start()
         return self
 
@@ -62,8 +66,10 @@ class Usage:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stop.wait(SAMPLE_SECONDS):
+        pause = FIRST_PAUSE_SECONDS
+        while not self._stop.wait(pause):
             self._sample()
+            pause = min(SAMPLE_SECONDS, pause * LENGTHENED)
 
     def _sample(self) -> None:
         at = time.monotonic() - self._begun

@@ -48,7 +48,7 @@ def test_setups_take_turns_and_the_file_has_what_they_did(lent: None, tmp_path: 
         assert all(
             0 < flowing < whole for flowing, whole in zip(setup["flowing_seconds"], setup["seconds"], strict=True)
         )
-    assert 40 < ours["peak_mb"] < 400
+    assert 0 < ours["peak_mb"] < 400
     cost = ours["cpu_seconds_a_million"]
     assert {"run", "ours", "source", "target"} <= cost.keys() <= {"run", "capture", "ours", "source", "target"}
     assert cost["ours"] > max(cost["run"], cost.get("capture", 0.0))  # a capture may come and go between two looks

@@ -19,7 +19,7 @@ from bench.servers import MariaDb, Postgres
 from bench.shown import told
 from bench.workload.workload import Kind
 
-CHANGES = 1_200
+CHANGES = 40_000
 PRESSED = 160_000
 TREE_MB = 240.0
 
@@ -36,7 +36,7 @@ def test_a_series_runs_and_its_file_tells_what_was_kept(tmp_path: Path, monkeypa
     assert set(five["cpu_us"]) >= {"run", "capture", "source", "target"} and 20 < five["tree_mb"] < TREE_MB
     assert [run["case"] for run in found["runs"]] == ["1 table", "1 table", "5"]
     page, pictures = told(found)
-    assert "| 5 | 1,200 |" in page and list(pictures) == ["growth-tables-1"]
+    assert "| 5 | 40,000 |" in page and list(pictures) == ["growth-tables-1"]
 
 
 def test_a_stopped_and_a_killed_target_cost_no_memory_and_no_row() -> None:
