@@ -20,13 +20,20 @@ RESULTS: Final = Path(__file__).parent / "results"
 
 
 class Outcome:
-    """Opened before the first measurement, written after the last.  `servers`: their versions are kept, by label."""
+    """Opened before the first measurement, written after the last.
+
+    `servers`: their versions are kept, by label; those that start later are made known by `on`.
+    """
 
     def __init__(self, name: str, servers: Mapping[str, Server] | None = None) -> None:
         self.name = name
         self._begun = datetime.now(UTC)
         self._load = os.getloadavg()[0]
-        self._versions = {label: version(server) for label, server in (servers or {}).items()}
+        self._versions: dict[str, str] = {}
+        self.on(servers or {})
+
+    def on(self, servers: Mapping[str, Server]) -> None:
+        self._versions |= {label: version(server) for label, server in servers.items()}
 
     def write(self, measured: Mapping[str, Any], folder: Path = RESULTS) -> Path:
         """`measured`: what JSON can hold, and dataclasses.  Returns the file's path."""

@@ -1,5 +1,7 @@
-"""What processes use: resident memory and processor time, read from /proc at once, and then after pauses that grow from
-a hundredth to a fifth of a second, so that a run is seen several times whether it takes a minute or a tenth of a second.
+"""What processes use: resident memory and processor time, read from /proc.
+
+It is read at once, and then after pauses that grow from a hundredth to a fifth of a second, so that a run is seen
+several times whether it takes a minute or a tenth of a second.
 
 A watched process leads a group of its own (`bench.tidelock.Process`, a server); its children are watched with it, ours
 under their own names, by what they run.  Memory that two processes share counts for both.  What a process used between

@@ -361,7 +361,7 @@ class ApplyMachine:
         options, gathering = self.options, self.batches.gathering
         if not options.gather_rows or options.atomic or self.copying or 2 * rows < options.window_rows:
             return False
-        return gathering.rows < 4 * options.room_rows and not (gathering.rows and self._waited)
+        return gathering.rows < options.gather_limit and not (gathering.rows and self._waited)
 
     @property
     def _waited(self) -> bool:

@@ -67,6 +67,7 @@ class Backlog:
     def __init__(self, source: Server, target: Server, folder: Path, workload: str, changes: int, seed: int) -> None:
         self.source, self.changes = source, changes
         self.workload = NAMED[workload]()
+        source.execute("FLUSH BINARY LOGS")  # MySQL's GTIDs at a place are found by reading its file once
         self.rig = Rig(source, target, folder, f"e2e_{workload}")
         try:
             self.rig.make(self.workload)

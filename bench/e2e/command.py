@@ -80,6 +80,7 @@ class Measuring:
 
 def measure(suite: Suite, name: str, seed: int, folder: Path = RESULTS) -> dict[str, object]:
     """Run, print each round as it ends, and write `e2e-NAME.json`.  Raises AssertionError where rows differ."""
+    outcome = Outcome(f"e2e-{name}")
     with contextlib.ExitStack() as stack:
         measuring = Measuring(stack, suite.setups)
         groups = []
@@ -90,7 +91,8 @@ def measure(suite: Suite, name: str, seed: int, folder: Path = RESULTS) -> dict[
                 done.append(one)
             groups.append(done)
         found = report(suite, seed, groups)
-        path = Outcome(f"e2e-{name}", measuring.servers).write(found, folder)
+        outcome.on(measuring.servers)
+        path = outcome.write(found, folder)
     print("\n".join(lines(found)))
     print(f"written to {path.name}")
     return found
@@ -99,6 +101,7 @@ def measure(suite: Suite, name: str, seed: int, folder: Path = RESULTS) -> dict[
 def measure_steady(suite: Suite, rates: Sequence[float], seconds: float, folder: Path = RESULTS) -> None:
     """Run each setup at each rate, in turn, and write `e2e-steady.json`.  Raises AssertionError where rows differ."""
     done = []
+    outcome = Outcome("e2e-steady")
     with contextlib.ExitStack() as stack:
         measuring = Measuring(stack, suite.setups)
         for _ in range(suite.rounds):
@@ -106,7 +109,8 @@ def measure_steady(suite: Suite, rates: Sequence[float], seconds: float, folder:
                 for rate in rates:
                     done.append(measuring.steady(setup, rate, seconds))
                     print(done[-1], flush=True)
-        path = Outcome("e2e-steady", measuring.servers).write(steady.report(done, seconds), folder)
+        outcome.on(measuring.servers)
+        path = outcome.write(steady.report(done, seconds), folder)
     print(f"written to {path.name}")
 
 

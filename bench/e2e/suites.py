@@ -46,7 +46,7 @@ SUITES: Final[Mapping[str, Suite]] = {
     "matrix": Suite(
         "Does every workload pass between every pair, and at what rate?",
         tuple(Setup(workload, source, target) for workload in OTHERS for source in SOURCES for target in TARGETS),
-        changes=20_000,
+        changes=40_000,
         rounds=1,
     ),
     "lanes": Suite(
@@ -61,8 +61,8 @@ SUITES: Final[Mapping[str, Suite]] = {
             for delay_ms in (0.0, FAR_MS)
             for lanes in (1, 2, 4, 8, 16)
         ),
-        changes=100_000,
-        rounds=2,
+        changes=200_000,
+        rounds=5,
     ),
     "far": Suite(
         "Do lanes pay where a commit must be waited for?",
@@ -91,7 +91,7 @@ SUITES: Final[Mapping[str, Suite]] = {
             for commit in ("async", "sync")
             for consistency in ("row", "transaction")
         ),
-        changes=100_000,
-        rounds=2,
+        changes=400_000,
+        rounds=5,
     ),
 }

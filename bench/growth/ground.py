@@ -119,7 +119,7 @@ class Ground:
         return rig
 
     def rest(self) -> None:
-        """Drop the target's tables: it would vacuum them while other cases have their turns."""
+        """Drop the target's tables: what it still does about them would weigh on the turns of other cases."""
         self.rig.at_target(f"DROP SCHEMA IF EXISTS {self.rig.schema} CASCADE")
 
     def differences(self) -> int:

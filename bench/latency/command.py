@@ -35,6 +35,7 @@ def measure(
 ) -> dict[str, Any]:
     """Run, print each run as it ends, and write `latency.json`.  Raises AssertionError where rows differ."""
     runs: list[Run] = []
+    outcome = Outcome("latency")
     with contextlib.ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-latency-")))
         target = stack.enter_context(Postgres())
@@ -45,7 +46,8 @@ def measure(
                     runs.append(run(servers[name], target, place, rate, seconds, lanes=lanes))
                     print(runs[-1], flush=True)
         found = report(runs, seconds, rounds, lanes)
-        path = Outcome("latency", {**servers, "target": target}).write(found, folder)
+        outcome.on({**servers, "target": target})
+        path = outcome.write(found, folder)
     print(f"goals at {GOAL_RATE:,.0f}/s: {_verdict(found['met'])}; written to {path.name}")
     return found
 

@@ -79,7 +79,7 @@ class PostgresNative:
         return seconds
 
     def rest(self) -> None:
-        """Empty the subscriber's tables: it would vacuum them while other systems have their turns."""
+        """Empty the subscriber's tables: what it still does about them would weigh on the turns of others."""
         self._subscriber.execute(f"TRUNCATE {', '.join([*self._workload.tables, MARKER])}", database=DATABASE)
 
     def _load(self) -> None:

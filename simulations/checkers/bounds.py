@@ -30,7 +30,7 @@ class Bounds(Checker):
             return
         options = machine.options
         window = max(options.window_rows, options.batch_rows) + self._longest
-        gathered = 4 * options.room_rows + window if options.gather_rows else 0
+        gathered = options.gather_limit + window if options.gather_rows else 0
         if machine.batches.rows > options.room_rows // 2 + window + gathered + bool(machine.copying):
             raise Mistake(f"{machine.batches.rows} rows are planned, there is room for {options.room_rows}")
         if machine.batches.gathering.rows > gathered:

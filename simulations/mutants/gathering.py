@@ -81,7 +81,7 @@ GATHERING = (
         "waits-without-end",
         "engine.apply",
         """
-        - return gathering.rows < 4 * options.room_rows and not (gathering.rows and self._waited)
+        - return gathering.rows < options.gather_limit and not (gathering.rows and self._waited)
         + return True
         """,
         "however many changes wait, more may",

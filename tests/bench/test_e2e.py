@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -33,12 +34,18 @@ def lent(mariadb: MariaDb, mysql: MySql, postgres: Postgres, monkeypatch: pytest
     monkeypatch.setattr(Measuring, "__init__", start)
 
 
-def test_setups_take_turns_and_the_file_has_what_they_did(lent: None, tmp_path: Path) -> None:
+def test_setups_take_turns_and_the_file_has_what_they_did(
+    lent: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads = count(1.0)
+    monkeypatch.setattr("os.getloadavg", lambda: (next(loads), 0.0, 0.0))
     measure(Suite("Quick?", TWO, goal=0.001, changes=CHANGES, rounds=2), "try", 1, tmp_path)
     found = json.loads((tmp_path / "e2e-try.json").read_text())
     serial, ours = found["setups"]
     assert (found["benchmark"], found["changes"], found["rounds"], found["met"]) == ("e2e-try", CHANGES, 2, True)
-    assert found["machine"]["servers"].keys() >= {"source mariadb", "target postgres"}
+    machine = found["machine"]
+    assert machine["servers"].keys() >= {"source mariadb", "target postgres"}
+    assert (machine["load_before"], machine["load_after"]) == (1.0, 2.0 + len(found["setups"]) * 2)
     assert serial["against"] is None
     assert ours["against"] == serial["label"] == "hot, mariadb→postgres, serial"
     assert ours["label"] == "hot, mariadb→postgres, 2 lanes, batch_rows 100"
