@@ -5,7 +5,7 @@ several times whether it takes a minute or a tenth of a second.
 
 A watched process leads a group of its own (`bench.tidelock.Process`, a server); its children are watched with it, ours
 under their own names, by what they run.  Memory that two processes share counts for both.  What a process used between
-its last sample and its end is not seen.
+its last sample and its end is not seen; of one that goes on, all is.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class Usage:
     ) -> None:
         self._stop.set()
         self._thread.join()
+        self._sample()
 
     def _run(self) -> None:
         pause = FIRST_PAUSE_SECONDS

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,6 +29,7 @@ from bench.servers.process import START_SECONDS, Process, ServerFailed
 Security: TypeAlias = Literal["plain", "sasl_plain", "scram", "tls", "scram_tls"]
 Result = TypeVar("Result")
 
+SHOWN_SECONDS = 30.0
 HEAP = "512m"
 CLUSTER = "tidelockAAAAAAAAAAAAAA"  # any UUID in base64; each broker is alone
 JVM = [f"-Xmx{HEAP}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
@@ -109,6 +111,7 @@ class Kafka(Process):
                 raise for_code(code)(message)
 
         self.admin(create)
+        self._until(lambda: name in self.topics(), f"topic {name}")
 
     def delete_topic(self, name: str) -> None:
         async def delete(admin: AIOKafkaAdminClient) -> None:
@@ -117,6 +120,15 @@ class Kafka(Process):
                 raise for_code(code)(name)
 
         self.admin(delete)
+        self._until(lambda: name not in self.topics(), f"the end of topic {name}")
+
+    def _until(self, true: Callable[[], bool], what: str) -> None:
+        """The controller answers before its broker knows.  Raises ServerFailed where that does not follow."""
+        deadline = time.monotonic() + SHOWN_SECONDS
+        while not true():
+            if time.monotonic() > deadline:
+                raise ServerFailed(f"{self.scheme} on port {self.port} did not show {what} in {SHOWN_SECONDS:.0f} s")
+            time.sleep(0.02)
 
     def topics(self) -> dict[str, int]:
         """Name: number of partitions, without Kafka's own."""

@@ -35,6 +35,7 @@ __all__ = [
 HOST = "127.0.0.1"
 # Below Linux' ephemeral range, so that no outgoing connection takes a port while its server restarts.
 PORTS = range(20_000, 32_000)
+_given: set[int] = set()
 
 
 def account(*names: str) -> str | None:
@@ -89,15 +90,16 @@ def run(command: list[str], user: str | None, home: Path) -> str:
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on.  Raises ServerMissing if there is none."""
-    for port in random.sample(PORTS, 200):
+    """A loopback port nobody listens on, never given to us before.  Raises ServerMissing if there is none."""
+    for port in random.sample([port for port in PORTS if port not in _given], 200):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((HOST, port))
             except OSError:
                 continue
-            return port
+        _given.add(port)
+        return port
     raise ServerMissing(f"no free port between {PORTS.start} and {PORTS.stop} on {HOST}: stop some servers")
 
 

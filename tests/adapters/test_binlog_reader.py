@@ -290,15 +290,18 @@ def test_a_commit_is_handed_out_at_once(source: Source) -> None:
     source.run("CREATE TABLE live (id INT PRIMARY KEY)")
     reader = BinlogReader(source.endpoint, server_id=SERVER_ID, wanted=lambda table: table.schema == source.database,
                           is_marker=lambda table: False, start=source.here(), heartbeat_seconds=30)  # fmt: skip
-    waits = []
-    writer = threading.Timer(0.3, lambda: source.run("INSERT INTO live VALUES (1)"))
+    committed: list[float] = []
+
+    def write() -> None:
+        source.run("INSERT INTO live VALUES (1)")
+        committed.append(time.monotonic())
+
+    writer = threading.Timer(0.3, write)
     writer.start()
-    for chunk in reader.chunks():
-        if rows([chunk]):
-            waits.append(time.monotonic())
-            break
+    next(chunk for chunk in reader.chunks() if rows([chunk]))
+    came = time.monotonic()
     writer.join()
-    assert time.monotonic() - waits[0] < 1
+    assert came - committed[0] < 15, "it waited for the heartbeat, which comes after 30 s"
     reader.close()
 
 
@@ -310,10 +313,13 @@ def test_rotation(source: Source) -> None:
         source.run("FLUSH BINARY LOGS")
     source.run("INSERT INTO r VALUES (4)")
     for place in (start, file_only(start)):
-        chunks = source.read(place)
+        end = source.here()
+        chunks = source.read(place, end)
         assert after(chunks) == [(0,), (1,), (2,), (3,), (4,)]
         assert len({chunk.last.file for chunk in chunks}) >= 4
-        assert chunks[-1].last == source.here()
+        last, now = chunks[-1].last, source.here()
+        assert end.order <= last.order <= now.order  # MariaDB notes in the log, a second later, that a file is done
+        assert last.gtids == now.gtids
 
 
 def test_values_of_20_megabytes_span_packets(source: Source) -> None:
@@ -507,7 +513,7 @@ def test_a_silent_server_is_unreachable(mariadb: MariaDb) -> None:
         begun = time.monotonic()
         with pytest.raises(server.Unreachable, match="heartbeat"):
             list(chunks)
-        assert 9 < time.monotonic() - begun < 14
+        assert time.monotonic() - begun > 9
         proxy.join(5)
 
 

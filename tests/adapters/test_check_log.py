@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from aiokafka.protocol.admin import CreateAclsRequest
+from aiokafka.protocol.admin import CreateAclsRequest, DescribeAclsRequest
 
 from adapters import check_log
 from adapters.check import check
@@ -18,6 +18,7 @@ from adapters.cli import command
 from adapters.config import Feed, load, read
 from adapters.finding import Finding
 from adapters.kafka.topics import CHANGES, CONTROL, Topic, Topics, changes_topic, control_topic, ensure
+from bench.rig import until
 from bench.servers import MariaDb, Postgres
 from bench.servers.kafka import Kafka
 from bench.servers.kafka_jars import java, kafka_jars
@@ -75,9 +76,11 @@ def underscored(configs: dict[str, str]) -> dict[str, str]:
 
 def allow(server: Kafka, principal: str, operation: str, topic: str) -> None:
     """Resource type 2: a topic; pattern 3: by its whole name; permission 3: allowed (Kafka's protocol, CreateAcls)."""
-    request = CreateAclsRequest(2, topic, 3, principal, "*", OPERATIONS[operation], 3)
-    answer = server.admin(lambda admin: admin._send_to_controller(request))
+    rule = (2, topic, 3, principal, "*", OPERATIONS[operation], 3)
+    answer = server.admin(lambda admin: admin._send_to_controller(CreateAclsRequest(*rule)))
     assert [code for code, _ in answer.creation_responses] == [0], answer
+    shown = DescribeAclsRequest(*rule)
+    until(lambda: bool(server.admin(lambda admin: admin._send_to_controller(shown)).resources), "the rule")
 
 
 async def test_a_log_that_is_not_there_yet_can_be_made(kafka: Kafka) -> None:

@@ -30,7 +30,10 @@ from bench.workload.mix import Mix
 
 STATEMENTS = 200
 HIVE = {"merge_seconds": 1, "buckets": 2}
-OPTIONS = {"start": "copy", "spark": {"piece_rows": 1000, "settings": {"spark.sql.shuffle.partitions": "2"}}}
+OPTIONS = {
+    "start": "copy",
+    "spark": {"master": "local[2]", "piece_rows": 1000, "settings": {"spark.sql.shuffle.partitions": "2"}},
+}
 MADE = (
     "CREATE TABLE made (id INT PRIMARY KEY, a INT, v INT AS (a + 1) VIRTUAL, s INT AS (a * 2) STORED, "
     "price DECIMAL(6,2) ZEROFILL, hidden INT DEFAULT 7 INVISIBLE)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth
 from adapters.endpoint import Endpoint, parse
 from adapters.kafka import connection, topics
 from adapters.kafka.connection import LogError, client_options, faust_options, reach
-from adapters.kafka.topics import changes_topic, control_topic, ensure, look
+from adapters.kafka.topics import Topics, changes_topic, control_topic, ensure, look
 from bench.servers.certificates import authority
 from bench.servers.kafka import Kafka
 from bench.servers.place import free_port
@@ -158,13 +159,21 @@ def test_a_feed_without_kafka_has_no_client() -> None:
         client_options(None)
 
 
+async def shown(endpoint: Endpoint, feed: str, partitions: int) -> Topics:
+    """Once the broker shows what its controller has done."""
+    async with asyncio.timeout(30.0):
+        while (there := await look(endpoint, feed)).changes is None or there.changes.partitions != partitions:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    return there
+
+
 async def test_topics_are_made_once_and_only_grow(kafka: Kafka) -> None:
     endpoint = at(kafka.url())
     there = await look(endpoint, "grow")
     assert (there.changes, there.control, there.brokers) == (None, None, 1)
-    for partitions in (2, 3, 1):
+    for partitions, then in ((2, 2), (3, 3), (1, 3)):
         await ensure(endpoint, "grow", partitions)
-    there = await look(endpoint, "grow")
+        there = await shown(endpoint, "grow", then)
     assert there.changes is not None and there.control is not None
     assert (there.changes.name, there.changes.partitions) == ("tidelock.grow.changes", 3)
     assert (there.control.name, there.control.partitions) == ("tidelock.grow.control", 1)

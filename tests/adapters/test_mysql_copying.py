@@ -883,7 +883,7 @@ async def test_what_is_staged_goes_and_its_stager_with_it(target: Target) -> Non
 
     filler = asyncio.create_task(asyncio.to_thread(stage, place, slowly()))
     await filling.wait()
-    await asyncio.wait_for(target.sink.drop_staged(EffectId(1, 99)), 2)
+    await asyncio.wait_for(target.sink.drop_staged(EffectId(1, 99)), 20)
     assert target.staged_tables() == []
     go_on.set()
     with pytest.raises(Unreachable):

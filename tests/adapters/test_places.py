@@ -151,13 +151,13 @@ async def test_what_something_else_wrote_is_refused(topic):
 
 
 async def test_a_broker_that_is_away_is_an_error_and_then_no_longer(make_kafka, monkeypatch):
-    monkeypatch.setattr(module, "ANSWER_SECONDS", 1.0)
     kafka = make_kafka()
     kafka.create_topic("away", partitions=1)
     async with Topic(kafka, "away") as topic:
         await topic.commit((0, 10))
     async with Places(topic.kafka, "away") as places:
         assert await places.last(0) == at(10)
+        monkeypatch.setattr(module, "ANSWER_SECONDS", 1.0)
         kafka.kill()
         with pytest.raises(KafkaTimeoutError, match=r"no answer about away/0 in 1 s"):
             await places.last(0)

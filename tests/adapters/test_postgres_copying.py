@@ -532,7 +532,7 @@ async def test_a_merge_whose_session_is_ended_is_in_doubt_and_made_again(target:
 
 
 async def test_a_merge_ends_with_its_sink(target: Target) -> None:
-    copy = await target.opened()
+    copy = await target.opened(lock_timeout_seconds=60.0)
     await copy.begin()
     effect = await copy.chunk([row(1)])
     other = await asyncpg.connect(target.server.url(target.database), ssl=False)
@@ -540,7 +540,7 @@ async def test_a_merge_ends_with_its_sink(target: Target) -> None:
     running = asyncio.create_task(copy.sink.merge_chunk(effect))
     waiting = "FROM pg_stat_activity WHERE application_name = 'tidelock/shop' AND wait_event_type = 'Lock'"
     await until(lambda: target.sql(f"SELECT count(*) {waiting}") == [(1,)])
-    await asyncio.wait_for(copy.sink.close(), 4)  # before the lock times out
+    await asyncio.wait_for(copy.sink.close(), 20)  # before the lock times out
     assert running.cancelled()
     assert target.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tidelock/shop'") == [(0,)]
     await other.execute("ROLLBACK")

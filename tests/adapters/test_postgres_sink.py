@@ -580,7 +580,7 @@ async def test_upsert_leaves_unique_columns_alone_so_that_open_batches_do_not_bl
     assert await other.apply(later) == BatchReady(later.id)
     for step in (UpsertRows(table, [account(1, payload="y")], False), UpdateRows(table, [(1,)], [account(1)], False)):
         earlier = target.batch(epoch, step)
-        assert await asyncio.wait_for(sink.apply(earlier), 3) == BatchCommitted(earlier.id)
+        assert await sink.apply(earlier) == BatchCommitted(earlier.id)  # a wait for a lock would end it
     await other.rollback(RollbackBatch(later.id))
 
 
@@ -822,15 +822,21 @@ async def test_a_thousand_columns_and_odd_names(target: Target) -> None:
 
 
 async def test_deadlock_is_transient_and_the_lane_goes_on(target: Target) -> None:
-    sink, table, epoch = await opened(target)
+    """The server looks for one when a wait of ours has taken two seconds, long before it looks for the other's."""
+    target.sql(f"ALTER DATABASE {target.database} SET deadlock_timeout = '2s'")
+    sink, table, epoch = await opened(target, lock_timeout_seconds=60.0)
     await committed(sink, target.batch(epoch, UpsertRows(table, [account(1), account(2)], True)))
     other = await asyncpg.connect(target.server.url(target.database), ssl=False)
+    await other.execute("SET deadlock_timeout = '60s'")
     transaction = other.transaction()
     await transaction.start()
     await other.execute("UPDATE account SET flag = 2 WHERE id = 2")
     steps = [UpsertRows(table, [account(i, payload="y")], False) for i in (1, 2)]
     waiting = asyncio.create_task(failed(sink, target.batch(epoch, *steps)))
-    await asyncio.sleep(0.4)
+    blocked = "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND wait_event_type = 'Lock'"
+    async with asyncio.timeout(10.0):
+        while await asyncio.to_thread(target.sql, blocked, target.database) != [(1,)]:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
     await other.execute("UPDATE account SET flag = 2 WHERE id = 1")
     failure = await waiting
     assert (failure.trouble, failure.code) == (Trouble.TRANSIENT, "40P01")
@@ -1247,10 +1253,6 @@ async def test_sessions_are_set_up_and_close_leaks_none(target: Target) -> None:
     assert await connection.fetchval("SHOW transaction_isolation") == "read committed"
     before = asyncio.all_tasks()
     await sink.close()
-    for _ in range(100):
-        if not target.sessions():
-            break
-        await asyncio.sleep(0.02)
-    assert target.sessions() == 0
+    await sessions_are(target, 0)
     assert asyncio.all_tasks() <= before
     assert [row[0] for row in target.rows()] == [0, 1, 2, 3]

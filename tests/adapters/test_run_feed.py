@@ -13,7 +13,7 @@ from bench.compare import Pair, compare
 from bench.rig import Rig, tidelock, until
 from bench.servers import Server
 from bench.servers.place import free_port
-from bench.tidelock import metrics
+from bench.tidelock import metrics, sample
 from bench.workload.churn import Churn
 from bench.workload.family import Family
 from bench.workload.shop import Shop
@@ -107,13 +107,14 @@ def test_tables_that_are_not_selected_are_left_alone(
 
 
 def test_pause_and_resume_while_running(make_rig: Callable[..., Rig], mariadb: Server, postgres: Server) -> None:
-    rig = make_rig(mariadb, postgres, "paused", lanes=4)
+    page = f"127.0.0.1:{free_port()}"
+    rig = make_rig(mariadb, postgres, "paused", lanes=4, http=page)
     workload = rig.make(Churn())
     rig.load(workload, 500)
     process = rig.run()
     until(rig.equal, "equal ends")
     assert rig.command("pause").code == 0
-    time.sleep(2.0)
+    until(lambda: (told := sample(page)) is not None and told.state == "paused", "the pause")
     rig.load(workload, 1000, seed=2)
     time.sleep(1.5)
     assert rig.differences().total > 0

@@ -4,6 +4,7 @@ Each test asks for no difference, no unique violation in the target's log and no
 workers also read the recorder's history: no row version twice, none after a newer one.
 """
 
+import contextlib
 import itertools
 import os
 import threading
@@ -188,14 +189,13 @@ def test_a_worker_that_wakes_after_others_took_over_writes_nothing(
     """Stopped for longer than its session lives, in the middle of its work, its children with it."""
     workers = make_workers(mariadb, postgres, "zombie", 2, batch_rows=50)
     with recorded(workers):
+        workers.until(lambda: workers.conductor in workers.owners.values(), "a group of the conductor's")
         zombie = workers.conductor
-        groups = [group for group, owner in workers.owners.items() if owner == zombie]
         workers.freeze(zombie)
         workers.until(lambda: zombie not in {*workers.owners.values(), workers.conductor}, "heirs")
         workers.until_flowing()
         workers.thaw(zombie)
         workers.until(lambda: workers.fenced >= 1, "a rejected write")
-    assert groups
 
 
 # ------------------------------------------------------------------ statements
@@ -317,6 +317,7 @@ def test_status_shows_every_group(make_workers: Make, mariadb: Server, postgres:
     rig = workers.rig
     rig.load(rig.make(three_groups()), 1500)
     workers.start()
+    workers.until(lambda: set(workers.owners.values()) == {"w1", "w2"}, "every worker has a group")
     workers.until_caught_up()
     said = rig.command("status", "@", "--json")
     assert said.code == 0, said.err
@@ -336,8 +337,12 @@ def test_a_graceful_stop_leaves_nothing_behind(make_workers: Make, mariadb: Serv
     workers.start()
     work = rig.work(workload, 1_000_000, 5, RATE)
     workers.until_owned(GROUPS)
-    families = [pid for leader in workers.pids.values() for pid in usage.group(leader)]
-    assert len(families) >= 3  # two workers and the publisher
+
+    def living() -> list[int]:
+        return [pid for leader in workers.pids.values() for pid in usage.group(leader)]
+
+    workers.until(lambda: len(living()) >= 3, "two workers and the publisher")
+    families = living()
     assert not listening(families)
     assert workers.stop() == [0, 0], workers.said()
     work.stop()
@@ -359,7 +364,10 @@ def listening(pids: list[int]) -> list[str]:
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
         if line.split()[3] == "0A"
     }
-    held = [os.readlink(entry) for pid in pids for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.exists()]
+    held = []
+    for entry in (entry for pid in pids for entry in Path(f"/proc/{pid}/fd").iterdir()):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            held.append(os.readlink(entry))
     return [link for link in held if link.removeprefix("socket:[").rstrip("]") in waiting]
 
 

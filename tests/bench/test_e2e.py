@@ -103,11 +103,11 @@ def test_a_target_with_a_wrong_row_has_no_rate(
 
 
 def test_steady_load(mariadb: MariaDb, postgres: Postgres, tmp_path: Path) -> None:
-    one = steady.run(Setup("mix"), mariadb, postgres, tmp_path, 1000.0, 0.5)
-    assert one.changes == 500
+    one = steady.run(Setup("mix"), mariadb, postgres, tmp_path, 1000.0, 2.0)
+    assert one.changes == 2000
     assert one.kept_rate <= 1010.0
     assert one.behind_seconds > 0
-    (kept,) = steady.report([one, one], 0.5)["rates"]
+    (kept,) = steady.report([one, one], 2.0)["rates"]
     assert (kept["label"], kept["rate"]) == ("mix, mariadb→postgres, 8 lanes", 1000.0)
     assert kept["cpu_seconds_a_million"]["run"] > 0
 

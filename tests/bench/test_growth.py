@@ -49,7 +49,8 @@ def test_a_stopped_and_a_killed_target_cost_no_memory_and_no_row() -> None:
     first, last = stopped.lag
     assert first is not None and last is not None and last > first and killed.name == "killed"
     part = shown_pressure(found)
-    assert len(part["header"]) == len(part["rows"][0]) and "| stopped | 1." in as_table(part)
+    assert len(part["header"]) == len(part["rows"][0]) and "| stopped | " in as_table(part)
+    assert stopped.ended - stopped.begun >= 1.5
     json.dumps(part)
 
 
