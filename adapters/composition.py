@@ -15,6 +15,8 @@ from engine.mapping import Mapping, Rule
 from engine.pattern import Pattern
 from engine.records import Position, TableName
 
+BATCH_ROWS = 4000
+ATOMIC_BATCH_ROWS = 1000  # all later transactions wait, open, for the first
 GATHER_ROWS = 24
 NO_LOCKS = "TIDELOCK_TEST_WITHOUT_LOCKS"  # set by one test only: the churn workload must fail without them
 
@@ -53,13 +55,15 @@ def start_of(feed: Feed, source: Source) -> Position:
 
 def options_of(feed: Feed, tables: Sequence[TableName]) -> Options:
     """`tables`: the feed's target tables."""
+    atomic = feed.consistency == "transaction"
+    batch_rows = feed.batch_rows or (ATOMIC_BATCH_ROWS if atomic else BATCH_ROWS)
     weights = {name: weight for name in tables if (weight := _weight(feed, name))}
     return Options(
         lanes=feed.lanes,
-        batch_rows=feed.batch_rows,
-        fill_rows=_filled(feed.batch_rows),
+        batch_rows=batch_rows,
+        fill_rows=_filled(batch_rows),
         gather_rows=GATHER_ROWS,
-        atomic=feed.consistency == "transaction",
+        atomic=atomic,
         weights=weights,
         locking=NO_LOCKS not in os.environ,
     )

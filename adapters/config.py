@@ -120,7 +120,14 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="`row`: rows of different lanes may overtake one another; `transaction`: source order."),
     ] = "row"
     lanes: Annotated[int, Meta(ge=1, le=64, description="Target connections that apply in parallel.")] = 8
-    batch_rows: Annotated[int, Meta(ge=1, le=100_000, description="Rows in one target transaction, at most.")] = 1000
+    batch_rows: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=100_000,
+            description="Rows in one target transaction, at most. Default: 4000, with `consistency: transaction` 1000.",
+        ),
+    ] = 0
     verify: Annotated[
         Literal["off", "version", "image"],
         Meta(description="Compare before-images with the target's rows. Only `off` yet."),

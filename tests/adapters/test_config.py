@@ -37,7 +37,7 @@ def test_defaults(read: Read) -> None:
     feed = read(PLAIN)
     assert (feed.lanes, feed.batch_rows, feed.verify, feed.consistency, feed.schema) == (
         8,
-        1000,
+        0,
         "off",
         "row",
         "tidelock",

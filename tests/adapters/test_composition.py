@@ -1,0 +1,30 @@
+"""From a feed's YAML to the engine's options."""
+
+from pathlib import Path
+
+import pytest
+
+from adapters.composition import options_of
+from adapters.config import read
+
+FEED = """\
+feed: shop
+source: mysql://repl:secret@db1/
+target: postgresql://tide:secret@db2/shop
+tables: [{source: shop.*}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "rows", "filled"),
+    [
+        ("", 4000, 3600),
+        ("consistency: transaction\n", 1000, 900),
+        ("batch_rows: 50\n", 50, 45),
+        ("batch_rows: 1\nconsistency: transaction\n", 1, 1),
+    ],
+)
+def test_a_batch_has_as_many_rows_as_said_or_as_the_consistency_allows(said: str, rows: int, filled: int) -> None:
+    options = options_of(read(FEED + said, Path("shop.yaml")), [])
+    assert (options.batch_rows, options.fill_rows) == (rows, filled)
+    assert options.atomic == ("transaction" in said)
