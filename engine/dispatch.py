@@ -5,7 +5,8 @@
    other group goes to the lane that its first change's table and key hash to.  Where lanes are to be filled, a window
    takes only as many as it has rows for, in turn with the windows before it: few changes make one batch, not one a
    lane.  Where there are more tables than lanes, one with few changes in the window stays whole on the lane that its
-   name hashes to: there it is one statement in place of one a lane, and a session need not open every table.
+   name hashes to, among as many as two windows fill: there it is one statement in place of one a lane, in one of few
+   batches, and a session need not open every table.
 3. In log order, changes are appended to their lanes in segments; one that must follow a change in flight on another
    lane starts a new segment, which waits (`locks`); so does one that would make a segment longer than a batch may be.
 
@@ -29,6 +30,8 @@ from engine.segments import Change, Segment
 
 FEW_PARTS: Final = 2
 """A table has few changes in a window if they are fewer than such a part of a lane's share."""
+WINDOWS: Final = 2
+"""Under way at once, each on lanes of its own; tables that stay whole use the lanes of so many."""
 
 
 class Dispatcher:
@@ -180,8 +183,9 @@ class Dispatcher:
         self, changes: Sequence[Change], roots: Sequence[int], in_flight: dict[int, list[int]]
     ) -> dict[int, int]:
         """Group root → lane: where most of its predecessors are, else where its first change hashes to."""
-        homes, count, whole = self._homes, len(self.lanes), self._whole_tables(changes)
+        homes, count = self._homes, len(self.lanes)
         span, first = min(count, -(-len(changes) // self._fill_rows)) if self._fill_rows else count, self._turn
+        whole = self._whole_tables(changes, min(count, WINDOWS * span))
         self._turn = (first + span) % count
         lanes = {
             root: (homes[change.binding](change.before or change.after) % span + first) % count
@@ -196,15 +200,15 @@ class Dispatcher:
             lanes[root] = max(before, key=before.count) if len(before) > 1 else before[0]
         return lanes
 
-    def _whole_tables(self, changes: Sequence[Change]) -> dict[Binding, int]:
-        """Tables that stay whole in this window, each with its lane, which is always the same."""
+    def _whole_tables(self, changes: Sequence[Change], lanes: int) -> dict[Binding, int]:
+        """Tables that stay whole in this window, each with its lane, of the first `lanes`; the same in full ones."""
         if len(self._homes) <= len(self.lanes):
             return {}
         rows = Counter([change.binding for change in changes])
         if len(rows) <= len(self.lanes):
             return {}
-        few = len(changes) // (len(self.lanes) * FEW_PARTS)
-        return {table: self._names[table] % len(self.lanes) for table, count in rows.items() if count <= few}
+        few = len(changes) // (lanes * FEW_PARTS)
+        return {table: self._names[table] % lanes for table, count in rows.items() if count <= few}
 
 
 def _longest(lanes: Iterable[int], count: int, batch_rows: int) -> list[int]:

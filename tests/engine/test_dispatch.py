@@ -273,6 +273,16 @@ def test_of_many_tables_those_with_few_rows_stay_whole() -> None:
     assert [len({made.where(one) for one in some}) for some in rows] == [1, 1, 2]
 
 
+def test_many_tables_share_the_lanes_that_two_windows_fill() -> None:
+    """On all eight they would be batches of a few rows each."""
+    tables = linked(*(table(f"table_{n}", ("id", "name"), ("id",)) for n in range(40)))
+    world = World("forty tables", tables, {})
+    log = [change(binding, None, (n, "a")) for binding in world.bindings() for n in range(10)]
+    for fill_rows, lanes in ((400, 2), (200, 4), (0, 8)):
+        made = planned(world, log, lanes=8, fill_rows=fill_rows)
+        assert [lane.number for lane in made.lanes if lane.queue] == list(range(lanes))
+
+
 def test_counter_example_10_a_child_never_overtakes_its_parent() -> None:
     mother, child = FAMILY.bindings()
     parent = change(mother, None, (1, "a", 0))
