@@ -21,7 +21,7 @@ from typing import Final
 
 from engine.groups import Groups
 from engine.hashing import Home, home_of, name_hash
-from engine.index import Key
+from engine.index import Digest, Key, digest
 from engine.keys import ExclusiveKeys, Moded, ModedKeys, RowKeys
 from engine.lanes import Lane
 from engine.locks import LockTable
@@ -145,7 +145,7 @@ class Dispatcher:
         self.waits += len(blockers)
         return segment
 
-    def _keys_of(self, changes: Sequence[Change]) -> tuple[list[list[Key]], list[list[Moded]] | None]:
+    def _keys_of(self, changes: Sequence[Change]) -> tuple[list[list[Digest]], list[list[Moded]] | None]:
         """Exclusive and moded keys by change; None for the moded ones where no table of the window has any."""
         if not self._locking:
             return [[] for _ in changes], None
@@ -218,8 +218,8 @@ def _longest(lanes: Iterable[int], count: int, batch_rows: int) -> list[int]:
     return [-(-rows[lane] // batches[lane]) if rows[lane] else 0 for lane in range(count)]
 
 
-def _with_moded(exclusive: list[list[Key]], moded: list[list[Moded]]) -> list[list[Key]]:
+def _with_moded(exclusive: list[list[Digest]], moded: list[list[Moded]]) -> list[list[Digest]]:
     return [
-        [*own, *(key for key, is_exclusive in more if is_exclusive)] if more else own
+        [*own, *(digest(key) for key, is_exclusive in more if is_exclusive)] if more else own
         for own, more in zip(exclusive, moded, strict=True)
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.index import Key
+from engine.index import Digest
 
 
 class Groups:
@@ -17,10 +17,10 @@ class Groups:
 
     __slots__ = ("first", "roots")
 
-    def __init__(self, keys: Sequence[Sequence[Key]]) -> None:
-        """`keys[i]`: the exclusive keys of change `i`."""
+    def __init__(self, keys: Sequence[Sequence[Digest]]) -> None:
+        """`keys[i]`: digests of the exclusive keys of change `i`."""
         parent = list(range(len(keys)))
-        first: dict[Key, int] = {}
+        first: dict[Digest, int] = {}
         setdefault = first.setdefault
         joined = False
         for i, own in enumerate(keys):

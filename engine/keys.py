@@ -9,9 +9,9 @@ A change takes
   exclusive; and the table, shared, where some cascade of a parent's change, which the log does not show, may
   touch any of its rows.
 
-Keys are tuples that begin with a namespace number, so equal values of different columns never collide, and SQL NULL
-takes none.  Namespaces that are only ever held exclusively (`exclusive`) are kept apart from those with readers
-(`moded`): the first need one dict look-up a key, and ordinary tables have no others.
+Keys are tuples that begin with a namespace number, so equal values of different columns are different keys, and SQL
+NULL takes none.  Namespaces that are only ever held exclusively (`exclusive`) are kept apart from those with readers
+(`moded`): the first are known by their digests and need one dict look-up a key; ordinary tables have no others.
 
 Case-insensitive indexes: printable ASCII folds exactly, so such a value takes its own key exclusive and its index's
 star key shared; any other value takes the star key exclusive (slow, never wrong).  Only the star has readers.
@@ -23,13 +23,13 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from engine.index import FOLDS, Index, Key
+from engine.index import FOLDS, Digest, Index, Key
 from engine.index import normalise as normalise  # callers know it by this module
 from engine.records import Row, TableName
 from engine.schema import Binding, Equality, ForeignKey, SchemaMismatch, TargetTable
 
 Moded: TypeAlias = tuple[Key, bool]  # (key, exclusive?)
-ExclusiveKeys: TypeAlias = Callable[[Row | None, Row | None], list[Key]]
+ExclusiveKeys: TypeAlias = Callable[[Row | None, Row | None], list[Digest]]
 ModedKeys: TypeAlias = Callable[[Row | None, Row | None], list[Moded]]
 
 
@@ -46,8 +46,8 @@ class Keyspace:
 class RowKeys:
     """The compiled key functions of one binding.
 
-    `exclusive(before, after)`: keys of namespaces without readers.  `moded(before, after)`: (key, exclusive?) of the
-    others; it is None where the table has none, so that the plain case costs nothing.
+    `exclusive(before, after)`: digests of keys in namespaces without readers.  `moded(before, after)`: (key,
+    exclusive?) of the others; it is None where the table has none, so that the plain case costs nothing.
     `serial`: why the whole table is one key; '' where it is not.
     """
 
@@ -162,7 +162,7 @@ def _maker(looks: tuple[tuple[tuple[int, ...], tuple[Equality, ...], bool], ...]
             if b is None: load a's columns; out = []; [append each non-NULL key of a]; return out
             if a is None: the same of b
             load both; moved = a0 != b0
-            out = [(n0, b0)];  if moved: out.append((n0, a0))
+            out = [hash((n0, b0))];  if moved: out.append(hash((n0, a0)))
             if moved or a1 != b1: append b's and a's
     with the namespaces as `n0`, `n1`, … and a row's columns as `a0`, `a1`, …, since taking one out of an image costs.
     A value that does not fold exactly takes no key of its own: its index's star covers it (`_star_keys`).
@@ -185,7 +185,7 @@ def _maker(looks: tuple[tuple[tuple[int, ...], tuple[Equality, ...], bool], ...]
             if not index.is_key:
                 conditions.append(f"{value} is not None")
             parts.append(f"pad({value})" if equality is Equality.PADDED else value)
-        return f"(n{index.namespace}, {', '.join(parts)})", conditions
+        return f"hash((n{index.namespace}, {', '.join(parts)}))", conditions
 
     def append(index: Index, row: str, indent: str) -> list[str]:
         key, conditions = term(index, row)

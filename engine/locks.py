@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.index import Key
+from engine.index import Digest, Key
 from engine.keys import Moded
 from engine.segments import Segment
 
@@ -30,7 +30,7 @@ class _Tail:
 
 class LockTable:
     def __init__(self) -> None:
-        self._exclusive: dict[Key, Segment] = {}
+        self._exclusive: dict[Digest, Segment] = {}
         self._moded: dict[Key, _Tail] = {}
         self.writers = 0  # keys with readers whose last exclusive segment is in flight
 
@@ -38,10 +38,10 @@ class LockTable:
         """How many keys are held."""
         return len(self._exclusive) + len(self._moded)
 
-    def holders(self, keys: Iterable[Key]) -> dict[Key, Segment]:
+    def holders(self, keys: Iterable[Digest]) -> dict[Digest, Segment]:
         """Of these exclusive keys, those held by a segment in flight, with it."""
         held = self._exclusive
-        return {key: held[key] for key in keys if key in held} if held else {}  # in the order of `keys`
+        return {key: held[key] for key in filter(held.__contains__, keys)} if held else {}  # in the order of `keys`
 
     def moded_holders(self, keys: list[Moded]) -> list[Segment]:
         """Whom a holder of `keys` would have to follow, oldest first, each once."""
@@ -79,9 +79,10 @@ class LockTable:
         assert not segment.committed, "released twice"
         segment.committed = True
         held = self._exclusive
-        for key in segment.keys:
-            if held.get(key) is segment:
-                del held[key]
+        for own in segment.keys:
+            tail = held.pop(own, None)
+            if tail is not segment and tail is not None:
+                held[own] = tail
         for key, _ in segment.moded:
             self._release_moded(key, segment)
         woken = []

@@ -12,7 +12,7 @@ from copy import copy
 
 import msgspec
 
-from engine.index import Key
+from engine.index import Digest
 from engine.keys import Moded
 from engine.records import Row, RowChange, Transaction
 from engine.schema import Binding
@@ -47,7 +47,8 @@ class Change(msgspec.Struct, gc=False, eq=False):
 
 class Segment:
     """`blockers`: how many segments of other lanes it still waits for; `waiters`: those that wait for this one (the
-    design's condition map: released or not, by segment).  `keys`, `moded`: the locks it holds until it commits."""
+    design's condition map: released or not, by segment).  `keys` (their digests), `moded`: the locks it holds until it
+    commits."""
 
     __slots__ = ("blockers", "changes", "committed", "keys", "lane", "moded", "order", "waiters", "window")
 
@@ -56,7 +57,7 @@ class Segment:
         self.lane = lane
         self.window = window
         self.changes: list[Change] = []
-        self.keys: list[Key] = []
+        self.keys: list[Digest] = []
         self.moded: dict[Moded, None] = {}
         self.blockers = 0
         self.waiters: list[Segment] = []

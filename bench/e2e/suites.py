@@ -75,7 +75,8 @@ SUITES: Final[Mapping[str, Suite]] = {
         (Setup("plain"), Setup("mix")),
         goal=0.85,
         together=True,
-        changes=200_000,
+        changes=400_000,
+        rounds=9,
     ),
     "hot": Suite(
         "What is merging worth where ten rows take all changes?",

@@ -20,7 +20,7 @@ from engine.dispatch import Dispatcher
 from engine.effects import ApplyBatch, ApplyEffect, SaveCheckpoint
 from engine.events import ApplyEvent, BatchCommitted, CheckpointSaved, LogArrived, TakenOver
 from engine.hashing import home_of
-from engine.index import Key
+from engine.index import Digest, digest
 from engine.keys import Keyspace, compile_keys
 from engine.lanes import Lane
 from engine.locks import LockTable
@@ -58,10 +58,10 @@ def keys() -> Case:
 
 def locks(conflicts: int) -> Case:
     """Segments of 100 one-key changes, up to eight of them in flight; `conflicts` per cent ask for a key held then."""
-    keys: list[list[Key]] = []
+    keys: list[list[Digest]] = []
     for number in range(ROWS // SEGMENT_ROWS):
         shared = SEGMENT_ROWS * conflicts // 100 if number else 0
-        own = [(0, number * SEGMENT_ROWS + n) for n in range(SEGMENT_ROWS - shared)]
+        own = [digest((0, number * SEGMENT_ROWS + n)) for n in range(SEGMENT_ROWS - shared)]
         keys.append([*keys[-1][len(keys[-1]) - shared :], *own] if shared else own)
 
     def work(_: object) -> None:

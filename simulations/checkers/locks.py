@@ -60,18 +60,18 @@ class Locks(Checker):
 
     def _holders(self, batches: Batches, live: dict[int, Segment]) -> None:
         table = batches.locks
-        for key, holder in table._exclusive.items():
+        for digest, holder in table._exclusive.items():
             if live.get(holder.order) is not holder:
-                raise Mistake(f"{key} is held by segment {holder.order}, which is not under way")
+                raise Mistake(f"{digest} is held by segment {holder.order}, which is not under way")
         for key, tail in table._moded.items():
             holders = [*tail.shared, *([tail.exclusive] if tail.exclusive is not None else [])]
             if not holders or any(live.get(s.order) is not s for s in holders):
                 raise Mistake(f"{key} is held by nobody who is under way")
         for order, segment in live.items():
-            for key in segment.keys:
-                held = table._exclusive.get(key)
+            for digest in segment.keys:
+                held = table._exclusive.get(digest)
                 if held is None or held.order < order:
-                    raise Mistake(f"segment {order} lost its lock on {key}")
+                    raise Mistake(f"segment {order} lost its lock on {digest}")
 
     def finished(self, machine: ApplyMachine) -> None:
         if len(machine.batches.locks):

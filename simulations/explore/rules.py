@@ -11,7 +11,7 @@ import msgspec
 
 from engine.dispatch import Dispatcher
 from engine.effects import DeleteRows, EffectId, Step
-from engine.index import Key
+from engine.index import Digest
 from engine.keys import Moded, RowKeys
 from engine.lanes import Lane
 from engine.locks import LockTable
@@ -41,22 +41,20 @@ def _no_locks(lanes: Sequence[Lane], locks: LockTable) -> Dispatcher:
     return Dispatcher(lanes, locks, locking=False)
 
 
-def _no_primary_key(binding: Binding, keys: RowKeys) -> RowKeys:
-    """The namespace of the primary key is that of a row's first key."""
-    blank: Row = (0,) * len(binding.columns)
-    primary = keys.exclusive(None, blank)[0][0]
-    return _only(keys, lambda key: key[0] != primary)
+def _no_primary_key(_binding: Binding, keys: RowKeys) -> RowKeys:
+    return _only(keys, primary=False)
 
 
-def _no_unique_key(binding: Binding, keys: RowKeys) -> RowKeys:
-    blank: Row = (0,) * len(binding.columns)
-    primary = keys.exclusive(None, blank)[0][0]
-    return _only(keys, lambda key: key[0] == primary)
+def _no_unique_key(_binding: Binding, keys: RowKeys) -> RowKeys:
+    return _only(keys, primary=True)
 
 
-def _only(keys: RowKeys, wanted: Callable[[Key], bool]) -> RowKeys:
-    def exclusive(before: Row | None, after: Row | None) -> list[Key]:
-        return [key for key in keys.exclusive(before, after) if wanted(key)]
+def _only(keys: RowKeys, *, primary: bool) -> RowKeys:
+    """Of a change's keys only the primary, or all others: the first that an inserted row takes is its primary."""
+
+    def exclusive(before: Row | None, after: Row | None) -> list[Digest]:
+        primaries = [keys.exclusive(None, row)[0] for row in (before, after) if row is not None]
+        return [key for key in keys.exclusive(before, after) if (key in primaries) == primary]
 
     return RowKeys(exclusive, keys.moded, keys.serial)
 

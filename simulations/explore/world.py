@@ -13,7 +13,7 @@ import msgspec
 
 from engine.dispatch import Dispatcher
 from engine.effects import Step
-from engine.index import Key
+from engine.index import Digest
 from engine.keys import Keyspace, Moded, RowKeys, compile_keys
 from engine.lanes import Lane
 from engine.locks import LockTable
@@ -62,7 +62,7 @@ class Log(msgspec.Struct, frozen=True, eq=False):
     drafts: tuple[Draft, ...]
     changes: tuple[Change, ...]
     kinds: tuple[int, ...]
-    exclusive: list[Key]
+    exclusive: list[Digest]
     moded: list[Moded]
     earlier: dict[int, list[int]]
 
@@ -106,7 +106,7 @@ class World:
 
     def _log(self, drafts: tuple[Draft, ...]) -> Log:
         changes = tuple(self._change(draft, n) for n, draft in enumerate(drafts, 1))
-        exclusive: list[Key] = []
+        exclusive: list[Digest] = []
         moded: list[Moded] = []
         for change in changes:
             keys = self.keys[change.binding]

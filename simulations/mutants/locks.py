@@ -52,9 +52,8 @@ LOCKS = (
         "lock-of-a-later-holder-released",
         "engine.locks",
         """
-        - if held.get(key) is segment:
-        -     del held[key]
-        + held.pop(key, None)
+        - if tail is not segment and tail is not None:
+        -     held[own] = tail
         """,
         "a commit frees its keys though later segments hold them by now",
     ),

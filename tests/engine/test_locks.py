@@ -14,12 +14,16 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from engine.index import digest
 from engine.lanes import Lane
 from engine.locks import LockTable
 from engine.segments import Segment
 from tests.engine.world import ACCOUNT, change
 
-UNIQUE = {"email a": (0, "a"), "email b": (0, "b"), "nick a": (1, "a"), "key 1": (2, 1)}
+UNIQUE = {
+    name: digest(key)
+    for name, key in {"email a": (0, "a"), "email b": (0, "b"), "nick a": (1, "a"), "key 1": (2, 1)}.items()
+}
 MODED = {"parent 1": (3, 1), "parent 2": (3, 2), "table": (4,)}
 ONE = change(ACCOUNT.bindings()[0], None, (1, "a", 0))
 
