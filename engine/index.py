@@ -14,11 +14,8 @@ Key: TypeAlias = tuple[Value, ...]  # the number of a namespace, then values
 Digest: TypeAlias = int  # of a key: equal keys have equal ones, so it is a coarser key; the same in this process only
 
 _STAR = "*"
-
-
-def digest(key: Key) -> Digest:
-    """What the lock table knows an exclusive key by: 64 bits.  Two keys that share one are ordered without need."""
-    return hash(key)
+digest: Final[Callable[[Key], Digest]] = hash
+"""What the lock table knows an exclusive key by: 64 bits.  Two keys that share one are ordered without need."""
 
 
 class Index:

@@ -23,7 +23,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from engine.index import FOLDS, Digest, Index, Key
+from engine.index import FOLDS, Digest, Index, Key, digest
 from engine.index import normalise as normalise  # callers know it by this module
 from engine.records import Row, TableName
 from engine.schema import Binding, Equality, ForeignKey, SchemaMismatch, TargetTable
@@ -162,7 +162,7 @@ def _maker(looks: tuple[tuple[tuple[int, ...], tuple[Equality, ...], bool], ...]
             if b is None: load a's columns; out = []; [append each non-NULL key of a]; return out
             if a is None: the same of b
             load both; moved = a0 != b0
-            out = [hash((n0, b0))];  if moved: out.append(hash((n0, a0)))
+            out = [digest((n0, b0))];  if moved: out.append(digest((n0, a0)))
             if moved or a1 != b1: append b's and a's
     with the namespaces as `n0`, `n1`, … and a row's columns as `a0`, `a1`, …, since taking one out of an image costs.
     A value that does not fold exactly takes no key of its own: its index's star covers it (`_star_keys`).
@@ -185,7 +185,7 @@ def _maker(looks: tuple[tuple[tuple[int, ...], tuple[Equality, ...], bool], ...]
             if not index.is_key:
                 conditions.append(f"{value} is not None")
             parts.append(f"pad({value})" if equality is Equality.PADDED else value)
-        return f"hash((n{index.namespace}, {', '.join(parts)}))", conditions
+        return f"digest((n{index.namespace}, {', '.join(parts)}))", conditions
 
     def append(index: Index, row: str, indent: str) -> list[str]:
         key, conditions = term(index, row)
@@ -209,6 +209,7 @@ def _maker(looks: tuple[tuple[tuple[int, ...], tuple[Equality, ...], bool], ...]
             lines += [f"    if {changed}:", *append(index, "b", "        "), *append(index, "a", "        ")]
     lines.append("    return out")
     scope: dict[str, object] = {equality.value: fold for equality, fold in FOLDS.items()}
+    scope["digest"] = digest
     scope["pad"] = lambda v: v.rstrip(" ") if isinstance(v, str) else v
     names = ", ".join(f"n{index.namespace}" for index in indexes)
     text = "\n ".join(lines)

@@ -396,7 +396,6 @@ def test_without_locks_rows_only_go_home() -> None:
 
 
 _PLAN = """
-from engine.keys import Keyspace, RowKeys, compile_keys
 from tests.engine.test_dispatch import Planned
 from tests.engine.world import TWO_UNIQUES, change
 (seat,) = TWO_UNIQUES.bindings()
