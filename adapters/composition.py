@@ -17,7 +17,8 @@ from engine.records import Position, TableName
 
 BATCH_ROWS = 4000
 ATOMIC_BATCH_ROWS = 1000  # all later transactions wait, open, for the first
-GATHER_ROWS = 24
+ROOM_ROWS = 16_000
+GATHER_ROWS = 48
 NO_LOCKS = "TIDELOCK_TEST_WITHOUT_LOCKS"  # set by one test only: the churn workload must fail without them
 
 
@@ -62,6 +63,7 @@ def options_of(feed: Feed, tables: Sequence[TableName]) -> Options:
         lanes=feed.lanes,
         batch_rows=batch_rows,
         fill_rows=_filled(batch_rows),
+        room_rows=ROOM_ROWS,
         gather_rows=GATHER_ROWS,
         atomic=atomic,
         weights=weights,

@@ -54,6 +54,7 @@ class Batches:
             self.locks,
             batch_rows=options.batch_rows,
             fill_rows=options.fill_rows,
+            whole_lanes=options.whole_lanes,
             locking=options.locking,
         )
         self.lot = ParkingLot()

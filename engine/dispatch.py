@@ -4,9 +4,9 @@
 2. A group with predecessors in flight joins the lane that has most of them (all: nothing has to be waited for); any
    other group goes to the lane that its first change's table and key hash to.  Where lanes are to be filled, a window
    takes only as many as it has rows for, in turn with the windows before it: few changes make one batch, not one a
-   lane.  Where there are more tables than lanes, one with few changes in the window stays whole on the lane that its
-   name hashes to, among as many as two windows fill: there it is one statement in place of one a lane, in one of few
-   batches, and a session need not open every table.
+   lane.  Where there are more tables than lanes, one with few changes in the window stays whole, on the lane that had
+   the fewest changes of such tables when it first came, the same in every window: there it is one statement in place
+   of one a lane, and one session opens it, not all.
 3. In log order, changes are appended to their lanes in segments; one that must follow a change in flight on another
    lane starts a new segment, which waits (`locks`); so does one that would make a segment longer than a batch may be.
 
@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from engine.groups import Groups
-from engine.hashing import Home, home_of, name_hash
+from engine.hashing import Home, home_of
 from engine.index import Digest, Key, digest
 from engine.keys import ExclusiveKeys, Moded, ModedKeys, RowKeys
 from engine.lanes import Lane
@@ -30,15 +30,14 @@ from engine.segments import Change, Segment
 
 FEW_PARTS: Final = 2
 """A table has few changes in a window if they are fewer than such a part of a lane's share."""
-WINDOWS: Final = 2
-"""Under way at once, each on lanes of its own; tables that stay whole use the lanes of so many."""
 
 
 class Dispatcher:
     """Plans windows of changes onto `lanes`.
 
     `batch_rows`: changes that a batch may have.  `fill_rows`: a window takes as many lanes as are filled with so many
-    changes each; 0: all.  `locking` may be off in one test, to show what the locks are for.
+    changes each; 0: all.  `whole_lanes`: tables that stay whole share the first so many; 0: all.  `locking` may be off
+    in one test, to show what the locks are for.
     """
 
     def __init__(
@@ -48,6 +47,7 @@ class Dispatcher:
         *,
         batch_rows: int = 1000,
         fill_rows: int = 0,
+        whole_lanes: int = 0,
         locking: bool = True,
     ) -> None:
         self.lanes = lanes
@@ -55,12 +55,14 @@ class Dispatcher:
         self.waits = 0
         self._batch_rows = batch_rows
         self._fill_rows = fill_rows
+        self._whole_lanes = whole_lanes or len(lanes)
         self._locking = locking
         self._turn = 0  # the lane at which the next window begins
         self._exclusive: dict[Binding, ExclusiveKeys] = {}
         self._moded: dict[Binding, ModedKeys] = {}  # of the tables that have any
         self._homes: dict[Binding, Home] = {}
-        self._names: dict[Binding, int] = {}
+        self._whole: dict[Binding, int] = {}  # tables that stay whole now and then, each with its lane
+        self._whole_rows = [0] * self._whole_lanes  # changes that a lane had of them
         self._order = 0
 
     def bind(self, binding: Binding, keys: RowKeys) -> None:
@@ -68,14 +70,13 @@ class Dispatcher:
         if keys.moded is not None:
             self._moded[binding] = keys.moded
         self._homes[binding] = home_of(binding)
-        self._names[binding] = name_hash(str(binding.name))
 
     def unbind(self) -> None:
         """No change of the tables that were bound comes any more."""
         self._exclusive.clear()
         self._moded.clear()
         self._homes.clear()
-        self._names.clear()
+        self._whole.clear()
 
     def plan(self, window: int, changes: Sequence[Change]) -> int:
         """Append all `changes` (log order) to lanes.  Returns the number of segments made."""
@@ -185,7 +186,7 @@ class Dispatcher:
         """Group root → lane: where most of its predecessors are, else where its first change hashes to."""
         homes, count = self._homes, len(self.lanes)
         span, first = min(count, -(-len(changes) // self._fill_rows)) if self._fill_rows else count, self._turn
-        whole = self._whole_tables(changes, min(count, WINDOWS * span))
+        whole = self._whole_tables(changes)
         self._turn = (first + span) % count
         lanes = {
             root: (homes[change.binding](change.before or change.after) % span + first) % count
@@ -200,15 +201,23 @@ class Dispatcher:
             lanes[root] = max(before, key=before.count) if len(before) > 1 else before[0]
         return lanes
 
-    def _whole_tables(self, changes: Sequence[Change], lanes: int) -> dict[Binding, int]:
-        """Tables that stay whole in this window, each with its lane, of the first `lanes`; the same in full ones."""
+    def _whole_tables(self, changes: Sequence[Change]) -> dict[Binding, int]:
+        """Tables that stay whole in this window, each with its lane."""
         if len(self._homes) <= len(self.lanes):
             return {}
         rows = Counter([change.binding for change in changes])
         if len(rows) <= len(self.lanes):
             return {}
-        few = len(changes) // (lanes * FEW_PARTS)
-        return {table: self._names[table] % lanes for table, count in rows.items() if count <= few}
+        few = len(changes) // (self._whole_lanes * FEW_PARTS)
+        whole: dict[Binding, int] = {}
+        for table, count in rows.items():
+            if count <= few:
+                lane = self._whole.get(table)
+                if lane is None:
+                    lane = self._whole[table] = self._whole_rows.index(min(self._whole_rows))
+                self._whole_rows[lane] += count
+                whole[table] = lane
+        return whole
 
 
 def _longest(lanes: Iterable[int], count: int, batch_rows: int) -> list[int]:

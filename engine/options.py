@@ -24,7 +24,7 @@ class Options(msgspec.Struct, frozen=True):
     window_rows: int = 4000
     room_rows: int = 8000
     gather_rows: int = 0
-    gather_us: int = 2_000_000
+    gather_us: int = 3_000_000
     checkpoint_us: int = 500_000
     idle_checkpoint_us: int = 10_000_000
     commit_bound_us: int = 1_000_000
@@ -32,6 +32,12 @@ class Options(msgspec.Struct, frozen=True):
     locking: bool = True
     copy_reads: int = 4
     copy_touched: int = 200_000
+
+    @property
+    def whole_lanes(self) -> int:
+        """Tables of many that stay whole in a window share so many lanes: as two windows fill, which are under way at
+        least while the log is behind."""
+        return min(self.lanes, 2 * -(-self.window_rows // self.fill_rows)) if self.fill_rows else self.lanes
 
     @property
     def gather_limit(self) -> int:

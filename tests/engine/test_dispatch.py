@@ -16,6 +16,7 @@ from engine.keys import Keyspace, RowKeys, compile_keys
 from engine.lanes import Lane
 from engine.locks import LockTable
 from engine.merge import Ranks, merge
+from engine.options import Options
 from engine.segments import Change
 from tests.engine.world import (
     ACCOUNT,
@@ -283,14 +284,35 @@ def test_of_many_tables_those_with_few_rows_stay_whole() -> None:
     assert [len({made.where(one) for one in some}) for some in rows] == [1, 1, 2]
 
 
-def test_many_tables_share_the_lanes_that_two_windows_fill() -> None:
-    """On all eight they would be batches of a few rows each."""
+def test_tables_that_stay_whole_share_the_lanes_that_two_windows_fill_always_the_same() -> None:
+    """On all eight they would be batches of a few rows each, and on others now and then, opened by other sessions."""
     tables = linked(*(table(f"table_{n}", ("id", "name"), ("id",)) for n in range(40)))
     world = World("forty tables", tables, {})
-    log = [change(binding, None, (n, "a")) for binding in world.bindings() for n in range(10)]
-    for fill_rows, lanes in ((400, 2), (200, 4), (0, 8)):
-        made = planned(world, log, lanes=8, fill_rows=fill_rows)
+    bindings = world.bindings()
+    for fill_rows, lanes in ((0, 8), (400, 2), (300, 4), (200, 4), (100, 8)):
+        options = Options(lanes=8, window_rows=400, fill_rows=fill_rows)
+        assert options.whole_lanes == lanes
+        windows = [
+            [change(binding, None, (n * 1000 + m, "a")) for binding in bindings for m in range(rows)]
+            for n, rows in enumerate((10, 1, 80))
+        ]
+        made = planned(world, *windows, lanes=8, fill_rows=fill_rows, whole_lanes=lanes)
         assert [lane.number for lane in made.lanes if lane.queue] == list(range(lanes))
+        for one, other, third in zip(*(window[:: len(window) // 40] for window in windows), strict=True):
+            assert made.where(one) == made.where(other) == made.where(third)
+
+
+def test_tables_that_stay_whole_are_shared_out_evenly() -> None:
+    """Eight of them have nearly all changes: two a lane, wherever their names would hash to."""
+    tables = linked(*(table(f"table_{n}", ("id", "name"), ("id",)) for n in range(60)))
+    world = World("sixty tables", tables, {})
+    bindings = world.bindings()
+    window = [
+        change(binding, None, (m, "a")) for n, binding in enumerate(bindings) for m in range(50 if n % 8 == 3 else 1)
+    ]
+    made = planned(world, window, lanes=4)
+    loads = [lane.rows for lane in made.lanes]
+    assert sum(loads) == len(window) and max(loads) - min(loads) < 50
 
 
 def test_counter_example_10_a_child_never_overtakes_its_parent() -> None:
