@@ -17,8 +17,7 @@ from engine.records import Position, TableName
 
 BATCH_ROWS = 4000
 ATOMIC_BATCH_ROWS = 1000  # all later transactions wait, open, for the first
-ROOM_ROWS = 16_000
-GATHER_ROWS = 48
+GATHER_ROWS = 64
 NO_LOCKS = "TIDELOCK_TEST_WITHOUT_LOCKS"  # set by one test only: the churn workload must fail without them
 
 
@@ -63,7 +62,6 @@ def options_of(feed: Feed, tables: Sequence[TableName]) -> Options:
         lanes=feed.lanes,
         batch_rows=batch_rows,
         fill_rows=_filled(batch_rows),
-        room_rows=ROOM_ROWS,
         gather_rows=GATHER_ROWS,
         atomic=atomic,
         weights=weights,

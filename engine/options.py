@@ -11,7 +11,7 @@ class Options(msgspec.Struct, frozen=True):
     """`window_rows`: how many rows are planned at once.  `room_rows`: rows taken from the log and not yet committed.
     `fill_rows`: rows of a window that a lane gets before another takes part; 0: all lanes take part.
     `gather_rows`: a table with fewer changes than this waits for more of them while the log is behind, for at most
-    `gather_us` and until four times `room_rows` wait; 0: none waits.
+    `gather_us` and until twelve times `room_rows` wait; 0: none waits.
     `commit_bound_us`: how long the head of the commit order may wait before all later open transactions are rolled
     back.
     `copy_reads`: chunks that are read or wait for their merge at once.  `copy_touched`: rows remembered for them.
@@ -24,7 +24,7 @@ class Options(msgspec.Struct, frozen=True):
     window_rows: int = 4000
     room_rows: int = 8000
     gather_rows: int = 0
-    gather_us: int = 3_000_000
+    gather_us: int = 4_000_000
     checkpoint_us: int = 500_000
     idle_checkpoint_us: int = 10_000_000
     commit_bound_us: int = 1_000_000
@@ -42,4 +42,4 @@ class Options(msgspec.Struct, frozen=True):
     @property
     def gather_limit(self) -> int:
         """So many rows waiting for more of their tables, and no more may wait."""
-        return 4 * self.room_rows
+        return 12 * self.room_rows
