@@ -5,8 +5,8 @@
    other group goes to the lane that its first change's table and key hash to.  Where lanes are to be filled, a window
    takes only as many as it has rows for, in turn with the windows before it: few changes make one batch, not one a
    lane.  Where there are more tables than lanes, one with few changes in the window stays whole, on the lane that had
-   the fewest changes of such tables when it first came, the same in every window: there it is one statement in place
-   of one a lane, and one session opens it, not all.
+   the fewest changes of such tables in the window in which it first came, the same ever after: there it is one
+   statement in place of one a lane, and one session opens it, not all.
 3. In log order, changes are appended to their lanes in segments; one that must follow a change in flight on another
    lane starts a new segment, which waits (`locks`); so does one that would make a segment longer than a batch may be.
 
@@ -62,7 +62,6 @@ class Dispatcher:
         self._moded: dict[Binding, ModedKeys] = {}  # of the tables that have any
         self._homes: dict[Binding, Home] = {}
         self._whole: dict[Binding, int] = {}  # tables that stay whole now and then, each with its lane
-        self._whole_rows = [0] * self._whole_lanes  # changes that a lane had of them
         self._order = 0
 
     def bind(self, binding: Binding, keys: RowKeys) -> None:
@@ -209,15 +208,16 @@ class Dispatcher:
         if len(rows) <= len(self.lanes):
             return {}
         few = len(changes) // (self._whole_lanes * FEW_PARTS)
-        whole: dict[Binding, int] = {}
-        for table, count in rows.items():
-            if count <= few:
-                lane = self._whole.get(table)
-                if lane is None:
-                    lane = self._whole[table] = self._whole_rows.index(min(self._whole_rows))
-                self._whole_rows[lane] += count
-                whole[table] = lane
-        return whole
+        whole = [(table, count) for table, count in rows.items() if count <= few]
+        loads = [0] * self._whole_lanes
+        for table, count in whole:
+            if table in self._whole:
+                loads[self._whole[table]] += count
+        for table, count in whole:
+            if table not in self._whole:
+                lane = self._whole[table] = loads.index(min(loads))
+                loads[lane] += count
+        return {table: self._whole[table] for table, _ in whole}
 
 
 def _longest(lanes: Iterable[int], count: int, batch_rows: int) -> list[int]:

@@ -4,6 +4,7 @@ import itertools
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -313,6 +314,24 @@ def test_tables_that_stay_whole_are_shared_out_evenly() -> None:
     made = planned(world, window, lanes=4)
     loads = [lane.rows for lane in made.lanes]
     assert sum(loads) == len(window) and max(loads) - min(loads) < 50
+
+
+def test_tables_that_come_later_are_shared_out_evenly_whatever_came_before() -> None:
+    """What a lane had in windows before says nothing of what it will have: new tables do not all go to one."""
+    tables = linked(*(table(f"table_{n}", ("id", "name"), ("id",)) for n in range(52)))
+    world = World("fifty-two tables", tables, {})
+    bindings = world.bindings()
+    before = [
+        [
+            change(binding, None, (w * 100 + m, "a"))
+            for n, binding in enumerate(bindings[:12])
+            for m in range(10 if n else 15)
+        ]
+        for w in range(20)
+    ]
+    later = [change(binding, None, (m, "a")) for binding in bindings[12:] for m in range(5)]
+    made = planned(world, *before, later, lanes=4)
+    assert sorted(Counter(made.where(one) for one in later).values()) == [50, 50, 50, 50]
 
 
 def test_counter_example_10_a_child_never_overtakes_its_parent() -> None:
