@@ -299,12 +299,15 @@ class ApplyMachine:
         """Plan windows while there is room; a DDL statement stops planning until all before it is committed."""
         while self._barrier.ddl is None and not self.batches.wishing:
             if self._gathered:
+                if self._crowded:
+                    return
                 self.batches.plan_gathered()
+                continue
             if self.copying and self.copying.plan():
                 return
             if not self._inbox:
                 return
-            if self.batches.rows > self.options.room_rows // 2:
+            if self._crowded:
                 return
             ddl = self._inbox.ddl
             if ddl is not None:
@@ -323,9 +326,15 @@ class ApplyMachine:
             if not self._plan_window():
                 return
 
+    @property
+    def _crowded(self) -> bool:
+        """Is so much under way that nothing more is planned?"""
+        return self.batches.rows > self.options.room_rows // 2
+
     def _plan_window(self) -> bool:
         """Take batches of the log for one window and hand their changes over; False if the feed had to halt."""
         changes: list[Change] = []
+        may_wait = self._may_wait
         window = self._inbox.window(self.options.batch_rows if self.options.atomic else self.options.window_rows)
         end_us = 0
         for batch in window:
@@ -353,15 +362,18 @@ class ApplyMachine:
                 self.watermark.receipt(self.watermark.upcoming(), receipt)
         if altered:
             changes = [part for change in changes if (part := altered.get(change, change)) is not None]
-        self.batches.plan(changes, end, end_us, behind=self._behind(sum(len(batch.rows) for batch in window)))
+        self.batches.plan(changes, end, end_us, may_wait=may_wait)
         return True
 
-    def _behind(self, rows: int) -> bool:
-        """May changes wait for more of their tables?  `rows`: of a window; it is full where more waits in the log."""
-        options, gathering = self.options, self.batches.gathering
-        if not options.gather_rows or options.atomic or self.copying or 2 * rows < options.window_rows:
-            return False
-        return gathering.rows < options.gather_limit and not (gathering.rows and self._waited)
+    @property
+    def _may_wait(self) -> bool:
+        """May changes of the next window wait for more of their tables?"""
+        return self._behind and self.options.gather_rows > 0 and not self.options.atomic and not self.copying
+
+    @property
+    def _behind(self) -> bool:
+        """Windows are full where more waits in the log."""
+        return 2 * self._inbox.rows >= self.options.window_rows
 
     @property
     def _waited(self) -> bool:
@@ -369,10 +381,14 @@ class ApplyMachine:
 
     @property
     def _gathered(self) -> bool:
-        """Is there something that waited long enough for more of its table, or that a statement or a copy follows?"""
-        if not self.batches.gathering.rows:
+        """Is there something that waited long enough for more of its table, or that a statement or a copy follows?
+        Once some of it is planned, the rest is."""
+        gathering = self.batches.gathering
+        if not gathering.rows:
             return False
-        idle = not self._inbox and (not self.batches.rows or self._waited)
+        if gathering.leaving or self._waited or gathering.rows >= self.options.gather_limit:
+            return True
+        idle = not self._behind if self._inbox else not self.batches.rows
         return idle or bool(self.copying) or self._inbox.ddl is not None
 
     def _rebind(self) -> None:

@@ -114,18 +114,18 @@ class Batches:
 
     # ------------------------------------------------------------------ plan and send
 
-    def plan(self, changes: list[Change], end: Position, end_us: int, *, behind: bool = False) -> None:
-        """One window: its changes go to lanes; it ends at `end`, at source time `end_us`.  `behind`: much more comes,
-        for which tables with few changes may wait."""
-        if behind:
+    def plan(self, changes: list[Change], end: Position, end_us: int, *, may_wait: bool = False) -> None:
+        """One window: its changes go to lanes; it ends at `end`, at source time `end_us`.  `may_wait`: those of tables
+        with few changes may wait for more; else nothing waits already."""
+        assert not self.gathering.rows or (may_wait and not self.gathering.leaving), "what waits comes first"
+        if may_wait:
             changes = self.gathering.sift(changes, self.now)
-        elif self.gathering.rows:
-            changes = self.gathering.release() + changes
         self._watermark.open(end, self._append(changes), end_us, more=self.gathering.rows > 0)
 
     def plan_gathered(self) -> None:
-        """All changes that wait for others of their tables go to lanes."""
-        self._watermark.close(self._append(self.gathering.release()))
+        """Changes that waited for others of their tables go to lanes, as many as a window has."""
+        changes = self.gathering.release(self._options.window_rows)
+        self._watermark.go_on(self._append(changes), more=self.gathering.rows > 0)
 
     def _append(self, changes: list[Change]) -> int:
         """To lanes; the number of segments made, which are of the window that is opened next."""

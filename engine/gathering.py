@@ -3,7 +3,8 @@ in place of one each.
 
 A target pays for a statement as much as for ten of its rows, so thousands of tables with a change now and then cost it
 more than all rows of the busy ones.  A table waits until it has `worth` changes, or until all that waits is planned:
-when the log is not behind any more, before a statement or a copy, and before long in any case (`apply`).
+when the log is not behind any more, before a statement or a copy, and before long in any case (`apply`).  That goes in
+pieces as large as a window, so that the target has work while the next is planned.
 
 Who waits is as if the log had it later, so it must not matter to anybody when: a table waits only if it shares no lock
 with another, that is, has no foreign key to or from it.  What conflicts with a change that waits is then a later one of
@@ -21,12 +22,13 @@ from engine.segments import Change
 
 
 class Gathering:
-    """`rows`: how many changes wait.  `since`: when the first of them began to.  `tables`: no more than so many tables
-    need not wait."""
+    """`rows`: how many changes wait.  `since`: when the first of them began to.  `leaving`: some that waited are
+    released, and the rest is to follow.  `tables`: no more than so many tables need not wait."""
 
     def __init__(self, worth: int, tables: int) -> None:
         self.rows = 0
         self.since = 0
+        self.leaving = False
         self._worth = worth
         self._tables = tables
         self._kept: dict[TableName, list[Change]] = {}
@@ -53,10 +55,14 @@ class Gathering:
         self.rows += sum([counts[binding] for binding in waiting])
         return ready
 
-    def release(self) -> list[Change]:
-        """All that waits."""
-        kept, self._kept, self.rows = self._kept, {}, 0
-        return [change for changes in kept.values() for change in changes]
+    def release(self, rows: int) -> list[Change]:
+        """Of what waits, the tables that have waited longest, each whole, until they have `rows` changes."""
+        released: list[Change] = []
+        while self._kept and len(released) < rows:
+            released += self._kept.pop(next(iter(self._kept)))
+        self.rows -= len(released)
+        self.leaving = bool(self._kept)
+        return released
 
     def _waiting(self, counts: Mapping[Binding, int]) -> dict[Binding, list[Change]]:
         """The tables of a window that wait, each with what waits of it, to be added to.  `counts`: its changes."""

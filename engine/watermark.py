@@ -48,11 +48,11 @@ class Watermark:
         self._advance()
         return window
 
-    def close(self, segments: int) -> None:
-        """No more comes of the window that goes on, but for this many segments: it ends where it has come to."""
+    def go_on(self, segments: int, *, more: bool) -> None:
+        """This many segments of the window that goes on, and `more` of it comes, or it ends where it has come to."""
         assert self._more, "no window goes on"
         _, end, end_us = self._open[-1]
-        self.open(end, segments, end_us)
+        self.open(end, segments, end_us, more=more)
 
     def upcoming(self) -> int:
         """The number that `open` gives next."""

@@ -45,8 +45,8 @@ GATHERING = (
         "gathered-not-counted",
         "engine.watermark",
         """
-        - self.open(end, segments, end_us)
-        + self.open(end, 0, end_us)
+        - self.open(end, segments, end_us, more=more)
+        + self.open(end, 0, end_us, more=more)
         """,
         "the watermark passes changes that waited and are planned now",
     ),
@@ -72,7 +72,7 @@ GATHERING = (
         "waits-for-ever",
         "engine.apply",
         """
-        - idle = not self._inbox and (not self.batches.rows or self._waited)
+        - idle = not self._behind if self._inbox else not self.batches.rows
         + idle = False
         """,
         "changes wait for more of their table though the log has no more",
@@ -81,8 +81,8 @@ GATHERING = (
         "waits-without-end",
         "engine.apply",
         """
-        - return gathering.rows < options.gather_limit and not (gathering.rows and self._waited)
-        + return True
+        - if gathering.leaving or self._waited or gathering.rows >= self.options.gather_limit:
+        + if gathering.leaving:
         """,
         "however many changes wait, more may",
     ),

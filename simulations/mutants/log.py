@@ -232,8 +232,8 @@ ROOM = (
         "planned-without-end",
         "engine.apply",
         """
-        - if self.batches.rows > self.options.room_rows // 2:
-        -     return
+        - return self.batches.rows > self.options.room_rows // 2
+        + return False
         """,
         "rows are planned however many are not committed",
     ),

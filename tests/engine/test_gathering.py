@@ -41,9 +41,19 @@ def test_tables_with_few_changes_wait_until_they_have_enough() -> None:
     third = [change(1, 8), change(2, 9), change(3, 10), change(4, 11)]
     assert numbers(gathering.sift(third, now=9)) == [2, 6, 3, 7, 8, 9]
     assert (gathering.rows, gathering.since) == (2, 9)
-    assert numbers(gathering.release()) == [10, 11]
+    assert numbers(gathering.release(4)) == [10, 11]
     assert gathering.rows == 0
-    assert gathering.release() == []
+    assert gathering.release(4) == []
+
+
+def test_what_has_waited_longest_leaves_first_and_tables_whole() -> None:
+    gathering = Gathering(worth=9, tables=0)
+    gathering.sift([change(3, 1), change(1, 2), change(2, 3), change(0, 4)], now=0)
+    gathering.sift([change(2, 5), change(1, 6), change(3, 7), change(3, 8)], now=1)
+    assert numbers(gathering.release(4)) == [1, 7, 8, 2, 6]
+    assert (gathering.rows, gathering.leaving) == (3, True)
+    assert numbers(gathering.release(4)) == [3, 5, 4]
+    assert (gathering.rows, gathering.leaving) == (0, False)
 
 
 def test_what_waits_does_not_keep_the_message_that_it_came_in() -> None:
@@ -55,7 +65,7 @@ def test_what_waits_does_not_keep_the_message_that_it_came_in() -> None:
     rows = [View([number, None, "x"]) for number in range(3)]
     changes = [Change(BINDINGS[table], rows[n], rows[n], "0-1", n, 0) for n, table in enumerate((0, 1, 1))]
     assert [type(one.after) for one in gathering.sift(changes, now=0)] == [View, View]
-    (kept,) = gathering.release()
+    (kept,) = gathering.release(9)
     assert (kept.before, kept.after) == (rows[0], rows[0])
     assert (type(kept.before), type(kept.after)) == (tuple, tuple)
 
@@ -168,7 +178,9 @@ def test_they_go_when_the_log_is_not_behind_any_more() -> None:
     assert feed.waiting == 3
     feed.step(LogArrived([feed.log(4)]))
     feed.step(Tick())
-    assert (feed.waiting, feed.machine.batches.rows) == (0, 7)
+    assert (feed.waiting, feed.machine.batches.rows) == (0, 6)
+    feed.commit()
+    assert feed.machine.watermark.position == position(7)
 
 
 def test_a_statement_comes_after_them() -> None:
@@ -186,10 +198,30 @@ def test_no_more_wait_than_there_is_room_for() -> None:
     feed = Feed(gather_rows=100)
     feed.step(LogArrived([feed.log(0)]))  # under way all the time
     waiting = []
-    for _ in range(11):
+    for _ in range(10):
         feed.step(LogArrived([feed.log(*range(10))]))
         waiting.append(feed.waiting)
-    assert waiting == [*range(10, 101, 10), 0]
+    assert waiting == [*range(10, 91, 10), 90]  # the last came to 100, and the table that waited longest left
+
+
+def test_they_leave_in_pieces_that_there_is_room_for() -> None:
+    feed = Feed(gather_rows=100, gather_us=1000)
+    feed.step(LogArrived([feed.log(0)]))  # under way, so that the others wait
+    for _ in range(2):
+        feed.step(LogArrived([feed.log(*range(10))]))
+    assert (feed.waiting, feed.machine.batches.rows) == (20, 1)
+    feed.now += 1000
+    feed.step(LogArrived([feed.log(*range(10))]))
+    feed.step(Tick())
+    assert (feed.waiting, feed.machine.batches.rows) == (16, 5)
+    while feed.waiting:
+        before = feed.waiting
+        feed.step(*[BatchCommitted(feed.sent.pop(0).id) for _ in list(feed.sent)])
+        feed.step(Tick())
+        assert feed.waiting >= before - 8
+        assert feed.machine.watermark.position == position(1)
+    feed.commit()
+    assert feed.machine.watermark.position == position(31)
 
 
 def test_nothing_waits_where_whole_transactions_are_applied() -> None:
