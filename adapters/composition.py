@@ -17,7 +17,7 @@ from engine.records import Position, TableName
 
 BATCH_ROWS = 4000
 ATOMIC_BATCH_ROWS = 1000  # all later transactions wait, open, for the first
-GATHER_ROWS = 64
+GATHER_ROWS = 256
 NO_LOCKS = "TIDELOCK_TEST_WITHOUT_LOCKS"  # set by one test only: the churn workload must fail without them
 
 

@@ -13,7 +13,6 @@ from engine.records import Position
 
 FIRST_RESTART_SECONDS = 0.2
 LONGEST_RESTART_SECONDS = 5.0
-RECENT_BATCHES = 4
 
 
 class EmbeddedLog:
@@ -22,7 +21,6 @@ class EmbeddedLog:
 
     def __init__(self, order: Callable[[Position], Order], first: CaptureProcess) -> None:
         self.restarts = 0
-        self.row_bytes = 0.0
         self._order = order
         self._capture: CaptureProcess | None = first
         self._reading: asyncio.Task[None] | None = None
@@ -54,10 +52,8 @@ class EmbeddedLog:
             if isinstance(batch, Failed):
                 self._post(SourceFailed(Alarm(batch.kind, batch.message, batch.hint), batch.retryable))
                 return
-            if batch.rows:
-                self.row_bytes += (capture.frame_bytes / len(batch.rows) - self.row_bytes) / RECENT_BATCHES
             self._delay = 0.0
-            self._post(LogArrived([batch], reader))
+            self._post(LogArrived([batch], reader, capture.frame_bytes))
 
     async def close(self) -> None:
         capture, self._capture = self._capture, None

@@ -11,11 +11,9 @@ from engine.records import Position
 
 
 class Log(Protocol):
-    """`restarts`: how often reading began anew.  `row_bytes`: how large a row has been lately; 0 where its reader
-    bounds what it holds by itself."""
+    """`restarts`: how often reading began anew."""
 
     restarts: int
-    row_bytes: float
 
     def attach(self, post: Callable[[ApplyEvent], None], room: asyncio.Event) -> None:
         """Once, before reading.  Events go to `post`: LogArrived, or SourceFailed when reading ends; while `room` is

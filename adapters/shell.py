@@ -41,7 +41,6 @@ from engine.records import Position
 TICK_SECONDS = 0.05
 CONTROL_SECONDS = 1.0
 DRAIN_SECONDS = 10.0
-ROOM_BYTES = 32 << 20
 
 
 class Shell:
@@ -132,18 +131,10 @@ class Shell:
         self._journal.record(now, events)
         for effect in self.machine.step(now, events):
             self._carry_out(effect)
-        if self.machine.full or self._crowded:
+        if self.machine.full:
             self._room.clear()
         else:
             self._room.set()
-
-    @property
-    def _crowded(self) -> bool:
-        """Rows under way are few, but large.  They end by themselves: no more of the log is needed for that."""
-        if self.machine.state is not State.FLOWING:
-            return False
-        batches = self.machine.batches
-        return (batches.rows + batches.gathering.rows) * self._log.row_bytes > ROOM_BYTES
 
     def _carry_out(self, effect: ApplyEffect) -> None:
         match effect:

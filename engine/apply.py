@@ -53,6 +53,8 @@ from engine.segments import Change
 from engine.watermark import Watermark
 
 _RETRY_US = 200_000
+_BEHIND_US = 50_000
+_RECENT_ARRIVALS = 4
 
 
 class State(enum.Enum):
@@ -94,6 +96,7 @@ class ApplyMachine:
         self._saving: SaveCheckpoint | None = None
         self._saved_at = 0
         self._saved_here = False
+        self._behind_until = 0  # told by an inbox with half a window, or no room for more
         self._save_after = 0  # a refused checkpoint or statement is tried again, but not at once
         self._apply_after = 0
         self._gap_at: Position | None = None  # where a resend was asked for because of a gap
@@ -120,10 +123,13 @@ class ApplyMachine:
 
     @property
     def full(self) -> bool:
-        """The log should wait: enough rows are taken and not committed.  Never while those are half a transaction."""
+        """The log should wait: enough rows are taken and not committed, or few large ones.  Never while those are half
+        a transaction."""
         if self.state is not State.FLOWING:
             return True
-        return self._inbox.rows + self.batches.rows >= self.options.room_rows and not self._starved
+        gathering, rows = self.batches.gathering, self._inbox.rows + self.batches.rows
+        heavy = (rows + gathering.rows) * gathering.row_bytes > self.options.room_bytes
+        return (heavy or rows >= self.options.room_rows) and not self._starved
 
     @property
     def _starved(self) -> bool:
@@ -161,6 +167,7 @@ class ApplyMachine:
             case TakenOver():
                 self._take_over(event)
             case LogArrived():
+                self._weigh(event)
                 for batch in event.batches:
                     self._arrive(batch, self._chain.reader if event.reader is None else event.reader)
             case BatchCommitted() | CopyBegun():
@@ -252,6 +259,14 @@ class ApplyMachine:
     def _effects_append(self, effect: ApplyEffect) -> None:
         self._effects.append(effect)
 
+    def _weigh(self, event: LogArrived) -> None:
+        """How large rows have been lately."""
+        rows = sum(len(batch.rows) for batch in event.batches)
+        if event.size and rows:
+            gathering, mean = self.batches.gathering, event.size / rows
+            share = 1 / _RECENT_ARRIVALS if gathering.row_bytes else 1
+            gathering.row_bytes += (mean - gathering.row_bytes) * share
+
     def _arrive(self, batch: LogBatch, reader: int) -> None:
         match self._chain.judge(batch, reader):
             case Verdict.NEXT:
@@ -297,11 +312,13 @@ class ApplyMachine:
 
     def _plan(self) -> None:
         """Plan windows while there is room; a DDL statement stops planning until all before it is committed."""
+        if self.full or 2 * self._inbox.rows >= self.options.window_rows:
+            self._behind_until = self._now + _BEHIND_US
         while self._barrier.ddl is None and not self.batches.wishing:
-            if self._gathered:
+            if self.batches.gathering.since(latest := self._latest):
                 if self._crowded:
                     return
-                self.batches.plan_gathered()
+                self.batches.plan_gathered(latest)
                 continue
             if self.copying and self.copying.plan():
                 return
@@ -372,24 +389,16 @@ class ApplyMachine:
 
     @property
     def _behind(self) -> bool:
-        """Windows are full where more waits in the log."""
-        return 2 * self._inbox.rows >= self.options.window_rows
+        """More waits in the log than is taken from it, or did a moment ago."""
+        return self._now < self._behind_until
 
     @property
-    def _waited(self) -> bool:
-        return self._now - self.batches.gathering.since >= self.options.gather_us
-
-    @property
-    def _gathered(self) -> bool:
-        """Is there something that waited long enough for more of its table, or that a statement or a copy follows?
-        Once some of it is planned, the rest is."""
-        gathering = self.batches.gathering
-        if not gathering.rows:
-            return False
-        if gathering.leaving or self._waited or gathering.rows >= self.options.gather_limit:
-            return True
-        idle = not self._behind if self._inbox else not self.batches.rows
-        return idle or bool(self.copying) or self._inbox.ddl is not None
+    def _latest(self) -> int:
+        """What waits since then, or longer, for more of its table is to be planned next: all of it, where the log is
+        not behind any more, and before a statement or a copy."""
+        if not self._behind or self.copying or self._inbox.ddl is not None:
+            return self._now
+        return self._now - self.options.gather_us
 
     def _rebind(self) -> None:
         self._lineup.retable(self._tables)

@@ -62,7 +62,7 @@ class Batches:
         self.committed_batches = 0
         self.retries = 0
         self.rows = 0  # planned and not yet committed
-        self.gathering = Gathering(options.gather_rows, options.lanes)
+        self.gathering = Gathering(options)
         self._options = options
         self._watermark = watermark
         self._next_id = next_id
@@ -115,17 +115,22 @@ class Batches:
     # ------------------------------------------------------------------ plan and send
 
     def plan(self, changes: list[Change], end: Position, end_us: int, *, may_wait: bool = False) -> None:
-        """One window: its changes go to lanes; it ends at `end`, at source time `end_us`.  `may_wait`: those of tables
-        with few changes may wait for more; else nothing waits already."""
-        assert not self.gathering.rows or (may_wait and not self.gathering.leaving), "what waits comes first"
+        """One window: its changes go to lanes; it ends at `end`, at source time `end_us`.  `may_wait`: some may wait
+        for more of their tables; else nothing waits already."""
+        gathering, mark = self.gathering, self._watermark
+        assert may_wait or not gathering.rows, "what waits comes first"
+        first = gathering.window
         if may_wait:
-            changes = self.gathering.sift(changes, self.now)
-        self._watermark.open(end, self._append(changes), end_us, more=self.gathering.rows > 0)
+            changes = gathering.sift(changes, mark.upcoming(), self.now)
+        mark.open(end, self._append(changes), end_us, first=first, waits=gathering.window)
 
-    def plan_gathered(self) -> None:
-        """Changes that waited for others of their tables go to lanes, as many as a window has."""
-        changes = self.gathering.release(self._options.window_rows)
-        self._watermark.go_on(self._append(changes), more=self.gathering.rows > 0)
+    def plan_gathered(self, latest: int) -> None:
+        """Changes that waited for others of their tables since `latest` or longer go to lanes, as many as a window
+        has."""
+        gathering = self.gathering
+        first = gathering.window
+        changes = gathering.release(self._options.window_rows, latest)
+        self._watermark.open_again(self._append(changes), first=first, waits=gathering.window)
 
     def _append(self, changes: list[Change]) -> int:
         """To lanes; the number of segments made, which are of the window that is opened next."""

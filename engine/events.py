@@ -58,10 +58,11 @@ class TakenOver(msgspec.Struct, frozen=True):
 
 class LogArrived(msgspec.Struct, frozen=True):
     """Batches of the log in the order received, from the reader with this number (`RequestResend`); the first is 0.
-    None: from the one asked for last."""
+    None: from the one asked for last.  `size`: the bytes that they came in, 0 if it does not matter."""
 
     batches: list[LogBatch]
     reader: int | None = None
+    size: int = 0
 
 
 class BatchReady(msgspec.Struct, frozen=True, gc=False):

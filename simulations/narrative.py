@@ -134,7 +134,7 @@ class Narrator:
                 self._say(owner, _taken_over(event))
             case LogArrived():
                 for batch in event.batches:
-                    self._log(owner, quiet, batch)
+                    self._log(owner, batch)
             case BatchCommitted():
                 quiet.committed += 1
             case BatchFailed(failure=Failure(trouble=Trouble.TRANSIENT)):
@@ -149,9 +149,10 @@ class Narrator:
                 for line in spell_event(event):
                     self._say(owner, line)
 
-    def _log(self, owner: int, quiet: _Quiet, batch: LogBatch) -> None:
+    def _log(self, owner: int, batch: LogBatch) -> None:
         if batch.ddl is not None:
             self._say(owner, f"reads {batch.ddl.statement}")
+        quiet = self._quiet[owner]  # a line begins it anew
         quiet.batches += 1
         quiet.rows += len(batch.rows)
 

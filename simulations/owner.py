@@ -51,7 +51,7 @@ from simulations.faults import Faults
 from simulations.history import History
 from simulations.ledger import Mistake
 from simulations.log import Reader
-from simulations.plan import Plan
+from simulations.plan import ROW_BYTES, Plan
 
 if TYPE_CHECKING:
     from simulations.target import Target
@@ -131,7 +131,7 @@ class Owner:
         batch = self.reader.next()
         if batch is not None:
             self._sent.append(batch)
-            self.post(LogArrived([batch], self._reader))
+            self.post(LogArrived([batch], self._reader, ROW_BYTES * len(batch.rows)))
 
     def lose(self) -> bool:
         return self.reader is not None and self.reader.next() is not None

@@ -18,6 +18,7 @@ from simulations import catalogue
 DEFAULT_CHANGES = 100
 LEAST_TABLES = 3
 LEAST_FAULTS = 5
+ROW_BYTES = 100  # each row of a log came in so many
 COPIED_SHARE = 0.3  # of all runs copy tables
 REPAIRED_SHARE = 0.2  # of all runs repair rows
 NUMBERS_A_CHANGE = 5  # a history ends after so many transactions for each change it should have, whatever they did
@@ -73,6 +74,7 @@ class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fill_rows: int = 0
     gather_rows: int = 0
     gather_us: int = 0
+    room_bytes: int = 32 << 20
 
 
 class Copy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -151,6 +153,7 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
             fill_rows=Random(f"fill {seed}").choice((0, 0, 1, 3, 10)),  # apart: older seeds keep all else
             gather_rows=gathering.choice((0, 2, 5, 20)),
             gather_us=gathering.choice((1_000, 50_000, 10_000_000)),
+            room_bytes=ROW_BYTES * gathering.choice((4, 16, 100, 1_000)),
         ),
         cascades=chance.choice(catalogue.CASCADES),
         locking=locking,

@@ -30,6 +30,7 @@ _ENGINE: dict[str, tuple[Any, ...]] = {
     "batch_rows": (1, 3),
     "window_rows": (1, 4),
     "room_rows": (200, 40),
+    "room_bytes": (32 << 20,),
     "checkpoint_us": (500_000,),
     "idle_checkpoint_us": (5_000_000,),
     "commit_bound_us": (200_000,),

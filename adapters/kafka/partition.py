@@ -55,7 +55,6 @@ class Taken(msgspec.Struct):
 class PartitionLog:
     def __init__(self, partition: int, places: Places, fetcher: Fetcher) -> None:
         self.restarts = 0
-        self.row_bytes = 0.0  # records are small, and the consumer holds a bounded number of them
         self._partition = partition
         self._places = places
         self._fetcher = fetcher
@@ -176,7 +175,7 @@ class PartitionLog:
             self._offset = offset
             self._taken.append(Taken(offset, batch.last, ack))
             self._delay = 0.0
-            self._post(LogArrived([batch], reader))
+            self._post(LogArrived([batch], reader, len(value)))
             rows += len(batch.rows)
             if rows >= STEP_ROWS:
                 rows = 0

@@ -9,10 +9,12 @@ CHECKPOINT = (
         "checkpoint-one-too-far",
         "engine.watermark",
         """
-        - self._left[window] += segments + more
-        + self._left[window] += max(segments - 1, 0) + more
+        - if segments:
+        -     self._left[window] = segments
+        + if segments > 1:
+        +     self._left[window] = segments - 1
 
-        - assert self._left[window] > 0
+        - assert self._left.get(window), f"a segment more than window {window} has"
         + if window not in self._left:
         +     return
         """,
@@ -22,7 +24,7 @@ CHECKPOINT = (
         "checkpoint-past-open-windows",
         "engine.watermark",
         """
-          self._left[window] += segments + more
+          self._waits = waits
         + if not segments:
         +     self.position = end
         """,

@@ -1,4 +1,4 @@
-"""Bugs where changes of tables that have few of them wait for more: who waits, how long, what is said meanwhile."""
+"""Bugs where changes wait for more of their tables: who waits, how long, what is said meanwhile."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ GATHERING = (
         "tied-table-waits",
         "engine.gathering",
         """
-        - few = [binding for binding in counts if binding.lone and rows[binding.target.name] < self._worth]
-        + few = [binding for binding in counts if rows[binding.target.name] < self._worth]
+        - kept = {binding: self._waiting(binding, window, now) for binding in counts if binding.lone}
+        + kept = {binding: self._waiting(binding, window, now) for binding in counts}
         """,
         "a change waits while one of another table, which shares a foreign key's lock with it, is planned",
     ),
@@ -18,8 +18,10 @@ GATHERING = (
         "overtakes-what-waits",
         "engine.gathering",
         """
-        - ready += self._kept.pop(binding.name)
-        + ready += []
+        - if waiting is None:
+        -     ready.append(change)
+        + if waiting is None or counts[change.binding] >= self._worth:
+        +     ready.append(change)
         """,
         "changes of a table are planned before earlier ones of it, which wait",
     ),
@@ -27,8 +29,11 @@ GATHERING = (
         "one-shape-overtakes-the-other",
         "engine.gathering",
         """
-        - few = [binding for binding in counts if binding.lone and rows[binding.target.name] < self._worth]
-        + few = [b for b in counts if b.lone and counts[b] + len(self._kept.get(b.target.name, ())) < self._worth]
+        - name = binding.target.name
+        + name = binding
+
+        - self._worthy[binding.target.name] = None
+        + self._worthy[binding] = None
         """,
         "a table that comes under two shapes waits with the one and goes with the other",
     ),
@@ -36,26 +41,44 @@ GATHERING = (
         "watermark-passes-what-waits",
         "engine.watermark",
         """
-        - self._left[window] += segments + more
-        + self._left[window] += segments
+        - if self._waits is not None:
+        + if False:
         """,
         "the watermark passes changes that wait for more of their table",
+    ),
+    Mutant(
+        "held-by-the-last-that-waits",
+        "engine.gathering",
+        """
+        - return next(iter(self._tables.values()))
+        + return next(reversed(self._tables.values()))
+        """,
+        "the watermark passes changes that wait for more of their table, up to the last of them",
     ),
     Mutant(
         "gathered-not-counted",
         "engine.watermark",
         """
-        - self.open(end, segments, end_us, more=more)
-        + self.open(end, 0, end_us, more=more)
+        - self._first[window] = window if first is None else first
+        + self._first[window] = window
         """,
         "the watermark passes changes that waited and are planned now",
+    ),
+    Mutant(
+        "held-by-the-last-window",
+        "engine.watermark",
+        """
+        - held = self._first[next(iter(self._left))] if self._left else self._next
+        + held = self._first[next(reversed(self._left))] if self._left else self._next
+        """,
+        "the watermark passes windows that are under way, up to the last of them",
     ),
     Mutant(
         "statement-overtakes-what-waits",
         "engine.apply",
         """
-        - return idle or bool(self.copying) or self._inbox.ddl is not None
-        + return idle or bool(self.copying)
+        - if not self._behind or self.copying or self._inbox.ddl is not None:
+        + if not self._behind or self.copying:
         """,
         "a statement runs before changes that it follows, which wait",
     ),
@@ -63,8 +86,8 @@ GATHERING = (
         "copy-overtakes-what-waits",
         "engine.apply",
         """
-        - return idle or bool(self.copying) or self._inbox.ddl is not None
-        + return idle or self._inbox.ddl is not None
+        - if not self._behind or self.copying or self._inbox.ddl is not None:
+        + if not self._behind or self._inbox.ddl is not None:
         """,
         "a copy begins, or a chunk is merged, before changes that it follows, which wait",
     ),
@@ -72,17 +95,17 @@ GATHERING = (
         "waits-for-ever",
         "engine.apply",
         """
-        - idle = not self._behind if self._inbox else not self.batches.rows
-        + idle = False
+        - if not self._behind or self.copying or self._inbox.ddl is not None:
+        + if self.copying or self._inbox.ddl is not None:
         """,
         "changes wait for more of their table though the log has no more",
     ),
     Mutant(
         "waits-without-end",
-        "engine.apply",
+        "engine.gathering",
         """
-        - if gathering.leaving or self._waited or gathering.rows >= self.options.gather_limit:
-        + if gathering.leaving:
+        - while self.rows > self._options.gather_limit(self.row_bytes):
+        + while False:
         """,
         "however many changes wait, more may",
     ),

@@ -241,7 +241,7 @@ ROOM = (
         "never-full",
         "engine.apply",
         """
-        - return self._inbox.rows + self.batches.rows >= self.options.room_rows and not self._starved
+        - return (heavy or rows >= self.options.room_rows) and not self._starved
         + return False
         """,
         "the log is never told to wait",
@@ -250,8 +250,8 @@ ROOM = (
         "full-with-half-a-transaction",
         "engine.apply",
         """
-        - return self._inbox.rows + self.batches.rows >= self.options.room_rows and not self._starved
-        + return self._inbox.rows + self.batches.rows >= self.options.room_rows
+        - return (heavy or rows >= self.options.room_rows) and not self._starved
+        + return heavy or rows >= self.options.room_rows
         """,
         "the log waits for room while the room waits for a transaction's end",
     ),

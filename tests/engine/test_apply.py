@@ -43,6 +43,16 @@ def test_full_by_rows_taken_and_not_committed() -> None:
     assert taken.full
 
 
+def test_full_by_few_large_rows() -> None:
+    taken = machine(Options(room_rows=100, room_bytes=1000, window_rows=1, lanes=1))
+    taken.step(1, [LogArrived([log(0, 1, account(1), resent=True, shapes=(0,))], size=400)])
+    taken.step(2, [LogArrived([log(1, 2, account(2))], size=400)])
+    assert not taken.full
+    taken.step(3, [LogArrived([log(2, 3, account(3))], size=1200)])  # about 600 a row, lately
+    assert taken.batches.gathering.row_bytes == 600
+    assert taken.full
+
+
 def test_what_a_free_lane_can_run_goes_out_before_the_next_window_is_planned() -> None:
     """Once: then planning has its turn, however many lanes have become free."""
     taken = machine(Options(lanes=1, batch_rows=1, window_rows=2, room_rows=4, checkpoint_us=10**12))
@@ -77,7 +87,7 @@ def test_atomic_takes_the_rest_of_a_transaction_however_large() -> None:
         {0: shape(ACCOUNT)},
         resent=True,
     )
-    assert taken.step(1, [LogArrived([part])]) == []
+    assert taken.step(1, [LogArrived([part], size=1 << 30)]) == []
     assert not taken.full
 
 

@@ -32,28 +32,72 @@ def numbers(changes: Sequence[Change]) -> list[int]:
     return [one.number for one in changes]
 
 
-def test_tables_with_few_changes_wait_until_they_have_enough() -> None:
-    gathering = Gathering(worth=3, tables=1)
+def gathering(**options: int) -> Gathering:
+    return Gathering(Options(**{"lanes": 0, "gather_rows": 3, "gather_us": 100, "window_rows": 8, **options}))
+
+
+def waits(count: int) -> list[Change]:
+    """One change of each of so many tables."""
+    return [change(table, table) for table in range(count)]
+
+
+def test_a_table_waits_until_it_has_enough_and_leaves_whole() -> None:
+    lot = gathering(lanes=1)
     first = [change(0, 1), change(1, 2), change(2, 3), change(0, 4), change(0, 5)]
-    assert numbers(gathering.sift(first, now=7)) == [1, 4, 5]
-    assert (gathering.rows, gathering.since) == (2, 7)
-    assert numbers(gathering.sift([change(1, 6), change(2, 7)], now=8)) == []
+    assert numbers(lot.sift(first, window=0, now=7)) == [1, 4, 5]
+    assert (lot.rows, lot.window, lot.since(6), lot.since(7)) == (2, 0, False, True)
+    assert numbers(lot.sift([change(1, 6), change(2, 7)], window=1, now=8)) == []
     third = [change(1, 8), change(2, 9), change(3, 10), change(4, 11)]
-    assert numbers(gathering.sift(third, now=9)) == [2, 6, 3, 7, 8, 9]
-    assert (gathering.rows, gathering.since) == (2, 9)
-    assert numbers(gathering.release(4)) == [10, 11]
-    assert gathering.rows == 0
-    assert gathering.release(4) == []
+    assert numbers(lot.sift(third, window=2, now=9)) == [2, 6, 8, 3, 7, 9]
+    assert (lot.rows, lot.window, lot.since(8), lot.since(9)) == (2, 2, False, True)
+    assert numbers(lot.release(4, latest=9)) == [10, 11]
+    assert (lot.rows, lot.window) == (0, None)
+    assert lot.release(4, latest=9) == []
 
 
 def test_what_has_waited_longest_leaves_first_and_tables_whole() -> None:
-    gathering = Gathering(worth=9, tables=0)
-    gathering.sift([change(3, 1), change(1, 2), change(2, 3), change(0, 4)], now=0)
-    gathering.sift([change(2, 5), change(1, 6), change(3, 7), change(3, 8)], now=1)
-    assert numbers(gathering.release(4)) == [1, 7, 8, 2, 6]
-    assert (gathering.rows, gathering.leaving) == (3, True)
-    assert numbers(gathering.release(4)) == [3, 5, 4]
-    assert (gathering.rows, gathering.leaving) == (0, False)
+    lot = gathering(gather_rows=9)
+    lot.sift([change(3, 1), change(1, 2), change(2, 3)], window=0, now=0)
+    lot.sift([change(2, 4), change(0, 5), change(1, 6), change(3, 7), change(3, 8)], window=1, now=1)
+    assert numbers(lot.release(4, latest=1)) == [1, 7, 8, 2, 6]
+    assert (lot.rows, lot.window) == (3, 0)
+    assert numbers(lot.release(4, latest=0)) == [3, 4]
+    assert numbers(lot.release(4, latest=0)) == []
+    assert (lot.rows, lot.window) == (1, 1)
+
+
+def test_a_table_that_has_waited_long_enough_leaves_with_the_next_window() -> None:
+    lot = gathering()
+    lot.sift([change(0, 1)], window=0, now=0)
+    assert numbers(lot.sift([change(1, 2)], window=1, now=99)) == []
+    assert numbers(lot.sift([change(2, 3)], window=2, now=100)) == [1]
+    assert lot.window == 1
+
+
+def test_about_as_many_leave_as_come() -> None:
+    lot = gathering(window_rows=4)
+    twice = [change(table, table + 10 * n) for table in range(6) for n in (0, 1)]
+    lot.sift(twice, window=0, now=0)
+    assert numbers(lot.sift(waits(6), window=1, now=1)) == [0, 10, 0, 1, 11, 1]
+    assert numbers(lot.sift([change(0, 7)], window=2, now=2)) == [2, 12, 2, 3, 13, 3]
+    assert numbers(lot.sift([change(1, 8)], window=3, now=300)) == [4, 14, 4, 5, 15, 5]
+    assert numbers(lot.sift([], window=4, now=300)) == [7]
+
+
+def test_no_more_wait_than_there_is_room_for() -> None:
+    lot = gathering(room_rows=1, gather_rows=99)  # twelve may
+    for window in range(3):
+        assert numbers(lot.sift(waits(4), window=window, now=window)) == []
+    assert numbers(lot.sift([change(7, 1)], window=3, now=3)) == [0, 0, 0]
+    assert lot.rows == 10
+
+
+def test_fewer_wait_where_rows_are_large() -> None:
+    lot = gathering(room_bytes=8_000, gather_rows=99)
+    lot.row_bytes = 800.0
+    assert numbers(lot.sift(waits(5), window=0, now=0)) == []
+    assert numbers(lot.sift([change(7, 1)], window=1, now=1)) == [0]
+    assert lot.rows == 5
 
 
 def test_what_waits_does_not_keep_the_message_that_it_came_in() -> None:
@@ -61,34 +105,36 @@ def test_what_waits_does_not_keep_the_message_that_it_came_in() -> None:
         def __copy__(self) -> tuple[int | str | None, ...]:
             return tuple(self)
 
-    gathering = Gathering(worth=2, tables=0)
+    lot = gathering(gather_rows=8)
     rows = [View([number, None, "x"]) for number in range(3)]
     changes = [Change(BINDINGS[table], rows[n], rows[n], "0-1", n, 0) for n, table in enumerate((0, 1, 1))]
-    assert [type(one.after) for one in gathering.sift(changes, now=0)] == [View, View]
-    (kept,) = gathering.release(9)
-    assert (kept.before, kept.after) == (rows[0], rows[0])
-    assert (type(kept.before), type(kept.after)) == (tuple, tuple)
+    assert lot.sift(changes, window=0, now=0) == []
+    few, many, _ = lot.release(9, latest=0)
+    assert (few.before, few.after, many.after) == (rows[0], rows[0], rows[1])
+    assert (type(few.before), type(few.after)) == (tuple, tuple)
+    assert type(many.after) is View  # soon there would have been enough
 
 
-def test_as_few_tables_as_may_be_do_not_wait_and_overtake_nothing() -> None:
-    gathering = Gathering(worth=3, tables=1)
-    assert numbers(gathering.sift([change(1, 1), change(2, 2)], now=0)) == []
-    assert numbers(gathering.sift([change(1, 3)], now=1)) == [1, 3]
-    assert gathering.rows == 1
+def test_in_a_window_of_few_tables_none_waits_unless_some_do_already() -> None:
+    lot = gathering(lanes=1)
+    assert numbers(lot.sift([change(1, 1)], window=0, now=0)) == [1]
+    assert numbers(lot.sift([change(1, 2), change(2, 3)], window=1, now=1)) == []
+    assert numbers(lot.sift([change(1, 4)], window=2, now=2)) == []
+    assert numbers(lot.sift([change(1, 5)], window=3, now=3)) == [2, 4, 5]
+    assert lot.rows == 1
 
 
 def test_tables_that_share_locks_with_others_do_not_wait() -> None:
-    gathering = Gathering(worth=3, tables=0)
     child = replace(TABLES[1], foreign_keys=(ForeignKey("tie", NAMES[1], ("note",), NAMES[0], ("id",)),))
-    tied = [Binding(1, shape(child), child)]
-    assert numbers(gathering.sift([change(1, 1, tied[0]), change(2, 2)], now=0)) == [1]
+    tied = Binding(1, shape(child), child)
+    assert numbers(gathering().sift([change(1, 1, tied), change(2, 2)], window=0, now=0)) == [1]
 
 
-def test_a_table_under_two_shapes_waits_or_goes_as_one() -> None:
-    gathering = Gathering(worth=3, tables=0)
+def test_a_table_under_two_shapes_waits_and_goes_as_one() -> None:
+    lot = gathering()
     other = Binding(9, shape(TABLES[0]), TABLES[0])
-    assert numbers(gathering.sift([change(0, 1)], now=0)) == []
-    assert numbers(gathering.sift([change(0, 2, other), change(0, 3), change(1, 4)], now=0)) == [1, 2, 3]
+    assert numbers(lot.sift([change(0, 1)], window=0, now=0)) == []
+    assert numbers(lot.sift([change(0, 2, other), change(0, 3), change(1, 4)], window=1, now=1)) == [1, 2, 3]
 
 
 class Feed:
@@ -132,6 +178,11 @@ class Feed:
             self.step(*[BatchCommitted(self.sent.pop(0).id) for _ in list(self.sent)])
             self.step(Tick())
 
+    def later(self, us: int = 50_000) -> None:
+        """Long enough, if it is not said otherwise, for the log to be no longer behind."""
+        self.now += us
+        self.step(Tick())
+
     @property
     def waiting(self) -> int:
         return self.machine.batches.gathering.rows
@@ -145,16 +196,34 @@ def test_the_watermark_waits_with_them() -> None:
     batches, feed.sent = feed.sent, []
     feed.step(LogArrived([feed.log(0, 0, 0, 1, 2, 3)]))
     feed.step(*[BatchCommitted(batch.id) for batch in batches])
+    feed.commit()
+    assert (feed.waiting, feed.machine.batches.rows) == (6, 0)
     assert feed.machine.watermark.position == position(0)
+    feed.later()
     feed.commit()
     assert feed.waiting == 0
     assert feed.machine.watermark.position == position(12)
+
+
+def test_the_watermark_goes_on_while_later_ones_wait() -> None:
+    feed = Feed(gather_rows=4)
+    logs = [feed.log(1, 2, 3, 3), feed.log(1, 2, 3, 3), feed.log(1, 2, 4, 5), feed.log(1, 2, 4, 5)]
+    feed.step(*[LogArrived([log]) for log in logs[:2]])
+    feed.commit()
+    assert (feed.waiting, feed.machine.watermark.position) == (4, position(0))
+    feed.step(*[LogArrived([log]) for log in logs[2:]])
+    feed.commit()
+    assert (feed.waiting, feed.machine.watermark.position) == (4, position(8))
 
 
 def test_they_go_when_the_log_falls_silent_and_nothing_is_under_way() -> None:
     feed = Feed()
     feed.step(GoalSet(position(4)))
     feed.step(LogArrived([feed.log(0, 1, 2, 3)]))
+    assert (feed.waiting, feed.sent) == (4, [])
+    feed.later(49_000)
+    assert (feed.waiting, feed.sent) == (4, [])
+    feed.later(1_000)
     assert feed.waiting == 0
     assert sum(batch.rows for batch in feed.sent) == 4
     feed.commit()
@@ -177,10 +246,25 @@ def test_they_go_when_the_log_is_not_behind_any_more() -> None:
     feed.step(LogArrived([feed.log(0, 0, 0, 1, 2, 3)]))
     assert feed.waiting == 3
     feed.step(LogArrived([feed.log(4)]))
+    assert (feed.waiting, feed.machine.batches.rows) == (4, 3)
+    feed.later()
+    feed.step(LogArrived([feed.log(5)]))
     feed.step(Tick())
-    assert (feed.waiting, feed.machine.batches.rows) == (0, 6)
+    assert (feed.waiting, feed.machine.batches.rows) == (0, 7)
     feed.commit()
-    assert feed.machine.watermark.position == position(7)
+    assert feed.machine.watermark.position == position(8)
+
+
+def test_they_wait_on_while_there_is_no_room_for_more_of_the_log() -> None:
+    feed = Feed(gather_rows=5)
+    feed.step(LogArrived([feed.log(1, 2, 3, 4)]), LogArrived([feed.log(0, 0, 0, 0, 0, 0, 0)]))
+    feed.step(LogArrived([feed.log(5)]))
+    feed.later()
+    assert (feed.waiting, feed.machine.batches.rows, feed.machine.full) == (4, 7, True)
+    feed.commit()
+    assert (feed.waiting, feed.machine.batches.rows) == (5, 0)
+    feed.later()
+    assert feed.waiting == 0
 
 
 def test_a_statement_comes_after_them() -> None:
@@ -194,31 +278,20 @@ def test_a_statement_comes_after_them() -> None:
     assert feed.statements == [ddl]
 
 
-def test_no_more_wait_than_there_is_room_for() -> None:
-    feed = Feed(gather_rows=100)
-    feed.step(LogArrived([feed.log(0)]))  # under way all the time
-    waiting = []
-    for _ in range(10):
-        feed.step(LogArrived([feed.log(*range(10))]))
-        waiting.append(feed.waiting)
-    assert waiting == [*range(10, 91, 10), 90]  # the last came to 100, and the table that waited longest left
-
-
 def test_they_leave_in_pieces_that_there_is_room_for() -> None:
     feed = Feed(gather_rows=100, gather_us=1000)
     feed.step(LogArrived([feed.log(0)]))  # under way, so that the others wait
-    for _ in range(2):
+    for _ in range(3):
         feed.step(LogArrived([feed.log(*range(10))]))
-    assert (feed.waiting, feed.machine.batches.rows) == (20, 1)
-    feed.now += 1000
-    feed.step(LogArrived([feed.log(*range(10))]))
+    assert (feed.waiting, feed.machine.batches.rows) == (30, 1)
+    feed.later(1000)
     feed.step(Tick())
-    assert (feed.waiting, feed.machine.batches.rows) == (16, 5)
     while feed.waiting:
         before = feed.waiting
+        assert feed.machine.batches.rows <= 10
         feed.step(*[BatchCommitted(feed.sent.pop(0).id) for _ in list(feed.sent)])
         feed.step(Tick())
-        assert feed.waiting >= before - 8
+        assert feed.waiting >= before - 12
         assert feed.machine.watermark.position == position(1)
     feed.commit()
     assert feed.machine.watermark.position == position(31)

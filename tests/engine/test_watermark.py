@@ -1,5 +1,9 @@
 """The watermark is the prefix of the log that is committed, and receipts go only at or below the checkpoint."""
 
+from __future__ import annotations
+
+import dataclasses
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -21,8 +25,18 @@ def at(n: int) -> Position:
     return Position("bin.000001", n)
 
 
+@dataclasses.dataclass
+class Planned:
+    """A segment of `window` with changes of the windows `covers`.  `receipt`: what covers it, once it is committed."""
+
+    window: int
+    covers: frozenset[int]
+    receipt: EffectId | None = None
+
+
 class Prefix(RuleBasedStateMachine):
-    """Windows are planned, batches commit segments of one window or several, checkpoints are written in between.
+    """Windows are planned, some of their changes wait, batches commit segments of one window or several, checkpoints
+    are written in between.
 
     The naive side keeps every segment of the log with the receipt that covers it, if it is committed: the watermark is
     counted from the start each time, and a receipt may go if no segment of it is above the checkpoint.
@@ -31,7 +45,9 @@ class Prefix(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.mark = Watermark(at(0))
-        self.windows: list[list[EffectId | None]] = []  # by window, each segment's receipt
+        self.segments: list[Planned] = []
+        self.waiting: list[int] = []  # the window of each change that waits
+        self.ends: list[int] = []  # of each window
         self.ends_us: list[int] = []
         self.standing: dict[EffectId, list[int]] = {}  # receipts at the target, and the windows they cover
         self.saving: tuple[int, tuple[EffectId, ...]] | None = None  # window of the position, receipts to delete
@@ -39,41 +55,76 @@ class Prefix(RuleBasedStateMachine):
         self.counter = 0
 
     def prefix(self) -> int:
-        """The last window before the first that is not all committed."""
-        return next((n for n, segments in enumerate(self.windows) if None in segments), len(self.windows)) - 1
+        """The last window before the first that is not all committed; where changes waited, a segment may hold those
+        of any window since the first of them came."""
+        open_ = [min(one.covers) for one in self.segments if one.receipt is None]
+        return min([*open_, *self.waiting, len(self.ends)]) - 1
 
     def receipt(self) -> EffectId:
         """In the order of their ids batches are sent, not committed."""
         self.counter += 1
         return EffectId(1, self.counter + (1 if self.counter % 2 else -1))
 
-    @rule(segments=st.integers(0, 3), end_us=st.sampled_from([0, 7, 9]))
-    def open(self, segments: int, end_us: int) -> None:
-        number = len(self.windows)
-        assert self.mark.upcoming() == number
-        self.windows.append([None] * segments)
-        self.ends_us.append(end_us)
-        assert self.mark.open(at(10 * (number + 1)), segments, end_us) == number
+    def plan(self, segments: int, leaving: int, staying: int) -> tuple[int, int | None, int | None]:
+        """So many segments in the next window: the first holds `leaving` of the changes that wait, too; `staying` of
+        the window's own wait.  Returns how many, and the first windows of what waited and of what waits."""
+        number = len(self.ends)
+        first = min(self.waiting, default=None)
+        left, self.waiting = self.waiting[:leaving], [*self.waiting[leaving:], *[number] * staying]
+        segments = max(segments, bool(left))
+        covers = frozenset({number} if first is None else {first, *left, number})
+        self.segments += [Planned(number, covers) for _ in range(segments)]
+        return segments, first, min(self.waiting, default=None)
 
-    @precondition(lambda self: any(None in segments for segments in self.windows))
+    @rule(
+        segments=st.integers(0, 3),
+        end_us=st.sampled_from([0, 7, 9]),
+        leaving=st.integers(0, 2),
+        staying=st.sampled_from([0, 0, 1, 2]),
+    )
+    def open(self, segments: int, end_us: int, leaving: int = 0, staying: int = 0) -> None:
+        number = len(self.ends)
+        assert self.mark.upcoming() == number
+        segments, first, waits = self.plan(segments, leaving, staying)
+        self.ends.append(10 * (number + 1))
+        self.ends_us.append(end_us)
+        assert self.mark.open(at(self.ends[-1]), segments, end_us, first=first, waits=waits) == number
+
+    @precondition(lambda self: self.waiting)
+    @rule(leaving=st.integers(1, 3))
+    def open_again(self, leaving: int) -> None:
+        """What waited is planned, and nothing of the log with it."""
+        number = len(self.ends)
+        segments, first, waits = self.plan(0, leaving, 0)
+        self.ends.append(self.ends[-1])
+        self.ends_us.append(self.ends_us[-1])
+        assert self.mark.open_again(segments, first=first, waits=waits) == number
+
+    def left(self) -> list[Planned]:
+        return [one for one in self.segments if one.receipt is None]
+
+    @precondition(lambda self: self.left())
     @rule(most=st.integers(1, 3), newest_first=st.booleans())
     def commit(self, most: int, newest_first: bool) -> None:
         """A batch of one lane: a segment each of some windows; its receipt is counted by the highest."""
-        windows = [n for n, segments in enumerate(self.windows) if None in segments]
-        windows = sorted(windows, reverse=newest_first)[:most]
+        first_of = {one.window: one for one in reversed(self.left())}
+        batch = [first_of[window] for window in sorted(first_of, reverse=newest_first)[:most]]
         id_ = self.receipt()
-        self.mark.receipt(max(windows), id_)
-        self.standing[id_] = windows
-        for window in sorted(windows):
-            self.windows[window][self.windows[window].index(None)] = id_
-            self.mark.done(window)
+        self.mark.receipt(max(one.window for one in batch), id_)
+        self.standing[id_] = sorted({window for one in batch for window in one.covers})
+        for one in sorted(batch, key=lambda one: one.window):
+            one.receipt = id_
+            self.mark.done(one.window)
+
+    def end(self, window: int) -> Position:
+        return at(self.ends[window]) if window >= 0 else at(0)
 
     @rule()
     def rows_that_an_old_receipt_covers(self) -> None:
         """They come by again after a takeover: the receipt is spent with the window that is planned next."""
         id_ = self.receipt()
         self.mark.receipt(self.mark.upcoming(), id_)
-        self.standing[id_] = [len(self.windows)]
+        self.standing[id_] = [len(self.ends)]
 
     @precondition(lambda self: self.saving is None)
     @rule()
@@ -86,7 +137,7 @@ class Prefix(RuleBasedStateMachine):
     @rule(stored=st.sampled_from([True, True, False]), meanwhile=st.booleans())
     def the_checkpoint(self, stored: bool, meanwhile: bool = False) -> None:
         """One transaction writes it and deletes the receipts it makes needless, or nothing."""
-        if meanwhile and any(None in segments for segments in self.windows):
+        if meanwhile and self.left():
             self.commit(2, newest_first=False)
         (window, drop), self.saving = self.saving, None
         if not stored:
@@ -94,12 +145,14 @@ class Prefix(RuleBasedStateMachine):
         assert window >= self.saved, "it never goes back"
         for id_ in drop:
             assert max(self.standing.pop(id_)) <= window, "never a receipt above it (counter-example 4)"
-        self.saved, self.mark.saved = window, at(10 * (window + 1))
+        self.saved, self.mark.saved = window, self.end(window)
         self.mark.dropped(drop)
 
     @rule()
     def all_is_done(self) -> None:
-        while any(None in segments for segments in self.windows):
+        while self.waiting:
+            self.open_again(2)
+        while self.left():
             self.commit(3, newest_first=True)
         self.open(0, 0)
         self.saving = None
@@ -112,17 +165,18 @@ class Prefix(RuleBasedStateMachine):
     def it_is_the_committed_prefix(self) -> None:
         last = self.prefix()
         assert self.mark.window == last
-        assert self.mark.position == at(10 * (last + 1))
+        assert self.mark.position == self.end(last)
         known = [us for us in self.ends_us[: last + 1] if us]
         assert self.mark.end_us == (known[-1] if known else 0)
-        assert self.mark.pending == len(self.windows) - 1 - last
+        assert self.mark.pending == len(self.ends) - 1 - last
 
     @invariant()
     def what_is_above_the_checkpoint_is_covered_by_a_receipt(self) -> None:
         """Else a restart would apply it again."""
         assert self.mark.receipts == len(self.standing)
-        for segments in self.windows[self.saved + 1 :]:
-            assert all(id_ is None or id_ in self.standing for id_ in segments)
+        for one in self.segments:
+            above = max(one.covers) > self.saved
+            assert one.receipt is None or one.receipt in self.standing or not above
 
 
 TestPrefix = Prefix.TestCase
