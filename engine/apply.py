@@ -54,7 +54,7 @@ from engine.watermark import Watermark
 
 _RETRY_US = 200_000
 _BEHIND_US = 50_000
-_RECENT_ARRIVALS = 4
+_NEVER = -1
 
 
 class State(enum.Enum):
@@ -127,8 +127,8 @@ class ApplyMachine:
         a transaction."""
         if self.state is not State.FLOWING:
             return True
-        gathering, rows = self.batches.gathering, self._inbox.rows + self.batches.rows
-        heavy = (rows + gathering.rows) * gathering.row_bytes > self.options.room_bytes
+        rows = self._inbox.rows + self.batches.rows
+        heavy = rows * self._inbox.row_bytes + self.batches.gathering.size > self.options.room_bytes
         return (heavy or rows >= self.options.room_rows) and not self._starved
 
     @property
@@ -167,7 +167,7 @@ class ApplyMachine:
             case TakenOver():
                 self._take_over(event)
             case LogArrived():
-                self._weigh(event)
+                self._inbox.weigh(event.size, sum(len(batch.rows) for batch in event.batches))
                 for batch in event.batches:
                     self._arrive(batch, self._chain.reader if event.reader is None else event.reader)
             case BatchCommitted() | CopyBegun():
@@ -258,14 +258,6 @@ class ApplyMachine:
 
     def _effects_append(self, effect: ApplyEffect) -> None:
         self._effects.append(effect)
-
-    def _weigh(self, event: LogArrived) -> None:
-        """How large rows have been lately."""
-        rows = sum(len(batch.rows) for batch in event.batches)
-        if event.size and rows:
-            gathering, mean = self.batches.gathering, event.size / rows
-            share = 1 / _RECENT_ARRIVALS if gathering.row_bytes else 1
-            gathering.row_bytes += (mean - gathering.row_bytes) * share
 
     def _arrive(self, batch: LogBatch, reader: int) -> None:
         match self._chain.judge(batch, reader):
@@ -395,10 +387,11 @@ class ApplyMachine:
     @property
     def _latest(self) -> int:
         """What waits since then, or longer, for more of its table is to be planned next: all of it, where the log is
-        not behind any more, and before a statement or a copy."""
-        if not self._behind or self.copying or self._inbox.ddl is not None:
+        not behind any more, and before a statement or a copy; as long as too much waits, what has waited longest.
+        What has waited long enough leaves with the next window of the log, if there is one."""
+        if not self._behind or self.copying or self._inbox.ddl is not None or self.batches.gathering.crowded:
             return self._now
-        return self._now - self.options.gather_us
+        return _NEVER if self._inbox else self._now - self.options.gather_us
 
     def _rebind(self) -> None:
         self._lineup.retable(self._tables)

@@ -11,12 +11,17 @@ from collections import deque
 
 from engine.records import Ddl, LogBatch
 
+_FADES = 3 / 4
+"""So much of what came before a message still counts with it in the size of a row."""
+
 
 class Inbox:
-    """`rows`: how many wait.  `atomic`: with `consistency: transaction`."""
+    """`rows`: how many wait.  `row_bytes`: how large one was lately.  `atomic`: with `consistency: transaction`."""
 
     def __init__(self, *, atomic: bool) -> None:
         self.rows = 0
+        self.row_bytes = 0.0
+        self._lately = (0.0, 0.0)  # bytes and rows
         self._atomic = atomic
         self._batches: deque[LogBatch] = deque()
 
@@ -26,6 +31,12 @@ class Inbox:
     def put(self, batch: LogBatch) -> None:
         self._batches.append(batch)
         self.rows += len(batch.rows)
+
+    def weigh(self, size: int, rows: int) -> None:
+        """So many rows came in so many bytes (0: it is not known)."""
+        if size and rows:
+            self._lately = self._lately[0] * _FADES + size, self._lately[1] * _FADES + rows
+            self.row_bytes = self._lately[0] / self._lately[1]
 
     @property
     def ddl(self) -> Ddl | None:

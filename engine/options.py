@@ -9,10 +9,10 @@ from engine.records import TableName
 
 class Options(msgspec.Struct, frozen=True):
     """`window_rows`: how many rows are planned at once.  `room_rows`: rows taken from the log and not yet committed.
-    `room_bytes`: what all of them, and those that wait for more of their tables, came in.
+    `room_bytes`: about what all of them, and those that wait for more of their tables, take in memory.
     `fill_rows`: rows of a window that a lane gets before another takes part; 0: all lanes take part.
-    `gather_rows`: while the log is behind, a table waits until it has so many changes, or for `gather_us`, or until
-    twelve times `room_rows` or half of `room_bytes` wait; 0: none waits.
+    `gather_rows`: while the log is behind, a table waits until it has so many changes, or for `gather_us`, or while no
+    more than twelve `room_rows` and half of `room_bytes` do; 0: none waits.
     `commit_bound_us`: how long the head of the commit order may wait before all later open transactions are rolled
     back.
     `copy_reads`: chunks that are read or wait for their merge at once.  `copy_touched`: rows remembered for them.
@@ -41,7 +41,7 @@ class Options(msgspec.Struct, frozen=True):
         least while the log is behind."""
         return min(self.lanes, 2 * -(-self.window_rows // self.fill_rows)) if self.fill_rows else self.lanes
 
-    def gather_limit(self, row_bytes: float) -> int:
-        """So many rows may wait for more of their tables, where one has so many bytes."""
-        most = 12 * self.room_rows
-        return min(most, int(self.room_bytes / 2 / row_bytes)) if row_bytes else most
+    @property
+    def gather_limit(self) -> int:
+        """So many rows may wait for more of their tables."""
+        return 12 * self.room_rows

@@ -9,6 +9,7 @@ a lane is a queue in log order, and no cycle of waits can exist: the earliest un
 from __future__ import annotations
 
 from copy import copy
+from sys import getsizeof
 
 import msgspec
 
@@ -40,9 +41,20 @@ class Change(msgspec.Struct, gc=False, eq=False):
         after = self.after if self.after is None or type(self.after) is tuple else copy(self.after)
         return Change(self.binding, before, after, self.source, self.number, self.ordinal)
 
+    @property
+    def size(self) -> int:
+        """About how many bytes its rows take in memory, beside the messages that they came in."""
+        return _size(self.before) + _size(self.after)
+
     def part(self, before: Row | None, after: Row | None) -> Change:
         """The same place in the log with less of its effect: its delete or its insert alone."""
         return Change(self.binding, before, after, self.source, self.number, self.ordinal)
+
+
+def _size(row: Row | None) -> int:
+    if row is None:
+        return 0
+    return getsizeof(row) + sum(map(getsizeof, row)) if type(row) is tuple else getsizeof(row)
 
 
 class Segment:

@@ -131,7 +131,7 @@ class Owner:
         batch = self.reader.next()
         if batch is not None:
             self._sent.append(batch)
-            self.post(LogArrived([batch], self._reader, ROW_BYTES * len(batch.rows)))
+            self.post(LogArrived([batch], self._reader, _size(batch)))
 
     def lose(self) -> bool:
         return self.reader is not None and self.reader.next() is not None
@@ -201,3 +201,8 @@ class Owner:
             self._faults.seen(f"copy: refused, since {reason}")
         elif not (self._bad_rows and alarm.kind == "repair"):
             raise Mistake(f"a copy is refused: {alarm}")
+
+
+def _size(batch: LogBatch) -> int:
+    """What it came in: the rows of one message in five are large."""
+    return ROW_BYTES * len(batch.rows) * (20 if sum(batch.last.order) % 5 == 0 else 1)

@@ -286,6 +286,10 @@ cdef class RowImage:
     def __reduce__(self):
         return tuple, (self.layout.values(self.data()),)
 
+    def __sizeof__(self):
+        """With its part of the message."""
+        return object.__sizeof__(self) + self.size
+
     def __copy__(self):
         """The row in bytes of its own."""
         return _image(self.layout, PyBytes_FromStringAndSize(<const char*> self.data(), self.size), 0, self.size)

@@ -32,8 +32,8 @@ GATHERING = (
         - name = binding.target.name
         + name = binding
 
-        - self._worthy[binding.target.name] = None
-        + self._worthy[binding] = None
+        - self._kept(binding.target.name, waiting, counts[binding], window)
+        + self._kept(binding, waiting, counts[binding], window)
         """,
         "a table that comes under two shapes waits with the one and goes with the other",
     ),
@@ -77,8 +77,8 @@ GATHERING = (
         "statement-overtakes-what-waits",
         "engine.apply",
         """
-        - if not self._behind or self.copying or self._inbox.ddl is not None:
-        + if not self._behind or self.copying:
+        - if not self._behind or self.copying or self._inbox.ddl is not None or self.batches.gathering.crowded:
+        + if not self._behind or self.copying or self.batches.gathering.crowded:
         """,
         "a statement runs before changes that it follows, which wait",
     ),
@@ -86,8 +86,8 @@ GATHERING = (
         "copy-overtakes-what-waits",
         "engine.apply",
         """
-        - if not self._behind or self.copying or self._inbox.ddl is not None:
-        + if not self._behind or self._inbox.ddl is not None:
+        - if not self._behind or self.copying or self._inbox.ddl is not None or self.batches.gathering.crowded:
+        + if not self._behind or self._inbox.ddl is not None or self.batches.gathering.crowded:
         """,
         "a copy begins, or a chunk is merged, before changes that it follows, which wait",
     ),
@@ -95,17 +95,17 @@ GATHERING = (
         "waits-for-ever",
         "engine.apply",
         """
-        - if not self._behind or self.copying or self._inbox.ddl is not None:
-        + if self.copying or self._inbox.ddl is not None:
+        - if not self._behind or self.copying or self._inbox.ddl is not None or self.batches.gathering.crowded:
+        + if self.copying or self._inbox.ddl is not None or self.batches.gathering.crowded:
         """,
         "changes wait for more of their table though the log has no more",
     ),
     Mutant(
         "waits-without-end",
-        "engine.gathering",
+        "engine.apply",
         """
-        - while self.rows > self._options.gather_limit(self.row_bytes):
-        + while False:
+        - if not self._behind or self.copying or self._inbox.ddl is not None or self.batches.gathering.crowded:
+        + if not self._behind or self.copying or self._inbox.ddl is not None:
         """,
         "however many changes wait, more may",
     ),

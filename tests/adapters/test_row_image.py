@@ -238,3 +238,9 @@ def test_a_copy_is_an_image_that_keeps_no_message() -> None:
     assert sys.getrefcount(message) == held - 2
     assert [change.after for change in changes] == [(1, "ä", "b", None), (2, "c", None, 3)]
     assert all(isinstance(change.after, RowImage) for change in changes)
+
+
+def test_an_image_is_as_large_as_its_part_of_the_message() -> None:
+    small, large = images_of([(1, "ä", "b", None), (1, "ä" * 501, "b", None)])
+    assert sys.getsizeof(large) - sys.getsizeof(small) == 1000
+    assert sys.getsizeof(copy.copy(large)) == sys.getsizeof(large)

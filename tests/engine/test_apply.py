@@ -48,8 +48,17 @@ def test_full_by_few_large_rows() -> None:
     taken.step(1, [LogArrived([log(0, 1, account(1), resent=True, shapes=(0,))], size=400)])
     taken.step(2, [LogArrived([log(1, 2, account(2))], size=400)])
     assert not taken.full
-    taken.step(3, [LogArrived([log(2, 3, account(3))], size=1200)])  # about 600 a row, lately
-    assert taken.batches.gathering.row_bytes == 600
+    taken.step(3, [LogArrived([log(2, 3, account(3))], size=1200)])
+    assert taken.full
+
+
+def test_full_by_what_waits_for_more_of_its_tables() -> None:
+    options = Options(room_rows=100, room_bytes=1000, window_rows=1, lanes=0, gather_rows=9)
+    taken = machine(options)
+    taken.step(1, [LogArrived([log(0, 1, account(1), resent=True, shapes=(0,))], size=400)])
+    waits = taken.batches.gathering
+    assert (waits.rows, taken.batches.rows, taken.full) == (1, 0, False)
+    waits.size = 1001
     assert taken.full
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -23,6 +24,10 @@ TABLES = [replace(ACCOUNT, name=name) for name in NAMES]
 def change(table: int, number: int, binding: Binding | None = None) -> Change:
     row = RowChange(table, None, (number, None, "x"), 0)
     return Change.of(binding or BINDINGS[table], row, Transaction("0-1", number, 0))
+
+
+def large(table: int, size: int) -> Change:
+    return Change(BINDINGS[table], None, (0, None, "x" * size), "0-1", 0, 0)
 
 
 BINDINGS = [Binding(number, shape(table), table) for number, table in enumerate(TABLES)]
@@ -84,35 +89,84 @@ def test_about_as_many_leave_as_come() -> None:
     assert numbers(lot.sift([], window=4, now=300)) == [7]
 
 
-def test_no_more_wait_than_there_is_room_for() -> None:
+def test_it_is_crowded_by_rows() -> None:
     lot = gathering(room_rows=1, gather_rows=99)  # twelve may
-    for window in range(3):
-        assert numbers(lot.sift(waits(4), window=window, now=window)) == []
-    assert numbers(lot.sift([change(7, 1)], window=3, now=3)) == [0, 0, 0]
-    assert lot.rows == 10
+    lot.sift([*waits(6), *waits(6)], window=0, now=0)
+    assert not lot.crowded
+    lot.sift([change(7, 1)], window=1, now=1)
+    assert lot.crowded
+    lot.release(1, latest=0)
+    assert not lot.crowded
 
 
-def test_fewer_wait_where_rows_are_large() -> None:
-    lot = gathering(room_bytes=8_000, gather_rows=99)
-    lot.row_bytes = 800.0
-    assert numbers(lot.sift(waits(5), window=0, now=0)) == []
-    assert numbers(lot.sift([change(7, 1)], window=1, now=1)) == [0]
-    assert lot.rows == 5
+def test_it_is_crowded_by_large_rows_though_smaller_ones_followed() -> None:
+    lot = gathering(room_bytes=20_000, gather_rows=99)
+    lot.sift([large(0, 5_000), change(1, 1)], window=0, now=0)
+    assert 5_000 < lot.size < 6_000
+    lot.sift([large(2, 5_000), *waits(9)], window=1, now=1)
+    assert lot.crowded
+    assert numbers(lot.release(1, latest=0)) == [0, 0]
+    assert 5_000 < lot.size < 10_000
+    assert not lot.crowded
+    lot.release(99, latest=1)
+    assert (lot.rows, lot.size) == (0, 0)
 
 
-def test_what_waits_does_not_keep_the_message_that_it_came_in() -> None:
-    class View(tuple[int, None, str]):
-        def __copy__(self) -> tuple[int | str | None, ...]:
-            return tuple(self)
+def test_some_rows_of_a_table_tell_the_size_of_all() -> None:
+    lot = gathering(gather_rows=99)
+    lot.sift([large(0, 1_000 * (1 + n % 2)) for n in range(9)], window=0, now=0)
+    assert 12_000 < lot.size < 18_000
 
+
+class View(tuple[Any, ...]):
+    """Of a message, which it keeps; copies do not."""
+
+    def __copy__(self) -> tuple[Any, ...]:
+        return tuple(self)
+
+
+def views(*tables: int) -> list[Change]:
+    rows = [View([number, None, "x"]) for number in range(len(tables))]
+    return [Change(BINDINGS[table], rows[n], rows[n], "0-1", n, 0) for n, table in enumerate(tables)]
+
+
+def kinds(changes: Sequence[Change]) -> list[type]:
+    assert all(type(one.before) is type(one.after) for one in changes)
+    return [type(one.after) for one in changes]
+
+
+def test_what_waits_for_long_does_not_keep_the_message_that_it_came_in() -> None:
     lot = gathering(gather_rows=8)
-    rows = [View([number, None, "x"]) for number in range(3)]
-    changes = [Change(BINDINGS[table], rows[n], rows[n], "0-1", n, 0) for n, table in enumerate((0, 1, 1))]
-    assert lot.sift(changes, window=0, now=0) == []
-    few, many, _ = lot.release(9, latest=0)
-    assert (few.before, few.after, many.after) == (rows[0], rows[0], rows[1])
-    assert (type(few.before), type(few.after)) == (tuple, tuple)
-    assert type(many.after) is View  # soon there would have been enough
+    came = views(0, 1, 1)
+    assert lot.sift(came, window=0, now=0) == []
+    few, *many = lot.release(9, latest=0)
+    assert (few.before, few.after, few.number) == (came[0].before, came[0].after, 0)
+    assert kinds([few]) == [tuple]
+    assert many == came[1:]  # soon there would have been enough
+
+
+def test_what_was_to_leave_soon_and_does_not_keeps_no_message_either() -> None:
+    for window, kept in ((3, View), (4, tuple)):
+        lot = gathering(gather_rows=8)
+        lot.sift(views(1, 1), window=0, now=0)
+        lot.sift(views(0), window=window, now=1)
+        assert kinds(lot.release(2, latest=0)) == [kept, kept]
+        assert kinds(lot.release(2, latest=1)) == [tuple]
+
+
+def test_nor_where_fewer_follow() -> None:
+    lot = gathering(gather_rows=8)
+    lot.sift(views(1, 1), window=0, now=0)
+    lot.sift(views(1), window=1, now=1)
+    assert kinds(lot.release(9, latest=0)) == [tuple, tuple, tuple]
+
+
+def test_what_is_worth_a_statement_now_is_not_copied() -> None:
+    lot = gathering(gather_rows=5)
+    came = views(0, 0, 0, 0)
+    assert lot.sift(came, window=0, now=0) == []
+    last = views(0)
+    assert lot.sift(last, window=1, now=0) == [*came, *last]
 
 
 def test_in_a_window_of_few_tables_none_waits_unless_some_do_already() -> None:
@@ -295,6 +349,29 @@ def test_they_leave_in_pieces_that_there_is_room_for() -> None:
         assert feed.machine.watermark.position == position(1)
     feed.commit()
     assert feed.machine.watermark.position == position(31)
+
+
+def test_no_more_wait_than_may_and_they_leave_in_pieces() -> None:
+    feed = Feed(room_rows=4, gather_rows=99, gather_us=1_000_000)  # 48 may
+    for _ in range(4):
+        feed.step(LogArrived([feed.log(*range(10))]))
+    assert (feed.waiting, feed.machine.batches.rows) == (40, 0)
+    feed.step(LogArrived([feed.log(*range(10))]))
+    assert (feed.waiting, feed.machine.batches.rows) == (45, 5)  # one table, which is as much as a window
+    feed.step(LogArrived([feed.log(*range(10))]))
+    assert (feed.waiting, feed.machine.batches.rows) == (45, 5)  # there is no room for more of the log
+    feed.step(*[BatchCommitted(batch.id) for batch in feed.sent])
+    assert (feed.waiting, feed.machine.batches.rows) == (49, 6)
+
+
+def test_what_has_waited_long_enough_leaves_with_the_window_that_comes() -> None:
+    feed = Feed(gather_rows=99, gather_us=100)
+    feed.step(LogArrived([feed.log(1, 2, 3)]))
+    feed.now += 100
+    windows = feed.machine.watermark.upcoming()
+    feed.step(LogArrived([feed.log(4, 5, 6, 7)]))
+    assert (feed.waiting, feed.machine.batches.rows) == (4, 3)
+    assert feed.machine.watermark.upcoming() == windows + 1
 
 
 def test_nothing_waits_where_whole_transactions_are_applied() -> None:

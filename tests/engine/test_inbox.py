@@ -50,3 +50,15 @@ def test_a_window_of_whole_transactions_goes_on_to_the_end_of_the_last() -> None
     assert [len(b.rows) for b in waiting.window(3)] == [3, 4], "but is not cut"
     assert [len(b.rows) for b in waiting.window(9)] == [1], "the end of the last has not arrived"
     assert waiting.rows == 3 and not waiting.whole
+
+
+def test_a_row_is_as_large_as_rows_were_lately() -> None:
+    waiting = inbox()
+    waiting.weigh(1_000, 10)
+    waiting.weigh(0, 5)  # of which it is not known
+    assert waiting.row_bytes == 100
+    waiting.weigh(3_000, 1)  # one large one tells less than ten small ones
+    assert waiting.row_bytes == 3_750 / 8.5
+    for _ in range(20):
+        waiting.weigh(500, 10)
+    assert 50 <= waiting.row_bytes < 52
