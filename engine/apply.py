@@ -44,6 +44,7 @@ from engine.events import (
     Tick,
 )
 from engine.inbox import Inbox
+from engine.lined import Lined
 from engine.lineup import Lineup
 from engine.options import Options as Options  # callers know it by this module
 from engine.ordering import Chain, Verdict
@@ -342,19 +343,24 @@ class ApplyMachine:
 
     def _plan_window(self) -> bool:
         """Take batches of the log for one window and hand their changes over; False if the feed had to halt."""
-        changes: list[Change] = []
+        lined: list[Lined] = []
         may_wait = self._may_wait
         window = self._inbox.window(self.options.batch_rows if self.options.atomic else self.options.window_rows)
         end_us = 0
         for batch in window:
             try:
                 self._lineup.learn(batch)
-                changes += self._lineup.changes(batch)
+                lined.append(self._lineup.line_up(batch))
             except SchemaMismatch as error:
                 self._halt(Halt(_mismatch(error, batch.prev)))
                 return False
             end_us = batch.end_us or end_us
         end = window[-1].last
+        if may_wait and self.batches.gathering.concerns([table for one in lined for table in one.bindings.values()]):
+            self.copying.seen(end, resent=any(batch.resent for batch in window))
+            self.batches.gather(lined, end, end_us)
+            return True
+        changes = [change for one in lined for change in one.changes()]
         altered: dict[Change, Change | None] = {}
         if self.copying:
             try:
@@ -371,13 +377,15 @@ class ApplyMachine:
                 self.watermark.receipt(self.watermark.upcoming(), receipt)
         if altered:
             changes = [part for change in changes if (part := altered.get(change, change)) is not None]
-        self.batches.plan(changes, end, end_us, may_wait=may_wait)
+        self.batches.plan(changes, end, end_us)
         return True
 
     @property
     def _may_wait(self) -> bool:
-        """May changes of the next window wait for more of their tables?"""
-        return self._behind and self.options.gather_rows > 0 and not self.options.atomic and not self.copying
+        """May changes of the next window wait for more of their tables?  Not while they are looked at one by one."""
+        if self.copying or self._fence:
+            return False
+        return self._behind and self.options.gather_rows > 0 and not self.options.atomic
 
     @property
     def _behind(self) -> bool:

@@ -22,6 +22,7 @@ from engine.gathering import Gathering
 from engine.isolation import Isolation
 from engine.keys import Keyspace, compile_keys, whole_table
 from engine.lanes import Lane
+from engine.lined import Lined
 from engine.locks import LockTable
 from engine.merge import Ranks, in_log_order, merge
 from engine.options import Options
@@ -114,14 +115,16 @@ class Batches:
 
     # ------------------------------------------------------------------ plan and send
 
-    def plan(self, changes: list[Change], end: Position, end_us: int, *, may_wait: bool = False) -> None:
-        """One window: its changes go to lanes; it ends at `end`, at source time `end_us`.  `may_wait`: some may wait
-        for more of their tables; else nothing waits already."""
+    def plan(self, changes: list[Change], end: Position, end_us: int) -> None:
+        """One window: its changes go to lanes; it ends at `end`, at source time `end_us`."""
+        assert not self.gathering.rows, "what waits comes first"
+        self._watermark.open(end, self._append(changes), end_us)
+
+    def gather(self, batches: list[Lined], end: Position, end_us: int) -> None:
+        """One window, of which some may wait for more of their tables."""
         gathering, mark = self.gathering, self._watermark
-        assert may_wait or not gathering.rows, "what waits comes first"
         first = gathering.window
-        if may_wait:
-            changes = gathering.sift(changes, mark.upcoming(), self.now)
+        changes = gathering.sift(batches, mark.upcoming(), self.now)
         mark.open(end, self._append(changes), end_us, first=first, waits=gathering.window)
 
     def plan_gathered(self, latest: int) -> None:

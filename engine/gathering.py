@@ -10,41 +10,46 @@ Who waits is as if the log had it later, so it must not matter to anybody when: 
 with another, that is, has no foreign key to or from it.  What conflicts with a change that waits is then a later one of
 its table, which waits behind it.  The watermark stays before the window in which the first of them came.
 
-A row may be a view of the message in which it came, which stays in memory as long as one of them does.  So a change
-that may wait for long is copied out of it.
+Rows wait on piles, one a table (`records.Pile`): changes are made of them when they are to be planned, so that those of
+a table, which are then looked at several times, are not spread over all the memory that was filled meanwhile.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable, Sequence
 
+from engine.lined import Lined
 from engine.options import Options
-from engine.records import TableName
+from engine.records import Pile, TableName
 from engine.schema import Binding
 from engine.segments import Change
 
-_SOON = 4
-"""A table that is worth a statement after so many windows like this one waits for no longer than those."""
-_SAMPLED = 4
-
 
 class Waiting:
-    """Of one table, in log order.  `window`, `since`: in which and when the first of them came.  `size`: about how many
-    bytes their rows take.  `own`: so many, from the first, hold no message."""
+    """Of one table, in log order.  `window`, `since`: in which and when the first of them came.  `rows`, `size`: as of
+    when they were weighed."""
 
-    __slots__ = ("changes", "own", "since", "size", "window")
+    __slots__ = ("piles", "rows", "since", "size", "window")
 
     def __init__(self, window: int, since: int) -> None:
         self.window = window
         self.since = since
-        self.changes: list[Change] = []
-        self.own = 0
+        self.rows = 0
         self.size = 0
+        self.piles: list[Pile] = []
 
-    def let_go(self) -> None:
-        """Of the messages in which they came."""
-        self.changes[self.own :] = [change.alone() for change in self.changes[self.own :]]
-        self.own = len(self.changes)
+    def pile(self, batch: Lined) -> Pile:
+        """The one that rows of `batch` go onto."""
+        if not self.piles or not batch.suits(self.piles[-1]):
+            self.piles.append(batch.pile())
+        return self.piles[-1]
+
+    def weigh(self) -> tuple[int, int]:
+        """How many rows, and about how many bytes, have come since it was weighed last."""
+        rows, size = self.rows, self.size
+        self.rows = sum([pile.rows for pile in self.piles])
+        self.size = sum([pile.size for pile in self.piles])
+        return self.rows - rows, self.size - size
 
 
 class Gathering:
@@ -58,7 +63,6 @@ class Gathering:
         self._pace = options.window_rows + options.window_rows // 2  # else what has come to be worth it would pile up
         self._tables: dict[TableName, Waiting] = {}  # in the order in which they began to wait
         self._worthy: dict[TableName, None] = {}  # those of them that have enough, as they came to
-        self._holding: dict[TableName, int] = {}  # those that hold messages, since which window; ascending
 
     @property
     def window(self) -> int | None:
@@ -74,16 +78,17 @@ class Gathering:
         """Is there a table that waits since `latest` or longer?"""
         return bool(self._tables) and self._first.since <= latest
 
-    def sift(self, changes: list[Change], window: int, now: int) -> list[Change]:
-        """Of `changes`, those of `window`, and of what waits: what is to be planned now, each table's in log order."""
-        counts = Counter([change.binding for change in changes])
-        if not self.rows and len(counts) <= self._options.lanes:
-            return changes
-        ready = self._keep(changes, counts, window, now)
+    def concerns(self, tables: Iterable[Binding]) -> bool:
+        """May a window with changes of these tables have some that wait?  There must be more than lanes, unless some
+        wait already."""
+        return bool(self.rows) or len(dict.fromkeys(tables)) > self._options.lanes
+
+    def sift(self, batches: Sequence[Lined], window: int, now: int) -> list[Change]:
+        """Of `batches`, those of `window`, and of what waits: what is to be planned now, each table's in log order."""
+        ready = self._keep(batches, window, now)
         while self._worthy and len(ready) < self._pace:
             ready += self._leave(next(iter(self._worthy)))
         ready += self.release(self._pace - len(ready), now - self._options.gather_us)
-        self._let_go(window - _SOON)
         return ready
 
     def release(self, rows: int, latest: int) -> list[Change]:
@@ -98,39 +103,28 @@ class Gathering:
     def _first(self) -> Waiting:
         return next(iter(self._tables.values()))
 
-    def _keep(self, changes: list[Change], counts: Counter[Binding], window: int, now: int) -> list[Change]:
-        """Let wait what may; returns the rest.  `counts`: how many each table has."""
-        kept = {binding: self._waiting(binding, window, now) for binding in counts if binding.lone}
+    def _keep(self, batches: Sequence[Lined], window: int, now: int) -> list[Change]:
+        """Let wait what may; returns the changes of the rest."""
+        kept: dict[Binding, Waiting] = {}
+        piles: dict[Binding, Pile] = {}
+        packed = False
         ready: list[Change] = []
-        for change in changes:
-            waiting = kept.get(change.binding)
-            if waiting is None:
-                ready.append(change)
-            else:
-                waiting.changes.append(change)
-        self.rows += len(changes) - len(ready)
+        for batch in batches:
+            if batch.packed is not packed:
+                packed = batch.packed
+                piles.clear()
+            for binding in batch.bindings.values():
+                if binding.lone and binding not in piles:
+                    waiting = kept[binding] = self._waiting(binding, window, now)
+                    piles[binding] = waiting.pile(batch)
+            ready += batch.pour(piles)
         for binding, waiting in kept.items():
-            self._kept(binding.target.name, waiting, counts[binding], window)
+            rows, size = waiting.weigh()
+            self.rows += rows
+            self.size += size
+            if waiting.rows >= self._worth:
+                self._worthy[binding.target.name] = None
         return ready
-
-    def _kept(self, table: TableName, waiting: Waiting, count: int, window: int) -> None:
-        """`count` more of a table wait."""
-        size = _size(waiting.changes[-count:])
-        waiting.size += size
-        self.size += size
-        if len(waiting.changes) >= self._worth:
-            self._worthy[table] = None
-        if count * _SOON >= self._worth or table in self._worthy:
-            self._holding.setdefault(table, window)
-        else:
-            self._holding.pop(table, None)
-            waiting.let_go()
-
-    def _let_go(self, window: int) -> None:
-        """What is here since `window` or longer holds messages no more."""
-        for table in [table for table, since in self._holding.items() if since <= window]:
-            del self._holding[table]
-            self._tables[table].let_go()
 
     def _waiting(self, binding: Binding, window: int, now: int) -> Waiting:
         """What waits of a table, which may come under two shapes."""
@@ -142,14 +136,7 @@ class Gathering:
 
     def _leave(self, table: TableName) -> list[Change]:
         self._worthy.pop(table, None)
-        self._holding.pop(table, None)
         waiting = self._tables.pop(table)
-        self.rows -= len(waiting.changes)
+        self.rows -= waiting.rows
         self.size -= waiting.size
-        return waiting.changes
-
-
-def _size(changes: list[Change]) -> int:
-    """Of all their rows, as some of them have it."""
-    some = changes[:: -(-len(changes) // _SAMPLED)]
-    return sum([change.size for change in some]) * len(changes) // len(some)
+        return [change for pile in waiting.piles for change in pile.changes(Change)]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from engine.lined import Lined
 from engine.records import LogBatch, Shape, TableName
 from engine.schema import Binding, SchemaMismatch, TargetTable
-from engine.segments import Change
 
 
 class Lineup:
@@ -35,28 +35,15 @@ class Lineup:
         for number in batch.shapes:
             self._bindings.pop(number, None)
 
-    def changes(self, batch: LogBatch) -> list[Change]:
+    def line_up(self, batch: LogBatch) -> Lined:
         """Raises SchemaMismatch where a row cannot be lined up."""
-        rows = batch.rows
-        if not rows:
-            return []
+        packed = batch.packed
+        numbers = dict.fromkeys([row.table for row in batch.rows]) if packed is None else packed.tables
         bindings = self._bindings
-        for number in {row.table: None for row in rows}:
+        for number in numbers:
             if number not in bindings:
                 bindings[number] = self._binding(number)
-        ends = [transaction.first for transaction in batch.transactions[1:]] + [len(rows)]
-        changes: list[Change] = []
-        for transaction, end in zip(batch.transactions, ends, strict=True):
-            source, number, first = transaction.source, transaction.number, transaction.first
-            if end - first == 1:
-                row = rows[first]
-                changes.append(Change(bindings[row.table], row.before, row.after, source, number, row.ordinal))
-            else:
-                changes += [
-                    Change(bindings[row.table], row.before, row.after, source, number, row.ordinal)
-                    for row in rows[first:end]
-                ]
-        return changes
+        return Lined(batch, {number: bindings[number] for number in numbers})
 
     def _binding(self, number: int) -> Binding:
         shape = self._shapes[number]

@@ -26,13 +26,15 @@ SQL NULL is `None` everywhere.
 from __future__ import annotations
 
 import enum
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 
 # int | float | str | bytes | None; spelled Any because msgspec decodes no union of str and bytes.
 Value: TypeAlias = Any
 Row: TypeAlias = tuple[Value, ...]
+Made = TypeVar("Made")
 
 
 class Kind(enum.StrEnum):
@@ -174,10 +176,57 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     tables: tuple[TableName, ...] = ()
 
 
+class Pile(Protocol):
+    """Rows of one table that wait for more of it, in log order, in as few bytes as they can and side by side; nothing
+    else is kept in memory for them.  `rows`: how many.  `size`: bytes that they take."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def changes(self, make: Callable[..., Made]) -> list[Made]:
+        """As `PackedRows.changes`."""
+
+
+class PackedRows(Protocol):
+    """A batch's rows as they came, made into objects only when they are wanted.
+
+    `tables`: the numbers of their shapes, each once.  Below, `bindings` goes by them, and `make` is called with the
+    binding, both images, the source and number of the transaction, and the ordinal.
+    """
+
+    @property
+    def tables(self) -> tuple[int, ...]: ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[RowChange]: ...
+
+    def changes(
+        self, make: Callable[..., Made], bindings: Mapping[int, Any], transactions: Sequence[Transaction]
+    ) -> list[Made]:
+        """Of all rows, in log order.  `transactions`: those of the batch."""
+
+    def pile(self) -> Pile:
+        """An empty one for rows that come so."""
+
+    def pour(
+        self,
+        piles: Mapping[Any, Pile],
+        make: Callable[..., Made],
+        bindings: Mapping[int, Any],
+        transactions: Sequence[Transaction],
+    ) -> list[Made]:
+        """Each row onto the pile of its binding; the changes of those that have none."""
+
+
 class LogBatch(msgspec.Struct, array_like=True):
     """The unit that moves: rows of whole or partial transactions in log order, or one DDL statement, never both.
 
     `prev`, `last`: positions before the first and after the last record; `prev` equals the previous batch's `last`.
+    `rows`: a tuple, or PackedRows (`packed`), which msgspec could not name here.
     `shapes`: tables first used in this batch, by their number.
     `end_us`: commit time of the last transaction seen, also of filtered ones (0: unknown).
     `resent`: this batch answers a resend request, so its `prev` is taken as is (design 4).
@@ -191,6 +240,10 @@ class LogBatch(msgspec.Struct, array_like=True):
     ddl: Ddl | None = None
     end_us: int = 0
     resent: bool = False
+
+    @property
+    def packed(self) -> PackedRows | None:
+        return None if type(self.rows) is tuple else cast(PackedRows, self.rows)
 
 
 class SourceTransaction(msgspec.Struct, array_like=True):

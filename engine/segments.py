@@ -8,7 +8,6 @@ a lane is a queue in log order, and no cycle of waits can exist: the earliest un
 
 from __future__ import annotations
 
-from copy import copy
 from sys import getsizeof
 
 import msgspec
@@ -34,16 +33,9 @@ class Change(msgspec.Struct, gc=False, eq=False):
     def of(cls, binding: Binding, change: RowChange, transaction: Transaction) -> Change:
         return cls(binding, change.before, change.after, transaction.source, transaction.number, change.ordinal)
 
-    def alone(self) -> Change:
-        """The same with copies of its rows: they may be views of the message that they came in, which stays in memory
-        as long as one of them does."""
-        before = self.before if self.before is None or type(self.before) is tuple else copy(self.before)
-        after = self.after if self.after is None or type(self.after) is tuple else copy(self.after)
-        return Change(self.binding, before, after, self.source, self.number, self.ordinal)
-
     @property
     def size(self) -> int:
-        """About how many bytes its rows take in memory, beside the messages that they came in."""
+        """About how many bytes its rows take in memory."""
         return _size(self.before) + _size(self.after)
 
     def part(self, before: Row | None, after: Row | None) -> Change:
@@ -52,9 +44,7 @@ class Change(msgspec.Struct, gc=False, eq=False):
 
 
 def _size(row: Row | None) -> int:
-    if row is None:
-        return 0
-    return getsizeof(row) + sum(map(getsizeof, row)) if type(row) is tuple else getsizeof(row)
+    return 0 if row is None else getsizeof(row) + sum(map(getsizeof, row))
 
 
 class Segment:

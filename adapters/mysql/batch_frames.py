@@ -2,12 +2,13 @@
 
 BATCH is the whole batch in msgpack.  Where all its rows are row images it goes as IMAGES instead: the length of the
 next part (4 bytes, little-endian), a batch without its rows and the columns of the tables that are new in it, then the
-images as the source sent them (`row_image.pack`).
+images as the source sent them (`row_image.pack`), which stay so until they are wanted (`records.PackedRows`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import cast
 
 import msgspec
 
@@ -17,7 +18,7 @@ from adapters.mysql.row_layout import Columns, layout
 from engine.records import Kind, LogBatch, RowChange
 
 try:
-    from adapters.mysql.row_image import Layout, pack, unpack
+    from adapters.mysql.row_image import Layout, PackedRows, pack
 except ImportError:  # it was not built, so nobody makes images
 
     def pack(rows: Iterable[RowChange]) -> bytes | None:
@@ -68,5 +69,5 @@ class Decoder:
             made = layout(number, columns)
             assert made is not None, "both processes have the same codes"
             self._layouts[number] = made
-        rowless.batch.rows = tuple(unpack(bytes(body[end:]), self._layouts))
+        rowless.batch.rows = cast(tuple[RowChange, ...], PackedRows(bytes(body[end:]), self._layouts))
         return rowless.batch

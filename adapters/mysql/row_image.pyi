@@ -1,7 +1,9 @@
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
-from engine.records import RowChange
+from engine.records import RowChange, Transaction
+
+_Made = TypeVar("_Made")
 
 CODES: dict[str, int]
 
@@ -20,7 +22,29 @@ class RowImage(Sequence[Any]):
     def __len__(self) -> int: ...
 
 def pack(rows: Iterable[RowChange]) -> bytes | None: ...
-def unpack(packed: bytes, layouts: dict[int, Layout]) -> list[RowChange]: ...
+
+class PackedRows:
+    tables: tuple[int, ...]
+    def __init__(self, packed: bytes, layouts: dict[int, Layout]) -> None: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[RowChange]: ...
+    def changes(
+        self, make: Callable[..., _Made], bindings: Mapping[int, Any], transactions: Sequence[Transaction]
+    ) -> list[_Made]: ...
+    def pile(self) -> Pile: ...
+    def pour(
+        self,
+        piles: Mapping[Any, Pile],
+        make: Callable[..., _Made],
+        bindings: Mapping[int, Any],
+        transactions: Sequence[Transaction],
+    ) -> list[_Made]: ...
+
+class Pile:
+    rows: int
+    size: int
+    def changes(self, make: Callable[..., _Made]) -> list[_Made]: ...
+
 def values(rows: list[Any], positions: Sequence[int]) -> str | None: ...
 def copy_lines(rows: list[Any], positions: Sequence[int]) -> bytes | None: ...
 

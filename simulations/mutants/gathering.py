@@ -9,8 +9,8 @@ GATHERING = (
         "tied-table-waits",
         "engine.gathering",
         """
-        - kept = {binding: self._waiting(binding, window, now) for binding in counts if binding.lone}
-        + kept = {binding: self._waiting(binding, window, now) for binding in counts}
+        - if binding.lone and binding not in piles:
+        + if binding not in piles:
         """,
         "a change waits while one of another table, which shares a foreign key's lock with it, is planned",
     ),
@@ -18,10 +18,8 @@ GATHERING = (
         "overtakes-what-waits",
         "engine.gathering",
         """
-        - if waiting is None:
-        -     ready.append(change)
-        + if waiting is None or counts[change.binding] >= self._worth:
-        +     ready.append(change)
+        - if binding.lone and binding not in piles:
+        + if binding.lone and binding not in piles and len(batch.changes()) < self._worth:
         """,
         "changes of a table are planned before earlier ones of it, which wait",
     ),
@@ -32,8 +30,8 @@ GATHERING = (
         - name = binding.target.name
         + name = binding
 
-        - self._kept(binding.target.name, waiting, counts[binding], window)
-        + self._kept(binding, waiting, counts[binding], window)
+        - self._worthy[binding.target.name] = None
+        + self._worthy[binding] = None
         """,
         "a table that comes under two shapes waits with the one and goes with the other",
     ),
@@ -108,5 +106,14 @@ GATHERING = (
         + if not self._behind or self.copying or self._inbox.ddl is not None:
         """,
         "however many changes wait, more may",
+    ),
+    Mutant(
+        "fence-passed-by-piles",
+        "engine.apply",
+        """
+        - if self.copying or self._fence:
+        + if self.copying:
+        """,
+        "what the receipts of an earlier owner cover is put on piles unseen, and applied again",
     ),
 )

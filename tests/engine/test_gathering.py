@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -11,6 +11,7 @@ from engine.apply import ApplyMachine, Options
 from engine.effects import ApplyBatch, ApplyDdl, SaveCheckpoint
 from engine.events import ApplyEvent, BatchCommitted, CheckpointSaved, GoalSet, LogArrived, TakenOver, Tick
 from engine.gathering import Gathering
+from engine.lined import Lined
 from engine.records import Ddl, DdlKind, LogBatch, Position, RowChange, TableName, Transaction
 from engine.schema import Binding, ForeignKey
 from engine.segments import Change
@@ -21,27 +22,50 @@ NAMES = [TableName("shop", f"item_{number}") for number in range(10)]
 TABLES = [replace(ACCOUNT, name=name) for name in NAMES]
 
 
-def change(table: int, number: int, binding: Binding | None = None) -> Change:
-    row = RowChange(table, None, (number, None, "x"), 0)
-    return Change.of(binding or BINDINGS[table], row, Transaction("0-1", number, 0))
+class Came(NamedTuple):
+    """A change of one table, in the log's `number`th transaction; `large`: bytes of its text."""
+
+    table: int
+    number: int
+    binding: Binding | None = None
+    large: int = 1
 
 
-def large(table: int, size: int) -> Change:
-    return Change(BINDINGS[table], None, (0, None, "x" * size), "0-1", 0, 0)
+def change(table: int, number: int, binding: Binding | None = None) -> Came:
+    return Came(table, number, binding)
+
+
+def large(table: int, size: int) -> Came:
+    return Came(table, 0, large=size)
 
 
 BINDINGS = [Binding(number, shape(table), table) for number, table in enumerate(TABLES)]
+
+
+def lined(came: Sequence[Came]) -> Lined:
+    bindings = [one.binding or BINDINGS[one.table] for one in came]
+    rows = [RowChange(b.number, None, (c.number, None, "x" * c.large), 0) for b, c in zip(bindings, came, strict=True)]
+    made = [Transaction("0-1", one.number, n) for n, one in enumerate(came)]
+    return Lined(
+        LogBatch(position(0), position(1), tuple(made), tuple(rows)), {binding.number: binding for binding in bindings}
+    )
+
+
+class Lot(Gathering):
+    def take(self, came: Sequence[Came], window: int, now: int) -> list[int]:
+        """The numbers of those that leave."""
+        return numbers(self.sift([lined(came)], window, now))
 
 
 def numbers(changes: Sequence[Change]) -> list[int]:
     return [one.number for one in changes]
 
 
-def gathering(**options: int) -> Gathering:
-    return Gathering(Options(**{"lanes": 0, "gather_rows": 3, "gather_us": 100, "window_rows": 8, **options}))
+def gathering(**options: int) -> Lot:
+    return Lot(Options(**{"lanes": 0, "gather_rows": 3, "gather_us": 100, "window_rows": 8, **options}))
 
 
-def waits(count: int) -> list[Change]:
+def waits(count: int) -> list[Came]:
     """One change of each of so many tables."""
     return [change(table, table) for table in range(count)]
 
@@ -49,11 +73,11 @@ def waits(count: int) -> list[Change]:
 def test_a_table_waits_until_it_has_enough_and_leaves_whole() -> None:
     lot = gathering(lanes=1)
     first = [change(0, 1), change(1, 2), change(2, 3), change(0, 4), change(0, 5)]
-    assert numbers(lot.sift(first, window=0, now=7)) == [1, 4, 5]
+    assert lot.take(first, window=0, now=7) == [1, 4, 5]
     assert (lot.rows, lot.window, lot.since(6), lot.since(7)) == (2, 0, False, True)
-    assert numbers(lot.sift([change(1, 6), change(2, 7)], window=1, now=8)) == []
+    assert lot.take([change(1, 6), change(2, 7)], window=1, now=8) == []
     third = [change(1, 8), change(2, 9), change(3, 10), change(4, 11)]
-    assert numbers(lot.sift(third, window=2, now=9)) == [2, 6, 8, 3, 7, 9]
+    assert lot.take(third, window=2, now=9) == [2, 6, 8, 3, 7, 9]
     assert (lot.rows, lot.window, lot.since(8), lot.since(9)) == (2, 2, False, True)
     assert numbers(lot.release(4, latest=9)) == [10, 11]
     assert (lot.rows, lot.window) == (0, None)
@@ -62,8 +86,8 @@ def test_a_table_waits_until_it_has_enough_and_leaves_whole() -> None:
 
 def test_what_has_waited_longest_leaves_first_and_tables_whole() -> None:
     lot = gathering(gather_rows=9)
-    lot.sift([change(3, 1), change(1, 2), change(2, 3)], window=0, now=0)
-    lot.sift([change(2, 4), change(0, 5), change(1, 6), change(3, 7), change(3, 8)], window=1, now=1)
+    lot.take([change(3, 1), change(1, 2), change(2, 3)], window=0, now=0)
+    lot.take([change(2, 4), change(0, 5), change(1, 6), change(3, 7), change(3, 8)], window=1, now=1)
     assert numbers(lot.release(4, latest=1)) == [1, 7, 8, 2, 6]
     assert (lot.rows, lot.window) == (3, 0)
     assert numbers(lot.release(4, latest=0)) == [3, 4]
@@ -73,27 +97,27 @@ def test_what_has_waited_longest_leaves_first_and_tables_whole() -> None:
 
 def test_a_table_that_has_waited_long_enough_leaves_with_the_next_window() -> None:
     lot = gathering()
-    lot.sift([change(0, 1)], window=0, now=0)
-    assert numbers(lot.sift([change(1, 2)], window=1, now=99)) == []
-    assert numbers(lot.sift([change(2, 3)], window=2, now=100)) == [1]
+    lot.take([change(0, 1)], window=0, now=0)
+    assert lot.take([change(1, 2)], window=1, now=99) == []
+    assert lot.take([change(2, 3)], window=2, now=100) == [1]
     assert lot.window == 1
 
 
 def test_about_as_many_leave_as_come() -> None:
     lot = gathering(window_rows=4)
     twice = [change(table, table + 10 * n) for table in range(6) for n in (0, 1)]
-    lot.sift(twice, window=0, now=0)
-    assert numbers(lot.sift(waits(6), window=1, now=1)) == [0, 10, 0, 1, 11, 1]
-    assert numbers(lot.sift([change(0, 7)], window=2, now=2)) == [2, 12, 2, 3, 13, 3]
-    assert numbers(lot.sift([change(1, 8)], window=3, now=300)) == [4, 14, 4, 5, 15, 5]
-    assert numbers(lot.sift([], window=4, now=300)) == [7]
+    lot.take(twice, window=0, now=0)
+    assert lot.take(waits(6), window=1, now=1) == [0, 10, 0, 1, 11, 1]
+    assert lot.take([change(0, 7)], window=2, now=2) == [2, 12, 2, 3, 13, 3]
+    assert lot.take([change(1, 8)], window=3, now=300) == [4, 14, 4, 5, 15, 5]
+    assert lot.take([], window=4, now=300) == [7]
 
 
 def test_it_is_crowded_by_rows() -> None:
     lot = gathering(room_rows=1, gather_rows=99)  # twelve may
-    lot.sift([*waits(6), *waits(6)], window=0, now=0)
+    lot.take([*waits(6), *waits(6)], window=0, now=0)
     assert not lot.crowded
-    lot.sift([change(7, 1)], window=1, now=1)
+    lot.take([change(7, 1)], window=1, now=1)
     assert lot.crowded
     lot.release(1, latest=0)
     assert not lot.crowded
@@ -101,9 +125,9 @@ def test_it_is_crowded_by_rows() -> None:
 
 def test_it_is_crowded_by_large_rows_though_smaller_ones_followed() -> None:
     lot = gathering(room_bytes=20_000, gather_rows=99)
-    lot.sift([large(0, 5_000), change(1, 1)], window=0, now=0)
+    lot.take([large(0, 5_000), change(1, 1)], window=0, now=0)
     assert 5_000 < lot.size < 6_000
-    lot.sift([large(2, 5_000), *waits(9)], window=1, now=1)
+    lot.take([large(2, 5_000), *waits(9)], window=1, now=1)
     assert lot.crowded
     assert numbers(lot.release(1, latest=0)) == [0, 0]
     assert 5_000 < lot.size < 10_000
@@ -114,81 +138,31 @@ def test_it_is_crowded_by_large_rows_though_smaller_ones_followed() -> None:
 
 def test_some_rows_of_a_table_tell_the_size_of_all() -> None:
     lot = gathering(gather_rows=99)
-    lot.sift([large(0, 1_000 * (1 + n % 2)) for n in range(9)], window=0, now=0)
+    lot.take([large(0, 1_000 * (1 + n % 2)) for n in range(9)], window=0, now=0)
     assert 12_000 < lot.size < 18_000
 
 
-class View(tuple[Any, ...]):
-    """Of a message, which it keeps; copies do not."""
-
-    def __copy__(self) -> tuple[Any, ...]:
-        return tuple(self)
-
-
-def views(*tables: int) -> list[Change]:
-    rows = [View([number, None, "x"]) for number in range(len(tables))]
-    return [Change(BINDINGS[table], rows[n], rows[n], "0-1", n, 0) for n, table in enumerate(tables)]
-
-
-def kinds(changes: Sequence[Change]) -> list[type]:
-    assert all(type(one.before) is type(one.after) for one in changes)
-    return [type(one.after) for one in changes]
-
-
-def test_what_waits_for_long_does_not_keep_the_message_that_it_came_in() -> None:
-    lot = gathering(gather_rows=8)
-    came = views(0, 1, 1)
-    assert lot.sift(came, window=0, now=0) == []
-    few, *many = lot.release(9, latest=0)
-    assert (few.before, few.after, few.number) == (came[0].before, came[0].after, 0)
-    assert kinds([few]) == [tuple]
-    assert many == came[1:]  # soon there would have been enough
-
-
-def test_what_was_to_leave_soon_and_does_not_keeps_no_message_either() -> None:
-    for window, kept in ((3, View), (4, tuple)):
-        lot = gathering(gather_rows=8)
-        lot.sift(views(1, 1), window=0, now=0)
-        lot.sift(views(0), window=window, now=1)
-        assert kinds(lot.release(2, latest=0)) == [kept, kept]
-        assert kinds(lot.release(2, latest=1)) == [tuple]
-
-
-def test_nor_where_fewer_follow() -> None:
-    lot = gathering(gather_rows=8)
-    lot.sift(views(1, 1), window=0, now=0)
-    lot.sift(views(1), window=1, now=1)
-    assert kinds(lot.release(9, latest=0)) == [tuple, tuple, tuple]
-
-
-def test_what_is_worth_a_statement_now_is_not_copied() -> None:
-    lot = gathering(gather_rows=5)
-    came = views(0, 0, 0, 0)
-    assert lot.sift(came, window=0, now=0) == []
-    last = views(0)
-    assert lot.sift(last, window=1, now=0) == [*came, *last]
-
-
-def test_in_a_window_of_few_tables_none_waits_unless_some_do_already() -> None:
-    lot = gathering(lanes=1)
-    assert numbers(lot.sift([change(1, 1)], window=0, now=0)) == [1]
-    assert numbers(lot.sift([change(1, 2), change(2, 3)], window=1, now=1)) == []
-    assert numbers(lot.sift([change(1, 4)], window=2, now=2)) == []
-    assert numbers(lot.sift([change(1, 5)], window=3, now=3)) == [2, 4, 5]
-    assert lot.rows == 1
+def test_a_window_of_few_tables_is_not_concerned_unless_some_wait_already() -> None:
+    lot = gathering(lanes=2)
+    assert not lot.concerns(BINDINGS[:2] * 2)
+    assert lot.concerns(BINDINGS[:3])
+    lot.take([change(1, 2)], window=0, now=0)
+    assert lot.concerns(BINDINGS[:1])
+    lot.release(1, latest=0)
+    assert not lot.concerns(BINDINGS[:1])
 
 
 def test_tables_that_share_locks_with_others_do_not_wait() -> None:
     child = replace(TABLES[1], foreign_keys=(ForeignKey("tie", NAMES[1], ("note",), NAMES[0], ("id",)),))
     tied = Binding(1, shape(child), child)
-    assert numbers(gathering().sift([change(1, 1, tied), change(2, 2)], window=0, now=0)) == [1]
+    assert gathering().take([change(1, 1, tied), change(2, 2)], window=0, now=0) == [1]
 
 
 def test_a_table_under_two_shapes_waits_and_goes_as_one() -> None:
     lot = gathering()
     other = Binding(9, shape(TABLES[0]), TABLES[0])
-    assert numbers(lot.sift([change(0, 1)], window=0, now=0)) == []
-    assert numbers(lot.sift([change(0, 2, other), change(0, 3), change(1, 4)], window=1, now=1)) == [1, 2, 3]
+    assert lot.take([change(0, 1)], window=0, now=0) == []
+    assert lot.take([change(0, 2, other), change(0, 3), change(1, 4)], window=1, now=1) == [1, 2, 3]
 
 
 class Feed:

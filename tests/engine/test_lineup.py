@@ -18,42 +18,42 @@ def batch(shapes: dict[int, Shape], *numbers: int, starts: tuple[int, ...] = (0,
     return LogBatch(Position("log.000001", 0), Position("log.000001", 1), transactions, rows, shapes)
 
 
-class Lined:
+class Log:
     def __init__(self) -> None:
         self.bound: list[Binding] = []
         self.lineup = Lineup(TABLES, self.bound.append)
 
     def changes(self, one: LogBatch) -> list[tuple[str, int, object]]:
         self.lineup.learn(one)
-        return [(c.binding.name.table, c.number, c.after) for c in self.lineup.changes(one)]
+        return [(c.binding.name.table, c.number, c.after) for c in self.lineup.line_up(one).changes()]
 
 
 def test_changes_have_their_table_and_their_transaction() -> None:
-    lined, shapes = Lined(), {0: shape_of(ITEM), 1: shape_of(NOTE)}
-    assert lined.changes(batch(shapes, 0, 1, 0, starts=(0, 2))) == [
+    log, shapes = Log(), {0: shape_of(ITEM), 1: shape_of(NOTE)}
+    assert log.changes(batch(shapes, 0, 1, 0, starts=(0, 2))) == [
         ("item", 1, (0, "a")), ("note", 1, (1, "a")), ("item", 2, (2, "a")),
     ]  # fmt: skip
-    assert lined.changes(batch({}, 1, 0, starts=(0, 1))) == [("note", 1, (0, "a")), ("item", 2, (1, "a"))]
-    assert lined.changes(batch({})) == [] and len(lined.bound) == 2
+    assert log.changes(batch({}, 1, 0, starts=(0, 1))) == [("note", 1, (0, "a")), ("item", 2, (1, "a"))]
+    assert log.changes(batch({})) == [] and len(log.bound) == 2
 
 
 def test_another_reader_numbers_shapes_anew_and_the_binding_is_the_same() -> None:
-    lined = Lined()
-    lined.changes(batch({0: shape_of(ITEM), 1: shape_of(NOTE)}, 0, 1))
-    assert lined.changes(batch({0: shape_of(NOTE)}, 0, 0)) == [("note", 1, (0, "a")), ("note", 1, (1, "a"))]
-    assert [binding.name for binding in lined.bound] == [ITEM.name, NOTE.name]
+    log = Log()
+    log.changes(batch({0: shape_of(ITEM), 1: shape_of(NOTE)}, 0, 1))
+    assert log.changes(batch({0: shape_of(NOTE)}, 0, 0)) == [("note", 1, (0, "a")), ("note", 1, (1, "a"))]
+    assert [binding.name for binding in log.bound] == [ITEM.name, NOTE.name]
 
 
 def test_with_other_tables_all_are_bound_anew() -> None:
-    lined = Lined()
-    lined.changes(batch({0: shape_of(ITEM)}, 0))
-    lined.lineup.retable(TABLES)
-    lined.changes(batch({0: shape_of(ITEM)}, 0))
-    assert len(lined.bound) == 2
+    log = Log()
+    log.changes(batch({0: shape_of(ITEM)}, 0))
+    log.lineup.retable(TABLES)
+    log.changes(batch({0: shape_of(ITEM)}, 0))
+    assert len(log.bound) == 2
 
 
 def test_a_table_that_the_target_does_not_have() -> None:
-    lined = Lined()
-    lined.lineup.retable({})
+    log = Log()
+    log.lineup.retable({})
     with pytest.raises(SchemaMismatch, match=r"the target has no table shop\.item"):
-        lined.changes(batch({0: shape_of(ITEM)}, 0))
+        log.changes(batch({0: shape_of(ITEM)}, 0))

@@ -13,16 +13,10 @@ def test_a_change_knows_its_place_in_the_log() -> None:
     assert (one.binding, one.before, one.after) == (ACCOUNTS, None, (1, "a", 0))
 
 
-def test_a_change_alone_has_rows_of_its_own() -> None:
-    class View(tuple[int]):
-        def __copy__(self) -> str:
-            return f"copy of {self[0]}"
-
-    views = Change(ACCOUNTS, View([1]), View([2]), "0-101", 42, 7)
-    tuples = Change(ACCOUNTS, None, (1, "a", 0), "0-101", 42, 7)
-    assert (views.alone().before, views.alone().after) == ("copy of 1", "copy of 2")
-    assert (tuples.alone().before, tuples.alone().after) == (None, (1, "a", 0))
-    assert (views.alone().source, views.alone().number, views.alone().ordinal) == ("0-101", 42, 7)
+def test_a_change_is_as_large_as_its_values() -> None:
+    small, both = Change(ACCOUNTS, None, (1, "a", 0), "0-101", 42, 7), (1, "a" * 501, 0)
+    large = Change(ACCOUNTS, both, both, "0-101", 42, 7)
+    assert large.size == 2 * (small.size + 500)
 
 
 def test_a_segment_counts_whom_it_waits_for() -> None:
