@@ -3,9 +3,10 @@
 *decode*: from packets in memory to chunks with rows as tuples.  *images*: the same with rows as row images, where a
 table can have them.  *read*: that from a socket on, which a thread fills: all that the capture process does before the
 capture machine.  *capture*: from packets in memory to frames for the engine's process: decode, loop filter, map,
-filter, encode.  *hand-over*: from those frames to batches of the log.  *column*, *image column*: decode of one value,
-in rows with eight columns of its type; an image makes its values when it is asked.  Bytes are those of the log, where
-MariaDB's holds each statement's text beside its rows.
+filter, encode.  *hand-over*: from those frames to changes that can be planned; *piled*: by way of a pile, where they
+would wait for more of their table.  *column*, *image column*: decode of one value, in rows with eight columns of its
+type; an image makes its values when it is asked.  Bytes are those of the log, where MariaDB's holds each statement's
+text beside its rows.
 """
 
 from __future__ import annotations
@@ -29,14 +30,16 @@ from adapters.mysql.decoder import Decoder
 from adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids, NoGtids
 from adapters.mysql.packets import PacketStream
 from adapters.mysql.tables import Tables
-from bench.micro import recording
+from bench.micro import account, recording
 from bench.micro.case import Case, Factory
 from bench.micro.recording import COLUMNS_OF_A_TYPE, Stretch, recorded
 from engine.capture import CaptureMachine
 from engine.effects import Publish
 from engine.events import SourceRead
+from engine.lined import Lined
 from engine.mapping import Mapping, Rule
 from engine.records import LogBatch, SourceChunk
+from engine.segments import Change
 
 Way: TypeAlias = "Callable[[Stretch, Tables], Iterable[object]]"
 
@@ -53,6 +56,7 @@ SHAPES: Final = (
     "eight/one-row transactions",
 )
 SILENCE_SECONDS: Final = 10.0
+TABLE: Final = account.binding()  # any will do: what is made of a row is not looked at
 
 
 def decoded(stretch: Stretch, tables: Tables) -> Iterator[SourceChunk]:
@@ -168,7 +172,7 @@ def _case(server: str, name: str, way: Way, images: bool, *, passes: int = PASSE
     return Case(count, work, octets=len(stretch.packets) * passes)
 
 
-def _hand_over(server: str, name: str) -> Case:
+def _hand_over(server: str, name: str, take: Callable[[LogBatch], None]) -> Case:
     stretch = recorded(server)[name]
     sent = [(kind, memoryview(body)) for kind, body in frames(stretch, tables(images=True))]
 
@@ -176,9 +180,27 @@ def _hand_over(server: str, name: str) -> Case:
         for _ in range(PASSES):
             decoder = FrameDecoder()
             for kind, body in sent:
-                decoder.batch(kind, body)
+                take(decoder.batch(kind, body))
 
     return Case(stretch.span.rows * PASSES, work, octets=sum(len(body) for _, body in sent) * PASSES)
+
+
+def _made_changes(batch: LogBatch) -> None:
+    """What is planned at once."""
+    _lined(batch).changes()
+
+
+def _piled(batch: LogBatch) -> None:
+    """What waits for more of its table, and leaves."""
+    lined = _lined(batch)
+    pile = lined.pile()
+    assert lined.pour(dict.fromkeys(lined.bindings.values(), pile)) == []
+    pile.changes(Change)
+
+
+def _lined(batch: LogBatch) -> Lined:
+    assert batch.packed is not None, "the recorded tables' rows are images"
+    return Lined(batch, dict.fromkeys(batch.packed.tables, TABLE))
 
 
 def _cases() -> Iterator[tuple[str, Factory]]:
@@ -191,8 +213,10 @@ def _cases() -> Iterator[tuple[str, Factory]]:
     for group, (way, images) in ways.items():
         for server, shape in itertools.product(recording.SERVERS, SHAPES):
             yield f"{group}/{server}, {shape.replace('/', ', ')}", functools.partial(_case, server, shape, way, images)
-    for server, shape in itertools.product(recording.SERVERS, SHAPES):
-        yield f"hand-over/{server}, {shape.replace('/', ', ')}", functools.partial(_hand_over, server, shape)
+    takers = {"hand-over": _made_changes, "hand-over, piled": _piled}
+    for (group, take), server, shape in itertools.product(takers.items(), recording.SERVERS, SHAPES):
+        made = functools.partial(_hand_over, server, shape, take)
+        yield f"{group}/{server}, {shape.replace('/', ', ')}", made
     columns: dict[str, tuple[Way, bool]] = {"column": (decoded, False), "image column": (_values, True)}
     for group, (way, images) in columns.items():
         for server, type_ in itertools.product(recording.SERVERS, recording.TYPES):
