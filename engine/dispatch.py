@@ -4,11 +4,14 @@
 2. A group with predecessors in flight joins the lane that has most of them (all: nothing has to be waited for); any
    other group goes to the lane that its first change's table and key hash to.  Where lanes are to be filled, a window
    takes only as many as it has rows for, in turn with the windows before it: few changes make one batch, not one a
-   lane.  Where there are more tables than lanes, one with few changes in the window stays whole, on the lane that had
-   the fewest changes of such tables in the window in which it first came, the same ever after: there it is one
-   statement in place of one a lane, and one session opens it, not all.
+   lane.  Tables with few changes may stay whole, on a lane of their own (`whole`).
 3. In log order, changes are appended to their lanes in segments; one that must follow a change in flight on another
    lane starts a new segment, which waits (`locks`); so does one that would make a segment longer than a batch may be.
+
+Before all that: a table that stays whole, has no key with readers (which other tables, or copies, may hold too), and
+has nothing in flight on other lanes, needs none of it.  Its changes are appended to its lane as they are, and the lane
+has the table whole until they commit: who comes later on another lane waits, whatever the keys.  Such a segment waits
+for nobody.
 
 Which lane a change takes is free, as far as exactness goes: locks order what conflicts, on whatever lanes.
 """
@@ -17,7 +20,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from engine.groups import Groups
 from engine.hashing import Home, home_of
@@ -25,11 +27,10 @@ from engine.index import Digest, Key, digest
 from engine.keys import ExclusiveKeys, Moded, ModedKeys, RowKeys
 from engine.lanes import Lane
 from engine.locks import LockTable
+from engine.records import TableName
 from engine.schema import Binding
 from engine.segments import Change, Segment
-
-FEW_PARTS: Final = 2
-"""A table has few changes in a window if they are fewer than such a part of a lane's share."""
+from engine.whole import WholeTables
 
 
 class Dispatcher:
@@ -55,13 +56,12 @@ class Dispatcher:
         self.waits = 0
         self._batch_rows = batch_rows
         self._fill_rows = fill_rows
-        self._whole_lanes = whole_lanes or len(lanes)
+        self._whole = WholeTables(whole_lanes or len(lanes))
         self._locking = locking
         self._turn = 0  # the lane at which the next window begins
         self._exclusive: dict[Binding, ExclusiveKeys] = {}
         self._moded: dict[Binding, ModedKeys] = {}  # of the tables that have any
         self._homes: dict[Binding, Home] = {}
-        self._whole: dict[Binding, int] = {}  # tables that stay whole now and then, each with its lane
         self._order = 0
 
     def bind(self, binding: Binding, keys: RowKeys) -> None:
@@ -75,25 +75,84 @@ class Dispatcher:
         self._exclusive.clear()
         self._moded.clear()
         self._homes.clear()
-        self._whole.clear()
+        self._whole.forget()
 
     def plan(self, window: int, changes: Sequence[Change]) -> int:
         """Append all `changes` (log order) to lanes.  Returns the number of segments made."""
+        whole: dict[Binding, int] = {}
+        blocks: dict[Binding, list[Change]] = {}
+        if len(self._homes) > len(self.lanes):
+            rows = Counter([change.binding for change in changes])
+            if len(rows) > len(self.lanes):
+                whole = self._whole.of(rows)
+                blocks, changes = self._blocks(changes, rows, whole)
+        made = self._plan_blocks(window, blocks, whole)
+        if changes:
+            made += self._plan_rows(window, changes, whole)
+        return made
+
+    def _blocks(
+        self, changes: Sequence[Change], rows: Iterable[Binding], whole: dict[Binding, int]
+    ) -> tuple[dict[Binding, list[Change]], Sequence[Change]]:
+        """By table: the changes of those that their lane can have whole; and all others.  `rows`: all tables that the
+        window has changes of; one that comes under two shapes is left out, as these need not be on one lane."""
+        if not self._locking:
+            return {}, changes
+        names = Counter([table.target.name for table in rows])
+        blocks: dict[Binding, list[Change]] = {
+            table: []
+            for table, lane in whole.items()
+            if table not in self._moded
+            and names[table.target.name] == 1
+            and self.locks.only_on(table.target.name, lane)
+        }
+        if not blocks:
+            return blocks, changes
+        rest: list[Change] = []
+        for change in changes:
+            blocks.get(change.binding, rest).append(change)
+        return blocks, rest
+
+    def _plan_blocks(self, window: int, blocks: dict[Binding, list[Change]], whole: dict[Binding, int]) -> int:
+        last: dict[int, Segment] = {}
+        tables: dict[Segment, dict[TableName, None]] = {}
+        for table, changes in blocks.items():
+            lane, most = whole[table], self._batch_rows
+            for start in range(0, len(changes), most):
+                part = changes if len(changes) <= most else changes[start : start + most]
+                segment = last.get(lane)
+                if segment is None or len(segment.changes) + len(part) > most:
+                    segment = last[lane] = self._segment(lane, window, ())
+                    tables[segment] = {}
+                segment.changes += part
+                tables[segment][table.target.name] = None
+        for segment, names in tables.items():
+            self.locks.take_tables(segment, names, whole=True)
+            self.locks.issue(segment)
+        return len(tables)
+
+    def _plan_rows(self, window: int, changes: Sequence[Change], whole: dict[Binding, int]) -> int:
         exclusive, moded = self._keys_of(changes)
         written = moded if moded is not None and self._writes(moded) else None
+        told = self._locking and (len(self._homes) > len(self.lanes) or self.locks.tables)
+        having = self._having_whole(changes) if told else {}
         groups = Groups(exclusive if written is None else _with_moded(exclusive, written))
         waits = self._predecessors(groups)
-        lane_of = self._lanes(changes, groups.roots, self._lanes_in_flight(groups.roots, waits, written))
+        lane_of = self._lanes(changes, groups.roots, self._lanes_in_flight(groups.roots, waits, written), whole)
         lanes = [lane_of[root] for root in groups.roots]
         longest = _longest(lanes, len(self.lanes), self._batch_rows)
         last: list[Segment | None] = [None] * len(self.lanes)
         read: list[list[Moded] | None] = [None] * len(self.lanes)  # what `last` was given last
+        followed: list[dict[Segment, None]] = [{} for _ in self.lanes]  # by lane, of `having`: once for all behind
         made: list[Segment] = []
         for i, (change, keys, lane) in enumerate(zip(changes, exclusive, lanes, strict=True)):
             segment = last[lane]
             blockers = waits.get(i)
             if written is not None and written[i]:
                 blockers = (blockers or []) + self.locks.moded_holders(written[i])
+            if having and (first := having.get(change.binding)) is not None and first not in followed[lane]:
+                followed[lane][first] = None
+                blockers = [*(blockers or ()), first]
             if blockers:
                 blockers = [s for s in dict.fromkeys(blockers) if s.lane != lane]
             if segment is None or blockers or len(segment.changes) >= longest[lane]:
@@ -106,8 +165,16 @@ class Dispatcher:
                 self.locks.issue_moded(segment, moded[i])
                 read[lane] = moded[i]
         for segment in made:
+            if told:
+                tables = dict.fromkeys([change.binding for change in segment.changes])
+                self.locks.take_tables(segment, dict.fromkeys([table.target.name for table in tables]), whole=False)
             self.locks.issue(segment)
         return len(made)
+
+    def _having_whole(self, changes: Sequence[Change]) -> dict[Binding, Segment]:
+        """Tables that a segment in flight has whole, with it."""
+        tables = dict.fromkeys([change.binding for change in changes])
+        return {table: first for table in tables if (first := self.locks.has_whole(table.target.name)) is not None}
 
     def plan_whole(self, window: int, changes: Sequence[Change], lane: int) -> int:
         """Append all `changes` to `lane` as one segment: whole transactions that run and commit together."""
@@ -132,6 +199,8 @@ class Dispatcher:
         segment = self._follow(Segment(self._order, lane.number, window), [queue[-1] for queue in queues if queue])
         lane.append(segment)
         self.locks.issue_moded(segment, keys)
+        self.locks.take_tables(segment, (), whole=False)  # where it is needed, rows hold a key that `keys` has
+        self.locks.issue(segment)
 
     def _segment(self, lane: int, window: int, blockers: Sequence[Segment]) -> Segment:
         segment = self._follow(Segment(self._order, lane, window), blockers)
@@ -180,12 +249,15 @@ class Dispatcher:
         return lanes
 
     def _lanes(
-        self, changes: Sequence[Change], roots: Sequence[int], in_flight: dict[int, list[int]]
+        self,
+        changes: Sequence[Change],
+        roots: Sequence[int],
+        in_flight: dict[int, list[int]],
+        whole: dict[Binding, int],
     ) -> dict[int, int]:
         """Group root → lane: where most of its predecessors are, else where its first change hashes to."""
         homes, count = self._homes, len(self.lanes)
         span, first = min(count, -(-len(changes) // self._fill_rows)) if self._fill_rows else count, self._turn
-        whole = self._whole_tables(changes)
         self._turn = (first + span) % count
         lanes = {
             root: (homes[change.binding](change.before or change.after) % span + first) % count
@@ -199,25 +271,6 @@ class Dispatcher:
                 continue
             lanes[root] = max(before, key=before.count) if len(before) > 1 else before[0]
         return lanes
-
-    def _whole_tables(self, changes: Sequence[Change]) -> dict[Binding, int]:
-        """Tables that stay whole in this window, each with its lane."""
-        if len(self._homes) <= len(self.lanes):
-            return {}
-        rows = Counter([change.binding for change in changes])
-        if len(rows) <= len(self.lanes):
-            return {}
-        few = len(changes) // (self._whole_lanes * FEW_PARTS)
-        whole = [(table, count) for table, count in rows.items() if count <= few]
-        loads = [0] * self._whole_lanes
-        for table, count in whole:
-            if table in self._whole:
-                loads[self._whole[table]] += count
-        for table, count in whole:
-            if table not in self._whole:
-                lane = self._whole[table] = loads.index(min(loads))
-                loads[lane] += count
-        return {table: self._whole[table] for table, _ in whole}
 
 
 def _longest(lanes: Iterable[int], count: int, batch_rows: int) -> list[int]:

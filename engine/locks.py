@@ -7,6 +7,10 @@ so a key without conflict costs one dict entry and no object.  A key's entry goe
 design's `wait_count` reaching zero.  `tests/engine/test_locks.py` checks this against a queue per key.
 
 Waiting on one's own lane costs nothing: a lane commits in order.
+
+Tables are locked above their keys (multiple granularity, Gray 1975): a segment that has a table *whole* holds no key of
+it, and is alone in it but for its own lane, which keeps the order; all others share it, and hold keys.  So whoever has
+it whole need not look at the keys of those before, nor those after at its.
 """
 
 from __future__ import annotations
@@ -15,11 +19,12 @@ from collections.abc import Iterable
 
 from engine.index import Digest, Key
 from engine.keys import Moded
+from engine.records import TableName
 from engine.segments import Segment
 
 
 class _Tail:
-    """Tail of a key that has readers: the last exclusive segment, and the shared ones after it."""
+    """Tail of a key that has readers, or of a table: the last exclusive segment, and the shared ones after it."""
 
     __slots__ = ("exclusive", "shared")
 
@@ -27,16 +32,32 @@ class _Tail:
         self.exclusive: Segment | None = None
         self.shared: list[Segment] = []
 
+    def take(self, segment: Segment, *, exclusive: bool) -> None:
+        if exclusive:
+            self.exclusive = segment
+            self.shared.clear()
+        elif self.exclusive is not segment and (not self.shared or self.shared[-1] is not segment):
+            self.shared.append(segment)
+
+    def leave(self, segment: Segment) -> bool:
+        """Is nobody left?"""
+        if self.exclusive is segment:
+            self.exclusive = None
+        self.shared = [other for other in self.shared if other is not segment]
+        return self.exclusive is None and not self.shared
+
 
 class LockTable:
     def __init__(self) -> None:
         self._exclusive: dict[Digest, Segment] = {}
         self._moded: dict[Key, _Tail] = {}
+        self._tables: dict[TableName, _Tail] = {}
         self.writers = 0  # keys with readers whose last exclusive segment is in flight
+        self.untold = 0  # segments in flight that were not told of which tables they are
 
     def __len__(self) -> int:
-        """How many keys are held."""
-        return len(self._exclusive) + len(self._moded)
+        """How many keys and tables are held."""
+        return len(self._exclusive) + len(self._moded) + len(self._tables)
 
     def holders(self, keys: Iterable[Digest]) -> dict[Digest, Segment]:
         """Of these exclusive keys, those held by a segment in flight, with it."""
@@ -60,18 +81,45 @@ class LockTable:
     def issue(self, segment: Segment) -> None:
         """`segment` holds its exclusive `keys` from now on; it waits for their holders or shares their lane."""
         self._exclusive.update(dict.fromkeys(segment.keys, segment))
+        self.untold += segment.tables is None
+
+    @property
+    def tables(self) -> bool:
+        """Is one locked?"""
+        return bool(self._tables)
+
+    def has_whole(self, table: TableName) -> Segment | None:
+        """Whom a change of the table must follow whatever its keys are."""
+        tail = self._tables.get(table)
+        return None if tail is None else tail.exclusive
+
+    def only_on(self, table: TableName, lane: int) -> bool:
+        """Is nothing of the table in flight on another lane?  Then the lane may have it whole, and waits for nobody."""
+        if self.untold:
+            return False
+        tail = self._tables.get(table)
+        if tail is None:
+            return True
+        before = tail.shared if tail.exclusive is None else [tail.exclusive, *tail.shared]
+        return all(segment.lane == lane for segment in before)
+
+    def take_tables(self, segment: Segment, tables: Iterable[TableName], *, whole: bool) -> None:
+        """`segment` has these tables from now on, before it is issued; once."""
+        assert segment.tables is None, "told twice"
+        segment.tables = tuple(tables)
+        for table in segment.tables:
+            tail = self._tables.get(table)
+            if tail is None:
+                tail = self._tables[table] = _Tail()
+            tail.take(segment, exclusive=whole)
 
     def issue_moded(self, segment: Segment, keys: list[Moded]) -> None:
         for key, exclusive in keys:
             tail = self._moded.get(key)
             if tail is None:
                 tail = self._moded[key] = _Tail()
-            if exclusive:
-                self.writers += tail.exclusive is None
-                tail.exclusive = segment
-                tail.shared.clear()
-            elif tail.exclusive is not segment and (not tail.shared or tail.shared[-1] is not segment):
-                tail.shared.append(segment)
+            self.writers += exclusive and tail.exclusive is None
+            tail.take(segment, exclusive=exclusive)
         segment.moded.update(dict.fromkeys(keys))
 
     def release(self, segment: Segment) -> list[int]:
@@ -85,6 +133,12 @@ class LockTable:
                 held[own] = tail
         for key, _ in segment.moded:
             self._release_moded(key, segment)
+        if segment.tables is None:
+            self.untold -= 1
+        else:
+            for table in segment.tables:
+                if self._tables[table].leave(segment):
+                    del self._tables[table]
         woken = []
         for waiter in segment.waiters:
             waiter.blockers -= 1
@@ -97,9 +151,6 @@ class LockTable:
         tail = self._moded.get(key)
         if tail is None:
             return
-        if tail.exclusive is segment:
-            tail.exclusive = None
-            self.writers -= 1
-        tail.shared = [other for other in tail.shared if other is not segment]
-        if tail.exclusive is None and not tail.shared:
+        self.writers -= tail.exclusive is segment
+        if tail.leave(segment):
             del self._moded[key]

@@ -14,7 +14,7 @@ import msgspec
 
 from engine.index import Digest
 from engine.keys import Moded
-from engine.records import Row, RowChange, Transaction
+from engine.records import Row, RowChange, TableName, Transaction
 from engine.schema import Binding
 
 
@@ -49,10 +49,10 @@ def _size(row: Row | None) -> int:
 
 class Segment:
     """`blockers`: how many segments of other lanes it still waits for; `waiters`: those that wait for this one (the
-    design's condition map: released or not, by segment).  `keys` (their digests), `moded`: the locks it holds until it
-    commits."""
+    design's condition map: released or not, by segment).  `keys` (their digests), `moded`, `tables`: the locks it holds
+    until it commits; `tables` None: it was not told of which tables it is, and keys are all that it locks."""
 
-    __slots__ = ("blockers", "changes", "committed", "keys", "lane", "moded", "order", "waiters", "window")
+    __slots__ = ("blockers", "changes", "committed", "keys", "lane", "moded", "order", "tables", "waiters", "window")
 
     def __init__(self, order: int, lane: int, window: int) -> None:
         self.order = order
@@ -61,6 +61,7 @@ class Segment:
         self.changes: list[Change] = []
         self.keys: list[Digest] = []
         self.moded: dict[Moded, None] = {}
+        self.tables: tuple[TableName, ...] | None = None
         self.blockers = 0
         self.waiters: list[Segment] = []
         self.committed = False

@@ -18,6 +18,8 @@ EXPECTED: tuple[str, ...] = (
     *(f"merged: {pair}" for pair in _MERGES),
     *(f"waits in a chain of {n}" for n in range(2, 10)),
     "waits in a chain of 10 or more",
+    "a lane has a table whole",
+    "waits for a lane that has its table whole",
     *(f"effect: {name}" for name in _EFFECTS),
     *(f"crash before {name}" for name in (*_DEATHS, *_COPIES)),
     *(f"taken over with a batch {stage}" for stage in ("queued", "open", "committing", "rolling")),

@@ -327,6 +327,7 @@ class World:
             if isinstance(checker, Locks):
                 for length in checker.chains:
                     self._exercise.chain(length)
+                self._exercise.had_whole(checker.having, checker.waiting)
 
     def _tell(self, line: str) -> None:
         if self.transcript is not None:

@@ -22,6 +22,8 @@ class Locks(Checker):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.chains: dict[int, None] = {}
+        self.having = 0  # segments seen that had tables whole
+        self.waiting = 0  # segments seen that waited for one of those
         self._steps = 0
 
     def stepped(self, machine: ApplyMachine) -> None:
@@ -67,11 +69,33 @@ class Locks(Checker):
             holders = [*tail.shared, *([tail.exclusive] if tail.exclusive is not None else [])]
             if not holders or any(live.get(s.order) is not s for s in holders):
                 raise Mistake(f"{key} is held by nobody who is under way")
+        self._whole(live)
+        for name, tail in table._tables.items():
+            holders = [*tail.shared, *([tail.exclusive] if tail.exclusive is not None else [])]
+            if not holders or any(live.get(s.order) is not s for s in holders):
+                raise Mistake(f"table {name} is held by nobody who is under way")
         for order, segment in live.items():
             for digest in segment.keys:
                 held = table._exclusive.get(digest)
                 if held is None or held.order < order:
                     raise Mistake(f"segment {order} lost its lock on {digest}")
+
+    def _whole(self, live: dict[int, Segment]) -> None:
+        """A segment that took no key has its tables for its lane alone: others' changes of them come behind it, and
+        wait for it or for one that is behind it on its lane."""
+        for order, segment in live.items():
+            if not segment.tables or segment.keys or segment.moded:
+                continue
+            self.having += 1
+            names = {change.binding.name for change in segment.changes}
+            behind = [s for s in live.values() if s.lane == segment.lane and s.order >= order]
+            for other in live.values():
+                if other.lane == segment.lane or names.isdisjoint(change.binding.name for change in other.changes):
+                    continue
+                waits = (w.lane == other.lane and w.order <= other.order for s in behind for w in s.waiters)
+                if other.order < order or not any(waits):
+                    raise Mistake(f"segment {other.order} is beside {order}, which has a table of it whole")
+                self.waiting += 1
 
     def finished(self, machine: ApplyMachine) -> None:
         if len(machine.batches.locks):

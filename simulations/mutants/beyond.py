@@ -31,6 +31,7 @@ BEYOND: dict[str, str] = {
     "gap-never-halts": "a gap that stays",
     "idle-checkpoints-hurry": "a checker of how often an idle feed writes",
     "one-shape-overtakes-the-other": "a table under two shapes with no statement between them",
+    "had-whole-beside-the-last-holder": "the same",
     "never-full": "a checker of the inbox between two steps",
     "stuck-order-not-seen-while-resting": "longer lock waits beside failing batches",
     "stuck-order-next-one-only": "a stuck commit order with three batches in it",

@@ -245,4 +245,68 @@ LOCKS = (
         "a batch goes on behind a segment that has to wait, which then comes last",
         row=10,
     ),
+    Mutant(
+        "had-whole-beside-others",
+        "engine.locks",
+        """
+        - return all(segment.lane == lane for segment in before)
+        + return True
+        """,
+        "a lane has a table whole while changes of it are in flight on other lanes",
+    ),
+    Mutant(
+        "had-whole-beside-the-last-holder",
+        "engine.locks",
+        """
+        - before = tail.shared if tail.exclusive is None else [tail.exclusive, *tail.shared]
+        + before = tail.shared
+        """,
+        "a lane has a table whole while another one does",
+    ),
+    Mutant(
+        "had-whole-beside-untold",
+        "engine.locks",
+        """
+        - if self.untold:
+        -     return False
+        """,
+        "a lane has a table whole while segments that do not tell their tables are in flight",
+    ),
+    Mutant(
+        "rows-do-not-share-their-table",
+        "engine.dispatch",
+        """
+        - self.locks.take_tables(segment, dict.fromkeys([table.target.name for table in tables]), whole=False)
+        + self.locks.take_tables(segment, (), whole=False)
+        """,
+        "a lane has a table whole while changes that took keys only are in flight on others",
+    ),
+    Mutant(
+        "whole-table-not-waited-for",
+        "engine.dispatch",
+        """
+        - having = self._having_whole(changes) if told else {}
+        + having: dict[Binding, Segment] = {}
+        """,
+        "changes do not wait for the lane that has their table whole",
+    ),
+    Mutant(
+        "whole-table-waited-for-once",
+        "engine.dispatch",
+        """
+        - followed: list[dict[Segment, None]] = [{} for _ in self.lanes]  # by lane, of `having`: once for all behind
+        + followed: list[dict[Segment, None]] = [{}] * len(self.lanes)
+        """,
+        "of several lanes with changes of a table that another one has whole, the first waits",
+    ),
+    Mutant(
+        "had-whole-with-readers",
+        "engine.dispatch",
+        """
+        - if table not in self._moded
+        - and names[table.target.name] == 1
+        + if names[table.target.name] == 1
+        """,
+        "a table with keys that have readers, as other tables or copies are, is had whole and takes none of them",
+    ),
 )

@@ -312,14 +312,18 @@ def test_rows_on_a_pile_keep_no_message_and_come_of_it_as_images() -> None:
 def test_what_waits_keeps_its_order_whatever_form_it_comes_in() -> None:
     layouts = {3: made(), 4: made(number=4)}
     lot = Gathering(Options(lanes=1, gather_rows=99))
+    batches: list[Lined] = []
     for number in range(6):
         rows = [RowChange(n, None, image, 0) for n, image in enumerate(images_of([(number, "a", "b", 2)] * 2), 3)]
         came = LogBatch(Position("log.1", 4), Position("log.1", 9), (Transaction("0-1", number, 0),), tuple(rows))
         if number not in (2, 5):
             came.rows = packed(rows, layouts)  # type: ignore[assignment]
-        assert lot.sift([Lined(came, {3: ITEM, 4: NOTE})] * 2, number, 0) == []
-    assert lot.rows == 24
-    left = lot.release(99, 0)
-    assert [(c.binding, c.number) for c in left] == [(t, n) for t in (ITEM, NOTE) for n in range(6) for _ in "ab"]
-    assert (lot.rows, lot.size) == (0, 0)
+        batches.append(Lined(came, {3: ITEM, 4: NOTE}))
+    for windows in ([[one] for one in batches], [batches], [batches[:4], batches[4:]]):
+        for number, window in enumerate(windows):
+            assert lot.sift(window, number, 0) == []
+        assert lot.rows == 12 and lot.size > 0
+        left = lot.release(99, 0)
+        assert [(c.binding, c.number) for c in left] == [(table, n) for table in (ITEM, NOTE) for n in range(6)]
+        assert (lot.rows, lot.size) == (0, 0)
 

@@ -4,7 +4,6 @@ import itertools
 import os
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from engine.lanes import Lane
 from engine.locks import LockTable
 from engine.merge import Ranks, merge
 from engine.options import Options
-from engine.segments import Change
+from engine.segments import Change, Segment
 from tests.engine.world import (
     ACCOUNT,
     BY_CODE,
@@ -32,10 +31,12 @@ from tests.engine.world import (
     Draft,
     History,
     World,
+    bind,
     change,
     conflict,
     drafts,
     linked,
+    refers,
     table,
 )
 
@@ -81,6 +82,7 @@ class Replication(RuleBasedStateMachine):
     """Source → log → windows → lanes → target.  A queue per key, kept naively, says who must come before whom."""
 
     whole = 0  # rows that a segment may have whatever a batch may
+    by_table = False  # a lane keeps the order of each table only
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,8 +122,11 @@ class Replication(RuleBasedStateMachine):
     def begin(self, pick: int, limit: int) -> None:
         ready = [lane for lane in self.planned.lanes if lane.ready]
         lane = ready[pick % len(ready)]
-        batch = [one.number for segment in lane.cut(limit) for one in segment.changes]
-        assert batch == sorted(batch), "log order in the lane"
+        cut = [one for segment in lane.cut(limit) for one in segment.changes]
+        batch = [one.number for one in cut]
+        for of in dict.fromkeys(one.binding for one in cut) if self.by_table else [None]:
+            numbers = [one.number for one in cut if of in (None, one.binding)]
+            assert numbers == sorted(numbers), "log order in the lane"
         assert all(len(segment.changes) <= self.longest for segment in lane.running)
         for late in batch:
             for early in range(late):
@@ -198,8 +203,61 @@ class Transactions(Replication):
         return [lane for lane in self.planned.lanes if lane.running and lane.running[0].order == min(waiting)]
 
 
+MANY = World(
+    "many tables",
+    linked(
+        *(table(f"table_{n}", ["id", "u", "note"], ["id"], [["u"]]) for n in range(4)),
+        table("mother", ["id", "u", "note"], ["id"], [["u"]]),
+        table("child", ["id", "mother", "note"], ["id"], [], [refers("child", ["mother"], "mother", ["id"])]),
+    ),
+    {"id": (1, 2, 3), "u": ("a", "b", None), "note": (0, 1), "mother": (1, 2, None)},
+)
+
+
+class ManyTables(Replication):
+    """More tables than lanes, so that lanes have tables whole while other windows share them out."""
+
+    by_table = True
+
+    @initialize(
+        lanes=st.integers(1, 3),
+        postgres=st.booleans(),
+        batch_rows=st.sampled_from([1, 3, 1000]),
+        fill_rows=st.sampled_from([0, 3]),
+        digests=st.sampled_from([0, 0, 5]),
+        whole_lanes=st.sampled_from([0, 1]),
+    )
+    def start(
+        self, lanes: int, postgres: bool, batch_rows: int, fill_rows: int, digests: int, whole_lanes: int
+    ) -> None:
+        super().start(MANY, lanes, postgres, batch_rows, fill_rows, digests)
+        self.sizes["whole_lanes"] = whole_lanes
+        self.planned = Planned(MANY, self.history.bindings, lanes, **self.sizes)
+
+    @rule(some=drafts(12, 6))
+    def write(self, some: list[Draft]) -> None:
+        self.pending += [one for draft in some if (one := self.history.take(draft)) is not None]
+
+    @precondition(lambda self: self.pending)
+    @rule(size=st.integers(1, 24))
+    def plan(self, size: int) -> None:
+        self.planned.plan(self.pending[:size])
+        del self.pending[:size]
+
+    @precondition(lambda self: self.pending)
+    @rule(table=st.integers(0, 3))
+    def plan_of_one_table(self, table: int) -> None:
+        """As if the others had not come yet: its rows are shared out."""
+        some = [one for one in self.pending if one.binding is self.history.bindings[table]]
+        self.pending = [one for one in self.pending if one.binding is not self.history.bindings[table]]
+        if some:
+            self.planned.plan(some)
+
+
 TestReplication = Replication.TestCase
 TestReplication.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)
+TestManyTables = ManyTables.TestCase
+TestManyTables.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)
 TestTransactions = Transactions.TestCase
 TestTransactions.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)
 
@@ -303,35 +361,99 @@ def test_tables_that_stay_whole_share_the_lanes_that_two_windows_fill_always_the
             assert made.where(one) == made.where(other) == made.where(third)
 
 
-def test_tables_that_stay_whole_are_shared_out_evenly() -> None:
-    """Eight of them have nearly all changes: two a lane, wherever their names would hash to."""
-    tables = linked(*(table(f"table_{n}", ("id", "name"), ("id",)) for n in range(60)))
-    world = World("sixty tables", tables, {})
-    bindings = world.bindings()
-    window = [
-        change(binding, None, (m, "a")) for n, binding in enumerate(bindings) for m in range(50 if n % 8 == 3 else 1)
-    ]
-    made = planned(world, window, lanes=4)
-    loads = [lane.rows for lane in made.lanes]
-    assert sum(loads) == len(window) and max(loads) - min(loads) < 50
+FIVE = World("five tables", linked(*(table(f"table_{n}", ("id", "u"), ("id",), [("u",)]) for n in range(5))), {})
 
 
-def test_tables_that_come_later_are_shared_out_evenly_whatever_came_before() -> None:
-    """What a lane had in windows before says nothing of what it will have: new tables do not all go to one."""
-    tables = linked(*(table(f"table_{n}", ("id", "name"), ("id",)) for n in range(52)))
-    world = World("fifty-two tables", tables, {})
-    bindings = world.bindings()
-    before = [
-        [
-            change(binding, None, (w * 100 + m, "a"))
-            for n, binding in enumerate(bindings[:12])
-            for m in range(10 if n else 15)
-        ]
-        for w in range(20)
-    ]
-    later = [change(binding, None, (m, "a")) for binding in bindings[12:] for m in range(5)]
-    made = planned(world, *before, later, lanes=4)
-    assert sorted(Counter(made.where(one) for one in later).values()) == [50, 50, 50, 50]
+def five(count: int = 4, *, first: int = 0, tables: int = 5) -> list[Change]:
+    """So many changes of each table, one after the other."""
+    return [change(binding, None, (first + n, f"{n}")) for n in range(count) for binding in BINDINGS[:tables]]
+
+
+BINDINGS = FIVE.bindings()
+
+
+def made_of(*windows: list[Change], **sizes: int) -> Planned:
+    made = Planned(FIVE, BINDINGS, 2, **sizes)
+    for window in windows:
+        made.plan(window)
+    return made
+
+
+def segments(made: Planned) -> list[Segment]:
+    return sorted((s for lane in made.lanes for s in lane.queue), key=lambda s: s.order)
+
+
+def test_a_lane_that_has_a_table_whole_takes_none_of_its_keys_and_waits_for_nobody() -> None:
+    made = made_of(five(), five(first=100))
+    assert [s.keys for s in segments(made)] == [[]] * 4 and made.waits() == 0
+    assert all(len({made.where(one) for one in five_of}) == 1 for five_of in by_table(made))
+    assert len(made.locks) == 5
+    for segment in segments(made):
+        made.locks.release(segment)
+    assert len(made.locks) == 0
+
+
+def by_table(made: Planned) -> list[list[Change]]:
+    changes = [one for s in segments(made) for one in s.changes]
+    return [[one for one in changes if one.binding is binding] for binding in BINDINGS]
+
+
+def test_rows_of_a_table_that_another_lane_has_whole_wait_for_it_once_a_lane() -> None:
+    many = [change(BINDINGS[0], None, (n, f"v{n}")) for n in range(100, 140)]
+    made = made_of(five(), many)
+    first = made.where(by_table(made)[0][0])
+    rows = segments(made)[2:]
+    assert sorted(s.lane for s in rows) == [0, 1]
+    assert {s.lane: s.blockers for s in rows} == {first: 0, 1 - first: 1}
+
+
+def test_a_table_with_rows_on_other_lanes_is_not_had_whole() -> None:
+    many = [change(BINDINGS[0], None, (n, f"v{n}")) for n in range(100, 140)]
+    made = made_of(many, five())
+    whole = [s for s in segments(made) if not s.keys]
+    assert whole and all(change.binding is not BINDINGS[0] for s in whole for change in s.changes)
+    for segment in segments(made)[:2]:
+        made.locks.release(segment)
+        made.lanes[segment.lane].queue.popleft()
+    made.plan(five(first=200))
+    assert not segments(made)[-1].keys and not segments(made)[-2].keys
+
+
+def test_what_was_planned_when_there_were_few_tables_is_waited_out() -> None:
+    made = Planned(FIVE, BINDINGS[:2], 2)
+    made.plan(five(20, tables=2))
+    space = Keyspace()
+    for binding in BINDINGS[2:]:
+        made.dispatcher.bind(binding, compile_keys(binding, space, FIVE.tables))
+    before = segments(made)
+    made.plan(five(first=100))
+    assert made.locks.untold == len(before) and all(s.keys for s in segments(made))
+
+
+def test_a_table_under_two_shapes_in_one_window_is_not_had_whole() -> None:
+    other = bind(BINDINGS[0].target, number=9)
+    made = Planned(FIVE, [*BINDINGS, other], 2)
+    made.plan([*five(), change(other, None, (100, "v"))])
+    of = {change.binding: bool(s.keys) for s in segments(made) for change in s.changes}
+    assert of[BINDINGS[0]] and of[other] and not of[BINDINGS[1]]
+
+
+def test_a_table_that_comes_under_another_shape_is_not_had_whole_by_two_lanes() -> None:
+    other = bind(BINDINGS[0].target, number=9)
+    made = Planned(FIVE, [*BINDINGS, other], 2)
+    made.plan(five())
+    first = made.where(by_table(made)[0][0])
+    last = [change(other if one.binding is BINDINGS[0] else one.binding, None, one.after) for one in five(first=100)]
+    made.plan([one for one in last if one.binding is not BINDINGS[1]])  # so the other lane has fewer, and gets it
+    assert any(made.where(one) != first for one in last if one.binding is other)
+    behind = [s for s in segments(made) if any(one.binding is other for one in s.changes)]
+    assert behind and all(s.lane == first or (s.keys and s.blockers) for s in behind)
+
+
+def test_a_lane_has_tables_whole_in_segments_as_long_as_a_batch_may_be() -> None:
+    made = made_of(five(7), batch_rows=3)
+    assert all(len(s.changes) <= 3 and not s.keys for s in segments(made))
+    assert sorted(one.after for s in segments(made) for one in s.changes) == sorted(one.after for one in five(7))
 
 
 def test_counter_example_10_a_child_never_overtakes_its_parent() -> None:

@@ -17,6 +17,7 @@ from hypothesis.stateful import (
 from engine.index import digest
 from engine.lanes import Lane
 from engine.locks import LockTable
+from engine.records import TableName
 from engine.segments import Segment
 from tests.engine.world import ACCOUNT, change
 
@@ -250,3 +251,43 @@ def test_holders_come_in_the_order_of_the_keys_asked_for() -> None:
         issued(table, n, n, [key])
     asked = keys[::-1]
     assert list(table.holders(asked)) == asked
+
+
+NAMES = [TableName("shop", f"table_{n}") for n in range(2)]
+
+
+def had(table: LockTable, order: int, lane: int, *, whole: bool) -> Segment:
+    segment = Segment(order, lane, 0)
+    table.take_tables(segment, NAMES, whole=whole)
+    table.issue(segment)
+    return segment
+
+
+def test_a_lane_may_have_a_table_whole_where_nobody_else_has_any_of_it() -> None:
+    table = LockTable()
+    assert table.only_on(NAMES[0], 1) and not table.tables
+    first = had(table, 0, 1, whole=True)
+    assert (table.has_whole(NAMES[1]), table.has_whole(TableName("shop", "other"))) == (first, None)
+    assert (table.only_on(NAMES[0], 1), table.only_on(NAMES[0], 2), len(table)) == (True, False, 2)
+    shared = [had(table, 1, 1, whole=False), had(table, 2, 2, whole=False)]
+    table.release(first)
+    assert table.has_whole(NAMES[0]) is None and table.tables
+    assert not table.only_on(NAMES[0], 1) and not table.only_on(NAMES[0], 2)
+    table.release(shared[1])
+    assert table.only_on(NAMES[0], 1)
+    table.release(shared[0])
+    assert len(table) == 0 and not table.tables
+
+
+def test_nobody_may_while_somebody_does_not_tell_its_tables() -> None:
+    table = LockTable()
+    untold = issued(table, 0, 0, [5])
+    assert (table.untold, table.only_on(NAMES[0], 0)) == (1, False)
+    table.release(untold)
+    assert (table.untold, table.only_on(NAMES[0], 0)) == (0, True)
+
+
+def test_a_segment_is_told_its_tables_once() -> None:
+    table = LockTable()
+    with pytest.raises(AssertionError, match="told twice"):
+        table.take_tables(had(table, 0, 0, whole=True), NAMES, whole=True)
