@@ -367,17 +367,19 @@ cdef class PackedRows:
         self.layouts = layouts
 
     def __init__(self, bytes packed, dict layouts):
-        """Raises KeyError for a table that has no layout."""
+        """Raises KeyError for a table that has no layout, ValueError for what does not end with a row."""
         cdef Py_ssize_t at = 0
         cdef Head head
         cdef uint32_t table = 0
         cdef dict tables = {}
-        while at < PyBytes_GET_SIZE(packed):
+        while at + <Py_ssize_t> sizeof(Head) <= PyBytes_GET_SIZE(packed):
             at = self.head(at, &head)
             if not self.count or head.table != table:
                 table = head.table
                 tables[(<Layout?> self.layouts[table]).number] = None
             self.count += 1
+        if at != PyBytes_GET_SIZE(packed):
+            raise ValueError("packed rows that end within a row")
         self.tables = tuple(tables)
 
     def __len__(self):
@@ -517,17 +519,18 @@ cdef class Pile:
     cdef int add(self, uint32_t kind, Places places, Head* head, const char* images) except -1:
         cdef Place place
         cdef Py_ssize_t size = <Py_ssize_t> head.before + head.after
-        cdef Py_ssize_t more = sizeof(Place) + size
+        cdef Py_ssize_t more = sizeof(Place) + size, room
         cdef char* data
         if self.filled + more > self.room:
-            self.room = max(2 * self.room, self.filled + more)
-            data = <char*> PyMem_Realloc(self.data, self.room)
+            room = max(2 * self.room, self.filled + more)
+            data = <char*> PyMem_Realloc(self.data, room)
             if data == NULL:
                 raise MemoryError
-            self.data = data
+            self.data, self.room = data, room
         if self.source is not places.source:
-            self.source = places.source
-            self.sources.append(places.source)
+            if self.source != places.source:
+                self.source = places.source
+                self.sources.append(places.source)
         place.number = places.number
         place.ordinal = head.ordinal
         place.source = <uint32_t> (len(self.sources) - 1)
@@ -553,8 +556,10 @@ cdef class Places:
         self.next = self.row = self.until = 0
 
     cdef int step(self) except -1:
-        """To the first row, to the next one."""
+        """To the first row, to the next one.  Raises ValueError where rows have no transaction."""
         while self.row >= self.until:
+            if self.next >= len(self.transactions):
+                raise ValueError("rows without a transaction")
             transaction = self.transactions[self.next]
             self.source, self.number = transaction.source, transaction.number
             self.next += 1

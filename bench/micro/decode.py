@@ -199,8 +199,8 @@ def _piled(batch: LogBatch) -> None:
 
 
 def _lined(batch: LogBatch) -> Lined:
-    assert batch.packed is not None, "the recorded tables' rows are images"
-    return Lined(batch, dict.fromkeys(batch.packed.tables, TABLE))
+    numbers = [row.table for row in batch.rows] if batch.packed is None else batch.packed.tables
+    return Lined(batch, dict.fromkeys(numbers, TABLE))
 
 
 def _cases() -> Iterator[tuple[str, Factory]]:

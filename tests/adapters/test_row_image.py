@@ -309,6 +309,36 @@ def test_rows_on_a_pile_keep_no_message_and_come_of_it_as_images() -> None:
     assert all(isinstance(c.before, RowImage) and isinstance(c.after, RowImage) for c in changes)
 
 
+def test_packed_rows_that_are_not_whole_or_have_no_transaction_are_refused() -> None:
+    (image,) = images_of([(1, "ä", None, 2)])
+    layouts = {3: made()}
+    body = row_image.pack([RowChange(3, None, image, 7)] * 2)
+    assert body is not None
+    for cut in (1, len(body) // 2 + 1, len(body) - 1):
+        with pytest.raises(ValueError, match="end within a row"):
+            PackedRows(body[:cut], layouts)
+    rows = PackedRows(body, layouts)
+    for ask in (lambda: rows.changes(Change, {3: ITEM}, ()), lambda: rows.pour({}, Change, {3: ITEM}, ())):
+        with pytest.raises(ValueError, match="without a transaction"):
+            ask()
+    with pytest.raises(KeyError):
+        PackedRows(body, {})
+
+
+def test_a_pile_keeps_the_name_of_a_source_once() -> None:
+    (image,) = images_of([(1, "a", None, 2)])
+    layouts = {3: made()}
+    body = row_image.pack([RowChange(3, None, image, 7)] * 2)
+    assert body is not None
+    pile = PackedRows(body, layouts).pile()
+    names = [f"0-{number}" for number in (1, 1, 1)]  # as messages bring them, each anew
+    held = [sys.getrefcount(name) for name in names]
+    for name in names:
+        assert PackedRows(body, layouts).pour({ITEM: pile}, Change, {3: ITEM}, (Transaction(name, 1, 0),)) == []
+    assert [sys.getrefcount(name) - before for name, before in zip(names, held, strict=True)][1] == 0
+    assert [(c.source, c.number) for c in pile.changes(Change)] == [("0-1", 1)] * 6
+
+
 def test_what_waits_keeps_its_order_whatever_form_it_comes_in() -> None:
     layouts = {3: made(), 4: made(number=4)}
     lot = Gathering(Options(lanes=1, gather_rows=99))
