@@ -115,9 +115,10 @@ LOCKS = (
         "moded-release-forgets-readers",
         "engine.locks",
         """
-        - tail.exclusive = None
-        + del self._moded[key]
-        + return
+        - self.writers -= tail.exclusive is segment
+        - if tail.leave(segment):
+        + if tail.exclusive is segment or tail.leave(segment):
+        +     self.writers -= tail.exclusive is segment
         """,
         "when the writer of a key commits, the readers behind it are forgotten",
     ),
@@ -125,8 +126,8 @@ LOCKS = (
         "moded-reader-forgets-writer",
         "engine.locks",
         """
-          tail.shared.append(segment)
-        + tail.exclusive = None
+          self.shared.append(segment)
+        + self.exclusive = None
         """,
         "a second reader overtakes the writer that the first one waits for",
     ),
@@ -134,8 +135,8 @@ LOCKS = (
         "moded-last-reader-only",
         "engine.locks",
         """
-        - tail.shared.append(segment)
-        + tail.shared = [segment]
+        - self.shared.append(segment)
+        + self.shared = [segment]
         """,
         "of several readers a writer waits for the last only",
         row=10,

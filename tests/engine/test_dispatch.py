@@ -17,6 +17,7 @@ from engine.lanes import Lane
 from engine.locks import LockTable
 from engine.merge import Ranks, merge
 from engine.options import Options
+from engine.schema import Binding
 from engine.segments import Change, Segment
 from tests.engine.world import (
     ACCOUNT,
@@ -57,9 +58,12 @@ class Planned:
         self.locks = LockTable()
         self.dispatcher = Dispatcher(self.lanes, self.locks, locking=locking, **sizes)
         space = Keyspace()
+        tied: list[Binding] = []  # with others, by keys that have readers
         for binding in bindings:
             keys = compile_keys(binding, space, world.tables)
+            tied += [binding] if keys.moded is not None else []
             self.dispatcher.bind(binding, few(keys, digests) if digests else keys)
+        self.ordered = [tied, *([binding] for binding in bindings)]
         self.window = 0
 
     def plan(self, changes: list[Change]) -> int:
@@ -82,7 +86,6 @@ class Replication(RuleBasedStateMachine):
     """Source → log → windows → lanes → target.  A queue per key, kept naively, says who must come before whom."""
 
     whole = 0  # rows that a segment may have whatever a batch may
-    by_table = False  # a lane keeps the order of each table only
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,9 +127,9 @@ class Replication(RuleBasedStateMachine):
         lane = ready[pick % len(ready)]
         cut = [one for segment in lane.cut(limit) for one in segment.changes]
         batch = [one.number for one in cut]
-        for of in dict.fromkeys(one.binding for one in cut) if self.by_table else [None]:
-            numbers = [one.number for one in cut if of in (None, one.binding)]
-            assert numbers == sorted(numbers), "log order in the lane"
+        for tables in self.planned.ordered:
+            numbers = [one.number for one in cut if one.binding in tables]
+            assert numbers == sorted(numbers), "log order in the lane, of each table and of all that share locks"
         assert all(len(segment.changes) <= self.longest for segment in lane.running)
         for late in batch:
             for early in range(late):
@@ -216,8 +219,6 @@ MANY = World(
 
 class ManyTables(Replication):
     """More tables than lanes, so that lanes have tables whole while other windows share them out."""
-
-    by_table = True
 
     @initialize(
         lanes=st.integers(1, 3),
