@@ -65,15 +65,11 @@ class Locks(Checker):
         for digest, holder in table._exclusive.items():
             if live.get(holder.order) is not holder:
                 raise Mistake(f"{digest} is held by segment {holder.order}, which is not under way")
-        for key, tail in table._moded.items():
+        for key, tail in [*table._moded.items(), *table._tables.items()]:
             holders = [*tail.shared, *([tail.exclusive] if tail.exclusive is not None else [])]
             if not holders or any(live.get(s.order) is not s for s in holders):
                 raise Mistake(f"{key} is held by nobody who is under way")
         self._whole(live)
-        for name, tail in table._tables.items():
-            holders = [*tail.shared, *([tail.exclusive] if tail.exclusive is not None else [])]
-            if not holders or any(live.get(s.order) is not s for s in holders):
-                raise Mistake(f"table {name} is held by nobody who is under way")
         for order, segment in live.items():
             for digest in segment.keys:
                 held = table._exclusive.get(digest)
