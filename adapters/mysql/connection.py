@@ -12,6 +12,7 @@ from pymysql.connections import Connection
 from pymysql.constants import CR, ER
 
 from adapters.endpoint import unverified_context
+from adapters.mysql import ed25519
 from adapters.mysql.errors import (
     AccessDenied,
     DecodeError,
@@ -106,12 +107,13 @@ def connect(endpoint: Endpoint) -> pymysql.Connection[Any]:
             host=endpoint.host,
             port=endpoint.port,
             user=endpoint.user,
-            password=endpoint.password,
+            password=endpoint.password.encode(),  # of text the driver would take Latin-1 only
             database=endpoint.database or None,
             charset="utf8mb4",
             autocommit=True,
             init_command="SET time_zone='+00:00'",
             connect_timeout=CONNECT_SECONDS,
+            auth_plugin_map={ed25519.PLUGIN: ed25519.Login},
             **place,
             **_tls(endpoint),
         )
