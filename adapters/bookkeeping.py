@@ -18,11 +18,17 @@ are named as the target names them; `mode` is `copy`, `keep` or `repair`, and fo
 key's canonical values; what could not be had is `refused`, with JSON of the `engine.errors.Alarm` in its place.
 
 MySQL's `text` ends at 64 KiB, and a DDL statement or a GTID set may be longer, hence `longtext` there.
+
+A later version may have more tables and columns (`adapters.upgrade` adds what is missing).  A column that came later
+can be NULL or has a default, for rows and for feeds of older versions that write beside it.
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 Dialect: TypeAlias = Literal["postgres", "mysql"]
 
@@ -106,33 +112,84 @@ _TYPES: dict[Dialect, dict[str, str]] = {
 }
 
 
+class Lacking(msgspec.Struct, frozen=True):
+    """What a schema lacks of this version's bookkeeping: whole tables, and columns of those that are there."""
+
+    tables: tuple[str, ...]
+    columns: dict[str, tuple[str, ...]]
+
+    def __bool__(self) -> bool:
+        return bool(self.tables or self.columns)
+
+    @property
+    def everything(self) -> bool:
+        """No table is there, or none that this user can see."""
+        return len(self.tables) == len(TABLES)
+
+    def __str__(self) -> str:
+        columns = (f"{table}.{column}" for table, missing in self.columns.items() for column in missing)
+        return ", ".join((*self.tables, *columns))
+
+
 def create_statements(dialect: Dialect, schema: str) -> list[str]:
     """Statements that make the schema and its tables where they are missing; each may be run again.
 
     Both servers ask for the CREATE privilege even where there is nothing to create, so a feed's user without it must
-    look with `present_query` first.
+    look with `columns_query` first.
     """
+    return statements_for(Lacking(TABLES, {}), dialect, schema)
+
+
+def statements_for(lacking: Lacking, dialect: Dialect, schema: str) -> list[str]:
+    """Statements that add what is missing, and the schema where no table is there."""
     quoted = quote(dialect, schema)
     container, options = ("SCHEMA", "") if dialect == "postgres" else ("DATABASE", _MYSQL_OPTIONS)
     suffix = "" if dialect == "postgres" else f" ENGINE=InnoDB{_MYSQL_OPTIONS}"
-    tables = [
+    made = [f"CREATE {container} IF NOT EXISTS {quoted}{options}"] if lacking.everything else []
+    made += [
         f"CREATE TABLE IF NOT EXISTS {quoted}.{name} ({_COLUMNS[name].format_map(_TYPES[dialect])}\n){suffix}"
-        for name in TABLES
+        for name in lacking.tables
     ]
-    return [f"CREATE {container} IF NOT EXISTS {quoted}{options}", *tables]
+    for table, columns in lacking.columns.items():
+        definitions = _definitions(table)
+        added = (f"ADD COLUMN {name} {definitions[name].format_map(_TYPES[dialect])}" for name in columns)
+        made.append(f"ALTER TABLE {quoted}.{table} {', '.join(added)}")
+    return made
 
 
 _MYSQL_OPTIONS = " DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 
 
-def present_query(schema: str) -> str:
-    """SQL (both dialects) that returns the names in `TABLES` that this user can see in `schema`, one a row."""
+def columns_query(schema: str) -> str:
+    """SQL (both dialects): (table, column) of each of `TABLES` that this user can see in `schema`, for `lacking`."""
     names = ", ".join(f"'{name}'" for name in TABLES)
     literal = schema.replace("'", "''")
     return (
-        "SELECT table_name FROM information_schema.tables "
-        f"WHERE table_schema = '{literal}' AND table_name IN ({names}) ORDER BY table_name"
+        "SELECT table_name, column_name FROM information_schema.columns "
+        f"WHERE table_schema = '{literal}' AND table_name IN ({names})"
     )
+
+
+def lacking(seen: Iterable[Sequence[Any]]) -> Lacking:
+    """`seen`: what `columns_query` returned."""
+    there: dict[str, set[str]] = {}
+    for table, column in seen:
+        there.setdefault(str(table), set()).add(str(column))
+    missing = {
+        table: tuple(column for column in _definitions(table) if column not in there[table])
+        for table in TABLES
+        if table in there
+    }
+    return Lacking(
+        tuple(table for table in TABLES if table not in there),
+        {table: columns for table, columns in missing.items() if columns},
+    )
+
+
+def _definitions(table: str) -> dict[str, str]:
+    """By column, its type and what follows."""
+    lines = [line.strip().removesuffix(",").partition(" ") for line in _COLUMNS[table].strip().splitlines()]
+    return {name: definition for name, _, definition in lines if name != "PRIMARY"}
 
 
 def quote(dialect: Dialect, name: str) -> str:

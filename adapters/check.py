@@ -23,7 +23,7 @@ from adapters.check_source import (
 from adapters.check_tables import Pair, check_pair
 from adapters.config import Feed
 from adapters.endpoint import Endpoint
-from adapters.finding import Finding, Report, error, report
+from adapters.finding import Finding, Report, error, note, report
 from adapters.inspection import Refused, Target, opened
 from adapters.mysql import catalogue
 from adapters.mysql.catalogue import BlockingServer
@@ -36,6 +36,7 @@ from adapters.mysql.source import reader_endpoint
 from adapters.sink import TargetError
 from adapters.source_table import SourceTable, projected
 from adapters.start_copy import check_empty
+from adapters.upgrade import advice, older
 from engine.records import Position, TableName
 from engine.schema import Equality
 
@@ -97,8 +98,7 @@ async def _one_side(feed: Feed, source: BlockingServer | Finding, target: Target
     if not isinstance(source, Finding):
         findings += await check_source(feed, source, await view_of(feed, source), None)
     if not isinstance(target, Finding):
-        findings += await target.bookkeeping(feed.schema)
-        findings += await target.durability()
+        findings += (await _own_tables(feed, target)).findings
     return findings
 
 
@@ -116,8 +116,22 @@ class _OwnTables(msgspec.Struct, frozen=True):
 
 
 async def _own_tables(feed: Feed, target: Target) -> _OwnTables:
-    findings = [*await target.bookkeeping(feed.schema), *await target.durability()]
+    findings = [
+        *await target.bookkeeping(feed.schema),
+        *await _older_tables(feed, target),
+        *await target.durability(),
+    ]
     return _OwnTables(findings, await target.checkpoint(feed.schema, feed.name))
+
+
+async def _older_tables(feed: Feed, target: Target) -> list[Finding]:
+    lacking = await target.lacking(feed.schema)
+    if not lacking or lacking.everything:
+        return []
+    message = f"{feed.target_url}: {older(feed.schema, lacking)}"
+    if await target.may_add(feed.schema, lacking):
+        return [note("bookkeeping-older", message, "The next `tidelock run` adds them, or `tidelock init --apply` now")]
+    return [error("bookkeeping-older", message, advice(lacking, target.dialect, feed.schema))]
 
 
 def not_yet(feed: Feed) -> list[Finding]:

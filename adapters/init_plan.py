@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from adapters.bookkeeping import create_statements
+from adapters.bookkeeping import Lacking, statements_for
 from adapters.check import SourceView, not_yet, replicated, source_opened, view_of
 from adapters.check_source import check_grants, check_patterns
 from adapters.config import Feed
@@ -73,10 +73,16 @@ async def _table_grants(feed: Feed, view: SourceView, target: Target) -> list[Fi
 
 
 async def _bookkeeping(feed: Feed, target: Target) -> list[Statement]:
-    if await target.has_bookkeeping(feed.schema):
-        return []
-    statements = create_statements(target.dialect, feed.schema)
-    return [Statement("target", sql, "tidelock's own tables") for sql in statements]
+    lacking = await target.lacking(feed.schema)
+    tables, columns = Lacking(lacking.tables, {}), Lacking((), lacking.columns)
+    made = [
+        Statement("target", sql, "tidelock's own tables") for sql in statements_for(tables, target.dialect, feed.schema)
+    ]
+    foreign = not await target.may_add(feed.schema, columns)
+    return made + [
+        Statement("target", sql, "tidelock's own tables are of an older version", administrator=foreign)
+        for sql in statements_for(columns, target.dialect, feed.schema)
+    ]
 
 
 async def _tables(feed: Feed, view: SourceView, target: Target) -> list[Statement]:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
+from adapters.bookkeeping import Lacking
 from adapters.check_tables import Details
 from adapters.endpoint import Endpoint
 from adapters.finding import Finding, error
@@ -39,8 +40,12 @@ class Target(Protocol):
         """What keeps the feed's user from making or using tidelock's own tables."""
         ...
 
-    async def has_bookkeeping(self, schema: str) -> bool:
-        """Whether all of tidelock's own tables are there."""
+    async def lacking(self, schema: str) -> Lacking:
+        """What is missing of tidelock's own tables."""
+        ...
+
+    async def may_add(self, schema: str, lacking: Lacking) -> bool:
+        """Whether the feed's user may add the missing columns."""
         ...
 
     async def durability(self) -> list[Finding]:

@@ -13,12 +13,14 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from adapters.bookkeeping import TABLES, present_query
+from adapters.bookkeeping import Lacking
 from adapters.books import CONDUCTOR, Books, Halted, ParkedChange, ParkedDetail, ParkedTable, never_ran
 from adapters.config import Feed
 from adapters.copy_books import CopiedTable, copies
 from adapters.progress import Sample
-from adapters.session import session
+from adapters.session import Session, session
+from adapters.sink import TargetError
+from adapters.upgrade import look, older
 from engine.records import Ddl, Position
 from engine.reports import GroupReport
 
@@ -100,16 +102,27 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 async def books(feed: Feed) -> AsyncIterator[Books]:
     """Raises TargetError when the target cannot be reached or holds no bookkeeping."""
     async with session(feed.target_url) as target:
-        if len(await target.fetch(present_query(feed.schema))) < len(TABLES):
+        if (await _standing(feed, target)).everything:
             raise never_ran(feed)
         yield Books(feed, target)
+
+
+async def _standing(feed: Feed, target: Session) -> Lacking:
+    """Raises TargetError where an older version's bookkeeping has no place yet for what we would ask."""
+    lacking = await look(target, feed.schema)
+    if lacking and not lacking.everything:
+        raise TargetError(
+            f"{feed.target_url}: {older(feed.schema, lacking)}",
+            "`tidelock init --apply FEED` adds them, as does the next `tidelock run`",
+        )
+    return lacking
 
 
 async def status(feed: Feed) -> Status:
     """Raises TargetError.  A feed that has never run has a status too: `epoch` 0."""
     seen = Status(feed=feed.name, source=str(feed.source_url), target=str(feed.target_url))
     async with session(feed.target_url) as target:
-        if len(await target.fetch(present_query(feed.schema))) < len(TABLES):
+        if (await _standing(feed, target)).everything:
             return seen
         book = Books(feed, target)
         owners, checkpoints = await book.owners(), await book.checkpoints()

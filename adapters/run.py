@@ -17,7 +17,7 @@ import msgspec
 
 from adapters import start_copy
 from adapters.board import Board, sample_of
-from adapters.bookkeeping import TABLES, create_statements, present_query, quote
+from adapters.bookkeeping import quote
 from adapters.capture import CaptureProcess
 from adapters.collector import calm, forget
 from adapters.composition import make_sink, options_of, order_of, rules_of, start_of
@@ -31,6 +31,8 @@ from adapters.progress import Progress
 from adapters.session import Session, session
 from adapters.shell import Shell
 from adapters.spark.copy.copier import SparkCopier
+from adapters.upgrade import look as look_at_books
+from adapters.upgrade import upgrade
 from engine.apply import ApplyMachine
 from engine.effects import ApplyDdl
 from engine.events import DdlApplied, DdlFailed, GoalSet
@@ -139,25 +141,26 @@ async def tables_there(feed: Feed, target: Session) -> list[TableName]:
 
 
 async def refusals(feed: Feed, target: Session) -> Sequence[Finding]:
-    """A first run must pass `check`, and makes the bookkeeping then; nothing is written before.
+    """A first run must pass `check`, and makes the bookkeeping then; nothing is written before.  Any run adds what an
+    older version's bookkeeping lacks.  Raises TargetError.
 
     A later run goes on where the target's checkpoint says: the log may hold the very statements that make the tables
     alike, so the machine judges each table when its rows come by.
     """
-    present = {str(name) for (name,) in await target.fetch(present_query(feed.schema))}
-    if present >= set(TABLES):
+    lacking = await look_at_books(target, feed.schema)
+    if "tidelock_owner" not in lacking.tables:
         owner = f"{quote(target.dialect, feed.schema)}.tidelock_owner"
         groups = await target.fetch(f"SELECT grp FROM {owner} WHERE feed = %s", feed.name)
         if feed.log_url is None and any(group != 0 for (group,) in groups):
             return (_scaled_out(feed),)
         if groups:
+            await upgrade(target, feed.schema, lacking)
             return ()
     from adapters.check import check
 
     report = await check(feed)
-    if report.ok and not present >= set(TABLES):
-        for statement in create_statements(target.dialect, feed.schema):
-            await target.execute(statement)
+    if report.ok:
+        await upgrade(target, feed.schema, lacking)
     return report.errors
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adapters import copy_books
-from adapters.bookkeeping import TABLES, present_query, quote
+from adapters.bookkeeping import quote
 from adapters.books import Books
 from adapters.config import Feed
 from adapters.finding import Finding, error
 from adapters.session import session
+from adapters.upgrade import look
 from engine.mapping import Mapping
 from engine.records import TableName
 
@@ -47,7 +48,7 @@ async def check_empty(feed: Feed, tables: Sequence[TableName]) -> list[Finding]:
         return []
     async with session(feed.target_url) as target:
         book = Books(feed, target)
-        if len(await target.fetch(present_query(feed.schema))) == len(TABLES) and await book.owners():
+        if "tidelock_owner" not in (await look(target, feed.schema)).tables and await book.owners():
             return []
         full = list[TableName]()
         for name in tables:

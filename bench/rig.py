@@ -218,10 +218,14 @@ class Rig:
 
     def epoch(self) -> int:
         """How many runs have taken the feed over."""
-        return int(self.rows(f"SELECT CONCAT(epoch, '') FROM tidelock.tidelock_owner WHERE feed='{self.name}'")[0][0])
+        return int(self._kept("epoch", "tidelock_owner"))
 
     def _count(self, table: str) -> int:
-        return int(self.rows(f"SELECT CONCAT(count(*), '') FROM tidelock.{table} WHERE feed='{self.name}'")[0][0])
+        return int(self._kept("count(*)", table))
+
+    def _kept(self, what: str, table: str) -> str:
+        place = f"{self.options.get('schema', 'tidelock')}.{table}"
+        return str(self.rows(f"SELECT CONCAT({what}, '') FROM {place} WHERE feed='{self.name}'")[0][0])
 
     def assert_exact(self) -> None:
         differences = self.differences()

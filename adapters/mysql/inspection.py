@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 import pymysql
 
-from adapters.bookkeeping import TABLES, present_query, quote
+from adapters.bookkeeping import TABLES, Lacking, columns_query, lacking, quote
 from adapters.check_tables import Details
 from adapters.create_table import qualified
 from adapters.endpoint import Endpoint
@@ -96,16 +96,21 @@ class MySqlTarget:
         )
 
     async def bookkeeping(self, schema: str) -> list[Finding]:
-        present = {row[0] for row in await self._server.ask(present_query(schema))}
-        needed = ROW_RIGHTS if len(present) == len(TABLES) else (*ROW_RIGHTS, "CREATE")
+        absent = await self.lacking(schema)
+        needed = [*ROW_RIGHTS, *(["CREATE"] if absent.tables else []), *(["ALTER"] if absent.columns else [])]
         rights = [r for r in needed if not all(self._grants.on_table(r, TableName(schema, t)) for t in TABLES)]
         place = f"{quote('mysql', schema)}.*"
         findings = [self._lacks(", ".join(rights), place)] if rights else []
         copying = [r for r in _COPYING if r not in rights and not self._grants.on_schema(r, schema)]
         return [*findings, _for_copies(self._lacks(", ".join(copying), place))] if copying else findings
 
-    async def has_bookkeeping(self, schema: str) -> bool:
-        return len(await self._server.ask(present_query(schema))) == len(TABLES)
+    async def lacking(self, schema: str) -> Lacking:
+        return lacking(await self._server.ask(columns_query(schema)))
+
+    async def may_add(self, schema: str, lacking: Lacking) -> bool:
+        """The server asks for all three."""
+        rights = ("ALTER", "CREATE", "INSERT")
+        return all(self._grants.on_table(r, TableName(schema, t)) for t in lacking.columns for r in rights)
 
     async def durability(self) -> list[Finding]:
         rows = await self._server.ask("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit")
@@ -124,9 +129,8 @@ class MySqlTarget:
         return {str(row[0]) for row in await self._server.ask("SHOW DATABASES")}
 
     async def checkpoint(self, schema: str, feed: str) -> Position | None:
-        present = {row[0] for row in await self._server.ask(present_query(schema))}
         table = TableName(schema, "tidelock_checkpoint")
-        if table.table not in present or not self._grants.on_table("SELECT", table):
+        if table.table in (await self.lacking(schema)).tables or not self._grants.on_table("SELECT", table):
             return None
         rows = await self._server.ask(
             f"SELECT position FROM {qualified('mysql', table)} WHERE feed = %s ORDER BY grp", feed

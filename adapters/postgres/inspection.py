@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from adapters.bookkeeping import TABLES, present_query, quote
+from adapters.bookkeeping import TABLES, Lacking, columns_query, lacking, quote
 from adapters.check_tables import Details
 from adapters.create_table import qualified
 from adapters.endpoint import Endpoint
@@ -126,20 +126,28 @@ class PostgresTarget:
             may = await self._connection.fetchval("SELECT has_database_privilege(current_database(), 'CREATE')")
             database = quote("postgres", self._endpoint.database)
             return [] if may else [self._lacks("CREATE", f"DATABASE {database}")]
-        present = [row[0] for row in await self._connection.fetch(present_query(schema))]
+        absent = (await self.lacking(schema)).tables
+        present = [table for table in TABLES if table not in absent]
         usage, create = await self._connection.fetchrow(
             "SELECT has_schema_privilege($1, 'USAGE'), has_schema_privilege($1, 'CREATE')", schema
         )
         findings = [] if usage else [self._lacks("USAGE", f"SCHEMA {quoted}")]
         if not create:
-            lacking = self._lacks("CREATE", f"SCHEMA {quoted}")
-            findings.append(lacking if len(present) < len(TABLES) else _for_copies(lacking))
+            wanting = self._lacks("CREATE", f"SCHEMA {quoted}")
+            findings.append(wanting if absent else _for_copies(wanting))
         places = [f"{quoted}.{table}" for table in present]
         missing = await self._connection.fetch(_MISSING_RIGHTS, list(ROW_RIGHTS), places if usage else [])
         return findings + [self._lacks(rights, place) for place, rights in missing]
 
-    async def has_bookkeeping(self, schema: str) -> bool:
-        return len(await self._connection.fetch(present_query(schema))) == len(TABLES)
+    async def lacking(self, schema: str) -> Lacking:
+        return lacking(await self._connection.fetch(columns_query(schema)))
+
+    async def may_add(self, schema: str, lacking: Lacking) -> bool:
+        owned = (
+            "SELECT coalesce(bool_and(pg_has_role(c.relowner, 'USAGE')), true) FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = ANY($2)"
+        )
+        return bool(await self._connection.fetchval(owned, schema, list(lacking.columns)))
 
     async def durability(self) -> list[Finding]:
         """What a crash loses is noticed (`adapters.postgres.reported`)."""

@@ -1,0 +1,98 @@
+"""Bookkeeping that an older version made: a run adds what is missing where it may, and says how where it may not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bench.rig import Rig
+from bench.servers import MySql, Postgres, Server
+
+
+@pytest.fixture(params=["postgres", "mariadb"])
+def rig(request: pytest.FixtureRequest, make_rig: Callable[..., Rig], mysql: MySql) -> Rig:
+    """A feed that has run, whose bookkeeping then loses a table and two columns, as if they came later."""
+    target: Server = request.getfixturevalue(request.param)
+    made = make_rig(mysql, target, "upgrade")
+    made.options["schema"] = books(made)
+    made.table("account", "id int PRIMARY KEY")
+    made.at_source("INSERT INTO account VALUES (1)")
+    made.catch_up()
+    made.at_target(
+        f"DROP TABLE {books(made)}.tidelock_wanted",
+        f"ALTER TABLE {books(made)}.tidelock_owner DROP COLUMN halt, DROP COLUMN desired_state",
+    )
+    made.at_source("INSERT INTO account VALUES (2)")
+    return made
+
+
+def books(rig: Rig) -> str:
+    return f"{rig.schema}_books"
+
+
+def lacking(rig: Rig) -> int:
+    found = rig.rows(
+        "SELECT CONCAT(count(*), '') FROM information_schema.columns "
+        f"WHERE table_schema = '{books(rig)}' AND (table_name, column_name) IN "
+        "(('tidelock_wanted', 'mode'), ('tidelock_owner', 'halt'), ('tidelock_owner', 'desired_state'))"
+    )
+    return 3 - int(found[0][0])
+
+
+def stranger(rig: Rig) -> None:
+    """The feed's user may read and write the rows of all tables, and no more."""
+    schemas, rights = (rig.schema, books(rig)), "SELECT, INSERT, UPDATE, DELETE"
+    if isinstance(rig.target, Postgres):
+        rig.at_target(f"CREATE ROLE {rig.name} LOGIN PASSWORD 's3cret'")
+        for schema in schemas:
+            rig.at_target(f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {rig.name}")
+            rig.at_target(f"GRANT {rights} ON ALL TABLES IN SCHEMA {schema} TO {rig.name}")
+    else:
+        rig.at_target(f"CREATE USER {rig.name}@'%' IDENTIFIED BY 's3cret'")
+        for schema in schemas:
+            rig.at_target(f"GRANT {rights}, CREATE, DROP ON {schema}.* TO {rig.name}@'%'")
+    rig.target_url = rig.target.url(user=rig.name, password="s3cret")
+
+
+def statements(said: str) -> list[str]:
+    return [line.strip().removesuffix(";") for line in said.splitlines() if line.strip().startswith("ALTER TABLE")]
+
+
+def test_the_next_run_adds_what_is_missing(rig: Rig) -> None:
+    assert lacking(rig) == 3
+    checked = rig.command("check")
+    assert checked.code == 0, checked.out
+    assert "older version: they lack tidelock_wanted, tidelock_owner.desired_state, tidelock_owner.halt" in checked.out
+    status = rig.command("status")
+    assert (status.code, "older version" in status.err, "init --apply" in status.err) == (1, True, True)
+    assert rig.catch_up_code() == 0, rig.said()
+    rig.assert_exact()
+    assert lacking(rig) == 0
+    assert rig.command("status").code == 0
+    assert "older" not in rig.command("check").out
+
+
+def test_init_prints_and_applies_it(rig: Rig) -> None:
+    printed = rig.command("init")
+    assert len(statements(printed.out)) == 1, printed.out
+    assert "CREATE TABLE" in printed.out
+    assert rig.command("init", "--apply", "@").code == 0
+    assert lacking(rig) == 0
+    assert "nothing is missing" in rig.command("init").out
+
+
+def test_a_user_who_may_not_is_told_the_statements(rig: Rig) -> None:
+    stranger(rig)
+    assert rig.catch_up_code() == 1
+    (told,) = statements(rig.said())
+    assert "tidelock_owner lack" not in told
+    assert "Traceback" not in rig.said()
+    assert "s3cret" not in rig.said()
+    checked = rig.command("check")
+    assert checked.code == 1
+    assert statements(checked.out) == [told]
+    assert "by an administrator" in rig.command("init").out
+    rig.at_target(told)
+    assert rig.catch_up_code() == 0, rig.said()
+    rig.assert_exact()
