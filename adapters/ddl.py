@@ -5,12 +5,12 @@
 | CREATE TABLE of plain columns, keys and foreign keys that only refuse        | CREATE_TABLE |
 | ALTER TABLE that only adds columns whose value in old rows is certain        | ADD_COLUMN   |
 | TRUNCATE                                                                     | TRUNCATE     |
-| views, procedures, functions, triggers, events, accounts, CREATE DATABASE,   | UNRELATED    |
-| plain indexes, storage options                                               |              |
+| views, procedures, functions, triggers, events, accounts, servers,           | UNRELATED    |
+| tablespaces, CREATE and ALTER DATABASE, plain indexes, storage options       |              |
 | all else, and whatever is not wholly understood                              | OTHER        |
 
-`tables` of OTHER names every table whose rows may be concerned; empty means that any may be (DROP DATABASE, a statement
-that cannot be read).
+`tables` and `databases` of OTHER name every table whose rows may be concerned; without either any may be: the statement
+cannot be read.  MariaDB's `SET STATEMENT … FOR` counts as the statement that it runs.
 """
 
 from __future__ import annotations
@@ -22,46 +22,56 @@ import msgspec
 
 from adapters.create_table import column_type, create_table, identifier, qualified
 from adapters.ddl_reading import NewColumn, added, created, table_name
-from adapters.ddl_tokens import NotPlain, Reader, tokens
+from adapters.ddl_tokens import NotPlain, Reader, tokens, without_settings
 from adapters.sink import TargetError
 from adapters.types import Dialect, quoted
 from engine.records import Ddl, DdlKind, Kind, TableName
 
+# A tablespace must be empty to go; REFERENCE: a spatial reference system.
 _ROWLESS = frozenset(
     ("VIEW", "PROCEDURE", "FUNCTION", "PACKAGE", "TRIGGER", "EVENT", "USER", "ROLE", "SERVER", "INSTANCE", "RESOURCE")
-)
-_OBJECTS = _ROWLESS | frozenset(
-    ("TABLE", "TABLES", "INDEX", "DATABASE", "SCHEMA", "SEQUENCE", "TABLESPACE", "LOGFILE", "SPATIAL")
-)
+) | frozenset(("LIBRARY", "TABLESPACE", "LOGFILE", "REFERENCE"))
+_OBJECTS = _ROWLESS | frozenset(("TABLE", "TABLES", "INDEX", "DATABASE", "SCHEMA", "SEQUENCE"))
 _ADMINISTRATION = frozenset(("GRANT", "REVOKE", "SET", "FLUSH", "ANALYZE", "OPTIMIZE", "INSTALL", "UNINSTALL"))
 _STORAGE = frozenset(
     ("ENGINE", "COMMENT", "AUTO_INCREMENT", "ROW_FORMAT", "KEY_BLOCK_SIZE", "STATS_PERSISTENT", "STATS_AUTO_RECALC")
 ) | frozenset(("STATS_SAMPLE_PAGES", "ALGORITHM", "LOCK", "FORCE", "ENCRYPTION", "PAGE_COMPRESSED"))
+_STORAGE |= {"ENABLE", "DISABLE"}  # KEYS
 # JSON is a type of its own in MySQL and text in MariaDB; these keep the text of both.
 _JSON: dict[Dialect, str] = {"postgres": "json", "mysql": "longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"}
 
 
-def classify(ddl: Ddl, dialect: Literal["mysql", "mariadb"]) -> Ddl:
-    """`ddl` with kind and tables filled in.  Never raises: what is not understood is OTHER.
+def classify(ddl: Ddl, dialect: Literal["mysql", "mariadb"], *, folded: bool = False) -> Ddl:
+    """`ddl` with kind, tables and databases filled in.  Never raises: what is not understood is OTHER.
 
     `dialect`: the source's; both are read alike, and JSON, which differs, is carried over as text.
+    `folded`: the source keeps names in lower case, however a statement spells them (`lower_case_table_names=1`).
     """
-    kind, tables = _kind(ddl)
-    return msgspec.structs.replace(ddl, kind=kind, tables=tuple(dict.fromkeys(tables)))
+    databases: list[str] = []
+    kind, tables = _kind(ddl, databases)
+    if folded:
+        tables = [TableName(name.schema.lower(), name.table.lower()) for name in tables]
+        databases = [name.lower() for name in databases]
+    return msgspec.structs.replace(ddl, kind=kind, tables=tuple(dict.fromkeys(tables)), databases=tuple(databases))
 
 
-def _kind(ddl: Ddl) -> tuple[DdlKind, list[TableName]]:
-    reader = Reader(tokens(ddl.statement, lenient=True))
-    verb = reader.peek()
-    if verb in _ADMINISTRATION:
-        return DdlKind.UNRELATED, []
+def _kind(ddl: Ddl, databases: list[str]) -> tuple[DdlKind, list[TableName]]:
+    """Kind and tables; `databases` receives those that go with all their tables."""
     try:
-        what = _object(reader)
+        reader = _lenient(ddl)
+        verb = reader.peek()
+        if verb in _ADMINISTRATION:
+            return DdlKind.UNRELATED, []
+        what, replaces = _object(reader)
         match verb, what:
-            case "CREATE" | "ALTER" | "DROP" | "RENAME", word if word in _ROWLESS:
+            case "CREATE" | "ALTER" | "DROP" | "RENAME" | "REPAIR", word if word in _ROWLESS:
                 return DdlKind.UNRELATED, []
-            case "CREATE" | "ALTER", "DATABASE" | "SCHEMA":
+            case "CREATE" | "ALTER", "DATABASE" | "SCHEMA" if not replaces:
                 return DdlKind.UNRELATED, []
+            case "CREATE" | "DROP", "DATABASE" | "SCHEMA":
+                reader.take("IF", "EXISTS")
+                databases.append(reader.name())
+                return DdlKind.OTHER, []
             case "TRUNCATE", _:
                 return DdlKind.TRUNCATE, [_truncated(ddl)]
             case "CREATE", "TABLE":
@@ -73,42 +83,56 @@ def _kind(ddl: Ddl) -> tuple[DdlKind, list[TableName]]:
             case "ALTER", "TABLE":
                 return _try_altered(ddl, reader)
             case "DROP" | "RENAME", "TABLE" | "TABLES":
-                return DdlKind.OTHER, _listed(reader, ddl.schema)
+                return DdlKind.OTHER, _listed(reader, ddl.schema, whole=True)
             case "CREATE" | "DROP" | "ALTER", "SEQUENCE":
+                return DdlKind.OTHER, _listed(reader, ddl.schema)
+            case "REPAIR", "TABLE" | "TABLES":
                 return DdlKind.OTHER, _listed(reader, ddl.schema)
     except NotPlain:
         return DdlKind.OTHER, []
     return DdlKind.OTHER, []
 
 
-def _object(reader: Reader) -> str:
-    """What kind of thing a statement is about; the reader is then after that word."""
+def _object(reader: Reader) -> tuple[str, bool]:
+    """What kind of thing a statement is about, and whether it replaces one; the reader is then after that word."""
+    replaces = False
     while not reader.ended:
         word = reader.next().upper
+        replaces = replaces or word == "REPLACE"
         if word in _OBJECTS:
-            return word
+            return word, replaces
         if word == "(":
             break
-    return ""
+    return "", replaces
+
+
+def _lenient(ddl: Ddl) -> Reader:
+    """At the statement's begin.  Raises NotPlain."""
+    return Reader(tokens(without_settings(ddl.statement), lenient=True))
 
 
 def _plain(ddl: Ddl, *words: str) -> Reader:
     """After `words`, which must begin the statement.  Raises NotPlain."""
-    reader = Reader(tokens(ddl.statement))
+    reader = Reader(tokens(without_settings(ddl.statement)))
     reader.expect(*words)
     return reader
 
 
 def _truncated(ddl: Ddl) -> TableName:
-    reader = _plain(ddl, "TRUNCATE")
+    reader = _lenient(ddl)
+    reader.expect("TRUNCATE")
     reader.take("TABLE")
     name = table_name(reader, ddl.schema)
-    if reader.take("WAIT"):
-        reader.number()
-    reader.take("NOWAIT")
+    _past_wait(reader)
     if not reader.ended:
         raise NotPlain(reader.rest())
     return name
+
+
+def _past_wait(reader: Reader) -> None:
+    if reader.take("WAIT"):
+        reader.number()
+    reader.take("NOWAIT")
 
 
 def _try_created(ddl: Ddl, reader: Reader) -> tuple[DdlKind, list[TableName]]:
@@ -136,14 +160,14 @@ def _try_altered(ddl: Ddl, reader: Reader) -> tuple[DdlKind, list[TableName]]:
 
 
 def _others(reader: Reader, schema: str) -> list[TableName]:
-    """The tables that a RENAME or EXCHANGE PARTITION of an ALTER TABLE names.  Raises NotPlain."""
+    """The tables that a RENAME, EXCHANGE or CONVERT PARTITION of an ALTER TABLE names.  Raises NotPlain."""
     names: list[TableName] = []
     while not reader.ended:
         if reader.take("RENAME"):
             if reader.peek() not in ("COLUMN", "INDEX", "KEY"):
                 reader.take("TO") or reader.take("AS") or reader.take("=")
                 names.append(table_name(reader, schema))
-        elif reader.take("WITH", "TABLE"):
+        elif reader.take("WITH", "TABLE") or reader.take("TO", "TABLE") or reader.take("CONVERT", "TABLE"):
             names.append(table_name(reader, schema))
         else:
             reader.next()
@@ -153,7 +177,8 @@ def _others(reader: Reader, schema: str) -> list[TableName]:
 def _only_storage(ddl: Ddl) -> bool:
     """Whether an ALTER TABLE touches plain indexes and storage alone."""
     try:
-        reader = _plain(ddl, "ALTER", "TABLE")
+        reader = _lenient(ddl)
+        reader.expect("ALTER", "TABLE")
         table_name(reader, ddl.schema)
         while not reader.ended:
             if reader.take("ADD"):
@@ -184,7 +209,7 @@ def _past_comma(reader: Reader) -> bool:
 
 
 def _index_made(ddl: Ddl, reader: Reader) -> tuple[DdlKind, list[TableName]]:
-    head = Reader(tokens(ddl.statement, lenient=True))
+    head = _lenient(ddl)
     words = [head.next().upper for _ in range(4)]
     name = _after_on(reader, ddl.schema)
     return (DdlKind.OTHER if "UNIQUE" in words or "REPLACE" in words else DdlKind.UNRELATED), [name]
@@ -196,12 +221,20 @@ def _after_on(reader: Reader, schema: str) -> TableName:
     return table_name(reader, schema)
 
 
-def _listed(reader: Reader, schema: str) -> list[TableName]:
-    """Names parted by commas or TO.  Raises NotPlain."""
+def _listed(reader: Reader, schema: str, *, whole: bool = False) -> list[TableName]:
+    """Names parted by commas or TO.  Raises NotPlain; `whole`: also where something unknown follows, which may name
+    more."""
     reader.take("IF", "NOT", "EXISTS") or reader.take("IF", "EXISTS")
     names = [table_name(reader, schema)]
-    while reader.take(",") or reader.take("TO"):
+    while True:
+        _past_wait(reader)
+        if not (reader.take(",") or reader.take("TO")):
+            break
         names.append(table_name(reader, schema))
+    reader.take("RESTRICT") or reader.take("CASCADE")
+    _past_wait(reader)
+    if whole and not reader.ended:
+        raise NotPlain(reader.rest())
     return names
 
 
@@ -214,12 +247,12 @@ def translate(ddl: Ddl, dialect: Dialect, target_name: Callable[[TableName], Tab
         match ddl.kind:
             case DdlKind.CREATE_TABLE:
                 source = created(_plain(ddl, "CREATE", "TABLE"), ddl.schema)
-                return create_table(source, target_name(source.name), dialect, _JSON[dialect])
+                return create_table(source, target_name(ddl.tables[0]), dialect, _JSON[dialect])
             case DdlKind.ADD_COLUMN:
-                name, columns = added(_plain(ddl, "ALTER", "TABLE"), ddl.schema)
-                return [_add_columns(target_name(name), columns, dialect)]
+                _, columns = added(_plain(ddl, "ALTER", "TABLE"), ddl.schema)
+                return [_add_columns(target_name(ddl.tables[0]), columns, dialect)]
             case DdlKind.TRUNCATE:
-                return [f"DELETE FROM {qualified(dialect, target_name(_truncated(ddl)))}"]
+                return [f"DELETE FROM {qualified(dialect, target_name(ddl.tables[0]))}"]
             case _:
                 raise NotPlain("its kind")
     except NotPlain as error:
@@ -231,7 +264,7 @@ def translate(ddl: Ddl, dialect: Dialect, target_name: Callable[[TableName], Tab
 
 def emptied(ddl: Ddl, target_name: Callable[[TableName], TableName]) -> tuple[TableName, ...]:
     """The target's table whose rows a TRUNCATE takes, those that are parked for it included."""
-    return (target_name(_truncated(ddl)),) if ddl.kind is DdlKind.TRUNCATE else ()
+    return (target_name(ddl.tables[0]),) if ddl.kind is DdlKind.TRUNCATE else ()
 
 
 def _add_columns(table: TableName, columns: list[NewColumn], dialect: Dialect) -> str:

@@ -294,7 +294,7 @@ def _default(reader: Reader, definition: _Definition) -> None:
         return
     sign = "-" if reader.take("-") else ""
     token = reader.next()
-    if token.mark is Mark.STRING or token.mark is Mark.NUMBER:
+    if token.mark in (Mark.STRING, Mark.QUOTED, Mark.NUMBER):
         definition.default = sign + token.text
     elif token.upper in ("TRUE", "FALSE"):
         definition.default = "1" if token.upper == "TRUE" else "0"

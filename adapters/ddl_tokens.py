@@ -13,18 +13,23 @@ import msgspec
 
 
 class Mark(enum.Enum):
+    """QUOTED: in double quotes; a string, or a name where the session had ANSI_QUOTES."""
+
     WORD = enum.auto()
     NAME = enum.auto()
     STRING = enum.auto()
+    QUOTED = enum.auto()
     NUMBER = enum.auto()
     SIGN = enum.auto()
 
 
 class Token(msgspec.Struct, frozen=True):
-    """`text`: a WORD as it was written, a NAME or STRING without its quotes, one character of a SIGN."""
+    """`text`: a WORD as it was written, a NAME or STRING without its quotes, one character of a SIGN.  `end`: the place
+    behind it in the statement."""
 
     mark: Mark
     text: str
+    end: int = 0
 
     @property
     def upper(self) -> str:
@@ -38,8 +43,10 @@ class NotPlain(Exception):
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+|\#[^\n]*|--(?=\s|$)[^\n]*|/\*(?!M?!).*?\*/)
-    |(?P<executable>/\*M?!)
+    |(?P<executable>/\*M?!(?:\d{5,6})?)
+    |(?P<closing>\*/)
     |`(?P<name>(?:[^`]|``)+)`
+    |(?P<quoted>"(?:[^"\\]|""|\\.)*")
     |(?P<string>(?:_[A-Za-z0-9]+\s*|[nNxXbB])?(?:'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*"))
     |(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w$]))
     |(?P<word>[\w$@]+)
@@ -49,25 +56,44 @@ _TOKEN = re.compile(
 
 
 def tokens(statement: str, lenient: bool = False) -> list[Token]:
-    """`lenient`: read executable comments as plain text.  Raises NotPlain for them otherwise."""
+    """`lenient`: read executable comments as plain text, as the server did: of what it did not execute it logs plain
+    comments.  Raises NotPlain for them otherwise."""
     out: list[Token] = []
     for found in _TOKEN.finditer(statement):
+        end = found.end()
         match found.lastgroup:
             case "name":
-                out.append(Token(Mark.NAME, found["name"].replace("``", "`")))
+                out.append(Token(Mark.NAME, found["name"].replace("``", "`"), end))
             case "string":
-                out.append(Token(Mark.STRING, _unquoted(found["string"], lenient)))
+                out.append(Token(Mark.STRING, _unquoted(found["string"], lenient), end))
+            case "quoted":
+                out.append(Token(Mark.QUOTED, _unquoted(found["quoted"], lenient), end))
             case "number":
-                out.append(Token(Mark.NUMBER, found["number"]))
+                out.append(Token(Mark.NUMBER, found["number"], end))
             case "word":
-                out.append(Token(Mark.WORD, found["word"]))
+                out.append(Token(Mark.WORD, found["word"], end))
             case "sign":
-                out.append(Token(Mark.SIGN, found["sign"]))
+                out.append(Token(Mark.SIGN, found["sign"], end))
             case "executable" if not lenient:
                 raise NotPlain("an executable comment")
-    while out and out[-1] == Token(Mark.SIGN, ";"):
+    while out and out[-1].upper == ";":
         out.pop()
     return out
+
+
+def without_settings(statement: str) -> str:
+    """What MariaDB's `SET STATEMENT variable=value, … FOR statement` runs; any other statement as it is."""
+    if statement.lstrip()[:3].upper() != "SET":
+        return statement
+    reader = Reader(tokens(statement, lenient=True))
+    if not reader.take("SET", "STATEMENT"):
+        return statement
+    while not reader.ended:
+        if reader.peek() == "(":
+            reader.skip_group()
+        elif (token := reader.next()).upper == "FOR":
+            return without_settings(statement[token.end :])
+    return statement
 
 
 def _unquoted(text: str, lenient: bool) -> str:
@@ -112,7 +138,7 @@ class Reader:
 
     def name(self) -> str:
         token = self.next()
-        if token.mark not in (Mark.WORD, Mark.NAME):
+        if token.mark not in (Mark.WORD, Mark.NAME, Mark.QUOTED):
             raise NotPlain(token.text)
         return token.text
 
@@ -124,7 +150,7 @@ class Reader:
 
     def string(self) -> str:
         token = self.next()
-        if token.mark is not Mark.STRING:
+        if token.mark not in (Mark.STRING, Mark.QUOTED):
             raise NotPlain(token.text)
         return token.text
 

@@ -73,6 +73,11 @@ async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: C
         return REFUSED
     if isinstance(source, SourceError):
         raise source
+    for pattern in source.unmatched:  # a first run has passed `check`; the log may hold what was dropped since
+        progress.message(
+            f"no table at {feed.source_url} matches {pattern} now; if there is one, the user cannot see it: GRANT "
+            f"SELECT ON `{Pattern.of(pattern).schema}`.* TO '{feed.source_url.user}'@'…'"
+        )
     first_copy = feed.start == "copy" and await start_copy.ask(feed, mapping, source.tables)
     tables = list(dict.fromkeys([*(mapping.target(name) for name in source.tables if mapping.selects(name)), *there]))
     sink = make_sink(feed, mapping)

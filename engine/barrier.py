@@ -34,16 +34,29 @@ def judge(ddl: Ddl, passed: tuple[str, int] | None) -> Passage:
     return Passage.APPLY if ddl.kind in _APPLIED else Passage.HALT
 
 
+_DONE = (
+    "then `tidelock ddl done FEED`; or `tidelock ddl skip FEED` if the target needs no change; then run the feed again"
+)
+
+
 def alarm(ddl: Ddl, position: str) -> Alarm:
+    hint = f"Everything before it is applied. Change the target to match, {_DONE}"
+    if ddl.databases:
+        told = f"a statement drops database {', '.join(ddl.databases)}, from which the feed takes tables"
+        hint = (
+            "Everything before it is applied. Drop the tables of that database at the target, or empty them (rows that "
+            f"stay clash with those of a database made anew), {_DONE}"
+        )
+    elif ddl.tables:
+        told = "a statement changes a replicated table in a way that is not applied by itself"
+    else:
+        told = "a statement cannot be read, so it may change any table, replicated ones too"
     return Alarm(
         kind="ddl",
-        message=f"a statement changes a replicated table in a way that is not applied by itself: {ddl.statement[:500]}",
-        hint=(
-            "Everything before it is applied. Change the target to match, then `tidelock ddl done FEED`; "
-            "or `tidelock ddl skip FEED` if the target needs no change; then run the feed again"
-        ),
+        message=f"{told}: {ddl.statement[:500]}",
+        hint=hint,
         position=position,
-        table=", ".join(str(t) for t in ddl.tables),
+        table=", ".join([*(str(t) for t in ddl.tables), *(f"{name}.*" for name in ddl.databases)]),
     )
 
 

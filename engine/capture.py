@@ -104,7 +104,12 @@ class CaptureMachine:
             transactions.append(Transaction(source.source, source.number, first, source.complete, source.commit_us))
 
     def _related(self, ddl: Ddl) -> Ddl:
-        """A statement whose tables are all known and none selected says nothing to this feed."""
-        if ddl.kind is not DdlKind.UNRELATED and ddl.tables and not any(self._mapping.selects(t) for t in ddl.tables):
-            return msgspec.structs.replace(ddl, kind=DdlKind.UNRELATED)
-        return ddl
+        """A statement with those of its tables and databases alone that the feed takes; one that names others only says
+        nothing to it."""
+        if ddl.kind is DdlKind.UNRELATED or not (ddl.tables or ddl.databases):
+            return ddl
+        tables = tuple(table for table in ddl.tables if self._mapping.selects(table))
+        databases = tuple(name for name in ddl.databases if self._mapping.draws_on(name))
+        if tables or databases:
+            return msgspec.structs.replace(ddl, tables=tables, databases=databases)
+        return msgspec.structs.replace(ddl, kind=DdlKind.UNRELATED)

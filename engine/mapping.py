@@ -88,6 +88,10 @@ class Mapping:
     def selects(self, table: TableName) -> bool:
         return self.rule(table) is not None
 
+    def draws_on(self, database: str) -> bool:
+        """May tables of this database of the source be taken?"""
+        return database != self._own and any(Pattern.of(rule.source).draws_on(database) for rule in self._rules)
+
     def target(self, table: TableName) -> TableName:
         """The target's name; a `*` in the target's pattern stands for what the source's name has there."""
         rule = self.rule(table)

@@ -32,6 +32,10 @@ class Pattern:
         schema, table = _expression(self.schema), _expression(self.table)
         return schema.fullmatch(name.schema) is not None and table.fullmatch(name.table) is not None
 
+    def draws_on(self, schema: str) -> bool:
+        """May it match a table of this database?"""
+        return _expression(self.schema).fullmatch(schema) is not None
+
     def carry(self, name: TableName, target: Pattern) -> TableName:
         """The target's name for `name`, which this pattern matches; `target.fits(self)` holds."""
         return TableName(_carry(self.schema, name.schema, target.schema), _carry(self.table, name.table, target.table))

@@ -165,7 +165,8 @@ class DdlKind(enum.StrEnum):
 class Ddl(msgspec.Struct, frozen=True, array_like=True):
     """A statement in the log that changes no rows; `schema` is the session's default database.
 
-    `source`, `number`: its identity, as a transaction's.  `kind`, `tables` (source names): filled in by the classifier.
+    `source`, `number`: its identity, as a transaction's.  `kind`, `tables` (source names) and `databases` (all of
+    whose tables go with them): filled in by the classifier.  Neither, and not UNRELATED: it may concern any table.
     """
 
     schema: str
@@ -174,6 +175,7 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     number: int
     kind: DdlKind = DdlKind.OTHER
     tables: tuple[TableName, ...] = ()
+    databases: tuple[str, ...] = ()
 
 
 class Pile(Protocol):

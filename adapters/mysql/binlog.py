@@ -42,6 +42,7 @@ class BinlogReader:
     `column_hints(table)` names columns that are more than the log says (MariaDB's uuid, inet4 and inet6, logged as
     BINARY); by default the source's catalogue is asked, once for each table that could have some.
     `images`: rows may be row images (`row_layout`).
+    `folded`: the server keeps names in lower case, as told since the first chunk (`lower_case_table_names=1`).
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class BinlogReader:
         self._connection: pymysql.Connection[Any] | None = None
         self._flavor = server.Flavor("mysql", (0, 0, 0))
         self._clock_skew = 0.0
+        self.folded = False
         self._tables = Tables(wanted, is_marker, column_hints or self._catalogue_kinds, images)
 
     def chunks(self) -> Iterator[SourceChunk]:
@@ -139,6 +141,7 @@ class BinlogReader:
         self._flavor = server.flavor(connection)
         checksums = server.variable(connection, "binlog_checksum") != "NONE"
         gtids, by_gtid = self._gtids(connection)
+        self.folded = server.variable(connection, "lower_case_table_names") == "1"
         self._session(connection)
         self._clock_skew = float(server.rows(connection, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]) - time.time()
         self._request(connection, gtids, by_gtid)

@@ -71,7 +71,7 @@ def batches(order: Order, reader: BinlogReader) -> Iterator[LogBatch]:
     machine = CaptureMachine(Mapping(order.rules, order.own), order.start, order.node)
     try:
         for chunk in reader.chunks():
-            for effect in machine.step(0, [SourceRead([classified(chunk, order.source.scheme)])]):
+            for effect in machine.step(0, [SourceRead([classified(chunk, order.source.scheme, folded=reader.folded)])]):
                 if isinstance(effect, Publish):
                     yield effect.batch
     finally:
@@ -83,14 +83,14 @@ def failed(error: SourceError) -> Failed:
     return Failed(type(error).__name__, f"{error.message}{where}", error.hint, isinstance(error, Unreachable))
 
 
-def classified(chunk: SourceChunk, scheme: str) -> SourceChunk:
-    """The chunk with its DDL statement, if it is one, read."""
+def classified(chunk: SourceChunk, scheme: str, *, folded: bool = False) -> SourceChunk:
+    """The chunk with its DDL statement, if it is one, read; `folded` as in `adapters.ddl.classify`."""
     first = chunk.transactions[0] if chunk.transactions else None
     if first is None or first.ddl is None:
         return chunk
     from adapters.ddl import classify  # sqlglot takes a quarter of a second to import, and DDL is rare
 
-    read = classify(first.ddl, "mariadb" if scheme == "mariadb" else "mysql")
+    read = classify(first.ddl, "mariadb" if scheme == "mariadb" else "mysql", folded=folded)
     return msgspec.structs.replace(chunk, transactions=[msgspec.structs.replace(first, ddl=read)])
 
 

@@ -34,6 +34,11 @@ class Statement(enum.Enum):
 
 _COMMENT: Final = re.compile(r"/\*(?!M?!)(?:(?!\*/).)*\*/|(?:#|--(?=\s))[^\n]*", re.DOTALL)
 _EXECUTABLE: Final = re.compile(r"/\*M?!\d*|\*/")
+# MariaDB's `SET STATEMENT variable=value FOR statement`, which is logged whole.
+_SETTINGS: Final = re.compile(
+    r"""SET\s+STATEMENT\b(?:'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*"|[^'"])*?\bFOR\b[\s(]*""",
+    re.IGNORECASE | re.DOTALL,
+)
 _EMPTIED: Final = re.compile(r"DELETE FROM `((?:[^`]|``)+)`\.`((?:[^`]|``)+)`\s*", re.IGNORECASE)
 
 _PATTERNS: Final = tuple(
@@ -47,6 +52,7 @@ _PATTERNS: Final = tuple(
         (r"XA\s+(START|BEGIN)\b", Statement.XA_START),
         (r"XA\s+END\b", Statement.XA_END),
         (r"XA\s+(COMMIT|ROLLBACK)\b", Statement.XA_DECIDED),
+        (r"ANALYZE\s+(FORMAT\s*=\s*\w+\s+)?(INSERT|UPDATE|DELETE|REPLACE|WITH|SELECT)\b", Statement.ROWS),
         (r"(GRANT|REVOKE|FLUSH|ANALYZE|OPTIMIZE)\b", Statement.HARMLESS),
         (r"SET\s+(PASSWORD|DEFAULT\s+ROLE)\b", Statement.HARMLESS),
         (r"(CREATE|ALTER|DROP|RENAME)\s+(OR\s+REPLACE\s+)?(USER|ROLE)\b", Statement.HARMLESS),
@@ -58,6 +64,8 @@ _PATTERNS: Final = tuple(
 
 def classify(statement: str) -> Statement:
     text = _EXECUTABLE.sub(" ", _COMMENT.sub(" ", _head(statement))).strip(" \t\r\n;(")
+    while found := _SETTINGS.match(text):
+        text = text[found.end() :]
     if not text:
         return Statement.EMPTY
     if _EMPTIED.fullmatch(text):

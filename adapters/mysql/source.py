@@ -10,7 +10,7 @@ import pymysql
 
 from adapters.endpoint import Endpoint
 from adapters.mysql import connection as server
-from adapters.mysql.errors import SourceError, UnsuitableLog
+from adapters.mysql.errors import UnsuitableLog
 from engine.pattern import Pattern
 from engine.records import Position, TableName
 
@@ -24,11 +24,13 @@ _SETTINGS = {
 
 
 class Source(msgspec.Struct, frozen=True):
-    """`tables`: base tables that the patterns match.  `now`, `earliest`: ends of the log as they were when asked."""
+    """`tables`: base tables that the patterns match.  `now`, `earliest`: ends of the log as they were when asked.
+    `unmatched`: patterns that no table matches that the user can see."""
 
     tables: tuple[TableName, ...]
     now: Position
     earliest: Position
+    unmatched: tuple[str, ...] = ()
 
 
 def look(endpoint: Endpoint, patterns: Sequence[str], *, earliest: bool) -> Source:
@@ -37,15 +39,9 @@ def look(endpoint: Endpoint, patterns: Sequence[str], *, earliest: bool) -> Sour
     try:
         _suitable(connection, endpoint)
         names = _tables(connection, patterns)
-        for pattern in patterns:
-            if not any(Pattern.of(pattern).matches(name) for name in names):
-                raise SourceError(
-                    f"no table at {endpoint} matches {pattern}",
-                    f"Correct `tables` in the feed; or, if it is there, the user cannot see it: GRANT SELECT ON "
-                    f"`{Pattern.of(pattern).schema}`.* TO '{endpoint.user}'@'…'",
-                )
+        unmatched = tuple(p for p in patterns if not any(Pattern.of(p).matches(name) for name in names))
         now = server.current_position(connection)
-        return Source(names, now, server.earliest_position(connection) if earliest else now)
+        return Source(names, now, server.earliest_position(connection) if earliest else now, unmatched)
     except pymysql.MySQLError as error:
         raise server.explained(error, reader_endpoint(endpoint)) from error
     finally:

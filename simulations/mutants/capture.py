@@ -101,10 +101,19 @@ CAPTURE = (
         "related-statement-passed",
         "engine.capture",
         """
-        - if ddl.kind is not DdlKind.UNRELATED and ddl.tables and not any(self._mapping.selects(t) for t in ddl.tables):
-        + if ddl.kind is not DdlKind.UNRELATED and ddl.tables and not all(self._mapping.selects(t) for t in ddl.tables):
+        - if tables or databases:
+        + if tables == ddl.tables or databases:
         """,
         "a statement on a table of ours and another passes as unrelated",
+    ),
+    Mutant(
+        "dropped-database-passed",
+        "engine.capture",
+        """
+        - if tables or databases:
+        + if tables:
+        """,
+        "a statement that drops a database of ours passes as unrelated",
     ),
     Mutant(
         "ordinals-after-the-filter",

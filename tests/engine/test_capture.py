@@ -155,21 +155,31 @@ def test_only_the_first_part_of_a_transaction_shows_its_mark() -> None:
 def test_statements_stand_alone_and_those_of_other_tables_pass() -> None:
     taken = machine()
 
-    def statement(number: int, *tables: TableName) -> SourceTransaction:
-        ddl = Ddl("shop", "ALTER TABLE …", "0-1", number, DdlKind.OTHER, tables)
+    def statement(number: int, *tables: TableName, drops: tuple[str, ...] = ()) -> SourceTransaction:
+        ddl = Ddl("shop", "ALTER TABLE …", "0-1", number, DdlKind.OTHER, tables, drops)
         return transaction(number, ddl=ddl)
 
-    kinds = [
-        batch.ddl.kind
+    told = [
+        (batch.ddl.kind, batch.ddl.tables, batch.ddl.databases)
         for batch in published(
             taken,
             chunk(100, statement(1, ACCOUNT.name)),
             chunk(200, statement(2, SECRET.name)),
             chunk(300, statement(3)),
+            chunk(400, statement(4, SECRET.name, ACCOUNT.name)),
+            chunk(500, statement(5, drops=("elsewhere",))),
+            chunk(600, statement(6, drops=("elsewhere", ACCOUNT.name.schema))),
         )
         if batch.ddl is not None
     ]
-    assert kinds == [DdlKind.OTHER, DdlKind.UNRELATED, DdlKind.OTHER]
+    assert told == [
+        (DdlKind.OTHER, (ACCOUNT.name,), ()),
+        (DdlKind.UNRELATED, (SECRET.name,), ()),
+        (DdlKind.OTHER, (), ()),
+        (DdlKind.OTHER, (ACCOUNT.name,), ()),
+        (DdlKind.UNRELATED, (), ("elsewhere",)),
+        (DdlKind.OTHER, (), (ACCOUNT.name.schema,)),
+    ]
 
 
 # ------------------------------------------------------------------ any log, cut anywhere, against what it must say
