@@ -22,15 +22,12 @@ from engine.records import Ddl, Position, Row, RowChange, SourceChunk, SourceTra
 CHUNK_BYTES: Final = 4 << 20
 # So many transactions without wanted rows may pass before the position is told anyway.
 QUIET_TRANSACTIONS: Final = 5_000
-XA_HINT: Final = (
-    "XA transactions that touch replicated tables cannot be replicated: commit in one phase;"
-    " copy the tables anew, or start the feed after that place if they touched none"
-)
 
 
 class Assembly:
     """`start.rows` ordinals of the first group are dropped.  Chunks come out in `ready`, in log order.
 
+    `is_xa`: the open group is one of two phases, whose rows do not come here before they are committed.
     `settled`: the place in the log is known to be that of the GTID set.  After a start by GTID the stream begins with
     the head of a file, so until the first group or heartbeat no position is told: it would seem to go back.
     """
@@ -59,7 +56,7 @@ class Assembly:
         self._skip = start.rows
         self.is_open = False
         self._source, self._number, self._commit_us = "", 0, 0
-        self._known_by_gtid = self._parted = self._two_phase = False
+        self._known_by_gtid = self._parted = self.is_xa = False
         self._ordinal = self._first = self._bytes = 0
         self._rows: list[RowChange] = []
         self._marks: list[tuple[int, Row]] = []
@@ -73,7 +70,7 @@ class Assembly:
         self.is_open = self.settled = True
         self._source, self._number, self._commit_us = source, number, commit_us
         self._known_by_gtid = by_gtid
-        self._parted = self._two_phase = False
+        self._parted = self.is_xa = False
         self._ordinal = self._bytes = 0
         self._first = self._skip
 
@@ -123,7 +120,6 @@ class Assembly:
             self._hand_out_part()
 
     def _hand_out_part(self) -> None:
-        self._one_phase_only()
         self.flush()
         part = self._taken(self.boundary, complete=False)
         self._parted = True
@@ -153,22 +149,10 @@ class Assembly:
         self._bytes = 0
         return transaction
 
-    def two_phase(self) -> None:
-        """The open group is an XA transaction, whose end may not decide it."""
-        self._two_phase = True
-
-    def prepare(self, end: int) -> None:
-        """The open group was prepared, a later one decides.  Raises UnsuitableLog if it holds wanted rows."""
-        self._one_phase_only()
-        self.skip_group(end)
-
-    def _one_phase_only(self) -> None:
-        if self._two_phase and (self._rows or self._marks):
-            raise UnsuitableLog("an XA transaction in two phases holds rows of replicated tables", XA_HINT)
-
-    def roll_back(self) -> None:
-        """The log undoes the open group, or part of it.  Raises UnsuitableLog if rows of it are wanted."""
-        if self._rows or self._marks or self._parted:
+    def roll_back(self, waiting: bool) -> None:
+        """The log undoes the open group, or part of it.  Raises UnsuitableLog if rows of it are wanted; `waiting`: such
+        rows wait for its commit."""
+        if waiting or self._rows or self._marks or self._parted:
             raise UnsuitableLog(
                 "a transaction in the log is rolled back after it changed replicated rows",
                 "It mixed transactional and other engines: keep MyISAM, Aria and MEMORY tables out of transactions, and"
@@ -221,7 +205,7 @@ class Assembly:
                 f"{self._source}:{self._number} has {self._ordinal} rows, but {self._skip} of it were read before",
                 "This is another log than the one the feed read: copy the tables anew",
             )
-        self.is_open = False
+        self.is_open = self.is_xa = False
         self._skip = 0
         self.boundary = end
         if self._known_by_gtid:
@@ -229,6 +213,11 @@ class Assembly:
         self._quiet += 1
         if self._quiet >= QUIET_TRANSACTIONS:
             self.flush()
+
+    @property
+    def place(self) -> Position:
+        """Where the open group begins."""
+        return Position(self._file, self.boundary)
 
     # -- positions and chunks ------------------------------------------------------------------------------------
 

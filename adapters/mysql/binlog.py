@@ -23,6 +23,8 @@ from adapters.mysql.events import TRANSACTION_PAYLOAD
 from adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids, NoGtids
 from adapters.mysql.packets import Packet, PacketStream, Silence, command, dump
 from adapters.mysql.positions import gtids_at
+from adapters.mysql.prepared_log import prepared_events
+from adapters.mysql.prepared_search import find_prepare
 from adapters.mysql.row_layout import Columns
 from adapters.mysql.tables import Tables
 from engine.records import Kind, Position, SourceChunk, TableName
@@ -103,11 +105,12 @@ class BinlogReader:
 
     def _chunks(self) -> Iterator[SourceChunk]:
         connection = self._connection = server.connect(self._endpoint)
-        decoder, assembly = self._prepared(connection)
+        decoder, assembly = self._machines(connection)
         ready = assembly.ready
         stream = PacketStream(connection, self._silence_seconds)
         while True:
             stream.at = decoder.run(stream.buffer, stream.at)
+            yield from self._due(decoder, assembly)
             if not ready:
                 packet = stream.packet()
                 if packet is None:
@@ -117,6 +120,7 @@ class BinlogReader:
                     stream.wait()
                 else:
                     yield from self._packet(decoder, assembly, packet)
+                    yield from self._due(decoder, assembly)
             yield from ready
             ready.clear()
 
@@ -136,7 +140,21 @@ class BinlogReader:
                 assembly.server_us = self._server_us()
                 assembly.tell()
 
-    def _prepared(self, connection: pymysql.Connection[Any]) -> tuple[Decoder, Assembly]:
+    def _due(self, decoder: Decoder, assembly: Assembly) -> Iterator[SourceChunk]:
+        """The rows of a transaction that was prepared elsewhere in the log, where the log commits it."""
+        for due in tuple(decoder.due):
+            try:
+                place = due.place or find_prepare(self._endpoint, due.xid, assembly.place)
+                for event in prepared_events(self._endpoint, self._tables, due.xid, place):
+                    decoder.replay(*event)
+                    yield from assembly.ready
+                    assembly.ready.clear()
+            except SourceError as error:
+                error.position = error.position or str(assembly.place)
+                raise
+            decoder.settle()
+
+    def _machines(self, connection: pymysql.Connection[Any]) -> tuple[Decoder, Assembly]:
         """Sets the session up, asks for the log, and makes the machines that understand it."""
         self._flavor = server.flavor(connection)
         checksums = server.variable(connection, "binlog_checksum") != "NONE"

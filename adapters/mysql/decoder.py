@@ -15,20 +15,21 @@ import zlib
 from collections.abc import Callable, Iterator
 from struct import Struct
 from struct import error as StructError
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, NamedTuple, NoReturn, TypeAlias
 
 import zstandard
 
-from adapters.mysql import events
-from adapters.mysql.assembly import XA_HINT, Assembly
+from adapters.mysql import events, prepares
+from adapters.mysql.assembly import Assembly
 from adapters.mysql.errors import DecodeError, LogGap, SourceError, UnknownEvent, UnsuitableLog
 from adapters.mysql.events import ARTIFICIAL, CHECKSUM_SIZE, HEADER, HEADER_SIZE, IGNORABLE, WITHOUT_EFFECT
 from adapters.mysql.packets import LONGEST
 from adapters.mysql.payloads import inflated, transaction_events
+from adapters.mysql.prepares import Event, Prepares, Xid
 from adapters.mysql.query_events import Statement, classify, emptied_table
 from adapters.mysql.row_compiler import DELETE, INSERT, UPDATE
 from adapters.mysql.table_map import lenenc
-from adapters.mysql.tables import Table, Tables
+from adapters.mysql.tables import Role, Table, Tables
 from engine.records import Position, TableName
 
 try:
@@ -54,9 +55,21 @@ _ROW_FORMAT: Final = "SET GLOBAL binlog_format=ROW at the source, reconnect its 
 Handler: TypeAlias = Callable[[bytes, int, int], None]
 
 
+class Due(NamedTuple):
+    """Rows of a prepared transaction, which the log's reader has to bring: `place` is where they are, None if that is
+    to be found."""
+
+    xid: Xid
+    place: Position | None
+
+
 class Decoder:
     """`checksums`: whether the events before the first FORMAT_DESCRIPTION have them.  `by_gtid`: the stream was asked
-    for by GTID set; `unreached`: the MariaDB domains in that set.  `heartbeats` counts those of an idle source."""
+    for by GTID set; `unreached`: the MariaDB domains in that set.  `heartbeats` counts those of an idle source.
+
+    `due`: what the open group waits for, at most one; its events go to `replay`, before anything else is taken, and
+    then `settle`.  `prepared`: takes the events of groups that are prepared, in place of the memory for those.
+    """
 
     def __init__(
         self,
@@ -67,6 +80,7 @@ class Decoder:
         checksums: bool,
         by_gtid: bool = False,
         unreached: set[int] | None = None,
+        prepared: Callable[[Event], None] | None = None,
     ) -> None:
         self._tables = tables
         self._assembly = assembly
@@ -77,8 +91,8 @@ class Decoder:
         self._unreached = unreached or set()
         self._when = 0
         self._begun = False
-        self._xa = ""
-        self._harmless_xa: set[str] = set()
+        self.prepares = Prepares(prepared)
+        self.due: list[Due] = []
         self.heartbeats = 0
         self._maps: dict[int, Table] = {}
         self._handlers = self._handler_table()
@@ -100,18 +114,18 @@ class Decoder:
             e.XID: self._xid,
             e.XA_PREPARE: self._xa_prepare,
             e.TABLE_MAP: self._table_map,
-            e.WRITE_ROWS: self._rows_handler(INSERT, 2),
-            e.UPDATE_ROWS: self._rows_handler(UPDATE, 2),
-            e.DELETE_ROWS: self._rows_handler(DELETE, 2),
-            e.WRITE_ROWS_V1: self._rows_handler(INSERT, 1),
-            e.UPDATE_ROWS_V1: self._rows_handler(UPDATE, 1),
-            e.DELETE_ROWS_V1: self._rows_handler(DELETE, 1),
-            e.WRITE_ROWS_COMPRESSED_V1: self._compressed_rows_handler(INSERT, 1),
-            e.UPDATE_ROWS_COMPRESSED_V1: self._compressed_rows_handler(UPDATE, 1),
-            e.DELETE_ROWS_COMPRESSED_V1: self._compressed_rows_handler(DELETE, 1),
-            e.WRITE_ROWS_COMPRESSED: self._compressed_rows_handler(INSERT, 2),
-            e.UPDATE_ROWS_COMPRESSED: self._compressed_rows_handler(UPDATE, 2),
-            e.DELETE_ROWS_COMPRESSED: self._compressed_rows_handler(DELETE, 2),
+            e.WRITE_ROWS: self._rows_handler(e.WRITE_ROWS, INSERT, 2),
+            e.UPDATE_ROWS: self._rows_handler(e.UPDATE_ROWS, UPDATE, 2),
+            e.DELETE_ROWS: self._rows_handler(e.DELETE_ROWS, DELETE, 2),
+            e.WRITE_ROWS_V1: self._rows_handler(e.WRITE_ROWS_V1, INSERT, 1),
+            e.UPDATE_ROWS_V1: self._rows_handler(e.UPDATE_ROWS_V1, UPDATE, 1),
+            e.DELETE_ROWS_V1: self._rows_handler(e.DELETE_ROWS_V1, DELETE, 1),
+            e.WRITE_ROWS_COMPRESSED_V1: self._compressed_rows_handler(e.WRITE_ROWS_COMPRESSED_V1, INSERT, 1),
+            e.UPDATE_ROWS_COMPRESSED_V1: self._compressed_rows_handler(e.UPDATE_ROWS_COMPRESSED_V1, UPDATE, 1),
+            e.DELETE_ROWS_COMPRESSED_V1: self._compressed_rows_handler(e.DELETE_ROWS_COMPRESSED_V1, DELETE, 1),
+            e.WRITE_ROWS_COMPRESSED: self._compressed_rows_handler(e.WRITE_ROWS_COMPRESSED, INSERT, 2),
+            e.UPDATE_ROWS_COMPRESSED: self._compressed_rows_handler(e.UPDATE_ROWS_COMPRESSED, UPDATE, 2),
+            e.DELETE_ROWS_COMPRESSED: self._compressed_rows_handler(e.DELETE_ROWS_COMPRESSED, DELETE, 2),
             e.PARTIAL_UPDATE_ROWS: self._partial_json,
             e.INCIDENT: self._incident,
             e.BEGIN_LOAD_QUERY: self._load_data,
@@ -128,20 +142,20 @@ class Decoder:
         last = len(b) - _PACKET_HEADER_SIZE
         if self._usual is None:
             return self._run(b, at, last)
-        ready, take = self._assembly.ready, self._usual.take
+        ready, due, take = self._assembly.ready, self.due, self._usual.take
         while True:
             at = take(b, at)
             if ready or at > last:
                 return at
             then = self._run(b, at, at)
-            if then == at or ready:
+            if then == at or ready or due:
                 return then
             at = then
 
     def _run(self, b: bytes, at: int, last: int) -> int:
         """Takes packets that begin at `last` at most; each costs no call but the event's own handler."""
         size = len(b)
-        ready, handlers, tail = self._assembly.ready, self._hot, self._tail
+        ready, due, handlers, tail = self._assembly.ready, self.due, self._hot, self._tail
         kind = event_size = 0
         try:
             while at <= last:
@@ -154,7 +168,7 @@ class Decoder:
                 self._offset = log_end
                 handler(b, at + _PACKET_HEADER_SIZE, end - tail)
                 at = end
-                if ready:
+                if ready or due:
                     return at
         except SourceError as error:
             error.position = error.position or self._place(event_size)
@@ -308,28 +322,68 @@ class Decoder:
         self._begun = not flags & events.MARIADB_STANDALONE
         self._assembly.begin(source, number, 0, True)
         if flags & events.MARIADB_PREPARED_XA:
-            self._assembly.two_phase()
+            self._two_phase()
 
     def _xid(self, b: bytes, p: int, end: int) -> None:
         self._end_group()
 
     def _end_group(self) -> None:
-        self._assembly.commit(self._offset, self._when * 1_000_000)
+        if self._assembly.is_xa:
+            self._commit_prepared(self.prepares.group(), None)
+        else:
+            self._assembly.commit(self._offset, self._when * 1_000_000)
+
+    # -- two phases ----------------------------------------------------------------------------------------------
+
+    def _two_phase(self) -> None:
+        """The open group is an XA transaction, whose end may not decide it."""
+        self._assembly.is_xa = True
+        self.prepares.begin(self._assembly.place, self._when)
 
     def _xa_prepare(self, b: bytes, p: int, end: int) -> None:
-        if b[p]:
-            self._end_group()
+        one_phase, xid = prepares.of_event(b, p, end)
+        self.prepares.ended = xid
+        if one_phase:
+            self._commit_prepared(self.prepares.group(), xid)
         else:
-            self._assembly.prepare(self._offset)
-            self._harmless_xa.add(self._xa)
+            self.prepares.prepare(xid)
+            self._assembly.skip_group(self._offset)
 
     def _xa_decided(self, statement: str) -> None:
-        """A prepare that was seen held no wanted rows; one before the start of the stream may have held some."""
-        xid = _xid_text(statement)
-        if statement.split(None, 2)[1].upper() == "COMMIT" and xid not in self._harmless_xa:
-            raise UnsuitableLog("an XA transaction is committed that was prepared before the stream began", XA_HINT)
-        self._harmless_xa.discard(xid)
-        self._assembly.skip_group(self._offset)
+        verb, xid = prepares.of_statement(statement)
+        group = self.prepares.decide(xid)
+        if verb == "ROLLBACK":
+            self._assembly.skip_group(self._offset)
+        elif group is None:
+            self.due.append(Due(xid, None))
+        else:
+            self._commit_prepared(group, xid)
+
+    def _commit_prepared(self, group: prepares.Prepared, xid: Xid | None) -> None:
+        """The open group commits what `group` holds."""
+        self._assembly.is_xa = False
+        if group.events is None and group.touches:
+            self.due.append(Due(xid or Xid(0, b"", b""), group.place))
+            return
+        for event in group.events or ():
+            self.replay(*event)
+        self.settle()
+
+    def replay(self, kind: int, body: bytes) -> None:
+        """An event of the prepared group that the open one commits.  Raises SourceError."""
+        try:
+            self._handlers[kind](body, 0, len(body))
+        except SourceError as error:
+            error.position = error.position or self._place(0)
+            raise
+        except _MALFORMED as error:
+            raise self._malformed(kind, 0, error) from error
+
+    def settle(self) -> None:
+        """Nothing is due any more: the open group ends."""
+        self.due.clear()
+        self._end_group()
+        self._assembly.between_groups(self._file, self._offset)
 
     def _query(self, b: bytes, p: int, end: int) -> None:
         if b.endswith(b"\0BEGIN", p, end):
@@ -354,15 +408,13 @@ class Decoder:
                 self._end_group()
             case Statement.XA_START:
                 self._begun = True
-                assembly.two_phase()
-            case Statement.XA_END:
-                self._xa = _xid_text(query.statement)
-            case Statement.SAVEPOINT:
+                self._two_phase()
+            case Statement.XA_END | Statement.SAVEPOINT:
                 pass
             case Statement.ROLLBACK_TO:
-                assembly.roll_back()
+                assembly.roll_back(self._changed)
             case Statement.ROLLBACK:
-                assembly.roll_back()
+                assembly.roll_back(self._changed)
                 self._end_group()
             case Statement.XA_DECIDED:
                 self._xa_decided(query.statement)
@@ -376,6 +428,11 @@ class Decoder:
                 if not self._begun:
                     assembly.skip_group(self._offset)
 
+    @property
+    def _changed(self) -> bool:
+        """Has the open group, of an XA transaction, changed wanted rows?"""
+        return self._assembly.is_xa and self.prepares.touches
+
     def _statement_format(self, statement: str) -> NoReturn:
         verb = statement.split(None, 1)[0].upper()
         raise UnsuitableLog(f"the log holds an {verb} as a statement: binlog_format must be ROW", _ROW_FORMAT)
@@ -388,6 +445,14 @@ class Decoder:
     def _table_map(self, b: bytes, p: int, end: int) -> None:
         low, high = _TABLE_ID(b, p)
         self._maps[low | high << 32] = self._tables.get(b[p + 8 : end])
+        if self._assembly.is_xa:
+            self.prepares.keep(events.TABLE_MAP, b, p, end, wanted=False)
+
+    def _waits(self, kind: int, table: Table, b: bytes, p: int, end: int) -> bool:
+        """Rows of an XA transaction wait for its commit."""
+        if self._assembly.is_xa:
+            self.prepares.keep(kind, b, p, end, wanted=table.role is not Role.UNWANTED)
+        return self._assembly.is_xa
 
     def _table(self, b: bytes, p: int) -> Table | None:
         """None for the dummy id, which only ends a statement."""
@@ -398,25 +463,25 @@ class Decoder:
             raise self._gap(f"rows of table id {number} without a table map")
         return table
 
-    def _rows_handler(self, operation: int, version: int) -> Handler:
+    def _rows_handler(self, kind: int, operation: int, version: int) -> Handler:
         """Version 2 has extra data, its length included in front, after the table id and the flags."""
-        rows, maps = self._assembly.rows, self._maps
+        assembly, rows, maps = self._assembly, self._assembly.rows, self._maps
 
         def handle(b: bytes, p: int, end: int) -> None:
             low, high = _TABLE_ID(b, p)
             table = maps.get(low | high << 32) or self._table(b, p)
-            if table is not None:
+            if table is not None and not (assembly.is_xa and self._waits(kind, table, b, p, end)):
                 rows(operation, table, b, p + 8 if version == 1 else p + 8 + (b[p + 8] | b[p + 9] << 8), end)
 
         return handle
 
-    def _compressed_rows_handler(self, operation: int, version: int) -> Handler:
+    def _compressed_rows_handler(self, kind: int, operation: int, version: int) -> Handler:
         """MariaDB compresses what follows the column bitmaps."""
         images = 2 if operation == UPDATE else 1
 
         def handle(b: bytes, p: int, end: int) -> None:
             table = self._table(b, p)
-            if table is None:
+            if table is None or self._waits(kind, table, b, p, end):
                 return
             start = p + 8 + (b[p + 8] | b[p + 9] << 8 if version == 2 else 0)
             count, rows = lenenc(b, start)
@@ -431,11 +496,6 @@ class Decoder:
             "the log holds parts of JSON documents (PARTIAL_UPDATE_ROWS)",
             "SET GLOBAL binlog_row_value_options='' at the source, reconnect its writers, and copy the tables anew",
         )
-
-
-def _xid_text(statement: str) -> str:
-    """`X'78',X'',1` of `XA END X'78',X'',1`, the same in each statement of one XA transaction."""
-    return statement.split(None, 2)[2]
 
 
 def _number(file: str) -> int:

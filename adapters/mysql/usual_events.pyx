@@ -103,7 +103,7 @@ cdef class UsualEvents:
     cdef str file, source
     cdef uint64_t number, commit_us, server_us
     cdef int64_t boundary
-    cdef bint is_open, known_by_gtid, parted, two_phase, marked, settled
+    cdef bint is_open, known_by_gtid, parted, is_xa, marked, settled
     cdef Py_ssize_t ordinal, first, octets, done_rows, done_octets, quiet, chunk_rows, chunk_octets
     # the last source of each flavour, and the last table, as they were met
     cdef str mariadb_source, mysql_source
@@ -212,12 +212,12 @@ cdef class UsualEvents:
     cdef void begin(self, str source, uint64_t number, uint64_t commit_us):
         self.is_open = self.settled = self.known_by_gtid = True
         self.source, self.number, self.commit_us = source, number, commit_us
-        self.parted = self.two_phase = False
+        self.parted = self.is_xa = False
         self.ordinal = self.octets = self.first = 0
 
     cdef Outcome commit(self, Header header) except? LEFT:
         cdef Py_ssize_t first = self.first
-        if not self.is_open or self.marked:
+        if not self.is_open or self.is_xa or self.marked:
             return LEFT
         if not self.commit_us:
             self.commit_us = <uint64_t> header.when * 1_000_000
@@ -261,7 +261,7 @@ cdef class UsualEvents:
         cdef const char* payload = PyBytes_AS_STRING(b) + p + TABLE_AND_FLAGS
         cdef Py_ssize_t size = end - p - TABLE_AND_FLAGS
         cdef uint64_t number
-        if size < 0:
+        if size < 0 or self.is_xa:
             return LEFT
         number = _table_id(b, p)
         if (
@@ -286,7 +286,7 @@ cdef class UsualEvents:
     cdef Outcome rows_event(self, int operation, int version, bytes b, Py_ssize_t p, Py_ssize_t end) except? LEFT:
         cdef Py_ssize_t then
         cdef uint64_t number
-        if not self.is_open or self.two_phase or end - p < TABLE_AND_FLAGS + 2:
+        if not self.is_open or self.is_xa or end - p < TABLE_AND_FLAGS + 2:
             return LEFT
         number = _table_id(b, p)
         if self.table is None or number != self.table_id:
@@ -348,7 +348,7 @@ cdef class UsualEvents:
         self.number, self.commit_us, self.server_us = assembly._number, assembly._commit_us, assembly.server_us
         self.boundary = assembly.boundary
         self.is_open, self.known_by_gtid = assembly.is_open, assembly._known_by_gtid
-        self.parted, self.two_phase, self.settled = assembly._parted, assembly._two_phase, assembly.settled
+        self.parted, self.is_xa, self.settled = assembly._parted, assembly.is_xa, assembly.settled
         self.marked = bool(assembly._marks)
         self.ordinal, self.first, self.octets = assembly._ordinal, assembly._first, assembly._bytes
         self.done_rows, self.done_octets, self.quiet = assembly._done_rows, assembly._done_bytes, assembly._quiet
@@ -363,7 +363,7 @@ cdef class UsualEvents:
         assembly._number, assembly._commit_us, assembly.server_us = self.number, self.commit_us, self.server_us
         assembly.boundary = self.boundary
         assembly.is_open, assembly._known_by_gtid = self.is_open, self.known_by_gtid
-        assembly._parted, assembly._two_phase, assembly.settled = self.parted, self.two_phase, self.settled
+        assembly._parted, assembly.is_xa, assembly.settled = self.parted, self.is_xa, self.settled
         assembly._ordinal, assembly._first, assembly._bytes = self.ordinal, self.first, self.octets
         assembly._done_rows, assembly._done_bytes, assembly._quiet = self.done_rows, self.done_octets, self.quiet
         return 0

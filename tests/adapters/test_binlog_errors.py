@@ -150,27 +150,6 @@ def test_parts_of_json_documents(mysql: MySql) -> None:
     source.session.close()
 
 
-def test_two_phase_xa(source: Source) -> None:
-    start = source.here()
-    for statement in ("XA START 'a'", "INSERT INTO t VALUES (1, '', 1)", "XA END 'a'", "XA PREPARE 'a'"):
-        source.run(statement)
-    prepared = source.here()
-    source.run("XA COMMIT 'a'")
-    with pytest.raises(server.UnsuitableLog, match="XA transaction in two phases"):
-        source.read(start)
-    with pytest.raises(server.UnsuitableLog, match="prepared before the stream began"):
-        source.read(prepared)
-    assert source.read(start, wanted=False)[-1].last == source.here()
-
-
-def test_one_phase_xa_is_a_transaction(source: Source) -> None:
-    start = source.here()
-    for statement in ("XA START 'b'", "INSERT INTO t VALUES (1, '', 1)", "XA END 'b'", "XA COMMIT 'b' ONE PHASE"):
-        source.run(statement)
-    rows = [row.after for chunk in source.read(start) for t in chunk.transactions for row in t.rows]
-    assert rows == [(1, "", 1)]
-
-
 def test_temporal_types_of_before_5_6(make_mariadb: Callable[..., MariaDb]) -> None:
     """Without fractions they are read; with fractions the log does not describe them."""
     source = Source(make_mariadb(extra=["--mysql56-temporal-format=OFF"]))

@@ -171,6 +171,7 @@ class Reader:
             then = self.decoder.run(buffer, at)
             self.taken += then - at
             at = then
+            self._bring()
             if self._drain():
                 continue
             end = at + 4 + int.from_bytes(buffer[at : at + 3], "little")
@@ -183,7 +184,14 @@ class Reader:
             self.decoder.event(buffer, at + 5, end)
             self.taken += end - at
             at = end
+            self._bring()
             self._drain()
+
+    def _bring(self) -> None:
+        """Nobody can find a transaction that was prepared elsewhere: it has no rows here."""
+        if self.decoder.due:
+            self.seen.append(("due", self.decoder.due[0]))
+            self.decoder.settle()
 
     def _drain(self) -> bool:
         ready = self.assembly.ready

@@ -1,0 +1,229 @@
+"""XA transactions in two phases on real logs: the rows come where the log commits them, wherever they were prepared."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from adapters.mysql import connection as server
+from adapters.mysql import decoder as decoder_module
+from adapters.mysql import prepares as prepares_module
+from adapters.mysql.connection import Endpoint, PurgedPosition
+from bench.decode import read
+from bench.servers import MariaDb, MySql
+from engine.records import Position, SourceChunk, SourceTransaction, TableName
+
+Origin = MariaDb | MySql
+
+
+class Source:
+    """`database` has two tables, `t` and `other`."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+        self.endpoint = Endpoint(origin.host, origin.port, origin.user, origin.password)
+        self.database = origin.database("two_phase")
+        self.connect()
+        self.run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(300))")
+        self.run("CREATE TABLE other (id INT PRIMARY KEY)")
+
+    def connect(self) -> None:
+        self.session = server.connect(self.endpoint)
+        self.run(f"USE {self.database}")
+
+    def run(self, *statements: str) -> list[tuple[Any, ...]]:
+        return [server.rows(self.session, sql) for sql in statements][-1]
+
+    def prepare(self, xid: str, *statements: str) -> None:
+        """In a session of its own: one that has prepared can do nothing else."""
+        session = server.connect(self.endpoint)
+        for sql in (f"USE {self.database}", f"XA START {xid}", *statements, f"XA END {xid}", f"XA PREPARE {xid}"):
+            server.rows(session, sql)
+        session.close()
+
+    def here(self) -> Position:
+        return server.current_position(self.session)
+
+    def read(
+        self,
+        start: Position,
+        *,
+        chunk_rows: int = 500,
+        wanted: str = "t",
+        is_marker: Callable[[TableName], bool] = lambda table: False,
+    ) -> list[SourceChunk]:
+        return list(
+            read(
+                self.endpoint,
+                start,
+                self.here(),
+                wanted=lambda table: table == TableName(self.database, wanted),
+                is_marker=is_marker,
+                chunk_rows=chunk_rows,
+            )
+        )
+
+
+def transactions(chunks: list[SourceChunk]) -> list[SourceTransaction]:
+    return [one for chunk in chunks for one in chunk.transactions]
+
+
+def keys(chunks: list[SourceChunk]) -> list[int]:
+    return [row.after[0] for one in transactions(chunks) for row in one.rows if row.after is not None]
+
+
+@pytest.fixture(params=["compiled", "python"])
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what takes usual events."""
+    if request.param == "python":
+        monkeypatch.setattr(decoder_module, "UsualEvents", None)
+
+
+@pytest.fixture(params=["kept", "read again"])
+def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was prepared waits in memory, or is too large for that and read again."""
+    if request.param == "read again":
+        monkeypatch.setattr(prepares_module, "KEPT_BYTES", 0)
+
+
+@pytest.fixture(params=["mariadb", "mysql"])
+def source(request: pytest.FixtureRequest, form: None) -> Iterator[Source]:
+    made = Source(request.getfixturevalue(request.param))
+    yield made
+    made.session.close()
+
+
+@pytest.fixture(params=["mariadb", "mysql"])
+def own(
+    request: pytest.FixtureRequest, make_mariadb: Callable[..., MariaDb], make_mysql: Callable[..., MySql]
+) -> Callable[..., Source]:
+    """A source whose server is the test's own."""
+    make = make_mariadb if request.param == "mariadb" else make_mysql
+    options = {"mariadb": "--log-bin-compress=ON", "mysql": "--binlog-transaction-compression=ON"}
+    return lambda compressed=False: Source(make(extra=[options[request.param]] if compressed else []))
+
+
+@pytest.mark.usefixtures("memory")
+def test_the_rows_come_where_they_are_committed(source: Source) -> None:
+    """Interleaved with each other and with others; one is rolled back, one has only rows of another table."""
+    start = source.here()
+    source.prepare("'a'", "INSERT INTO t VALUES (1, 'x'), (2, 'y')", "UPDATE t SET v = 'z' WHERE id = 2")
+    source.prepare("'b','branch',7", "INSERT INTO t VALUES (3, 'x')")
+    source.prepare("'a','b'", "INSERT INTO t VALUES (4, 'rolled back')")
+    source.prepare("'others'", "INSERT INTO other VALUES (1)")
+    source.run("INSERT INTO t VALUES (5, 'between')")
+    source.run("XA COMMIT 'b','branch',7")
+    source.run("XA ROLLBACK 'a','b'", "XA COMMIT 'others'")
+    before_a = source.here()
+    source.run("XA COMMIT 'a'", "INSERT INTO t VALUES (6, 'after')")
+    found = source.read(start)
+    assert keys(found) == [5, 3, 1, 2, 2, 6]
+    committed = transactions(found)
+    numbers = [one.number for one in committed]
+    assert numbers == sorted(numbers) and len(set(numbers)) == 4, "each has the identity of its commit"
+    (a,) = (one for one in committed if len(one.rows) == 3)
+    assert [row.ordinal for row in a.rows] == [0, 1, 2] and a.ordinals == 3 and a.complete
+    assert (a.file, a.end) > (before_a.file, before_a.offset)
+    assert found[-1].last == source.here()
+
+
+@pytest.mark.usefixtures("memory")
+def test_one_phase_is_a_transaction(source: Source) -> None:
+    start = source.here()
+    source.run("XA START 'b'", "INSERT INTO t VALUES (1, '')", "XA END 'b'", "XA COMMIT 'b' ONE PHASE")
+    source.run("XA START 'c'", "INSERT INTO t VALUES (2, '')", "XA END 'c'", "XA ROLLBACK 'c'")
+    assert keys(source.read(start)) == [1]
+
+
+def test_it_is_found_again_from_every_place(source: Source) -> None:
+    """A reader that begins between prepare and commit, or in the middle of the rows, finds them in the log."""
+    start = source.here()
+    places = [start]
+    for n in range(3):
+        values = ",".join(f"({n * 100 + i}, REPEAT('x', 200))" for i in range(40))
+        source.prepare(f"'it','{n}'", f"INSERT INTO t VALUES {values}", f"DELETE FROM t WHERE id = {n * 100}")
+        places.append(source.here())
+        if n == 1:
+            source.run("FLUSH BINARY LOGS")
+    for n in (1, 0, 2):
+        source.run(f"XA COMMIT 'it','{n}'")
+        places.append(source.here())
+    whole = source.read(start, chunk_rows=16)
+    assert [row.ordinal for one in transactions(whole) for row in one.rows] == [*range(41)] * 3
+    assert any(chunk.last.rows for chunk in whole), "it comes in parts"
+    expected = [image for one in transactions(whole) for image in images(one)]
+    for place in places:
+        if place.order <= places[3].order:
+            assert [image for one in transactions(source.read(place)) for image in images(one)] == expected
+    taken = 0
+    for chunk in whole:
+        taken += sum(len(one.rows) for one in chunk.transactions)
+        for place in (chunk.last, Position(chunk.last.file, chunk.last.offset, chunk.last.rows)):
+            rest = source.read(place, chunk_rows=16)
+            assert [image for one in transactions(rest) for image in images(one)] == expected[taken:]
+            assert rest[-1].last.gtids == whole[-1].last.gtids
+
+
+def images(transaction: SourceTransaction) -> list[tuple[object, ...]]:
+    return [(transaction.source, transaction.number, r.before, r.after, r.ordinal) for r in transaction.rows]
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_the_server_restarts_and_the_log_goes_on_in_other_files(
+    own: Callable[..., Source], compressed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = own(compressed)
+    if compressed:
+        monkeypatch.setattr(prepares_module, "KEPT_BYTES", 0)
+    start = source.here()
+    source.prepare("'old'", "INSERT INTO t VALUES (1, REPEAT('x', 300))")
+    source.run("INSERT INTO t VALUES (2, '')", "FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
+    source.prepare("'young'", "INSERT INTO t VALUES (3, '')")
+    between = source.here()
+    source.session.close()
+    source.origin.restart()
+    source.connect()
+    assert len(source.run("XA RECOVER")) == 2
+    source.run("XA COMMIT 'old'", "XA COMMIT 'young'")
+    assert keys(source.read(start)) == [2, 1, 3]
+    assert keys(source.read(between)) == [1, 3]
+    # The name is free again: the last one prepared counts.
+    source.prepare("'old'", "INSERT INTO t VALUES (4, '')")
+    again = source.here()
+    source.run("XA COMMIT 'old'")
+    assert keys(source.read(again)) == [4]
+    source.session.close()
+
+
+def test_the_log_of_the_prepare_is_purged(own: Callable[..., Source]) -> None:
+    source = own()
+    source.prepare("'gone'", "INSERT INTO t VALUES (1, '')")
+    start = source.here()
+    source.run("XA COMMIT 'gone'", "FLUSH BINARY LOGS")
+    with_its_log = keys(source.read(start))
+    assert with_its_log == [1]
+    source.prepare("'gone'", "INSERT INTO t VALUES (2, '')")
+    source.run("FLUSH BINARY LOGS")
+    start = source.here()
+    for _ in itertools.repeat(None, 100):  # MariaDB keeps a file until a checkpoint that it logs in the background
+        source.run(f"PURGE BINARY LOGS TO '{source.here().file}'")
+        if len(source.run("SHOW BINARY LOGS")) == 1:
+            break
+    source.run("XA COMMIT 'gone'")
+    with pytest.raises(PurgedPosition, match=r"X'676f6e65',X'',1 is committed.*prepared before") as caught:
+        source.read(start)
+    assert caught.value.position.startswith(start.file)
+    source.session.close()
+
+
+def test_the_receipt_of_a_replicated_one(source: Source) -> None:
+    """The mark tells the loop filter, in the first part alone."""
+    source.run("CREATE TABLE tidelock_progress (id INT PRIMARY KEY)")
+    start = source.here()
+    marks = "INSERT INTO tidelock_progress VALUES (9)"
+    source.prepare("'marked'", marks, "INSERT INTO t VALUES (1, '')", "INSERT INTO t VALUES (2, '')")
+    source.run("XA COMMIT 'marked'")
+    parts = transactions(source.read(start, chunk_rows=1, is_marker=lambda table: table.table == "tidelock_progress"))
+    assert [len(part.marks) for part in parts if part.rows] == [1, 0]
+    assert [row.after[0] for part in parts for row in part.rows if row.after] == [1, 2]
