@@ -25,6 +25,7 @@ KINDS: Final[Mapping[str, tuple[str, Callable[[Found], Shown]]]] = {
     "e2e-steady": ("e2e --steady 5000,20000", shown.steady),
     "latency": ("latency", shown.latency),
     "peers": ("peers", shown.peers),
+    "chaos-one": ("chaos --minutes 60", shown.told),
     "micro": ("micro", shown.micro),
 }
 """Place of the page and name of the result → (how it is measured, how it is shown)."""

@@ -42,9 +42,11 @@ class Sample:
 
 
 class Usage:
-    """Context manager: samples are taken inside.  `leaders`: name → pid of the group's leader, asked for each time."""
+    """Context manager: samples are taken inside.  `leaders`: name → pid of the group's leader, asked for each time.
+    `every`: the longest pause, in seconds."""
 
-    def __init__(self, leaders: Callable[[], Mapping[str, int]]) -> None:
+    def __init__(self, leaders: Callable[[], Mapping[str, int]], every: float = SAMPLE_SECONDS) -> None:
+        self._every = every
         self.samples: list[Sample] = []
         self.peaks: dict[tuple[str, int], int] = {}
         self._leaders = leaders
@@ -72,7 +74,7 @@ class Usage:
         pause = FIRST_PAUSE_SECONDS
         while not self._stop.wait(pause):
             self._sample()
-            pause = min(SAMPLE_SECONDS, pause * LENGTHENED)
+            pause = min(self._every, pause * LENGTHENED)
 
     def _sample(self) -> None:
         at = time.monotonic() - self._begun

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from bench import chaos, faust_cost, giant, recorder, scaleout, usage, verdict
+from bench import faust_cost, giant, recorder, scaleout, usage
+from bench.chaos import over_kafka, verdict
 from bench.recorder import Recorder
 from bench.rig import Rig, Work, until
 from bench.servers import Server
@@ -377,7 +378,7 @@ def listening(pids: list[int]) -> list[str]:
 @pytest.mark.proof
 def test_fifteen_minutes_of_chaos() -> None:
     """The table of bench/results/chaos.json."""
-    seen = chaos.run(15.0, seed=1)
+    seen = over_kafka.run(15.0, seed=1)
     verdict.write(seen)
     assert seen.ok, str(seen)
 

@@ -1,4 +1,4 @@
-"""Chaos on real processes: three supervised workers, three table groups, steady work, and one blow after another.
+"""Chaos over Kafka: three supervised workers, three table groups, steady work, and one blow after another.
 
 Blows come from a deck that is shuffled anew each time it is used up, so that a run of a few minutes has seen them all.
 Between two blows rows must flow again in every group, and how long that took is kept.  A frozen worker stays frozen
@@ -15,24 +15,20 @@ and the source apart, and then nothing could be judged.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Final
-
-import typer
+from typing import Final
 
 from bench import recorder
+from bench.chaos.verdict import WITHIN_SECONDS, Blow, Verdict
 from bench.recorder import Recorder
 from bench.rig import Rig, Work
 from bench.servers import MariaDb, Postgres
 from bench.servers.kafka import Kafka
-from bench.verdict import WITHIN_SECONDS, Blow, Verdict, write
 from bench.workers import Workers
 from bench.workload.churn import Churn
 from bench.workload.family import Family
@@ -172,7 +168,7 @@ class Chaos:
         self.changes += self._work.stop().changes
 
 
-def run(minutes: float, seed: int, logs: Path | None = None) -> Verdict:
+def run(minutes: float, seed: int, logs: Path | None = None, count: int = 3) -> Verdict:
     """`logs`: a folder that keeps the workers' logs.  Raises AssertionError, with their ends, if rows do not flow."""
     with contextlib.ExitStack() as stack:
         folder = logs or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-chaos-")))
@@ -184,7 +180,7 @@ def run(minutes: float, seed: int, logs: Path | None = None) -> Verdict:
         rig.make(workload)
         tables = [f"{rig.schema}.{table}" for table in rig.tables]
         history = stack.enter_context(Recorder(target.url(), tables))
-        workers = stack.enter_context(Workers(rig))
+        workers = stack.enter_context(Workers(rig, [f"w{number}" for number in range(1, count + 1)]))
         workers.start()
         chaos = Chaos(workers, kafka, history, workload, seed)
         workers.until_flowing(RECOVERY_SECONDS)
@@ -208,30 +204,3 @@ def run(minutes: float, seed: int, logs: Path | None = None) -> Verdict:
             fenced=workers.fenced,
             blows=chaos.blows,
         )
-
-
-def command(
-    minutes: Annotated[float, typer.Option(min=0.1, help="For how long.")] = 15.0,
-    seed: Annotated[int, typer.Option(help="Of the blows and the workload.")] = 1,
-    keep: Annotated[bool, typer.Option(help="Write bench/results/chaos.json.")] = True,
-    logs: Annotated[Path | None, typer.Option(help="An empty folder for the workers' logs.")] = None,
-) -> int:
-    """Strike workers, broker and servers while they work; exit code 3 if anything was lost, doubled or late."""
-    logging.getLogger("aiokafka").setLevel(
-        logging.CRITICAL
-    )  # our own look at the control topic, while the broker is away
-    outcome = run(minutes, seed, logs)
-    print(outcome)
-    if keep:
-        write(outcome)
-    return 0 if outcome.ok else 3
-
-
-def main() -> None:
-    app = typer.Typer(add_completion=False)
-    app.command()(command)
-    sys.exit(typer.main.get_command(app).main(standalone_mode=False))
-
-
-if __name__ == "__main__":
-    main()

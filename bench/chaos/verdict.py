@@ -1,4 +1,4 @@
-"""What a run of `bench.chaos` showed: each blow with the time until rows flowed again, and the verdict on all."""
+"""What a run of `bench.chaos.over_kafka` showed: each blow, how soon rows flowed again, and the verdict on all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-RESULTS: Final = Path(__file__).parent / "results"
+RESULTS: Final = Path(__file__).parents[1] / "results"
 WITHIN_SECONDS: Final = {"kill": 10.0, "kill, away": 20.0}
 
 

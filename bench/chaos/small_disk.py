@@ -1,0 +1,65 @@
+"""A small disk of its own, to be filled and freed while others write to it: a tmpfs, which root may mount."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+MEGABYTES: Final = 64
+PIECE_BYTES: Final = 1 << 16
+
+
+class SmallDisk:
+    """Context manager over `folder`, which is made.  `missing`: why there is none here, or ''."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.missing = ""
+
+    def __enter__(self) -> Self:
+        self.folder.mkdir()
+        options = f"size={MEGABYTES}m,mode=0700"
+        try:
+            done = subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", options, "tidelock-chaos", str(self.folder)],
+                capture_output=True,
+                encoding="utf-8",
+                check=False,
+            )
+        except OSError as error:
+            self.missing = f"mount: {error.strerror}"
+            return self
+        if done.returncode:
+            self.missing = f"a tmpfs cannot be mounted (root and CAP_SYS_ADMIN are needed): {done.stderr.strip()}"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self.missing:
+            subprocess.run(["umount", "--lazy", str(self.folder)], check=True)
+
+    def fill(self) -> None:
+        """To the last byte."""
+        piece = bytes(PIECE_BYTES)
+        with self._ballast.open("ab", buffering=0) as file:
+            while piece:
+                try:
+                    if file.write(piece) < len(piece):
+                        piece = piece[: len(piece) // 2]
+                except OSError as full:
+                    if full.errno != errno.ENOSPC:
+                        raise
+                    piece = piece[: len(piece) // 2]
+
+    def free(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._ballast.unlink()
+
+    @property
+    def _ballast(self) -> Path:
+        return self.folder / "ballast"

@@ -1,0 +1,205 @@
+"""Chaos at one process: a short run with every blow, and each of the things that it strikes and judges with."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bench.chaos import blows, one
+from bench.chaos.memory import LIFE_SECONDS, Memory, line, measured
+from bench.chaos.result import Blow, Result
+from bench.chaos.small_disk import SmallDisk
+from bench.chaos.steady import Steady
+from bench.chaos.supervised import End
+from bench.chaos.wire import Way, Wire
+from bench.outcome import read
+from bench.rig import until
+from bench.servers import MariaDb
+from bench.shown import told
+from bench.usage import Sample
+from bench.workload.churn import Churn
+
+SHORT = (
+    "source killed",
+    "target answers silent",
+    "capture killed",
+    "target killed",
+    "source silent",
+    "killed alone",
+    "target silent",
+    "SIGTERM",
+    "killed",
+)
+
+
+def test_a_short_run_leaves_no_difference(tmp_path: Path) -> None:
+    """Blows that end the process today are left to the hour: a full disk, a full target, a read-only one."""
+    result = one.run(10.0, 1, kinds=SHORT, short=True, folder=tmp_path)
+    assert [blow.kind for blow in result.blows] == list(SHORT)
+    assert result.faults == [], str(result)
+    assert result.changes > 2000 and result.cut >= 1 and result.starts >= 4
+    assert {memory.name for memory in result.memory} == {"run", "capture"}
+    kept = read(one.NAME, tmp_path)
+    assert kept is not None and kept["met"] and kept["machine"]["servers"]
+    text, pictures = told(kept)
+    assert "| SIGTERM | 1 |" in text and "Met." in text and len(pictures) == 1
+
+
+# ------------------------------------------------------------------ the wire
+
+
+@contextmanager
+def echo() -> Iterator[int]:
+    """A server that sends every connection's bytes back, with what it has heard so far in `heard`."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer(connection: socket.socket) -> None:
+            with connection:
+                while piece := connection.recv(1 << 16):
+                    connection.sendall(piece)
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def to(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=10.0)
+
+
+def nothing(connection: socket.socket) -> bool:
+    """It is open, and nothing comes."""
+    connection.settimeout(0.2)
+    try:
+        connection.recv(1)
+    except TimeoutError:
+        return True
+    finally:
+        connection.settimeout(10.0)
+    return False
+
+
+@pytest.mark.parametrize("ways", [(), (Way.THERE,), (Way.BACK,)], ids=lambda ways: ",".join(w.name for w in ways))
+def test_a_silent_wire_keeps_its_connections_and_delivers_later(ways: tuple[Way, ...]) -> None:
+    with echo() as port, Wire(port) as wire, to(wire.port) as old:
+        old.sendall(b"before")
+        assert old.recv(6) == b"before"
+        wire.silence(*ways)
+        with to(wire.port) as new:
+            old.sendall(b"meanwhile")
+            new.sendall(b"new")
+            assert nothing(old) and nothing(new)
+            wire.speak()
+            assert old.recv(9) == b"meanwhile"
+            assert new.recv(3) == b"new"
+
+
+def test_the_end_of_a_server_ends_the_connection() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        Wire(listener.getsockname()[1]) as wire,
+        to(wire.port) as connection,
+    ):
+        there, _ = listener.accept()
+        there.close()
+        assert connection.recv(1) == b""
+
+
+# ------------------------------------------------------------------ the disk, the work
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
+def test_a_small_disk_is_full_to_the_last_byte_and_free_again(tmp_path: Path) -> None:
+    with SmallDisk(tmp_path / "small") as disk:
+        if disk.missing:
+            pytest.skip(disk.missing)
+        disk.fill()
+        with pytest.raises(OSError) as full:
+            (disk.folder / "one").write_bytes(b"x")
+        assert full.value.errno == errno.ENOSPC
+        disk.free()
+        (disk.folder / "one").write_bytes(b"x" * 1000)
+    assert list(disk.folder.iterdir()) == []
+
+
+def test_work_that_a_kill_cut_off_is_finished_and_nothing_is_done_twice() -> None:
+    with MariaDb(durable=True) as source:
+        source.execute("CREATE DATABASE shop")
+        workload = Churn()
+        for statement in workload.ddl("mariadb"):
+            source.execute(statement, database="shop")
+        work = Steady(workload, source, "shop", 1, 2000.0)
+        work.prepare()
+        work.start()
+        for _ in range(3):
+            seen = work.changes
+            until(lambda seen=seen: work.changes > seen + 500, "changes")  # type: ignore[misc]
+            source.kill()
+            source.start()
+        work.stop()
+        ((rows,),) = source.execute("SELECT COUNT(*) FROM shop.member")
+        assert work.cut >= 3
+        assert rows == len(workload._rows), "the model and the source have parted"
+
+
+# ------------------------------------------------------------------ the verdict
+
+
+def life(pid: int, begun: float, seconds: float, first: float, growth: float) -> list[Sample]:
+    """One process, sampled once a second; MB, and MB a minute."""
+    return [Sample(begun + n, "run", pid, int((first + growth * n / 60) * 1e6), 0.0) for n in range(int(seconds) + 1)]
+
+
+def test_a_line_through_points() -> None:
+    assert line([(0, 1.0), (1, 3.0), (2, 5.0)]) == pytest.approx(2.0)
+    assert line([(0, 1.0)]) == line([]) == 0.0
+
+
+def test_memory_that_grows_within_a_life_or_over_all_is_not_flat() -> None:
+    flat = measured("run", [*life(1, 0, 1800, 60, 0), *life(2, 1800, 1800, 60, 0)], 61_000_000)
+    assert flat.flat and (flat.peak, flat.slope, flat.lives) == (61.0, 0.0, 2)
+    within = measured("run", [s for n in range(8) for s in life(n, n * 450, 450, 60, 4)], 0)
+    assert within.slope < 1 and within.life_growth == pytest.approx(26, abs=0.1) and not within.flat
+    over = measured("run", [s for n in range(60) for s in life(n, n * 60, 60, 60 + n, 0)], 0)
+    assert over.lives == 0 and over.slope == pytest.approx(1.0, abs=0.05) and not over.flat
+    assert LIFE_SECONDS > 60
+
+
+def test_everything_that_speaks_against_it_is_said() -> None:
+    stood = Result(
+        pair="mariadb:postgres", minutes=60.0, seed=1, rate=300.0, changes=9, cut=0, history=9, checkpoints=9,
+        starts=1, differences=0, unique_violations=0, parked=0, violations=[], backward=[], unasked=[], left_out={},
+        memory=[Memory("run", 60.0, 0.0, 3, 1.0)], blows=[Blow(1.0, "killed", 0.1, 2.0)],
+    )  # fmt: skip
+    assert stood.faults == []
+    fell = Result(
+        pair="mariadb:postgres", minutes=60.0, seed=1, rate=300.0, changes=9, cut=0, history=9, checkpoints=9,
+        starts=1, differences=1, unique_violations=1, parked=1, violations=["twice"], backward=[("b", "a")],
+        unasked=[End(5.0, 4, "halted")], left_out={}, memory=[Memory("run", 60.0, 9.0, 3, 1.0)],
+        blows=[Blow(1.0, "killed", 0.1, None), Blow(2.0, "SIGTERM", 0.1, 60.0), Blow(3.0, "SIGTERM", 0.1, 59.9)],
+    )  # fmt: skip
+    assert len(fell.faults) == 9, fell.faults
+
+
+def test_a_deck_holds_every_blow_and_every_other_round_leaves_the_process_alone() -> None:
+    drawn = blows.deck(random.Random(1))
+    around = [next(drawn) for _ in blows.AROUND]
+    both = [next(drawn) for _ in (*blows.AROUND, *blows.AT_IT)]
+    assert sorted(around) == sorted(blows.AROUND)
+    assert set(both) == set(blows.BLOWS)
