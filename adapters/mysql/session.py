@@ -25,6 +25,7 @@ from pymysql.connections import MAX_PACKET_LEN
 from pymysql.constants import CLIENT, CR
 from pymysql.protocol import MysqlPacket
 
+from adapters.collector import cut
 from adapters.endpoint import Endpoint
 from adapters.mysql import ed25519
 from adapters.mysql.statements import Dialect
@@ -231,8 +232,9 @@ async def open_session(endpoint: Endpoint, lock_seconds: int) -> Session:
     except TimeoutError:
         connection.close()
         raise err.OperationalError(CR.CR_CONN_HOST_ERROR, f"no answer within {CONNECT_SECONDS:.0f} s") from None
-    except BaseException:
+    except BaseException as error:
         connection.close()
+        cut(error)
         raise
 
 

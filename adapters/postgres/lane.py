@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from adapters.collector import cut
 from adapters.postgres.books import Books
 from adapters.postgres.failures import CONNECTION_ERRORS
 from adapters.postgres.reported import LostCommits, Reported
@@ -28,8 +29,9 @@ class SessionSource:
         try:
             await session.run(self._books.prepare())
             await self._reported.verify(session.connection)
-        except BaseException:
+        except BaseException as error:
             session.connection.terminate()
+            cut(error)
             raise
         return session
 

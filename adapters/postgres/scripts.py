@@ -46,8 +46,15 @@ class Scripts(asyncio.Protocol):
         finally:
             self._transport.set_protocol(self._driver)
             self._answer = None
-        if self._error is not None:
-            raise self._error
+        self._raise()
+
+    def _raise(self) -> None:
+        error, self._error = self._error, None
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # else it and its frames would hold each other, and the script
 
     def data_received(self, data: bytes) -> None:
         data = self._rest + data

@@ -14,6 +14,7 @@ from typing import Any
 
 import asyncpg
 
+from adapters.collector import cut
 from adapters.endpoint import Endpoint
 from adapters.postgres.copy_text import Copy
 from adapters.postgres.failures import CONNECTION_ERRORS
@@ -67,17 +68,21 @@ class SessionSettings:
     async def connect(self) -> asyncpg.Connection[asyncpg.Record]:
         """Raises one of `CONNECTION_ERRORS`."""
         endpoint = self.endpoint
-        return await asyncpg.connect(
-            host=endpoint.host,
-            port=endpoint.port,
-            user=endpoint.user or None,
-            password=endpoint.password or None,
-            database=endpoint.database or None,
-            ssl=self._ssl(),
-            timeout=CONNECT_SECONDS,
-            server_settings=self.settings,
-            statement_cache_size=0,  # none is prepared, and a cached plan would outlive a DDL statement
-        )
+        try:
+            return await asyncpg.connect(
+                host=endpoint.host,
+                port=endpoint.port,
+                user=endpoint.user or None,
+                password=endpoint.password or None,
+                database=endpoint.database or None,
+                ssl=self._ssl(),
+                timeout=CONNECT_SECONDS,
+                server_settings=self.settings,
+                statement_cache_size=0,  # none is prepared, and a cached plan would outlive a DDL statement
+            )
+        except BaseException as error:
+            cut(error)
+            raise
 
     def _ssl(self) -> Any:
         """`prefer` falls back to plain text in asyncpg only when given by name."""

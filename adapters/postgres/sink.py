@@ -145,8 +145,8 @@ class PostgresSink:
     async def _attempt(self, lane: Lane, effect: ApplyBatch, careful: bool) -> Failure | None:
         """None: committed, now or before (or, if held, ready); else the session is out of the transaction again."""
         try:
+            session = await lane.ready()  # first: while nobody answers, no text is made
             statements = list(self._batch(effect, careful))
-            session = await lane.ready()
         except BadValue as error:
             return Failure(Trouble.ROW, str(error))
         except LostCommits:
