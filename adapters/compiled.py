@@ -38,7 +38,8 @@ def build(source: Path) -> Path:
     with tempfile.TemporaryDirectory(prefix="tidelock-build-") as folder:
         text, made = Path(folder) / f"{source.stem}.c", Path(folder) / built.name
         _run([sys.executable, "-m", "cython", "-3", str(source), "-o", str(text)])
-        _run([*compiler, "-O2", "-fPIC", "-shared", *darwin, f"-I{header().parent}", str(text), "-o", str(made)])
+        headers = [f"-I{header().parent}", f"-I{source.parent}"]
+        _run([*compiler, "-O2", "-fPIC", "-shared", *darwin, *headers, str(text), "-o", str(made)])
         beside = built.with_suffix(".new")  # another process may have the old one open
         beside.write_bytes(made.read_bytes())
         beside.replace(built)

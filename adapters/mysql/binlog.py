@@ -127,9 +127,9 @@ class BinlogReader:
     def _packet(self, decoder: Decoder, assembly: Assembly, packet: Packet) -> Iterator[SourceChunk]:
         """A packet that is not a usual event; yields what a compressed transaction makes ready on the way."""
         b, p, end = packet
-        if b[p] != _OK:
+        if end == p or b[p] != _OK:
             self._refused(b, p, end)
-        if b[p + _TYPE_AT] == TRANSACTION_PAYLOAD:
+        if end > p + _TYPE_AT and b[p + _TYPE_AT] == TRANSACTION_PAYLOAD:
             for _ in decoder.payload(b, p + 1, end):
                 yield from assembly.ready
                 assembly.ready.clear()
@@ -157,10 +157,9 @@ class BinlogReader:
     def _machines(self, connection: pymysql.Connection[Any]) -> tuple[Decoder, Assembly]:
         """Sets the session up, asks for the log, and makes the machines that understand it."""
         self._flavor = server.flavor(connection)
-        checksums = server.variable(connection, "binlog_checksum") != "NONE"
         gtids, by_gtid = self._gtids(connection)
         self.folded = server.variable(connection, "lower_case_table_names") == "1"
-        self._session(connection)
+        checksums = self._session(connection)
         self._clock_skew = float(server.rows(connection, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]) - time.time()
         self._request(connection, gtids, by_gtid)
         assembly = Assembly(self._tables, self._start, gtids, self._chunk_rows, self._chunk_bytes, settled=not by_gtid)
@@ -182,8 +181,8 @@ class BinlogReader:
             return MySqlGtids(self._start.gtids), True
         return gtids_at(self._endpoint, self._start, self._server_id), False
 
-    def _session(self, connection: pymysql.Connection[Any]) -> None:
-        """What a replica tells its source about itself."""
+    def _session(self, connection: pymysql.Connection[Any]) -> bool:
+        """What a replica tells its source about itself; returns whether the stream begins with checksums."""
         period = int(self._heartbeat * 1e9)
         settings = [
             "@master_binlog_checksum=@@global.binlog_checksum",
@@ -196,6 +195,7 @@ class BinlogReader:
                 f"@source_heartbeat_period={period}",
             ]
         server.rows(connection, f"SET {', '.join(settings)}")
+        return server.dumps_checksums(connection)
 
     def _request(self, connection: pymysql.Connection[Any], gtids: GtidSet, by_gtid: bool) -> None:
         if by_gtid and isinstance(gtids, MySqlGtids):
@@ -216,7 +216,7 @@ class BinlogReader:
         dump(connection, struct.pack("<IHI", offset, flags, self._server_id) + file.encode())
 
     def _refused(self, b: bytes, p: int, end: int) -> NoReturn:
-        if b[p] == _ERROR:
+        if end > p and b[p] == _ERROR:
             raise server.refusal(b, p, end, self._endpoint)
         raise Unreachable(f"{self._endpoint} ended the stream", "Start a new reader from the last position")
 

@@ -15,7 +15,7 @@ from adapters.endpoint import unverified_context
 from adapters.mysql import ed25519
 from adapters.mysql.errors import (
     AccessDenied,
-    DecodeError,
+    DamagedLog,
     LogGap,
     PurgedPosition,
     SourceError,
@@ -28,7 +28,7 @@ from engine.records import Kind, Position, TableName
 
 __all__ = [
     "AccessDenied",
-    "DecodeError",
+    "DamagedLog",
     "Endpoint",
     "Flavor",
     "LogGap",
@@ -166,6 +166,9 @@ def _log_error(text: str, endpoint: Endpoint) -> SourceError:
             f"the log of {endpoint} does not hold the position to read from: {text}",
             _LOST_HINT,
         )
+    damaged = ("crc check", "truncated in the middle", "bogus data", "corrupt", "checksum")
+    if any(sign in text for sign in damaged):
+        return DamagedLog(f"{endpoint} finds its own log damaged: {text}")
     return SourceError(f"{endpoint} cannot send its log: {text}", "See the server's error log")
 
 
@@ -194,6 +197,12 @@ def variable(connection: pymysql.Connection[Any], name: str) -> str:
     """A global variable, or the empty string where the server has none of that name."""
     found = rows(connection, "SHOW GLOBAL VARIABLES LIKE %s", name)
     return str(found[0][1]) if found else ""
+
+
+def dumps_checksums(connection: pymysql.Connection[Any]) -> bool:
+    """Whether the events that this session is sent first have checksums: as it told the server that it knows them."""
+    first, second = rows(connection, "SELECT @source_binlog_checksum, @master_binlog_checksum")[0]
+    return (second if first is None else first) not in (None, "NONE", b"NONE")
 
 
 def current_position(connection: pymysql.Connection[Any]) -> Position:

@@ -6,7 +6,8 @@
 Each event begins where the one before it in its file ended, and files follow each other by number, else LogGap.  After
 a start by GTID the server leaves out what the set holds already: MySQL tells the new place in a heartbeat, MariaDB just
 goes on there, which is taken only while a domain of the set has not been seen again.  Nothing unknown is passed over,
-except what the log itself calls ignorable.
+except what the log itself calls ignorable.  No event is looked at before its checksum was compared (`damage`), and
+whatever cannot be read is DamagedLog.
 """
 
 from __future__ import annotations
@@ -14,14 +15,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator
 from struct import Struct
-from struct import error as StructError
 from typing import Final, NamedTuple, NoReturn, TypeAlias
-
-import zstandard
 
 from adapters.mysql import events, prepares
 from adapters.mysql.assembly import Assembly
-from adapters.mysql.errors import DecodeError, LogGap, SourceError, UnknownEvent, UnsuitableLog
+from adapters.mysql.damage import MALFORMED, checked, unreadable
+from adapters.mysql.errors import DamagedLog, LogGap, SourceError, UnknownEvent, UnsuitableLog
 from adapters.mysql.events import ARTIFICIAL, CHECKSUM_SIZE, HEADER, HEADER_SIZE, IGNORABLE, WITHOUT_EFFECT
 from adapters.mysql.packets import LONGEST
 from adapters.mysql.payloads import inflated, transaction_events
@@ -49,7 +48,7 @@ _HOT: Final = frozenset(
         events.WRITE_ROWS_V1, events.UPDATE_ROWS_V1, events.DELETE_ROWS_V1,
     )
 )  # fmt: skip
-_MALFORMED: Final = (ValueError, IndexError, KeyError, OverflowError, StructError, zlib.error, zstandard.ZstdError)
+_CHECKSUM: Final = Struct("<I").unpack_from
 _ROW_FORMAT: Final = "SET GLOBAL binlog_format=ROW at the source, reconnect its writers, and copy the tables anew"
 
 Handler: TypeAlias = Callable[[bytes, int, int], None]
@@ -154,8 +153,9 @@ class Decoder:
 
     def _run(self, b: bytes, at: int, last: int) -> int:
         """Takes packets that begin at `last` at most; each costs no call but the event's own handler."""
-        size = len(b)
+        size, view = len(b), memoryview(b)
         ready, due, handlers, tail = self._assembly.ready, self.due, self._hot, self._tail
+        least = HEADER_SIZE + tail
         kind = event_size = 0
         try:
             while at <= last:
@@ -165,6 +165,10 @@ class Decoder:
                 handler = handlers.get(kind)
                 if handler is None or status or length == LONGEST or end > size or log_end != self._offset + event_size:
                     return at
+                if event_size < least or event_size != length - 1:
+                    return at
+                if tail and zlib.crc32(view[at + 5 : end - tail]) != _CHECKSUM(b, end - tail)[0]:
+                    return at
                 self._offset = log_end
                 handler(b, at + _PACKET_HEADER_SIZE, end - tail)
                 at = end
@@ -173,12 +177,13 @@ class Decoder:
         except SourceError as error:
             error.position = error.position or self._place(event_size)
             raise
-        except _MALFORMED as error:
-            raise self._malformed(kind, event_size, error) from error
+        except MALFORMED as error:
+            raise unreadable(kind, error, self._place(event_size), bool(self._tail)) from error
         return at
 
     def event(self, b: bytes, p: int, end: int) -> None:
         """Any event, with its header at `p`.  Raises a SourceError that knows its position."""
+        self._check(b, p, end)
         when, kind, _, size, log_end, flags = HEADER(b, p)
         assembly = self._assembly
         if log_end and not flags & ARTIFICIAL and kind != events.HEARTBEAT:
@@ -197,13 +202,14 @@ class Decoder:
         except SourceError as error:
             error.position = error.position or self._place(size)
             raise
-        except _MALFORMED as error:
-            raise self._malformed(kind, size, error) from error
+        except MALFORMED as error:
+            raise unreadable(kind, error, self._place(size), bool(self._tail)) from error
         if not assembly.is_open and assembly.boundary != self._offset:
             assembly.between_groups(self._file, self._offset)
 
     def payload(self, b: bytes, p: int, end: int) -> Iterator[None]:
         """A TRANSACTION_PAYLOAD event with its header at `p`; stops after each event inside, to let chunks leave."""
+        self._check(b, p, end)
         when, kind, _, size, log_end, _ = HEADER(b, p)
         follows = self._offset + size
         self._offset = follows if follows & 0xFFFFFFFF == log_end else self._jump(size, log_end, kind)
@@ -221,22 +227,25 @@ class Decoder:
         except SourceError as error:
             error.position = error.position or self._place(size)
             raise
-        except _MALFORMED as error:
-            raise self._malformed(kind, size, error) from error
+        except MALFORMED as error:
+            raise unreadable(kind, error, self._place(size), bool(self._tail)) from error
         if not self._assembly.is_open:
             self._assembly.between_groups(self._file, self._offset)
 
+    def _check(self, b: bytes, p: int, end: int) -> None:
+        """Raises DamagedLog; the header may be what is damaged, so the place is mostly where the last event ended."""
+        try:
+            self._tail = checked(b, p, end, self._tail)
+        except DamagedLog as error:
+            start = self._offset
+            if self._by_gtid and end - p >= HEADER_SIZE:
+                _, _, _, size, log_end, _ = HEADER(b, p)
+                start = max(start, log_end - size if size == end - p else 0)
+            error.position = f"{self._file}:{start}"
+            raise
+
     def _place(self, size: int) -> str:
         return f"{self._file}:{max(self._offset - size, 0)}"
-
-    def _malformed(self, kind: int, size: int, error: Exception) -> DecodeError:
-        reason = "bad UTF-8" if isinstance(error, UnicodeDecodeError) else f"{type(error).__name__}: {error}"
-        problem = DecodeError(
-            f"an event of type {kind} cannot be read ({reason})",
-            "The log is damaged, or the reader does not know this form: keep the log file and report it",
-        )
-        problem.position = self._place(size)
-        return problem
 
     def _unknown(self, kind: int, flags: int) -> None:
         if not flags & IGNORABLE:
@@ -279,7 +288,6 @@ class Decoder:
         self._assembly.between_groups(file, offset)
 
     def _format(self, b: bytes, p: int, end: int) -> None:
-        self._tail = CHECKSUM_SIZE if events.has_checksums(b, end + self._tail) else 0
         self._tables.by_mariadb = events.is_by_mariadb(b, p)
 
     def _heartbeat(self, b: bytes, p: int, end: int) -> None:
@@ -376,8 +384,8 @@ class Decoder:
         except SourceError as error:
             error.position = error.position or self._place(0)
             raise
-        except _MALFORMED as error:
-            raise self._malformed(kind, 0, error) from error
+        except MALFORMED as error:
+            raise unreadable(kind, error, self._place(0), bool(self._tail)) from error
 
     def settle(self) -> None:
         """Nothing is due any more: the open group ends."""

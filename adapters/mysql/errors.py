@@ -42,5 +42,16 @@ class LogGap(SourceError):
     """The stream is not contiguous, or the source itself reports a loss."""
 
 
-class DecodeError(SourceError):
-    """Bytes that do not have the form their type says."""
+class DamagedLog(SourceError):
+    """An event that is not what the server wrote, or not of the form that its type says: nothing of it is applied."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message, hint or WAY_OUT)
+
+
+WAY_OUT = (
+    "Nothing of that event or behind it is applied. Ask the source's own tool about the file:"
+    " mariadb-binlog --verify-binlog-checksum FILE, or mysqlbinlog. If that finds nothing wrong, the bytes changed on"
+    " the way here: run the feed again. Else read from a replica of the source that has GTIDs (`source:` in the feed),"
+    " or go on behind the damage with `tidelock resync FEED`, which copies the feed's tables anew"
+)

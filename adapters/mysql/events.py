@@ -54,11 +54,6 @@ def rotation(b: bytes, p: int, end: int) -> tuple[str, int]:
     return b[p + 8 : end].decode(), int.from_bytes(b[p : p + 8], "little")
 
 
-def has_checksums(b: bytes, end_with_checksum: int) -> bool:
-    """Of a FORMAT_DESCRIPTION event, whose own last bytes are the algorithm and, always, room for a checksum."""
-    return b[end_with_checksum - 5] == 1
-
-
 def is_by_mariadb(b: bytes, p: int) -> bool:
     """Of a FORMAT_DESCRIPTION event, which names the version of the server that wrote the file."""
     return b"MariaDB" in b[p + 2 : p + 52]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import struct
-from typing import Final
+from contextlib import closing
 
 from adapters.mysql import connection as server
 from adapters.mysql import events
 from adapters.mysql.connection import Endpoint
 from adapters.mysql.errors import PurgedPosition, SourceError
-from adapters.mysql.packets import PacketStream, dump
+from adapters.mysql.log_file import events_of
 from engine.records import Position
-
-_NON_BLOCKING: Final = 1
-_SILENCE_SECONDS: Final = 60.0
 
 
 def file_at(endpoint: Endpoint, moment: float, server_id: int) -> Position:
@@ -37,24 +33,8 @@ def file_at(endpoint: Endpoint, moment: float, server_id: int) -> Position:
 
 def begun(endpoint: Endpoint, file: str, server_id: int) -> int:
     """When a file of the log was begun, in seconds since the epoch.  Raises SourceError."""
-    connection = server.connect(endpoint)
-    try:
-        for name in ("master", "source"):  # MariaDB knows the first, MySQL reads the second
-            server.rows(connection, f"SET @{name}_binlog_checksum=@@global.binlog_checksum")
-        dump(connection, struct.pack("<IHI", 4, _NON_BLOCKING, server_id) + file.encode())
-        stream = PacketStream(connection, _SILENCE_SECONDS)
-        while True:
-            packet = stream.packet()
-            if packet is None:
-                stream.wait()
-                continue
-            b, p, end = packet
-            if b[p] == 0xFF:
-                raise server.refusal(b, p, end, endpoint)
-            if b[p] != 0:
-                raise SourceError(f"{endpoint} sent nothing of its log {file}", "See the server's error log")
-            seconds, kind = events.HEADER(b, p + 1)[:2]
-            if kind == events.FORMAT_DESCRIPTION:
-                return int(seconds)
-    finally:
-        connection._force_close()  # type: ignore[attr-defined]
+    with closing(events_of(endpoint, file, server_id)) as found:
+        for event in found:
+            if event.kind == events.FORMAT_DESCRIPTION:
+                return event.when
+    raise SourceError(f"{endpoint} sent nothing of its log {file}", "See the server's error log")

@@ -49,9 +49,9 @@ def log_from(endpoint: Endpoint, file: str, offset: int) -> Generator[Packet]:
                 stream.wait()
                 continue
             b, p, end = packet
-            if b[p] == _ERROR:
+            if end > p and b[p] == _ERROR:
                 raise server.refusal(b, p, end, endpoint)
-            if b[p] != _OK:
+            if end == p or b[p] != _OK:
                 return
             yield packet
     finally:
@@ -68,7 +68,7 @@ def prepared_events(endpoint: Endpoint, tables: Tables, xid: Xid, place: Positio
     decoder = Decoder(tables, assembly, place, checksums=checksums, prepared=found.append)
     with closing(log_from(endpoint, place.file, place.offset)) as packets:
         for b, p, end in packets:
-            if b[p + 5] == events.TRANSACTION_PAYLOAD:
+            if end > p + 5 and b[p + 5] == events.TRANSACTION_PAYLOAD:
                 for _ in decoder.payload(b, p + 1, end):
                     yield from found
                     found.clear()

@@ -13,7 +13,8 @@ from typing import Final
 from adapters.mysql import connection as server
 from adapters.mysql import events, prepares
 from adapters.mysql.connection import Endpoint
-from adapters.mysql.errors import PurgedPosition
+from adapters.mysql.damage import MALFORMED, checked, unreadable
+from adapters.mysql.errors import DamagedLog, PurgedPosition
 from adapters.mysql.payloads import transaction_events
 from adapters.mysql.prepared_log import log_from
 from adapters.mysql.prepares import Xid
@@ -55,9 +56,14 @@ def _last_said(endpoint: Endpoint, xid: Xid, file: str, before: Position) -> Pos
     tail: int | None = None
     with closing(log_from(endpoint, file, _FIRST)) as packets:
         for b, p, end in packets:
+            try:
+                known = checked(b, p + 1, end, tail or 0)
+            except DamagedLog as error:
+                error.position = f"{file}:{offset}"
+                raise
             _, kind, _, size, log_end, flags = events.HEADER(b, p + 1)
             if kind == events.FORMAT_DESCRIPTION:
-                tail = events.CHECKSUM_SIZE if events.has_checksums(b, end) else 0
+                tail = known
             if kind == events.ROTATE and tail is not None:
                 break  # a file that a stopped server ended has none of its own, but the next one begins with one
             if tail is None or not log_end or flags & events.ARTIFICIAL or kind == events.HEARTBEAT:
@@ -66,7 +72,11 @@ def _last_said(endpoint: Endpoint, xid: Xid, file: str, before: Position) -> Pos
                 break
             if kind in _GROUPS:
                 group = offset
-            for verb, other in _words(b, p + 1, end - tail):
+            try:
+                words = [*_words(b, p + 1, end - tail)]
+            except MALFORMED as error:
+                raise unreadable(kind, error, f"{file}:{offset}", bool(tail)) from error
+            for verb, other in words:
                 if other == xid:
                     found = Position(file, group) if verb == _PREPARE else True
             offset += size

@@ -16,7 +16,7 @@ import msgspec
 from adapters.mysql import codecs
 from adapters.mysql.charsets import BINARY, charset_of, decoder
 from adapters.mysql.codecs import BIT, BLOBS, ENUM, NEWDECIMAL, SET, STRING, VAR_STRING, VARCHAR, WireColumn
-from adapters.mysql.errors import DecodeError, UnsuitableLog
+from adapters.mysql.errors import DamagedLog, UnsuitableLog
 from engine.records import Kind, Shape, TableName
 
 _ONE_BYTE_META: Final = BLOBS | {
@@ -85,13 +85,13 @@ def parse_name(raw: bytes, at: int) -> tuple[TableName, int]:
 
 
 def parse(raw: bytes, *, described: bool, by_mariadb: bool) -> TableMap:
-    """`described`: with the optional metadata; `by_mariadb`: it wrote the log.  Raises DecodeError for bytes that
+    """`described`: with the optional metadata; `by_mariadb`: it wrote the log.  Raises DamagedLog for bytes that
     are none."""
     name, at = parse_name(raw, 0)
     try:
         return _parse(raw, at, name, described, by_mariadb)
     except (IndexError, KeyError, ValueError, StopIteration) as error:
-        raise DecodeError(f"the table map of {name} cannot be read ({error!r})", _REPORT) from error
+        raise DamagedLog(f"the table map of {name} cannot be read ({error!r})", _REPORT) from error
 
 
 _REPORT: Final = "Keep the source's log file and report this: the reader and the server disagree about the format"

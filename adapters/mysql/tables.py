@@ -12,7 +12,7 @@ from typing import Final
 
 from adapters.mysql import table_map
 from adapters.mysql.codecs import UnknownType, codec
-from adapters.mysql.errors import DecodeError, UnsuitableLog
+from adapters.mysql.errors import DamagedLog, UnsuitableLog
 from adapters.mysql.row_compiler import Add, RowReaders, Skip, compile_rows, compile_skip
 from adapters.mysql.row_layout import Columns, layout
 from adapters.mysql.table_map import TableMap, lenenc
@@ -80,8 +80,8 @@ class Table:
         names = self._map.names or ("",) * len(self._map.columns)
         return tuple((wire, self._kinds.get(name)) for wire, name in zip(self._map.columns, names, strict=True))
 
-    def _unknown(self, error: UnknownType) -> DecodeError:
-        return DecodeError(f"{self.name} has a column of {error}", "Report this: the reader does not know that type")
+    def _unknown(self, error: UnknownType) -> DamagedLog:
+        return DamagedLog(f"{self.name} has a column of {error}", "Report this: the reader does not know that type")
 
     def shape(self) -> Shape:
         return self._map.shape(self._kinds)
@@ -89,7 +89,7 @@ class Table:
     def check_images(self, b: bytes, p: int, images: int) -> int:
         """Where the rows begin, for bitmaps that differ from `one` and `two`: some servers set the unused bits.
 
-        Raises UnsuitableLog if a column of a wanted table is left out, and DecodeError if the counts differ.
+        Raises UnsuitableLog if a column of a wanted table is left out, and DamagedLog if the counts differ.
         """
         count, p = lenenc(b, p)
         self._check_count(count)
@@ -107,7 +107,7 @@ class Table:
 
     def _check_count(self, count: int) -> None:
         if count != len(self._map.columns):
-            raise DecodeError(
+            raise DamagedLog(
                 f"rows of {self.name} have {count} columns, its table map {len(self._map.columns)}",
                 "The log is damaged: copy the tables anew",
             )

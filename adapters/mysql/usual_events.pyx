@@ -22,6 +22,12 @@ from adapters.mysql.packets import LONGEST
 from adapters.mysql.tables import Role
 from engine.records import SourceTransaction
 
+cdef extern from "crc32.h":
+    uint32_t crc32_of(const uint8_t* data, size_t size) nogil
+    void crc32_prepare() nogil
+
+crc32_prepare()
+
 cdef packed struct Header:  # of a packet, and of the event in it
     uint32_t packet  # its length, and its number in the highest byte
     uint8_t status
@@ -148,7 +154,9 @@ cdef class UsualEvents:
             end = at + 4 + (header.packet & PACKET_LENGTH)
             if header.status or header.packet & PACKET_LENGTH == PACKET_LENGTH or end > size or end - self.tail < p:
                 return at
-            if header.log_end != self.offset + header.size:
+            if header.log_end != self.offset + header.size or header.size != (header.packet & PACKET_LENGTH) - 1:
+                return at
+            if self.tail and not _has_checksum(data + at + 5, data + end - self.tail):
                 return at
             outcome = self.event(header, b, p, end - self.tail)
             if outcome == LEFT:
@@ -367,6 +375,17 @@ cdef class UsualEvents:
         assembly._ordinal, assembly._first, assembly._bytes = self.ordinal, self.first, self.octets
         assembly._done_rows, assembly._done_bytes, assembly._quiet = self.done_rows, self.done_octets, self.quiet
         return 0
+
+
+cdef inline bint _has_checksum(const uint8_t* event, const uint8_t* end) noexcept:
+    cdef uint32_t stored
+    memcpy(&stored, end, 4)
+    return crc32_of(event, end - event) == stored
+
+
+def crc32(bytes b):
+    """As `zlib.crc32`."""
+    return crc32_of(<const uint8_t*> PyBytes_AS_STRING(b), PyBytes_GET_SIZE(b))
 
 
 cdef inline uint64_t _table_id(bytes b, Py_ssize_t p) noexcept:

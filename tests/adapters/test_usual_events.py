@@ -1,7 +1,8 @@
 """The compiled form of usual events holds to the Python form: same chunks at the same places, same errors.
 
 Logs are made of groups that real servers wrote (bench/micro/data), put together anew and damaged: events dropped,
-doubled, moved, statements between them, bytes overwritten; they arrive in pieces of any size.
+doubled, moved, statements between them, bytes overwritten with and without a checksum that still fits; they arrive in
+pieces of any size.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import struct
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -102,8 +104,13 @@ def continuous(packets: list[bytes], offset: int, gap: int | None = None) -> lis
     for index, packet in enumerate(packets):
         offset += 100 if index == gap else 0
         offset += int.from_bytes(packet[SIZE_AT : SIZE_AT + 4], "little")
-        placed.append(packet[:LOG_END_AT] + struct.pack("<I", offset) + packet[LOG_END_AT + 4 :])
+        placed.append(sealed(packet[:LOG_END_AT] + struct.pack("<I", offset) + packet[LOG_END_AT + 4 :]))
     return placed
+
+
+def sealed(packet: bytes) -> bytes:
+    """With the checksum that its event's bytes give."""
+    return packet[:-4] + zlib.crc32(packet[5:-4]).to_bytes(4, "little")
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -242,13 +249,14 @@ class Damage:
         for what, place, offset, value in self.draw(st.lists(change, max_size=2)):
             index = place % len(self.packets)
             packet = bytearray(self.packets[index])
+            whole = self.draw(st.sampled_from([True, True, True, False]))
             if what == "kind":
                 packet[KIND_AT] = KINDS[value % len(KINDS)]
             elif what == "flags" and len(packet) > BODY_AT + 12:
                 packet[BODY_AT + 12] = value
             else:
                 packet[4 + offset % (len(packet) - 4)] = value
-            self.packets[index] = bytes(packet)
+            self.packets[index] = sealed(bytes(packet)) if whole else bytes(packet)
 
     def pieces(self) -> list[bytes]:
         if self.draw(st.booleans()):
