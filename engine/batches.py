@@ -20,7 +20,7 @@ from engine.errors import Failure, Policy, policy
 from engine.events import ParkedKey
 from engine.gathering import Gathering
 from engine.isolation import Isolation
-from engine.keys import Keyspace, compile_keys, whole_table
+from engine.keys import Keyspace, compile_keys, serial_reason, whole_table
 from engine.lanes import Lane
 from engine.lined import Lined
 from engine.locks import LockTable
@@ -81,6 +81,8 @@ class Batches:
         self.now = 0  # of this step, set before its events are taken
         self.copied: tuple[TableName, ...] = ()  # tables that a merge may want for itself
         self._tables: dict[TableName, TargetTable] = {}
+        self._bound: dict[TableName, list[Binding]] = {}
+        self._uneven: dict[TableName, None] = {}  # some rows of theirs take them whole, others do not
         self.retable(tables)
 
     def retable(self, tables: dict[TableName, TargetTable]) -> None:
@@ -89,12 +91,34 @@ class Batches:
             if not table.key and name in self._tables and table.columns != self._tables[name].columns:
                 self.lot.widen(name)
         self._tables = tables
+        self._bound.clear()
         self.dispatcher.unbind()
         self._ranks = Ranks(tables, self._options.weights)
 
     def bind(self, binding: Binding) -> None:
-        keys = compile_keys(binding, self._space, self._tables, copied=binding.name in self.copied)
+        """Rows of several sources may go to one target table, under shapes of their own.  Those of a shape that lacks a
+        column of a unique index take the table whole, so from the first of them on all others have to share it: those
+        in flight too, as nobody has asked for the table before."""
+        name = binding.name
+        serial = self._lock_by(binding)
+        self._bound.setdefault(name, []).append(binding)
+        if not serial or name in self._uneven or serial_reason(binding.target):
+            return
+        self._uneven[name] = None
+        for other in self._bound[name]:
+            self._lock_by(other)
+        table, _ = whole_table(name, self._space)
+        for lane in self.lanes:
+            for segment in (*lane.running, *lane.queue):
+                if any(change.binding.name == name for change in segment.changes):
+                    self.locks.issue_moded(segment, [(table, False)])
+
+    def _lock_by(self, binding: Binding) -> bool:
+        """Have its rows locked; do they take the whole table?"""
+        taken = binding.name in self.copied or binding.name in self._uneven
+        keys = compile_keys(binding, self._space, self._tables, copied=taken)
         self.dispatcher.bind(binding, keys)
+        return bool(keys.serial)
 
     def adopt(self, parked: Sequence[ParkedKey]) -> None:
         """Rows that are parked at the target already; those with a wish are carried out first, the untried as if there

@@ -7,7 +7,7 @@ A change takes
   child refers to, exclusive, when it is inserted, deleted or its key changes;
 - where a value's equality cannot be computed (opaque index, a column that is not logged, no key), the whole table,
   exclusive; and the table, shared, where some cascade of a parent's change, which the log does not show, may
-  touch any of its rows.
+  touch any of its rows, or where another source's rows for the same target table are such that they take it whole.
 
 Keys are tuples that begin with a namespace number, so equal values of different columns are different keys, and SQL
 NULL takes none.  Namespaces that are only ever held exclusively (`exclusive`) are kept apart from those with readers
@@ -73,7 +73,8 @@ def compile_keys(
     binding: Binding, space: Keyspace, tables: dict[TableName, TargetTable], *, copied: bool = False
 ) -> RowKeys:
     """`tables`: all selected targets; a foreign key to a table outside of them takes no lock, nobody moves its rows.
-    `copied`: the table is being copied, and the merge of a chunk takes it whole (`whole_table`).
+    `copied`: somebody takes the table whole (`whole_table`): the merge of a chunk, where it is being copied, or rows
+    that come under another shape, without a column of a unique index.
 
     Raises SchemaMismatch where a foreign key cannot be locked: it uses a column that the log does not have.
     """

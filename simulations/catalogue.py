@@ -165,6 +165,13 @@ TAG = table(
     (ForeignKey("tag_pet", TableName("shop", "tag"), ("pet",), PET.name, ("id",)),),
 )
 
+# Two tables of the source become it, of which one has no `tier`: the target fills in its default.
+TIER = "tier"
+POOL = table("pool", {"id": EXACT, TIER: EXACT, "note": EXACT}, ("id",), (UniqueKey(TIER, (TIER,)),))
+POOL = msgspec.structs.replace(
+    POOL, columns=tuple(msgspec.structs.replace(c, default=c.name == TIER) for c in POOL.columns)
+)
+
 # Families: tables joined by foreign keys come together.  The last cascades, over two levels; `tag` refuses there.
 FAMILIES = (
     (ACCOUNT,), (MEMBER,), (SEAT,), (WORD,), (PREFIX,), (VISIT,), (CLIENT, ORDER, ITEM), (NODE,), (LEAD,), (BADGE,),
@@ -173,7 +180,7 @@ FAMILIES = (
 CASCADING = (OWNER, PET, TOY, TAG)
 
 # By the name of the first table.
-BY_NAME = {family[0].name.table: family for family in (*FAMILIES, CASCADING)}
+BY_NAME = {family[0].name.table: family for family in (*FAMILIES, CASCADING, (POOL,))}
 
 # How a source logs what its foreign keys cascade: MariaDB and MySQL to 8.4 not at all, MySQL 9.7 each child before its
 # parent, PostgreSQL the parent first (counter-example 11).

@@ -36,6 +36,8 @@ EXPECTED: tuple[str, ...] = (
     "source: from a third node",
     "source: row enters the filter",
     "source: row leaves the filter",
+    "source: row without a column of a unique index",
+    "source: row goes from one of two tables to the other",
     "key moved",
     "parked: the target refuses the row",
     "parked: an earlier change of its row is",

@@ -15,11 +15,11 @@ import msgspec
 from engine.records import Ddl, DdlKind, Position, Row, RowChange, Shape, TableName, Value
 from engine.schema import TargetColumn, TargetTable, UniqueKey
 from simulations import catalogue
-from simulations.catalogue import CARD, ECHO, NAMES, POISON, scale_of
-from simulations.layout import Layout
+from simulations.catalogue import CARD, ECHO, NAMES, POISON, POOL, TIER, scale_of
+from simulations.layout import DEFAULT, Layout
 from simulations.model import Database, Table, Token, Violation
 from simulations.plan import NUMBERS_A_CHANGE, Plan
-from simulations.selection import MAPPING, SECRET, at_source, selected
+from simulations.selection import MAPPING, SECRET, at_source, narrow, selected, without_tier
 
 Place: TypeAlias = tuple[str, int, int]
 ADDED = TargetColumn("extra", "")
@@ -109,7 +109,8 @@ class History:
         if plan.copy is not None:
             self._fill(Random(f"held {plan.seed}"), plan.copy.families, plan.copy.rows)
         if plan.repairs:
-            self.held |= {name: () for name in self.at_first if name not in self.held and name != ECHO.name}
+            others = {*self.held, ECHO.name, POOL.name}
+            self.held |= {name: () for name in self.at_first if name not in others}
         while self.rows < plan.changes and self.number < NUMBERS_A_CHANGE * plan.changes:
             self.number += 1
             if self.number not in plan.without:
@@ -120,7 +121,8 @@ class History:
         """A table that is made only on the way."""
         if "ddl" not in plan.features or chance.random() < 0.5:
             return None
-        alone = [catalogue.BY_NAME[f][0].name for f in plan.families if len(catalogue.BY_NAME[f]) == 1]
+        families = [catalogue.BY_NAME[f] for f in plan.families if f != POOL.name.table]
+        alone = [family[0].name for family in families if len(family) == 1]
         return chance.choice(alone) if alone and len(self.tables) > 1 else None
 
     def index(self, position: Position) -> int:
@@ -197,7 +199,7 @@ class History:
         kind = chance.choice(
             (DdlKind.TRUNCATE, DdlKind.TRUNCATE, DdlKind.ADD_COLUMN, DdlKind.UNRELATED, DdlKind.OTHER, DdlKind.OTHER)
         )
-        name = chance.choice(list(self.source.tables))
+        name = chance.choice([name for name in self.source.tables if name != POOL.name])
         keys, adds = None, False
         if due:
             assert self.late is not None
@@ -364,6 +366,8 @@ class Writing:
             if self._poison and chance.random() < self._poison:
                 return POISON
             return f"n{int(chance.random() * 1000)}"
+        if column == TIER:
+            return chance.choice((DEFAULT, DEFAULT, DEFAULT, "a", None))
         if column == "region":
             return chance.choice(("eu", "eu", "us", None))
         if column == SECRET:
@@ -405,12 +409,23 @@ class Writing:
     def _log(
         self, laid: Layout, before: Row | None, after: Row | None, swept: tuple[tuple[TableName, Row], ...] = ()
     ) -> None:
+        """A row that goes from one of two tables to the other, which are one at the target, leaves and comes."""
+        name = laid.spec.name
+        if None not in (before, after) and narrow(name, before, DEFAULT) != narrow(name, after, DEFAULT):
+            self._history.note("row goes from one of two tables to the other")
+            self._log(laid, before, None, swept)
+            self._log(laid, None, after)
+            return
         self._ordinal += 1
         entry = self._entry()
         entry.swept = swept
-        before, after = laid.logged(before), laid.logged(after)
-        entry.change = RowChange(-1, before, after, self._ordinal - 1)
         entry.shape = laid.shape
+        before, after = laid.logged(before), laid.logged(after)
+        if narrow(name, before or after, DEFAULT):
+            self._history.note("row without a column of a unique index")
+            entry.shape = without_tier(laid.shape)
+            before, after = ((row[0], *row[2:]) if row is not None else None for row in (before, after))
+        entry.change = RowChange(-1, before, after, self._ordinal - 1)
         if FAR not in self._origin.split():
             entry.before, entry.after = selected(laid.spec.name, before), selected(laid.spec.name, after)
             self._history.rows += entry.taken

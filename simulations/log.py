@@ -13,6 +13,7 @@ from engine.effects import Publish
 from engine.events import SourceRead
 from engine.records import LogBatch, Position, Row, RowChange, Shape, SourceChunk, SourceTransaction
 from simulations.history import FAR, Entry, History
+from simulations.selection import named_at_source
 
 
 class Reader:
@@ -83,7 +84,7 @@ class Reader:
         number = self._numbers.get(entry.shape)
         if number is None:
             number = self._numbers[entry.shape] = self._first + len(self._numbers)
-            shapes[number] = entry.shape
+            shapes[number] = named_at_source(entry.shape)
         return RowChange(number, entry.change.before, entry.change.after, entry.change.ordinal)
 
     def _part(self, entry: Entry, rows: list[RowChange]) -> SourceTransaction:

@@ -20,6 +20,8 @@ LEAST_TABLES = 3
 LEAST_FAULTS = 5
 ROW_BYTES = 100  # each row of a log came in so many
 COPIED_SHARE = 0.3  # of all runs copy tables
+POOL = catalogue.POOL.name.table
+POOL_SHARE = 0.15  # of all runs have it, beside what else they have
 REPAIRED_SHARE = 0.2  # of all runs repair rows
 NUMBERS_A_CHANGE = 5  # a history ends after so many transactions for each change it should have, whatever they did
 
@@ -134,7 +136,7 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
     return Plan(
         seed=seed,
         schedule=seed,
-        families=families,
+        families=(*families, POOL) if Random(f"pool {seed}").random() < POOL_SHARE else families,
         changes=changes,
         atomic=chance.random() < 0.35,
         features=_features(chance, families, copy),
@@ -188,7 +190,7 @@ def _alone(family: str) -> bool:
 
 def _families(chance: Random) -> tuple[str, ...]:
     """Enough families for three tables."""
-    names = sorted(catalogue.BY_NAME)
+    names = sorted(set(catalogue.BY_NAME) - {POOL})
     chance.shuffle(names)
     chosen: list[str] = []
     tables = 0

@@ -1,6 +1,10 @@
 """What the feed takes of the source's tables: the rules of its mapping, and the same told naively for the checkers.
 
-`lead` is filtered, `badge` loses a column, `card` has one more at the target, all else passes as it is.
+`lead` is filtered, `badge` loses a column, `card` has one more at the target, `pool` is two tables at the source, all
+else passes as it is.
+
+The modelled source holds both tables of `pool` as one, so that no two of their rows clash at the target; the log tells
+rows of the one (`narrow`) without the column that it does not have.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from engine.filter import Compare, Not
 from engine.mapping import Mapping, Rule
 from engine.records import Row, Shape, TableName
 from engine.schema import TargetColumn, TargetTable
-from simulations.catalogue import BADGE, CARD, LEAD, OWN
+from simulations.catalogue import BADGE, CARD, LEAD, OWN, POOL, TIER
 
 SECRET = "secret"
 REGION = "eu"
@@ -22,6 +26,7 @@ MAPPING = Mapping(
     (
         Rule("shop.lead", "shop.lead", where=Not(Compare("region", "<>", REGION))),
         Rule("shop.badge", "shop.badge", exclude=(SECRET,)),
+        Rule("shop.pool*", "shop.pool"),
         Rule("shop.*", "shop.*"),
     )
 )
@@ -35,6 +40,23 @@ def at_source(target: TargetTable) -> TargetTable:
         columns = tuple(c for c in target.columns if c.name != OWN)
         return msgspec.structs.replace(target, columns=columns)
     return target
+
+
+def narrow(name: TableName, row: Row | None, default: str) -> bool:
+    """Is this a row of the table without `tier`, where the target then has its `default`?"""
+    return name == POOL.name and row is not None and row[1] == default and row[0] % 2 == 0
+
+
+def without_tier(shape: Shape) -> Shape:
+    return msgspec.structs.replace(shape, columns=tuple(c for c in shape.columns if c.name != TIER))
+
+
+@functools.lru_cache(maxsize=256)
+def named_at_source(shape: Shape) -> Shape:
+    """As the log names the table; elsewhere it has the target's name."""
+    if shape.name == POOL.name and all(column.name != TIER for column in shape.columns):
+        return msgspec.structs.replace(shape, name=TableName(POOL.name.schema, f"{POOL.name.table}_narrow"))
+    return shape
 
 
 def selected(name: TableName, row: Row | None) -> Row | None:

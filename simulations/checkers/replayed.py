@@ -17,7 +17,7 @@ from engine.parking import decode_change
 from engine.records import DdlKind, Position, Row, TableName
 from engine.schema import TargetTable
 from engine.spans import By
-from simulations.catalogue import ECHO
+from simulations.catalogue import ECHO, OWN
 from simulations.checkers.checker import Checker, Commit
 from simulations.history import ADDED, Entry
 from simulations.layout import Token, layout
@@ -90,9 +90,9 @@ class Serial:
 
 def _keeping_own(spec: TargetTable, old: Row | None, new: Row) -> Row:
     """Columns that only the target has stay as they are."""
-    if old is None or not any(c.default for c in spec.columns):
+    if old is None or not any(c.name == OWN for c in spec.columns):
         return new
-    return tuple(kept if c.default else fresh for c, kept, fresh in zip(spec.columns, old, new, strict=True))
+    return tuple(kept if c.name == OWN else fresh for c, kept, fresh in zip(spec.columns, old, new, strict=True))
 
 
 def _each(rows: Rows) -> Iterable[Row]:
@@ -213,7 +213,7 @@ class Replayed(Checker):
         self._advance(anew, known[0], history.told)
         for name, rows in anew.rows.items():
             spec = self.target.database.tables[name].spec
-            own = any(c.default for c in spec.columns)
+            own = any(c.name == OWN for c in spec.columns)
             if spec.key and not own and rows != self._seen_now.rows[name]:
                 raise Mistake(f"at checkpoint {new}: {name} is {self._seen_now.rows[name]}, the log makes it {rows}")
 
@@ -243,5 +243,5 @@ class Replayed(Checker):
 
     def _without_own(self, name: TableName) -> list[Row]:
         table = self.target.database.tables[name]
-        kept = [i for i, c in enumerate(table.spec.columns) if not c.default]
+        kept = [i for i, c in enumerate(table.spec.columns) if c.name != OWN]
         return sorted((tuple(row[i] for i in kept) for row in table.rows.values()), key=repr)

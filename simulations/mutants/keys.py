@@ -262,6 +262,33 @@ REFERENCES = (
         row=11,
     ),
     Mutant(
+        "two-sources-not-ordered",
+        "engine.batches",
+        """
+        - if not serial or name in self._uneven or serial_reason(binding.target):
+        + if True:
+        """,
+        "rows without a column of a unique index take the table whole, and those of another source do not share it",
+    ),
+    Mutant(
+        "two-sources-ordered-from-now-on",
+        "engine.batches",
+        """
+        - if any(change.binding.name == name for change in segment.changes):
+        + if False:
+        """,
+        "the first row without a column of a unique index does not wait for those of another source in flight",
+    ),
+    Mutant(
+        "two-sources-later-ones-ordered",
+        "engine.batches",
+        """
+        - taken = binding.name in self.copied or binding.name in self._uneven
+        + taken = binding.name in self.copied
+        """,
+        "of two sources of a table only rows that are in flight already are ordered against those that take it whole",
+    ),
+    Mutant(
         "cascade-one-level",
         "engine.keys",
         """

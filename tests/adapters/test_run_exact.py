@@ -96,3 +96,25 @@ def test_every_combination_at_full_size() -> None:
     proof.write(cases, changes)
     assert len(cases) == 36
     assert [str(case) for case in cases if not case.exact] == []
+
+
+def test_two_sources_of_one_table_of_which_one_lacks_a_unique_column(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server
+) -> None:
+    """They hand over a value: a row of the one has it written, a row of the other has it as the target's default."""
+    rig = make_rig(mariadb, postgres, "two", lanes=8, batch_rows=10)
+    rig.at_source("CREATE TABLE whole (id int PRIMARY KEY, tier varchar(9))")
+    rig.at_source("CREATE TABLE narrow (id int PRIMARY KEY)")
+    rig.at_target(f"CREATE TABLE {rig.schema}.pool (id int PRIMARY KEY, tier varchar(9) DEFAULT 'free')")
+    rig.rules = [{"source": f"{rig.schema}.{name}", "target": f"{rig.schema}.pool"} for name in ("whole", "narrow")]
+    rig.catch_up()  # `check` would refuse the index in a first run, as the source has none
+    rig.at_target("CREATE UNIQUE INDEX tier ON pool (tier)")
+    for number in range(0, 400, 2):
+        rig.at_source(f"INSERT INTO whole VALUES ({number}, 'free'), ({number + 1000}, 't{number}')")
+        rig.at_source(f"DELETE FROM whole WHERE id = {number}", f"INSERT INTO narrow VALUES ({number + 1})")
+        rig.at_source(f"DELETE FROM narrow WHERE id = {number + 1}")
+    rig.at_source("INSERT INTO narrow VALUES (1)")
+    assert rig.catch_up_code() == 0, rig.said()
+    assert rig.unique_violations() + rig.parked() == 0
+    assert rig.rows("SELECT count(*)::text, count(DISTINCT tier)::text FROM pool") == [("201", "201")]
+    assert rig.rows("SELECT id::text FROM pool WHERE tier = 'free'") == [("1",)]

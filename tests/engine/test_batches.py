@@ -1,6 +1,14 @@
 """What the batches of a machine do when answers come late, out of turn, or not as hoped: short transcripts."""
 
-from simulations.scenario import Scenario
+from msgspec.structs import replace
+
+from engine.apply import ApplyMachine, Options
+from engine.effects import ApplyBatch, DeleteRows
+from engine.events import BatchCommitted, LogArrived, TakenOver
+from engine.records import LogBatch, RowChange, Shape, Transaction
+from simulations.catalogue import POOL, linked, shape
+from simulations.scenario import Scenario, position
+from simulations.selection import without_tier
 
 
 def play(*lines: str) -> list[str]:
@@ -133,3 +141,61 @@ def test_parked_rows_and_their_wishes_come_back_at_takeover() -> None:
     assert [line.strip() for line in again.take("wish retry 0-1:1:0 0-1:2:0 0-1:3:0")] == [
         "→ apply 2.2 lane 0 []: unpark 0-1:1:0, 0-1:2:0, 0-1:3:0"
     ]
+
+
+class TwoSources:
+    """`pool` from two tables of the source: `whole` rows, and rows without the column of its unique index."""
+
+    def __init__(self) -> None:
+        self.machine = ApplyMachine(Options(lanes=4, checkpoint_us=10**12))
+        self.machine.step(0, [TakenOver(1, position(0), tables=linked(POOL))])
+        self.number = 0
+
+    def log(self, table: Shape, before: tuple | None, after: tuple | None) -> list[ApplyBatch]:
+        self.number += 1
+        rows = (RowChange(self.number, before, after, 0),)
+        batch = LogBatch(
+            position(self.number - 1), position(self.number), (Transaction("0-1", self.number, 0),), rows,
+            {self.number: table}, resent=self.number == 1,
+        )  # fmt: skip
+        return self._sent([LogArrived([batch])])
+
+    def commit(self, batch: ApplyBatch) -> list[ApplyBatch]:
+        return self._sent([BatchCommitted(batch.id)])
+
+    def _sent(self, events: list) -> list[ApplyBatch]:
+        return [effect for effect in self.machine.step(self.number, events) if isinstance(effect, ApplyBatch)]
+
+
+WHOLE = shape(POOL)
+NARROW = without_tier(WHOLE)
+
+
+def test_rows_of_two_sources_follow_each_other_where_one_lacks_a_column_of_a_unique_index() -> None:
+    """The value that a whole row frees is the default that the target gives to a narrow one, and back."""
+    feed = TwoSources()
+    (freed,) = feed.log(WHOLE, (1, "default", "x"), None)
+    assert feed.log(NARROW, None, (2, "x")) == [], "before it was known that there are such rows"
+    (filled,) = feed.commit(freed)
+    assert feed.log(WHOLE, None, (3, "other", "x")) == [], "who takes the table whole is alone in it"
+    (other,) = feed.commit(filled)
+    (beside,) = feed.log(WHOLE, None, (4, "fourth", "x"))
+    assert feed.log(NARROW, (2, "x"), None) == []
+    assert feed.commit(other) == []
+    (gone,) = feed.commit(beside)
+    assert isinstance(gone.steps[0], DeleteRows)
+
+
+def test_they_do_so_once_the_target_s_tables_were_read_anew() -> None:
+    feed = TwoSources()
+    (narrow,) = feed.log(NARROW, None, (2, "x"))
+    feed.machine._rebind()
+    assert feed.log(WHOLE, None, (3, "other", "x")) == []
+    assert len(feed.commit(narrow)) == 1
+
+
+def test_rows_of_two_sources_that_lack_no_such_column_run_side_by_side() -> None:
+    feed = TwoSources()
+    feed.log(WHOLE, None, (1, "a", "x"))
+    without_note = replace(WHOLE, columns=WHOLE.columns[:2])
+    assert any(feed.log(without_note, None, (id_, f"b{id_}")) for id_ in range(2, 9)), "some are on another lane"
