@@ -9,6 +9,7 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 | `tidelock_checkpoint`| feed, table group          | the source position below which everything is committed          |
 | `tidelock_parked`    | row change set aside       | the change, its error, what the operator wishes for it           |
 | `tidelock_chunks`    | chunk of a copied table    | whether it is merged, how many rows; chunk 0: how it is split    |
+| `tidelock_runs`      | feed, table group          | who runs it, and the last sign of life (`adapters.runs`)         |
 | `tidelock_wanted`    | table or row to read anew  | what the operator asked to be copied or repaired, until it is    |
 
 `halt` is JSON `{"alarm": Alarm, "ddl": Ddl | null}`; `ddl_passed` is `source:number` of the statement that an operator
@@ -39,6 +40,7 @@ TABLES = (
     "tidelock_parked",
     "tidelock_chunks",
     "tidelock_wanted",
+    "tidelock_runs",
 )
 
 _COLUMNS = {
@@ -98,6 +100,17 @@ _COLUMNS = {
   mode varchar(8) NOT NULL,
   row_key {blob},
   PRIMARY KEY (feed, grp, ordinal)""",
+    "tidelock_runs": """
+  feed varchar(64) NOT NULL,
+  grp int NOT NULL,
+  token varchar(32) NOT NULL,
+  host varchar(255) NOT NULL,
+  pid bigint NOT NULL,
+  place varchar(255) NOT NULL,
+  since {timestamp} NOT NULL DEFAULT {now},
+  beat_at {timestamp} NULL DEFAULT NULL,
+  lease_seconds int NOT NULL,
+  PRIMARY KEY (feed, grp)""",
 }
 
 _TYPES: dict[Dialect, dict[str, str]] = {

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from adapters.config import Feed
 from adapters.frames import Order
 from adapters.mysql.source import Source
+from adapters.runs import Entry
 from adapters.sink import Sink
 from engine.apply import Options
 from engine.filter import Condition
@@ -93,7 +94,8 @@ def order_of(feed: Feed, start: Position, *, images: bool = False) -> Order:
     )
 
 
-def make_sink(feed: Feed, mapping: Mapping, group: int = 0) -> Sink:
+def make_sink(feed: Feed, mapping: Mapping, group: int = 0, entry: Entry | None = None) -> Sink:
+    """`entry`: the run's name, which its takeover leaves; workers have their own way to share a feed."""
     source = f"{feed.source_url.host}:{feed.source_url.port}"
     if feed.target_url.dialect == "postgres":
         from adapters.postgres.sink import PostgresSink
@@ -110,6 +112,7 @@ def make_sink(feed: Feed, mapping: Mapping, group: int = 0) -> Sink:
             synchronous_commit=feed.synchronous_commit,
             target_name=mapping.target,
             eager=feed.log_url is None,  # workers' groups would hold sessions that they may never need
+            entry=entry,
         )
     from adapters.mysql.sink import MySqlSink
 
@@ -124,4 +127,5 @@ def make_sink(feed: Feed, mapping: Mapping, group: int = 0) -> Sink:
         zero_dates=feed.zero_dates,
         target_name=mapping.target,
         eager=feed.log_url is None,
+        entry=entry,
     )

@@ -5,6 +5,7 @@ progress and exit codes.
 """
 
 import os
+import signal
 import sys
 
 from adapters.config import ConfigError, load
@@ -17,3 +18,5 @@ except KeyError:
 except ConfigError as error:
     sys.exit(str(error))
 app = worker.app
+if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # Faust ends in order for SIGTERM, and knows no SIGHUP
+    signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))

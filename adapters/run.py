@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,8 +27,11 @@ from adapters.journal import Journal, NoJournal
 from adapters.mysql.errors import SourceError
 from adapters.mysql.source import Source, look
 from adapters.progress import Progress
+from adapters.pulse import Pulse
+from adapters.runs import Claim, Entry, Overtaken, admitted
 from adapters.session import Session, session
 from adapters.shell import Shell
+from adapters.signals import heard
 from adapters.spark.copy.copier import SparkCopier
 from adapters.upgrade import look as look_at_books
 from adapters.upgrade import upgrade
@@ -47,25 +49,63 @@ OK, REFUSED, OPERATOR = 0, 1, 4
 AGAIN = -1  # take the feed over anew
 
 
-async def run(feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess) -> int:
-    """The exit code of design 9.  `capture`: started early, see above.  Raises SourceError, TargetError: the operator
-    must mend something first."""
+async def run(
+    feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess, *, by_force: bool = False
+) -> int:
+    """The exit code of design 9.  `capture`: started early, see above.  `by_force`: take the feed over from a live run.
+    Raises SourceError, TargetError, RunsAlready: the operator must mend something first."""
     calm()
-    while True:
-        try:
-            code = await _run(feed, until_caught_up, progress, capture)
-        except BaseException:
-            await capture.stop()
-            raise
-        if code != AGAIN:
-            return code
-        forget()  # the machine before, with its rows
-        capture = CaptureProcess()
+    claim = Claim.new(feed.schema, feed.name)
+    life = _Life(Pulse(feed, claim))
+    try:
+        with heard(life.stop):
+            while True:
+                try:
+                    code = await _run(feed, until_caught_up, progress, capture, life, None if by_force else claim)
+                except Overtaken:
+                    code = AGAIN
+                except BaseException:
+                    await capture.stop()
+                    raise
+                if code != AGAIN:
+                    return code
+                await capture.stop()
+                forget()  # the machine before, with its rows
+                by_force = False
+                capture = CaptureProcess()
+    except asyncio.CancelledError:
+        if life.told_to_stop:
+            return OK
+        raise
+    finally:
+        await life.pulse.end()
 
 
-async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess) -> int:
+class _Life:
+    """What outlives a feed's taking over anew: the sign of life, and how to stop."""
+
+    def __init__(self, pulse: Pulse) -> None:
+        self.pulse = pulse
+        self.shell: Shell | None = None
+        self.told_to_stop = False
+        self._task = asyncio.current_task()
+
+    def stop(self) -> None:
+        """Finish what is in flight; before there is anything, end at once."""
+        if self.shell is not None:
+            self.shell.stop()
+        elif not self.told_to_stop and self._task is not None:
+            self.told_to_stop = True
+            self._task.cancel()
+
+
+async def _run(
+    feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess, life: _Life, guest: Claim | None
+) -> int:
+    """`guest`: a run that leaves a live one alone."""
+    life.shell = None
     mapping = Mapping(rules_of(feed), feed.schema)
-    source, (findings, there) = await asyncio.gather(_look(feed), _ask_target(feed))
+    source, (findings, over, there) = await asyncio.gather(_look(feed), _ask_target(feed, guest, progress))
     if findings:
         for finding in findings:
             progress.message(str(finding))
@@ -80,7 +120,7 @@ async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: C
         )
     first_copy = feed.start == "copy" and await start_copy.ask(feed, mapping, source.tables)
     tables = list(dict.fromkeys([*(mapping.target(name) for name in source.tables if mapping.selects(name)), *there]))
-    sink = make_sink(feed, mapping)
+    sink = make_sink(feed, mapping, entry=Entry(life.pulse.claim, over))
 
     async def apply_ddl(effect: ApplyDdl) -> DdlApplied | DdlFailed:
         """The statement may make a table of the feed's."""
@@ -88,6 +128,7 @@ async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: C
         tables.extend(name for name in made if name not in tables)
         return await sink.apply_ddl(effect, tables)
 
+    life.pulse.begin()
     taken = await sink.take_over(tables, start_of(feed, source))
     if taken.receipts:  # an older owner may have read on until its last moment, so ask again
         now = await _look(feed)
@@ -109,7 +150,8 @@ async def _run(feed: Feed, until_caught_up: bool, progress: Progress, capture: C
             from adapters.web import serve
 
             await stack.enter_async_context(serve(feed.http_address, lambda: board.latest))
-        stack.enter_context(_signals(shell))
+        life.shell = shell
+        life.pulse.watch(shell.displaced)
         reporter = asyncio.get_running_loop().create_task(board.report())
         try:
             await shell.run(taken.checkpoint)
@@ -129,9 +171,14 @@ async def _look(feed: Feed) -> Source | SourceError:
         return error
 
 
-async def _ask_target(feed: Feed) -> tuple[Sequence[Finding], list[TableName]]:
+async def _ask_target(
+    feed: Feed, guest: Claim | None, progress: Progress
+) -> tuple[Sequence[Finding], str | None, list[TableName]]:
+    """Why the feed cannot run; the run that is over (`Entry.over`); the target's tables."""
     async with session(feed.target_url) as target:
-        return await refusals(feed, target), await tables_there(feed, target)
+        findings = await refusals(feed, target)
+        over = await admitted(target, guest, progress.message) if guest and not findings else None
+        return findings, over, await tables_there(feed, target)
 
 
 async def tables_there(feed: Feed, target: Session) -> list[TableName]:
@@ -214,15 +261,3 @@ def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:
         progress.message(f"{parked} row changes are parked: tidelock rows list FEED")
         return OPERATOR
     return OK
-
-
-@contextlib.contextmanager
-def _signals(shell: Shell) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, shell.stop)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)

@@ -117,6 +117,12 @@ class Shell:
         self.refusal = alarm
         self.ended.set()
 
+    def displaced(self) -> None:
+        """A newer owner has the feed: whatever we would still write, its fence rejects."""
+        self.stood_down = StandDown("a newer owner has taken the feed over", again=False)
+        self.ended.set()
+        self._wake.set()
+
     def stop(self) -> None:
         """Finish what is in flight, then end (SIGTERM, SIGINT)."""
         if not self.stopping:
@@ -189,7 +195,7 @@ class Shell:
         if await self._sink.record_halt(halt):
             self.halt = halt
         else:
-            self.stood_down = StandDown("a newer owner has taken the feed over", again=False)
+            self.displaced()
         self.ended.set()
 
     # ------------------------------------------------------------------ the operator

@@ -70,7 +70,7 @@ class Sink(Protocol):
         """Raise the epoch (waiting for, then killing, older sessions), commit, then read checkpoint, receipts, parked
         rows, chunks and the tables' catalogue in a new transaction.  `start` becomes the checkpoint where none is
         stored, and is stored at once.  Clears a stored halt, and drops what older owners staged.  Raises TargetError
-        for the operator."""
+        for the operator, and Overtaken (`adapters.runs`) where another run came since ours looked."""
         ...
 
     async def apply(self, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed: ...

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from adapters.cli.failure import explained, tell
 
-_RUN_FLAGS = ("--until-caught-up", "--json")
+_RUN_FLAGS = ("--until-caught-up", "--take-over", "--json")
 
 
 def main() -> None:
@@ -54,7 +54,12 @@ def _plain_run(arguments: Sequence[str]) -> int:
     from adapters.cli.running import run
 
     feed = next(word for word in arguments[1:] if word not in _RUN_FLAGS)
-    return run(feed, until_caught_up="--until-caught-up" in arguments, json="--json" in arguments)
+    return run(
+        feed,
+        until_caught_up="--until-caught-up" in arguments,
+        json="--json" in arguments,
+        take_over="--take-over" in arguments,
+    )
 
 
 def _app(arguments: Sequence[str]) -> int:

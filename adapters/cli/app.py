@@ -57,12 +57,15 @@ def run(
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="Stop once everything is applied that the source has now.")
     ] = False,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Take the feed over from a run that is alive, which then ends.")
+    ] = False,
     json: Json = False,
 ) -> int:
-    """Replicate, until stopped."""
+    """Replicate, until stopped; a feed that runs already elsewhere is left alone (exit code 1)."""
     from adapters.cli.running import run
 
-    return run(feed, until_caught_up, json)
+    return run(feed, until_caught_up, json, take_over)
 
 
 @app.command()

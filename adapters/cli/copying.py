@@ -12,6 +12,7 @@ from adapters import copy_books, operator
 from adapters.books import Books
 from adapters.cli.failure import OK, OPERATOR, REFUSED, CommandError
 from adapters.cli.output import print_json, print_table
+from adapters.cli.termination import terminated
 from adapters.cli.watching import copy_cells
 from adapters.config import Feed, load
 from adapters.copy_books import CopiedTable
@@ -43,7 +44,8 @@ def copy(path: str, tables: Sequence[str], keep: bool, watch: bool, yes: bool, j
         asyncio.run(_want(feed, chosen, keep))
     screen = _Screen(feed.name, sys.stdout.isatty() and not json, json)
     try:
-        seen, halted = asyncio.run(_watch(feed, {str(name) for name in chosen}, screen))
+        with terminated():
+            seen, halted = asyncio.run(_watch(feed, {str(name) for name in chosen}, screen))
     except KeyboardInterrupt:
         print("The copy goes on; `tidelock copy FEED --watch` or `tidelock status FEED` shows it", file=sys.stderr)
         return INTERRUPTED

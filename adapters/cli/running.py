@@ -6,14 +6,17 @@ import sys
 from json import dumps
 
 from adapters.cli.failure import OK, CommandError
+from adapters.cli.termination import terminated
 from adapters.config import Feed, load
 
 
-def run(path: str, until_caught_up: bool, json: bool) -> int:
+def run(path: str, until_caught_up: bool, json: bool, take_over: bool) -> int:
     feed = load(path)
     if feed.log_url is not None:
         raise CommandError(f"{path}: `log` is in Kafka: that is `tidelock worker FEED`; `run` needs log: embedded")
     if feed.target_url.scheme == "hive":
+        if take_over:
+            raise CommandError(f"{path}: a feed with a Hive target knows no --take-over")
         return _hive(feed, until_caught_up, json)
     from adapters.capture import CaptureProcess
 
@@ -25,7 +28,7 @@ def run(path: str, until_caught_up: bool, json: bool) -> int:
 
     progress = progress_on(sys.stdout, feed.name, json)
     try:
-        return uvloop.run(run_feed(feed, until_caught_up, progress, capture))
+        return uvloop.run(run_feed(feed, until_caught_up, progress, capture, by_force=take_over))
     finally:
         progress.close()
 
@@ -36,7 +39,8 @@ def _hive(feed: Feed, until_caught_up: bool, json: bool) -> int:
 
     progress = progress_on(sys.stdout, feed.name, json)
     try:
-        return run_feed(feed, until_caught_up, progress)
+        with terminated():
+            return run_feed(feed, until_caught_up, progress)
     finally:
         progress.close()
 

@@ -1,4 +1,4 @@
-"""SIGTERM as Ctrl-C, for commands that start servers or processes of their own and must take them along."""
+"""SIGTERM and SIGHUP as Ctrl-C, for commands that start servers or processes of their own and must take them along."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import signal
 from collections.abc import Iterator
 from types import FrameType
 
+from adapters.signals import ending
+
 
 @contextlib.contextmanager
 def terminated() -> Iterator[None]:
-    """Inside, SIGTERM raises KeyboardInterrupt."""
+    """Inside, each of them raises KeyboardInterrupt."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in ending() if number != signal.SIGINT}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

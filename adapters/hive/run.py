@@ -11,12 +11,10 @@ TRUNCATE is a merge of its own, and anything else ends the run with the tables a
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
-import signal
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -34,6 +32,7 @@ from adapters.hive.opening import Hive, opened
 from adapters.hive.spool import NoKey, Spool, misfits_of
 from adapters.mysql.source import Source, look
 from adapters.progress import Progress
+from adapters.signals import heard
 from adapters.spark.changes.log import ChangesError
 from engine.mapping import Mapping
 from engine.ordering import Chain, Verdict
@@ -76,7 +75,7 @@ class Follower:
     async def run(self, until_caught_up: bool) -> int:
         patterns = [rule.source for rule in self._feed.tables]
         source = await asyncio.to_thread(look, self._feed.source_url, patterns, earliest=self._feed.start == "earliest")
-        with _signals(self._stopped):
+        with heard(self._stopped.set):
             self._manifest = await asyncio.to_thread(self._hive.merger.begin, lambda: self._first(source))
             if not await asyncio.to_thread(self._copied):
                 return OK
@@ -232,15 +231,3 @@ class Follower:
     def _truncate(self, table: TableName, batch: LogBatch) -> None:
         moment = datetime.fromtimestamp(batch.end_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
         self._manifest = self._hive.merger.truncate(self._manifest, batch.last, str(table), moment)
-
-
-@contextlib.contextmanager
-def _signals(stopped: asyncio.Event) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)

@@ -48,7 +48,8 @@ SWITCH_SECONDS: Final = 0.0005  # the loop, which waits for answers, gets its tu
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C goes to the whole group; our parent decides
+    for number in (signal.SIGINT, signal.SIGHUP):  # a terminal's go to the whole group; our parent decides
+        signal.signal(number, signal.SIG_IGN)
     logging.disable(logging.CRITICAL)  # aiokafka logs each of its many tries; what matters is told to the parent
     sys.setswitchinterval(SWITCH_SECONDS)
     calm()

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 from typing import Final
 
 from adapters.config import Feed
 from adapters.kafka.worker import Deaf, Worker
 from adapters.mysql.source import look
 from adapters.progress import Progress
+from adapters.signals import heard
 from engine.records import Position
 
 OK, FAILED, OPERATOR = 0, 1, 4
@@ -30,18 +30,16 @@ async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress)
     goal = await asyncio.to_thread(_goal, feed) if until_caught_up else None
     worker = Worker(feed, name, watched=True)
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    show = loop.create_task(_show(worker, progress))
-    try:
-        await worker.reachable()
-        await worker.app.start()
-        return await _until(worker, stop, goal, progress)
-    finally:
-        show.cancel()
-        await asyncio.gather(show, return_exceptions=True)
-        await _stopped(worker)
+    show = asyncio.get_running_loop().create_task(_show(worker, progress))
+    with heard(stop.set):
+        try:
+            await worker.reachable()
+            await worker.app.start()
+            return await _until(worker, stop, goal, progress)
+        finally:
+            show.cancel()
+            await asyncio.gather(show, return_exceptions=True)
+            await _stopped(worker)
 
 
 async def _stopped(worker: Worker) -> None:

@@ -28,7 +28,8 @@ from engine.records import LogBatch, SourceChunk, TableName
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C goes to the whole group; our parent decides
+    for number in (signal.SIGINT, signal.SIGHUP):  # a terminal's go to the whole group; our parent decides
+        signal.signal(number, signal.SIG_IGN)
     calm()
     channel = socket.socket(fileno=int(sys.argv[1]))
     try:

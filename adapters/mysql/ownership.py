@@ -17,7 +17,9 @@ from adapters.bookkeeping import quote
 from adapters.endpoint import Endpoint
 from adapters.mysql.failures import LOCK_TIMEOUT, NO_SUCH_THREAD, code_of
 from adapters.mysql.literals import text
+from adapters.mysql.pulse import claim_statement, token_query
 from adapters.mysql.session import Session, StatementFailed, open_session
+from adapters.runs import Entry
 from adapters.sink import TargetError
 
 CONTROL = 0
@@ -42,7 +44,16 @@ class Ownership:
     Methods raise what `Session.run` raises, and Fenced.
     """
 
-    def __init__(self, endpoint: Endpoint, feed: str, group: int, schema: str, lock_seconds: int) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        feed: str,
+        group: int,
+        schema: str,
+        lock_seconds: int,
+        entry: Entry | None = None,
+    ) -> None:
+        self._entry = entry
         self.endpoint = endpoint
         self.epoch = 0
         self.schema = quote("mysql", schema)
@@ -88,7 +99,7 @@ class Ownership:
         """Raise the epoch and end all older sessions.  Returns the control session, its transaction ended.
 
         An older owner's open batches get the lock timeout to commit; then their sessions are killed.
-        Raises Fenced if yet another owner came after us.
+        Raises Fenced if yet another owner came after us, and Overtaken if one came since our run looked.
         """
         session = await open_session(self.endpoint, self._lock_seconds)
         try:
@@ -120,6 +131,10 @@ class Ownership:
                     raise
                 await session.rollback()
                 await self._end_all(session)
+        if self._entry is not None:
+            seen = (await session.ask(token_query(self._entry.claim))).rows
+            self._entry.check(seen[0][0] if seen else "")
+            await session.ask(claim_statement(self._entry.claim))
         ((self.epoch,),) = (await session.ask(f"SELECT epoch FROM {owner} WHERE {self.identity}")).rows
         await session.commit()
 

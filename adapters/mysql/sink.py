@@ -35,6 +35,7 @@ from adapters.mysql.schema import read_tables
 from adapters.mysql.session import Session, StatementFailed
 from adapters.mysql.statements import TableStatements
 from adapters.mysql.turns import Turns
+from adapters.runs import Entry
 from adapters.sink import Control, TargetError
 from engine.effects import (
     ApplyBatch,
@@ -67,6 +68,7 @@ from engine.schema import Binding
 log = logging.getLogger(__name__)
 
 LOCK_TIMEOUT_SECONDS = 30
+HALT_ATTEMPTS = 3
 RETRY_SECONDS = 0.5
 
 
@@ -90,14 +92,16 @@ class MySqlSink:
         lock_timeout_seconds: int = LOCK_TIMEOUT_SECONDS,
         target_name: Callable[[TableName], TableName] = lambda name: name,
         eager: bool = False,
+        entry: Entry | None = None,
     ) -> None:
         """`eager`: all sessions are opened right after a takeover, not each when its lane has its first batch.
+        `entry`: the name that a takeover leaves.
 
         Raises ValueError for too many lanes, UrlError for a URL that cannot be read."""
         if not 0 < lanes < SESSIONS_MAX - 2:
             raise ValueError(f"lanes: {lanes} is not from 1 to {SESSIONS_MAX - 3}")
         self._endpoint = url if isinstance(url, Endpoint) else parse(url, Path())
-        self._owner = Ownership(self._endpoint, feed, group, schema, lock_timeout_seconds)
+        self._owner = Ownership(self._endpoint, feed, group, schema, lock_timeout_seconds, entry)
         self._ledger = Ledger(self._owner, feed, group, origin, path)
         self._lanes = [Lane(CONTROL + 1 + n) for n in range(lanes)]
         self._ddl_number = CONTROL + 1 + lanes
@@ -113,6 +117,7 @@ class MySqlSink:
         self._last_control = Control("running", ())
 
     async def take_over(self, tables: Sequence[TableName], start: Position | None) -> TakenOver:
+        """Raises Overtaken, TargetError."""
         async with self._control_free:
             await self._drop_all()
             try:
@@ -337,14 +342,22 @@ class MySqlSink:
             log.warning("what is wanted at %s could not be refused: %s", self._endpoint, failure(error).message)
 
     async def record_halt(self, effect: Halt) -> bool:
-        """A target that cannot be reached keeps no alarm; the caller has it, and it is logged."""
-        try:
-            async with self._controlling() as control, control.transaction():
-                await control.run([self._ledger.halt(effect), b"COMMIT"])
-        except Fenced:
-            return False
-        except SERVER_ERRORS as error:
-            log.warning("the halt of the feed could not be kept at %s: %s", self._endpoint, failure(error).message)
+        """A target that cannot be reached keeps no alarm; the caller has it, and it is logged.
+
+        A newer owner ends our session just before its own reader takes our place at the source, which is what halts us:
+        so a session that is gone is opened again, which asks who owns the feed.
+        """
+        trouble = ""
+        for _ in range(HALT_ATTEMPTS):
+            try:
+                async with self._controlling() as control, control.transaction():
+                    kept, _ = await control.run([self._ledger.halt(effect), b"COMMIT"])
+                return kept.affected == 1
+            except Fenced:
+                return False
+            except SERVER_ERRORS as error:
+                trouble = failure(error).message
+        log.warning("the halt of the feed could not be kept at %s: %s", self._endpoint, trouble)
         return True
 
     async def control(self) -> Control:

@@ -35,6 +35,7 @@ from adapters.postgres.session import Session, SessionSettings, application_name
 from adapters.postgres.statements import Statements
 from adapters.postgres.takeover import take_over
 from adapters.postgres.values import BadValue, ZeroDates
+from adapters.runs import Entry
 from adapters.sink import Control, TargetError
 from engine.effects import (
     ApplyBatch,
@@ -86,8 +87,10 @@ class PostgresSink:
         lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
         target_name: Callable[[TableName], TableName] = lambda name: name,
         eager: bool = False,
+        entry: Entry | None = None,
     ) -> None:
-        """`eager`: all sessions are opened right after a takeover, not each when its lane has its first batch."""
+        """`eager`: all sessions are opened right after a takeover, not each when its lane has its first batch.
+        `entry`: the name that a takeover leaves."""
         endpoint = url if isinstance(url, Endpoint) else parse(url, Path())
         name = application_name(feed, group)
         self._settings = SessionSettings(endpoint, name, synchronous_commit, lock_timeout_seconds)
@@ -101,12 +104,14 @@ class PostgresSink:
         self._copying = Copying(self._sessions, self._books, self._reported, zero_dates)
         self._statements: dict[Binding, Statements] = {}
         self._eager = eager
+        self._entry = entry
         self._epoch = 0
         self._control = Control("running", ())
 
     async def take_over(self, tables: Sequence[TableName], start: Position | None) -> TakenOver:
+        """Raises Overtaken, TargetError."""
         await self.close()
-        taken = await take_over(self._settings, self._books, tables, start)
+        taken = await take_over(self._settings, self._books, tables, start, self._entry)
         self._epoch = taken.epoch
         self._reported.begin(taken.epoch)
         if self._eager:

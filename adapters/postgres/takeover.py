@@ -17,8 +17,10 @@ import msgspec
 
 from adapters.postgres.books import DURABLE, Books
 from adapters.postgres.failures import CONNECTION_ERRORS, connection_lost, failure_of
+from adapters.postgres.pulse import claim_statement, token_query
 from adapters.postgres.schema import read_tables
 from adapters.postgres.session import END_OLDER, POLL_SECONDS, RELEASE_SECONDS, SessionSettings
+from adapters.runs import Entry
 from adapters.sink import TargetError
 from engine.events import TakenOver
 from engine.records import Position, TableName
@@ -29,14 +31,18 @@ ATTEMPTS = 5
 
 
 async def take_over(
-    settings: SessionSettings, books: Books, tables: Sequence[TableName], start: Position | None
+    settings: SessionSettings,
+    books: Books,
+    tables: Sequence[TableName],
+    start: Position | None,
+    entry: Entry | None = None,
 ) -> TakenOver:
-    """Raises TargetError."""
+    """Raises Overtaken, TargetError."""
     for attempt in range(ATTEMPTS):
         try:
             connection = await settings.connect()
             try:
-                epoch = await _raise_epoch(connection, books, settings.name)
+                epoch = await _raise_epoch(connection, books, settings.name, entry)
                 taken = await _read(connection, books, epoch, tables, start)
                 await _drop_staged(connection, books, epoch)
                 return taken
@@ -60,12 +66,17 @@ def _worth_another(error: BaseException) -> bool:
     )
 
 
-async def _raise_epoch(connection: asyncpg.Connection[asyncpg.Record], books: Books, name: str) -> int:
+async def _raise_epoch(
+    connection: asyncpg.Connection[asyncpg.Record], books: Books, name: str, entry: Entry | None
+) -> int:
     try:
         async with connection.transaction():
             await connection.execute(DURABLE)
             await connection.execute(books.make_owner())
             epoch: int = await connection.fetchval(books.raise_epoch())
+            if entry is not None:
+                entry.check(await connection.fetchval(token_query(entry.claim)) or "")
+                await connection.execute(claim_statement(entry.claim))
         return epoch
     except asyncpg.LockNotAvailableError:
         await _end_older(connection, name)

@@ -188,7 +188,7 @@ def test_a_stopped_run_that_wakes_after_another_took_over_writes_nothing(
 ) -> None:
     rig, work, zombie = live(make_rig(mariadb, postgres, "zombie", lanes=4, batch_rows=100))
     os.killpg(zombie.pid, signal.SIGSTOP)
-    heir = rig.run()
+    heir = rig.run("--take-over")
     before = applied(rig)
     until(lambda: applied(rig) != before, "rows from the new owner", 60.0)
     os.killpg(zombie.pid, signal.SIGCONT)

@@ -126,7 +126,7 @@ def test_pause_and_resume_while_running(make_rig: Callable[..., Rig], mariadb: S
     rig.assert_exact()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
 def test_a_signal_ends_a_run_cleanly(
     number: signal.Signals, make_rig: Callable[..., Rig], mariadb: Server, postgres: Server
 ) -> None:
@@ -148,6 +148,31 @@ def test_a_signal_ends_a_run_cleanly(
     until(lambda: postgres.execute(sessions)[0][0] == 0, "closed sessions", 5.0)
     rig.catch_up()
     rig.assert_exact()
+
+
+def test_a_terminal_that_is_closed_ends_a_run_but_not_one_under_nohup(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server
+) -> None:
+    """SIGHUP goes to the whole group, capture process and all."""
+    rig = make_rig(mariadb, postgres, "hangup", lanes=2)
+    rig.table("account", "id int PRIMARY KEY")
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does; what we start inherits it
+    try:
+        process = rig.run()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    rig.at_source("INSERT INTO account VALUES (1)")
+    until(rig.equal, "a row")
+    process.signal(signal.SIGHUP)
+    rig.at_source("INSERT INTO account VALUES (2)")
+    until(rig.equal, "a row behind the signal")
+    process.stop()
+    process = rig.run()
+    rig.at_source("INSERT INTO account VALUES (3)")
+    until(rig.equal, "a row")
+    process.signal(signal.SIGHUP)
+    assert process.code(15.0) == 0, rig.said()
+    assert "process ended by itself" not in rig.said()
 
 
 def group(pid: int) -> list[int]:

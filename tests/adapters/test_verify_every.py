@@ -124,7 +124,7 @@ def test_the_command_goes_on_until_it_is_stopped_and_serves_metrics(
 
         until(passed, "a pass", SECONDS)
         shown = metrics()
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGHUP)
         assert process.wait(60) == 0, said.read_text()
     finally:
         process.kill()

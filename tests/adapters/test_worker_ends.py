@@ -46,7 +46,7 @@ def test_a_worker_whose_feed_has_no_plan_yet_stops_at_once(
     worker = Process(["worker", str(rig.feed)], rig.output)
     try:
         until(lambda: "cannot be conducted" in rig.said(), "a conductor without its target")
-        worker.signal(signal.SIGTERM)
+        worker.signal(signal.SIGHUP)
         assert worker.code(20.0) == 0, rig.said()
     finally:
         if worker.running:

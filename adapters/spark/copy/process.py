@@ -50,7 +50,8 @@ END_SECONDS: Final = 4.0  # of an orderly end; Java goes in any case, when this 
 
 
 def main() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):  # the socket tells when to end; what we start must not ignore them
+    # The socket tells when to end; what we start must not ignore them.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: _hush())
     channel = socket.socket(fileno=int(sys.argv[1]))
     with contextlib.suppress(EOFError, ConnectionError):
