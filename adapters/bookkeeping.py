@@ -15,8 +15,9 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 `halt` is JSON `{"alarm": Alarm, "ddl": Ddl | null}`; `ddl_passed` is `source:number` of the statement that an operator
 declared done or skipped; `position` is JSON of `engine.records.Position`; `change_data` is `ParkedRow.change`.
 `split` is msgpack of `engine.spans.Split`; `rows_merged` is NULL until the chunk is merged.  Of what is wanted, tables
-are named as the target names them; `mode` is `copy`, `keep` or `repair`, and for `repair` `row_key` is msgpack of the
-key's canonical values; what could not be had is `refused`, with JSON of the `engine.errors.Alarm` in its place.
+are named as the target names them; `mode` is `copy`, `keep`, `repair` or `resync` (a copy without which nothing may be
+applied), and for `repair` `row_key` is msgpack of the key's canonical values; what could not be had is `refused`, with
+JSON of the `engine.errors.Alarm` in its place.
 
 MySQL's `text` ends at 64 KiB, and a DDL statement or a GTID set may be longer, hence `longtext` there.
 

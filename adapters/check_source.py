@@ -10,6 +10,7 @@ from adapters.config import Feed
 from adapters.create_table import qualified
 from adapters.finding import Finding, error, warning
 from adapters.mysql.catalogue import BlockingServer
+from adapters.mysql.errors import RESYNC
 from adapters.mysql.grants import Grants
 from adapters.source_table import SourceTable
 from engine.pattern import Pattern
@@ -142,8 +143,7 @@ async def check_place(feed: Feed, server: BlockingServer, stored: Position | Non
     if not problem:
         return []
     mend = (
-        f"The changes since then cannot be read any more: copy the tables anew, then DELETE FROM {feed.schema}."
-        f"tidelock_checkpoint WHERE feed='{feed.name}' at the target and start with `start: now`"
+        f"The changes since then cannot be read by the feed any more: {RESYNC}"
         if stored
         else "Set `start:` to a place that is still there: SHOW BINARY LOGS; lists them; or `earliest`"
     )

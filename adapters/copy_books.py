@@ -13,7 +13,7 @@ from engine.errors import Alarm
 from engine.records import Row, TableName
 from engine.spans import By, Split
 
-Mode: TypeAlias = Literal["copy", "keep", "repair"]
+Mode: TypeAlias = Literal["copy", "keep", "repair", "resync"]
 _AT_ONCE = 1000  # wishes in one statement: PostgreSQL takes 65,535 arguments
 _THIS = "WHERE feed = %s"
 
@@ -63,6 +63,12 @@ async def want(book: Books, mode: Mode, wishes: Sequence[tuple[TableName, Row | 
             *values,
         )
     await book.session.execute("COMMIT")
+
+
+async def resync_pending(book: Books) -> bool:
+    """Is the copy of a resync (`adapters.resync`) wanted, and has not begun?  Raises TargetError."""
+    wanted = f"SELECT 1 FROM {book.table('tidelock_wanted')} {_THIS} AND mode = 'resync' LIMIT 1"
+    return bool(await book.session.fetch(wanted, book.feed.name))
 
 
 async def copies(book: Books) -> tuple[CopiedTable, ...]:

@@ -86,7 +86,8 @@ class Copies:
     async def want(self, wanted: Sequence[Wanted], answered: int) -> None:
         """Plan what operators want, unless something is about to begin.  `answered`: as it was before `wanted` was
         read."""
-        new = sorted((w for w in wanted if w.ordinal not in self._asked), key=lambda w: w.ordinal)
+        fresh = (w for w in wanted if w.ordinal not in self._asked)
+        new = sorted(fresh, key=lambda w: (w.mode != "resync", w.ordinal))  # without that nothing may be applied
         if not new or not self._free.is_set() or answered != self.answered:
             return
         _, same = next(itertools.groupby(new, key=lambda w: w.mode))

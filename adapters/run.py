@@ -17,10 +17,12 @@ import msgspec
 from adapters import start_copy
 from adapters.board import Board, sample_of
 from adapters.bookkeeping import quote
+from adapters.books import Books
 from adapters.capture import CaptureProcess
 from adapters.collector import calm, forget
 from adapters.composition import make_sink, options_of, order_of, rules_of, start_of
 from adapters.config import Feed
+from adapters.copy_books import resync_pending
 from adapters.copying import Copies
 from adapters.embedded_log import EmbeddedLog
 from adapters.journal import Journal, NoJournal
@@ -130,6 +132,7 @@ async def _run(
 
     life.pulse.begin()
     taken = await sink.take_over(tables, start_of(feed, source))
+    first_copy = await _resync_pending(feed) or first_copy  # whoever resyncs from now on shuts us out
     if taken.receipts:  # an older owner may have read on until its last moment, so ask again
         now = await _look(feed)
         taken = msgspec.structs.replace(taken, log_end=now.now if isinstance(now, Source) else None)
@@ -179,6 +182,11 @@ async def _ask_target(
         findings = await refusals(feed, target)
         over = await admitted(target, guest, progress.message) if guest and not findings else None
         return findings, over, await tables_there(feed, target)
+
+
+async def _resync_pending(feed: Feed) -> bool:
+    async with session(feed.target_url) as target:
+        return await resync_pending(Books(feed, target))
 
 
 async def tables_there(feed: Feed, target: Session) -> list[TableName]:
@@ -251,7 +259,9 @@ def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:
         progress.message(str(shell.halt.alarm))
         return OPERATOR
     if shell.refusal is not None:
-        progress.message("`start: copy`: the feed begins with this copy, so nothing runs without it")
+        progress.message(
+            "the feed begins with this copy (`start: copy`, `tidelock resync`), so nothing runs without it"
+        )
         return REFUSED
     if shell.stood_down is not None:
         progress.message(shell.stood_down.reason)

@@ -42,11 +42,12 @@ from engine.records import Position, Row, TableName
 
 class Wanted(msgspec.Struct, frozen=True):
     """A row of `tidelock_wanted`: a table (as the target names it) that is to be copied, its rows to be written over
-    (`copy`) or kept (`keep`); or, with its `key`, a row that is to be read again (`repair`)."""
+    (`copy`) or kept (`keep`), the first also where nothing may be applied without it (`resync`); or, with its `key`, a
+    row that is to be read again (`repair`)."""
 
     ordinal: int
     table: TableName
-    mode: Literal["copy", "keep", "repair"]
+    mode: Literal["copy", "keep", "repair", "resync"]
     key: Row | None = None
 
 

@@ -509,8 +509,8 @@ def _gap(last: Position, prev: Position) -> Alarm:
     return Alarm(
         "gap",
         f"the log has a gap: {last} was followed by a record after {prev}",
-        "A resend did not close it. Check that the source still has its log from that position; else copy the tables "
-        "anew",
+        "A resend did not close it. Run the feed again; if that does not help, `tidelock resync FEED` lets it go on "
+        "behind that place and copies its tables anew",
         str(last),
     )
 

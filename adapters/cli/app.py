@@ -278,6 +278,21 @@ def repair(
     return repair(feed, from_report, table or [], dry_run, yes, wait, json)
 
 
+@app.command()
+def resync(
+    feed: FeedPath,
+    table: Annotated[
+        list[str] | None, typer.Option("--table", metavar="DB.TABLE", help="Only this source table; may be repeated.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Replace the target's rows without asking.")] = False,
+    json: Json = False,
+) -> int:
+    """Let a feed that cannot read on go on at the source's present place; its next run copies the tables anew first."""
+    from adapters.cli.resyncing import resync
+
+    return resync(feed, table or [], yes, json)
+
+
 def _later(group: typer.Typer, path: str, text: str) -> None:
     def command(context: typer.Context) -> int:
         raise not_yet(path)

@@ -11,8 +11,10 @@ import asyncio
 import msgspec
 
 from adapters.bookkeeping import quote
+from adapters.books import Books
 from adapters.composition import start_of
 from adapters.config import Feed
+from adapters.copy_books import resync_pending
 from adapters.mysql.source import look
 from adapters.session import session
 from adapters.sink import TargetError
@@ -34,6 +36,11 @@ async def _where_groups_stand(feed: Feed) -> Position | None:
     async with session(feed.target_url) as target:
         books = f"{quote(target.dialect, feed.schema)}.tidelock_"
         stored = await target.fetch(f"SELECT grp, position FROM {books}checkpoint WHERE feed = %s", feed.name)
+        if await resync_pending(Books(feed, target)):
+            raise TargetError(
+                f"feed {feed.name} was told to copy its tables anew (`tidelock resync`), and workers cannot copy",
+                "Set `log: embedded` until that is done (`tidelock run FEED --until-caught-up`), then set `log` again",
+            )
         receipts = await target.fetch(f"SELECT count(*) FROM {books}progress WHERE feed = %s", feed.name)
     if not stored:
         return None

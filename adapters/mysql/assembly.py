@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from adapters.mysql.errors import LogGap, UnsuitableLog
+from adapters.mysql.errors import RESYNC, LogGap, UnsuitableLog
 from adapters.mysql.gtid import GtidSet
 from adapters.mysql.row_compiler import INSERT, UPDATE
 from adapters.mysql.tables import Role, Table, Tables
@@ -66,7 +66,7 @@ class Assembly:
     def begin(self, source: str, number: int, commit_us: int, by_gtid: bool) -> None:
         """Raises LogGap if the group before it has no end."""
         if self.is_open:
-            raise LogGap("a transaction begins inside another", "Restart the feed from its last position")
+            raise LogGap("a transaction begins inside another", f"The log is damaged: {RESYNC}")
         self.is_open = self.settled = True
         self._source, self._number, self._commit_us = source, number, commit_us
         self._known_by_gtid = by_gtid
@@ -155,8 +155,8 @@ class Assembly:
         if waiting or self._rows or self._marks or self._parted:
             raise UnsuitableLog(
                 "a transaction in the log is rolled back after it changed replicated rows",
-                "It mixed transactional and other engines: keep MyISAM, Aria and MEMORY tables out of transactions, and"
-                " copy the tables anew",
+                "It mixed transactional and other engines: keep MyISAM, Aria and MEMORY tables out of transactions; "
+                f"{RESYNC}",
             )
 
     def statement(self, schema: str, statement: str, end: int, when_us: int, alone: bool) -> None:
@@ -203,7 +203,7 @@ class Assembly:
         if self._ordinal < self._skip:
             raise LogGap(
                 f"{self._source}:{self._number} has {self._ordinal} rows, but {self._skip} of it were read before",
-                "This is another log than the one the feed read: copy the tables anew",
+                f"This is another log than the one that was read: {RESYNC}",
             )
         self.is_open = self.is_xa = False
         self._skip = 0
@@ -234,7 +234,7 @@ class Assembly:
         if self._parted or self._skip:
             raise LogGap(
                 f"the log ends inside {self._source}:{self._number}, part of which was handed out",
-                "The source crashed while it wrote its log: copy the tables anew",
+                f"The source crashed while it wrote its log: {RESYNC}",
             )
         self.is_open = False
         self._rows, self._marks = [], []

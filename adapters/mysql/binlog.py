@@ -18,7 +18,7 @@ from adapters.mysql import connection as server
 from adapters.mysql.assembly import CHUNK_BYTES, Assembly
 from adapters.mysql.connection import Endpoint
 from adapters.mysql.decoder import Decoder
-from adapters.mysql.errors import SourceError, Unreachable
+from adapters.mysql.errors import RESYNC, SourceError, Unreachable
 from adapters.mysql.events import TRANSACTION_PAYLOAD
 from adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids, NoGtids
 from adapters.mysql.packets import Packet, PacketStream, Silence, command, dump
@@ -211,7 +211,7 @@ class BinlogReader:
         elif offset > 0xFFFFFFFF:
             raise SourceError(
                 f"{file}:{offset} is beyond 4 GiB, where the protocol cannot start by offset",
-                f"Start from offset 4 of the file after {file}, or by GTID",
+                f"FLUSH BINARY LOGS at the source; then {RESYNC}",
             )
         dump(connection, struct.pack("<IHI", offset, flags, self._server_id) + file.encode())
 

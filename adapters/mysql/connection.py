@@ -14,6 +14,7 @@ from pymysql.constants import CR, ER
 from adapters.endpoint import unverified_context
 from adapters.mysql import ed25519
 from adapters.mysql.errors import (
+    RESYNC,
     AccessDenied,
     DamagedLog,
     LogGap,
@@ -63,8 +64,7 @@ _UNREACHABLE: Final = {
 _LOG_ERROR: Final = 1236  # "Got fatal error … from source when reading data from binary log"
 
 _LOST_HINT: Final = (
-    "Changes since then cannot be read: copy the tables anew (start: copy), and keep logs longer"
-    " (binlog_expire_logs_seconds)"
+    f"Changes since then cannot be read by the feed: {RESYNC}; keep logs longer (binlog_expire_logs_seconds)"
 )
 
 

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, NoReturn, TypeAlias
 from adapters.mysql import events, prepares
 from adapters.mysql.assembly import Assembly
 from adapters.mysql.damage import MALFORMED, checked, unreadable
-from adapters.mysql.errors import DamagedLog, LogGap, SourceError, UnknownEvent, UnsuitableLog
+from adapters.mysql.errors import RESYNC, DamagedLog, LogGap, SourceError, UnknownEvent, UnsuitableLog
 from adapters.mysql.events import ARTIFICIAL, CHECKSUM_SIZE, HEADER, HEADER_SIZE, IGNORABLE, WITHOUT_EFFECT
 from adapters.mysql.packets import LONGEST
 from adapters.mysql.payloads import inflated, transaction_events
@@ -49,7 +49,7 @@ _HOT: Final = frozenset(
     )
 )  # fmt: skip
 _CHECKSUM: Final = Struct("<I").unpack_from
-_ROW_FORMAT: Final = "SET GLOBAL binlog_format=ROW at the source, reconnect its writers, and copy the tables anew"
+_ROW_FORMAT: Final = f"SET GLOBAL binlog_format=ROW at the source, reconnect its writers; then {RESYNC}"
 
 Handler: TypeAlias = Callable[[bytes, int, int], None]
 
@@ -251,7 +251,7 @@ class Decoder:
         if not flags & IGNORABLE:
             raise UnknownEvent(
                 f"an event of type {kind} is not understood",
-                "It may hold changes, so reading stops: see what wrote it, and report the server's version",
+                f"It may hold changes, so the feed stops: report the server's version; {RESYNC}",
             )
 
     def _jump(self, size: int, log_end: int, kind: int) -> int:
@@ -264,7 +264,7 @@ class Decoder:
 
     def _gap(self, what: str) -> LogGap:
         error = LogGap(
-            what, "Restart the feed from its last position; if it stops here again, the log has lost changes"
+            what, f"Run the feed again; if it stops here again, the log has lost changes: {RESYNC}"
         )
         error.position = f"{self._file}:{self._offset}"
         return error
@@ -305,7 +305,7 @@ class Decoder:
     def _incident(self, b: bytes, p: int, end: int) -> None:
         raise LogGap(
             "the source says that its log lost events (an INCIDENT event)",
-            "Copy the tables anew (start: copy): changes are missing from the log",
+            f"Changes are missing from the log, and the feed cannot know which: {RESYNC}",
         )
 
     # -- groups --------------------------------------------------------------------------------------------------
@@ -502,7 +502,7 @@ class Decoder:
     def _partial_json(self, b: bytes, p: int, end: int) -> None:
         raise UnsuitableLog(
             "the log holds parts of JSON documents (PARTIAL_UPDATE_ROWS)",
-            "SET GLOBAL binlog_row_value_options='' at the source, reconnect its writers, and copy the tables anew",
+            f"SET GLOBAL binlog_row_value_options='' at the source, reconnect its writers; then {RESYNC}",
         )
 
 

@@ -5,6 +5,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+RESYNC: Final = "`tidelock resync FEED` lets it go on behind that place and copies its tables anew"
+"""The way out where the log cannot be read on; `it` is the feed."""
+
 
 class SourceError(Exception):
     def __init__(self, message: str, hint: str) -> None:

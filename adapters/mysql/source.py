@@ -38,9 +38,9 @@ def look(endpoint: Endpoint, patterns: Sequence[str], *, earliest: bool) -> Sour
     connection = server.connect(reader_endpoint(endpoint))
     try:
         _suitable(connection, endpoint)
+        now = server.current_position(connection)  # first: a table that is made after it is in the log behind it
         names = _tables(connection, patterns)
         unmatched = tuple(p for p in patterns if not any(Pattern.of(p).matches(name) for name in names))
-        now = server.current_position(connection)
         return Source(names, now, server.earliest_position(connection) if earliest else now, unmatched)
     except pymysql.MySQLError as error:
         raise server.explained(error, reader_endpoint(endpoint)) from error

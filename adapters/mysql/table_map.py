@@ -16,7 +16,7 @@ import msgspec
 from adapters.mysql import codecs
 from adapters.mysql.charsets import BINARY, charset_of, decoder
 from adapters.mysql.codecs import BIT, BLOBS, ENUM, NEWDECIMAL, SET, STRING, VAR_STRING, VARCHAR, WireColumn
-from adapters.mysql.errors import DamagedLog, UnsuitableLog
+from adapters.mysql.errors import RESYNC, DamagedLog, UnsuitableLog
 from engine.records import Kind, Shape, TableName
 
 _ONE_BYTE_META: Final = BLOBS | {
@@ -59,8 +59,7 @@ class TableMap(msgspec.Struct, frozen=True):
         if len(self.names) != len(self.columns):
             raise UnsuitableLog(
                 f"the log does not name the columns of {self.name}",
-                "SET GLOBAL binlog_row_metadata=FULL at the source, reconnect its writers, and start the feed after"
-                " that place",
+                f"SET GLOBAL binlog_row_metadata=FULL at the source; then {RESYNC}",
             )
         columns = tuple(
             codecs.column(name, wire, kinds.get(name)) for name, wire in zip(self.names, self.columns, strict=True)
@@ -94,7 +93,9 @@ def parse(raw: bytes, *, described: bool, by_mariadb: bool) -> TableMap:
         raise DamagedLog(f"the table map of {name} cannot be read ({error!r})", _REPORT) from error
 
 
-_REPORT: Final = "Keep the source's log file and report this: the reader and the server disagree about the format"
+_REPORT: Final = (
+    f"Keep the source's log file and report this: the reader and the server disagree about the format; {RESYNC}"
+)
 
 
 def _string(raw: bytes, at: int) -> tuple[str, int]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from adapters.mysql import table_map
 from adapters.mysql.codecs import UnknownType, codec
-from adapters.mysql.errors import DamagedLog, UnsuitableLog
+from adapters.mysql.errors import RESYNC, DamagedLog, UnsuitableLog
 from adapters.mysql.row_compiler import Add, RowReaders, Skip, compile_rows, compile_skip
 from adapters.mysql.row_layout import Columns, layout
 from adapters.mysql.table_map import TableMap, lenenc
@@ -99,8 +99,7 @@ class Table:
             if int.from_bytes(b[p : p + width], "little") & full != full:
                 raise UnsuitableLog(
                     f"the log holds only some columns of rows of {self.name}",
-                    "SET GLOBAL binlog_row_image=FULL at the source, reconnect its writers, and start the feed after"
-                    " that place",
+                    f"SET GLOBAL binlog_row_image=FULL at the source, reconnect its writers; then {RESYNC}",
                 )
             p += width
         return p
@@ -109,7 +108,7 @@ class Table:
         if count != len(self._map.columns):
             raise DamagedLog(
                 f"rows of {self.name} have {count} columns, its table map {len(self._map.columns)}",
-                "The log is damaged: copy the tables anew",
+                f"The log is damaged: {RESYNC}",
             )
 
     def skip(self, b: bytes, p: int, end: int, images: int, ordinal: int) -> int:

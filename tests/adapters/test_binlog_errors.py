@@ -96,7 +96,7 @@ def test_a_purged_position(flavor: str, make_mariadb: Callable[..., MariaDb], ma
             break
         time.sleep(0.1)
     for place in (start, Position(start.file, start.offset)):
-        with pytest.raises(server.PurgedPosition, match="start: copy"):
+        with pytest.raises(server.PurgedPosition, match="tidelock resync"):
             source.read(place)
     assert server.earliest_position(source.session).file == source.here().file
 

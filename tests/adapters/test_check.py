@@ -280,7 +280,7 @@ async def test_the_stored_checkpoint_goes_before_start(place: Place) -> None:
     )
     found = only(await place.findings(), "source-position")
     assert "lost-bin.000007:4" in found.message
-    assert "tidelock_checkpoint" in found.hint
+    assert "tidelock resync" in found.hint
 
 
 # -------------------------------------------------------------------------------------------------------- the target
