@@ -12,12 +12,15 @@ from typing import Any
 import msgspec
 
 from adapters.bookkeeping import quote
+from adapters.composition import rules_of
 from adapters.config import Feed
+from adapters.ddl import gone
 from adapters.session import Session
 from adapters.sink import TargetError
 from engine.errors import Alarm
+from engine.mapping import Mapping
 from engine.parking import decode_change
-from engine.records import Ddl, Position, Row, Shape
+from engine.records import Ddl, Position, Row, Shape, TableName
 
 CONDUCTOR = -1
 _THIS = "WHERE feed = %s"
@@ -165,6 +168,18 @@ class Books:
         sql = f"UPDATE {self.table('tidelock_parked')} SET wish = %s {_THIS}{where}{kept} AND wish <> %s"
         return await self.session.execute(sql, wish, self.feed.name, *args, wish)
 
+    async def _forget_parked(self, group: int, ddl: Ddl) -> None:
+        parked = self.table("tidelock_parked")
+        this = f"{_THIS} AND grp = %s"
+        found = await self.session.fetch(
+            f"SELECT DISTINCT table_schema, table_name FROM {parked} {this}", self.feed.name, group
+        )
+        mapping = Mapping(rules_of(self.feed), self.feed.schema)
+        for table in (TableName(str(schema), str(name)) for schema, name in found):
+            if _without_rows(mapping, table, ddl):
+                where, args = _of_table(str(table))
+                await self.session.execute(f"DELETE FROM {parked} {this}{where}", self.feed.name, group, *args)
+
     async def wish_row(self, row_id: str, wish: str) -> int:
         sql = (
             f"UPDATE {self.table('tidelock_parked')} SET wish = %s {_THIS} "
@@ -172,8 +187,10 @@ class Books:
         )
         return await self.session.execute(sql, wish, self.feed.name, *_identity(row_id), wish)
 
-    async def pass_ddl(self) -> Ddl:
+    async def pass_ddl(self, *, done: bool = False) -> Ddl:
         """Let all groups go on behind the statement that halted them.  Only if those halts are still the ones read.
+        `done`: the target was made alike, so what is parked for rows that are gone at the source is gone too: retried
+        later it would come back.
 
         Where a group has not come to the statement yet, rows from before it are still on their way there.
         """
@@ -194,11 +211,21 @@ class Books:
                     f"Group {group} of the feed {self.feed.name} has not come to this statement yet",
                     "Wait until all groups are halted by it (`tidelock status`), then do it again",
                 )
+        if done:
+            for group in waiting:
+                await self._forget_parked(group, ddl)
         sql = f"UPDATE {self.table('tidelock_owner')} SET ddl_passed = %s, halt = NULL {_THIS} AND grp = %s"
         for group, halt in waiting.items():
             if not await self.session.execute(f"{sql} AND halt = %s", passed, self.feed.name, group, halt):
                 raise TargetError("The feed changed its state meanwhile", "Look at `tidelock ddl show` and try again")
         return ddl
+
+
+def _without_rows(mapping: Mapping, target: TableName, ddl: Ddl) -> bool:
+    """Have all tables of the source that become `target` lost all their rows by the statement?"""
+    tables, databases = gone(ddl)
+    sources = [name for _, name in mapping.sources(target)]
+    return bool(sources) and all(n is not None and (n in tables or n.schema in databases) for n in sources)
 
 
 def never_ran(feed: Feed) -> TargetError:

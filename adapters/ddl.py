@@ -262,6 +262,18 @@ def translate(ddl: Ddl, dialect: Dialect, target_name: Callable[[TableName], Tab
         ) from None
 
 
+def gone(ddl: Ddl) -> tuple[tuple[TableName, ...], tuple[str, ...]]:
+    """The source's tables, and whole databases, none of whose rows is left once the statement has run."""
+    try:
+        reader = _lenient(ddl)
+        verb = reader.peek()
+        what, replaces = _object(reader)
+    except NotPlain:
+        return (), ()
+    dropped = verb == "DROP" and what in ("TABLE", "TABLES")
+    return (ddl.tables if dropped or replaces or verb == "TRUNCATE" else ()), ddl.databases
+
+
 def emptied(ddl: Ddl, target_name: Callable[[TableName], TableName]) -> tuple[TableName, ...]:
     """The target's table whose rows a TRUNCATE takes, those that are parked for it included."""
     return (target_name(ddl.tables[0]),) if ddl.kind is DdlKind.TRUNCATE else ()

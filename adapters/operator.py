@@ -257,9 +257,10 @@ async def halted_group(feed: Feed, group: int) -> bool:
         return owner is not None and owner.halt is not None
 
 
-async def pass_ddl(feed: Feed) -> Ddl:
+async def pass_ddl(feed: Feed, *, done: bool = False) -> Ddl:
+    """Let the feed go on behind the statement that halted it.  `done`: it has been done at the target too."""
     async with books(feed) as book:
-        return await book.pass_ddl()
+        return await book.pass_ddl(done=done)
 
 
 async def live_sample(feed: Feed) -> Sample | None:

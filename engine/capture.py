@@ -111,5 +111,7 @@ class CaptureMachine:
         tables = tuple(table for table in ddl.tables if self._mapping.selects(table))
         databases = tuple(name for name in ddl.databases if self._mapping.draws_on(name))
         if tables or databases:
-            return msgspec.structs.replace(ddl, tables=tables, databases=databases)
+            shared = ddl.kind is DdlKind.TRUNCATE and self._mapping.shared(tables[0])
+            kind = DdlKind.OTHER if shared else ddl.kind  # others' rows would go with it
+            return msgspec.structs.replace(ddl, kind=kind, tables=tables, databases=databases)
         return msgspec.structs.replace(ddl, kind=DdlKind.UNRELATED)

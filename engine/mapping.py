@@ -97,6 +97,22 @@ class Mapping:
         rule = self.rule(table)
         return Pattern.of(rule.source).carry(table, Pattern.of(rule.target)) if rule is not None else table
 
+    def sources(self, target: TableName) -> list[tuple[Rule, TableName | None]]:
+        """The source's tables that may become this one: the rule, and the name; None where it may be any of several."""
+        found: list[tuple[Rule, TableName | None]] = []
+        for rule in self._rules:
+            source, made = Pattern.of(rule.source), Pattern.of(rule.target)
+            if not made.matches(target):
+                continue
+            name = made.carry(target, source) if made.bound_to(source) else None
+            if name is None or self.rule(name) is rule:
+                found.append((rule, name))
+        return found
+
+    def shared(self, table: TableName) -> bool:
+        """May rows of other source tables be in this one's target table?"""
+        return [name for _, name in self.sources(self.target(table))] != [table]
+
     def table(self, shape: Shape) -> TableMapping | None:
         rule = self.rule(shape.name)
         return TableMapping(rule, shape, self.target(shape.name)) if rule is not None else None

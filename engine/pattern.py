@@ -40,6 +40,11 @@ class Pattern:
         """The target's name for `name`, which this pattern matches; `target.fits(self)` holds."""
         return TableName(_carry(self.schema, name.schema, target.schema), _carry(self.table, name.table, target.table))
 
+    def bound_to(self, source: Pattern) -> bool:
+        """As a target of `source`: is each of its tables made of one alone?"""
+        pairs = ((self.schema, source.schema), (self.table, source.table))
+        return all(mine.count("*") == theirs.count("*") for mine, theirs in pairs)
+
     def fits(self, source: Pattern) -> bool:
         """Each part of a target has no `*` (many tables to one), or as many as the source's."""
         pairs = ((self.schema, source.schema), (self.table, source.table))

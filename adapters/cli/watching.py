@@ -190,7 +190,7 @@ def show_ddl(path: str, json: bool) -> int:
 
 def pass_ddl(path: str, word: Literal["done", "skipped"], json: bool) -> int:
     feed = load(path)
-    ddl = asyncio.run(operator.pass_ddl(feed))
+    ddl = asyncio.run(operator.pass_ddl(feed, done=word == "done"))
     text = f"{feed.name}: {_log_id(ddl)} counts as {word}; `tidelock run` goes on behind it."
     return _said({"feed": feed.name, "passed": _log_id(ddl), "as": word}, text, json)
 

@@ -37,5 +37,6 @@ BEYOND: dict[str, str] = {
     "stuck-order-next-one-only": "a stuck commit order with three batches in it",
     "wish-row-by-row": "a checker that everything parked can be applied once the target is mended",
     "related-statement-passed": "a statement that names two tables",
+    "emptied-with-the-rows-of-others": "a TRUNCATE of one of two tables that become one",
     "dropped-database-passed": "a statement that drops a database",
 }

@@ -107,6 +107,15 @@ CAPTURE = (
         "a statement on a table of ours and another passes as unrelated",
     ),
     Mutant(
+        "emptied-with-the-rows-of-others",
+        "engine.capture",
+        """
+        - kind = DdlKind.OTHER if shared else ddl.kind  # others' rows would go with it
+        + kind = ddl.kind
+        """,
+        "a TRUNCATE takes the rows of other sources that are in the same table of the target",
+    ),
+    Mutant(
         "dropped-database-passed",
         "engine.capture",
         """

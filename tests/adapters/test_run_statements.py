@@ -174,3 +174,52 @@ def test_names_that_the_source_keeps_in_lower_case(
     rig.at_source(f"DROP DATABASE {rig.schema.upper()}")
     assert rig.catch_up_code() == OPERATOR
     assert f"drops database {rig.schema}" in rig.said()
+
+
+@pytest.mark.parametrize(
+    "statement", ["DROP TABLE note", "CREATE OR REPLACE TABLE note (id int PRIMARY KEY, body text)", "TRUNCATE note"]
+)
+def test_what_is_parked_for_rows_that_are_gone_does_not_come_back(
+    statement: str, make_rig: Callable[..., Rig], mariadb: Server, postgres: Server
+) -> None:
+    """The operator does at the target what the statement did (which the feed would not, or could not, do itself)."""
+    rig = make_rig(mariadb, postgres, "gone", lanes=2)
+    rig.table("note", "id int PRIMARY KEY, body text")
+    rig.catch_up()
+    rig.at_target("ALTER TABLE note ADD CONSTRAINT calm CHECK (body <> 'loud')")
+    rig.at_target("CREATE TABLE own (id int REFERENCES note (id))")
+    rig.at_source("INSERT INTO note VALUES (1, 'quiet'), (2, 'loud')")
+    assert rig.catch_up_code() == OPERATOR
+    rig.at_target("INSERT INTO own VALUES (1)")
+    rig.at_source(statement)
+    if statement.startswith("DROP"):
+        rig.at_source("CREATE TABLE note (id int PRIMARY KEY, body text)")
+    rig.at_source("INSERT INTO note VALUES (3, 'new')")
+    assert rig.catch_up_code() == OPERATOR
+    assert "`tidelock ddl done FEED`" in rig.said()
+    rig.at_target("DROP TABLE own", "DELETE FROM note", "ALTER TABLE note DROP CONSTRAINT calm")
+    assert rig.parked() == 1
+    assert rig.command("ddl", "done").code == 0
+    assert rig.parked() == 0
+    assert rig.command("rows", "retry", "@", "--all").code == 0
+    assert rig.catch_up_code() == 0, rig.said()
+    rig.assert_exact()
+
+
+def test_emptying_one_of_two_sources_of_a_table_halts(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server
+) -> None:
+    """The other's rows are in the same table of the target."""
+    rig = make_rig(mariadb, postgres, "two", lanes=2)
+    for name in ("one", "two", "alone"):
+        rig.at_source(f"CREATE TABLE {name} (id int PRIMARY KEY)")
+    rig.at_target(*(f"CREATE TABLE {rig.schema}.{name} (id int PRIMARY KEY)" for name in ("pool", "alone")))
+    pairs = {"one": "pool", "two": "pool", "*": "*"}
+    rig.rules = [{"source": f"{rig.schema}.{one}", "target": f"{rig.schema}.{to}"} for one, to in pairs.items()]
+    rig.at_source("INSERT INTO one VALUES (1)", "INSERT INTO two VALUES (2)", "INSERT INTO alone VALUES (3)")
+    rig.at_source("TRUNCATE alone")
+    rig.catch_up()
+    assert rig.rows("SELECT count(*)::text FROM alone") == [("0",)]
+    rig.at_source("TRUNCATE one")
+    assert rig.catch_up_code() == OPERATOR
+    assert rig.rows("SELECT count(*)::text FROM pool") == [("2",)]

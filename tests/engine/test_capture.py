@@ -182,6 +182,24 @@ def test_statements_stand_alone_and_those_of_other_tables_pass() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("rules", "kind"),
+    [
+        ([("shop.account", "public.account")], DdlKind.TRUNCATE),
+        ([("shop.account", "public.account"), ("shop.*", "public.*")], DdlKind.TRUNCATE),
+        ([("shop.account", "public.all"), ("shop.note", "public.all")], DdlKind.OTHER),
+        ([("shop.*", "public.all")], DdlKind.OTHER),
+        ([("*.account", "public.account")], DdlKind.OTHER),
+        ([("shop.account", "public.note"), ("shop.*", "public.*")], DdlKind.OTHER),
+    ],
+)
+def test_a_table_that_has_rows_of_other_sources_too_is_not_emptied(rules: list, kind: DdlKind) -> None:
+    taken = CaptureMachine(Mapping([Rule(*rule) for rule in rules]), START)
+    ddl = Ddl("shop", "TRUNCATE account", "0-1", 1, DdlKind.TRUNCATE, (ACCOUNT.name,))
+    (batch,) = published(taken, chunk(100, transaction(1, ddl=ddl)))
+    assert batch.ddl is not None and batch.ddl.kind is kind
+
+
 # ------------------------------------------------------------------ any log, cut anywhere, against what it must say
 
 NOTE = Shape(TableName("shop", "note"), (Column("id", Kind.INT), Column("region", Kind.TEXT)), ("id",))
