@@ -63,6 +63,10 @@ class Spark(msgspec.Struct, frozen=True, kw_only=True):
     piece_rows: Annotated[
         int, Meta(ge=1000, description="Rows that one task reads; smaller pieces show progress sooner and cost more.")
     ] = 250_000
+    small_rows: Annotated[
+        int,
+        Meta(ge=0, le=1_000_000, description="Tables of at most so many rows are compared by `verify` without Spark."),
+    ] = 20_000
     settings: Annotated[
         dict[str, str], Meta(description="Any of Spark's own settings, by their names (`spark.executor.memory`).")
     ] = {}

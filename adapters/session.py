@@ -6,6 +6,7 @@ SQL is written once for both dialects, with `%s` for each argument; every statem
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import re
 from collections.abc import AsyncIterator
@@ -20,7 +21,16 @@ if TYPE_CHECKING:
     import asyncpg
     import pymysql
 
+    from adapters.mysql import connection as reader
+
 CONNECT_SECONDS = 10.0
+STREAMED_ROWS = 100
+
+
+class Reader(Protocol):
+    def __call__(self, sql: str) -> AsyncIterator[tuple[Any, ...]]:
+        """The rows, as they come.  Raises SourceError, TargetError."""
+        ...
 
 
 class Session(Protocol):
@@ -47,6 +57,49 @@ async def session(target: Endpoint) -> AsyncIterator[Session]:
         await opened.close()
 
 
+@asynccontextmanager
+async def streaming(place: Endpoint, start: str) -> AsyncIterator[Reader]:
+    """A session that answers row by row, at a source or a target; `start`: the first statement of it.
+
+    What MySQL and MariaDB answer is text, or bytes where they take it for binary.  Raises SourceError, TargetError.
+    """
+    if place.dialect == "postgres":
+        postgres = await _open_postgres(place)
+        try:
+            await postgres.execute(start)
+            yield postgres.stream
+        finally:
+            await postgres.close()
+        return
+    from adapters.mysql import connection
+    from adapters.mysql.source import reader_endpoint
+
+    opened = connection.connect(reader_endpoint(place))
+    try:
+        connection.rows(opened, start)
+        yield functools.partial(_mysql_stream, opened, reader_endpoint(place))
+    finally:
+        opened.close()
+
+
+async def _mysql_stream(
+    opened: pymysql.Connection[Any], place: reader.Endpoint, sql: str
+) -> AsyncIterator[tuple[Any, ...]]:
+    import pymysql
+    from pymysql.cursors import SSCursor
+
+    from adapters.mysql.connection import explained
+
+    opened.decoders = {}
+    try:
+        with opened.cursor(SSCursor) as cursor:
+            cursor.execute(sql)
+            for row in cursor:
+                yield row
+    except (pymysql.MySQLError, OSError) as error:
+        raise explained(error, place) from error
+
+
 class PostgresSession:
     dialect: Dialect = "postgres"
 
@@ -71,6 +124,16 @@ class PostgresSession:
             raise _refused(self._target, error) from None
         count = answer.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
+
+    async def stream(self, sql: str) -> AsyncIterator[tuple[Any, ...]]:
+        import asyncpg
+
+        try:
+            async with self._connection.transaction(readonly=True):
+                async for row in self._connection.cursor(sql, prefetch=STREAMED_ROWS):
+                    yield tuple(row)
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            raise _refused(self._target, error) from None
 
     async def close(self) -> None:
         try:

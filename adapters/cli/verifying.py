@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 POLL_SECONDS = 0.25
+LINE_SECONDS = 10.0
 
 
-def verify(
-    path: str, tables: Sequence[str], report: str, html: str, wait: float, json: bool, since: str = ""
-) -> int:
+def verify(path: str, tables: Sequence[str], report: str, html: str, wait: float, json: bool, since: str = "") -> int:
     feed = load(path)
     for text in filter(None, (report, html)):
         if not Path(text).resolve().parent.is_dir() or Path(text).is_dir():
@@ -66,7 +65,8 @@ def write(path: str, text: bytes) -> None:
 
 
 class Screen:
-    """What goes on: a bar in place on a terminal, a line a step elsewhere, nothing with `--json`.
+    """What goes on: a bar in place on a terminal, elsewhere a line a step, and one every ten seconds of a long step;
+    nothing with `--json`.
 
     While Spark works, a thread of its own asks it how many tasks are done.
     """
@@ -77,7 +77,8 @@ class Screen:
         self._bar: Bar | None = None
         self._task: Any = None
         self._step: Step | None = None
-        self._begun = 0.0
+        self._said = ""
+        self._begun = self._line = 0.0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
 
@@ -88,45 +89,62 @@ class Screen:
             said = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}")
             self._bar = Progress(*said, TimeElapsedColumn(), TimeRemainingColumn(), transient=True)
             self._bar.start()
+        if not self._silent:
             self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        if self._bar is not None:
+        if not self._silent:
             self._thread.join()
+        if self._bar is not None:
             self._bar.stop()
 
     def attach(self, spark: SparkSession) -> None:
         self._spark = spark
 
     def begin(self, step: Step) -> None:
-        self._step, self._begun = step, time.monotonic()
+        self._step, self._begun, self._said = step, time.monotonic(), ""
+        self._line = self._begun
         if self._bar is not None:
             if self._task is not None:
                 self._bar.remove_task(self._task)
-            self._task = self._bar.add_task(f"{step.phase} {step.table}", total=None, said="")
+            self._task = self._bar.add_task(str(msgspec.structs.replace(step, rows=0)), total=None, said="")
         elif not self._silent:
-            rows = f", about {step.rows:,} rows" if step.rows else ""
-            print(f"{self._name}: {step.phase} {step.table}{rows}".rstrip(), flush=True)
+            print(f"{self._name}: {step}", flush=True)
 
     def tell(self, text: str) -> None:
+        self._said = text
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, said=text)
 
     def _follow(self) -> None:
         while not self._ended.wait(POLL_SECONDS):
-            spark, bar, step = self._spark, self._bar, self._step
-            if spark is None or bar is None or step is None or self._task is None:
+            step = self._step
+            if step is None:
                 continue
-            try:
-                done, total = _tasks(spark)
-            except Exception:  # Spark is stopping; the screen must not be what fails
-                return
+            done = total = 0
+            if self._spark is not None:
+                try:
+                    done, total = _tasks(self._spark)
+                except Exception:  # Spark is stopping; the screen must not be what fails
+                    return
+            self._show(step, done, total)
+
+    def _show(self, step: Step, done: int, total: int) -> None:
+        """`done` of `total` tasks of Spark; 0 of 0 where it has none."""
+        now = time.monotonic()
+        if total:
+            rows = step.rows * done / total / max(now - self._begun, 0.1)
+            self._said = f"{done}/{total} pieces" + (f", {rows:,.0f} rows/s" if step.rows else "")
+        if self._bar is not None and self._task is not None:
             if total:
-                rows = step.rows * done / total / max(time.monotonic() - self._begun, 0.1)
-                said = f"{done}/{total} pieces" + (f", {rows:,.0f} rows/s" if step.rows else "")
-                bar.update(self._task, completed=done, total=total, said=said)
+                self._bar.update(self._task, completed=done, total=total, said=self._said)
+        elif now >= self._line + LINE_SECONDS:
+            self._line = now
+            said = f", {self._said}" if self._said else ""
+            what = f"{step.phase} {step.table}".rstrip()
+            print(f"{self._name}: … {what} for {now - self._begun:.0f} s{said}", flush=True)
 
 
 def _tasks(spark: SparkSession) -> tuple[int, int]:
@@ -158,8 +176,11 @@ def _lines(differences: Sequence[Difference]) -> list[tuple[str, ...]]:
     for found in differences:
         key = ", ".join(f"{name}={value}" for name, value in found.key.items())
         columns = found.columns if found.kind == "different" else dict(list(found.columns.items())[:3])
-        for name, (source, target) in columns.items() or [("", (None, None))]:
-            lines.append((found.kind, key, name, _cell(source), _cell(target)))
+        source_is, target_is = found.ends
+        for name, (source, target) in columns.items():
+            lines.append((found.kind, key, name, source_is or _cell(source), target_is or _cell(target)))
+        if not columns:
+            lines.append((found.kind, key, "", source_is or "a row", target_is or "a row"))
     return lines
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 FETCH_ROWS: Final = 10_000
 # As the driver's own variables they hold also where Spark only asks which columns a query has.
-_MYSQL_START: Final = "time_zone='+00:00',sql_mode='NO_BACKSLASH_ESCAPES',net_write_timeout=3600"
-_POSTGRES_START: Final = (
+MYSQL_START: Final = "time_zone='+00:00',sql_mode='NO_BACKSLASH_ESCAPES',net_write_timeout=3600"
+POSTGRES_START: Final = (
     "SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO, YMD', false), "
     "set_config('IntervalStyle', 'postgres', false), set_config('extra_float_digits', '1', false)"
 )
@@ -61,9 +61,9 @@ class Database(msgspec.Struct, frozen=True):
         if place.dialect == "postgres":
             tls = {"sslmode": place.ssl_mode} | ({"sslrootcert": root} if root else {})
             own = {"driver": "org.postgresql.Driver", "ApplicationName": "tidelock verify"}
-            return common | tls | own | {"sessionInitStatement": _POSTGRES_START}
+            return common | tls | own | {"sessionInitStatement": POSTGRES_START}
         mode = ("require" if self.encrypted else "disable") if place.ssl_mode == "prefer" else place.ssl_mode
         tls = {"sslMode": _MARIADB_TLS[mode]} | ({"serverSslCert": root} if root else {})
         # Else the driver takes TINYINT(1) for a truth value, of which 2 is none.
         own = {"driver": "org.mariadb.jdbc.Driver", "allowPublicKeyRetrieval": "true", "tinyInt1isBit": "false"}
-        return common | tls | own | {"sessionVariables": _MYSQL_START}
+        return common | tls | own | {"sessionVariables": MYSQL_START}

@@ -14,11 +14,9 @@ from adapters.spark.forms import Form, shown
 from adapters.spark.forms import Value as FormValue
 from adapters.spark.keys import NoSuchKey, SideColumn, canonical
 from adapters.spark.pairing import Pair
-from adapters.spark.passes import Passes
 from adapters.spark.plan import Plan
-from adapters.spark.session import session
 from adapters.spark.suspects import Seen
-from adapters.spark.verify import Progress, Step, Verification
+from adapters.spark.verify import Progress, Verification, spark_for
 from adapters.types import Dialect
 from engine.records import Kind
 
@@ -28,10 +26,8 @@ def mending(feed: Feed, made: Plan, wait_seconds: float, progress: Progress) -> 
 
     Raises Missing, SparkFailed, SourceError, TargetError.
     """
-    progress.begin(Step("starting"))
-    with session(feed.spark, feed.name) as spark:
-        progress.attach(spark)
-        run = Verification(feed, made, Passes(spark, made), wait_seconds, progress)
+    with spark_for(feed, made, progress) as spark:
+        run = Verification(feed, made, spark, wait_seconds, progress)
         tables = run.judged()
     return [
         statement(table.cut.pair, seen, feed.zero_dates)

@@ -116,15 +116,18 @@ def _listing(table: TableReport) -> str:
 def _row(found: Difference) -> str:
     key = escape(", ".join(f"{name}={value}" for name, value in found.key.items())[:SHOWN_CHARACTERS])
     cells = []
-    for name, (source, target) in found.columns.items() or [("", (None, None))]:
+    source_is, target_is = found.ends
+    for name, (source, target) in found.columns.items() or [("", ("a row", "a row"))]:
         cells.append(
             f"<tr><td style='color:{_COLOURS[found.kind]}'>{found.kind}</td><td>{key}</td><td>{escape(name)}</td>"
-            f"<td>{_value(source)}</td><td>{_value(target)}</td></tr>"
+            f"<td>{_value(source, source_is)}</td><td>{_value(target, target_is)}</td></tr>"
         )
     return "".join(cells)
 
 
-def _value(value: Any) -> str:
+def _value(value: Any, instead: str) -> str:
+    if instead:
+        return f"<i>{instead}</i>"
     if value is None:
         return "<i>NULL</i>"
     return f"<code>{escape(repr(value) if isinstance(value, str) else str(value))}</code>"

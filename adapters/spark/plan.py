@@ -9,8 +9,8 @@ import msgspec
 from adapters.config import Feed
 from adapters.mysql.catalogue import BlockingServer
 from adapters.spark.jdbc import Database
-from adapters.spark.pairing import Pair
-from adapters.spark.pieces import mysql_pieces, postgres_pieces
+from adapters.spark.pairing import Pair, Side
+from adapters.spark.pieces import Asked, mysql_pieces, postgres_pieces
 from adapters.spark.survey import Survey, survey
 from engine.records import Row, TableName
 
@@ -22,7 +22,8 @@ class Cut(msgspec.Struct, frozen=True):
     """One table's reading.  `sources`: pieces of each source table, as predicates; `rows`: about how many there are.
 
     `low`, `high`: the range of an integer key at the source, for pictures; None: it has none.
-    `keys`: only rows of these keys are looked at, and all of them; None: the whole table is.
+    `keys`: only rows of these keys are looked at, and all of them; None: the whole table is.  `small`: neither side has
+    many rows (`spark.small_rows`), so that Spark is not worth its start.
     """
 
     pair: Pair
@@ -32,6 +33,7 @@ class Cut(msgspec.Struct, frozen=True):
     low: int | None = None
     high: int | None = None
     keys: tuple[Row, ...] | None = None
+    small: bool = False
 
     @property
     def buckets(self) -> int:
@@ -48,10 +50,12 @@ class Plan(msgspec.Struct, frozen=True):
     target: Database
     tables: tuple[Cut, ...]
 
+    @property
+    def needs_spark(self) -> bool:
+        return not all(cut.small for cut in self.tables)
 
-async def plan(
-    feed: Feed, only: Sequence[str], keys: Mapping[TableName, tuple[Row, ...] | None] | None = None
-) -> Plan:
+
+async def plan(feed: Feed, only: Sequence[str], keys: Mapping[TableName, tuple[Row, ...] | None] | None = None) -> Plan:
     """`only`: source tables, `db.table`, `*` for any text; empty for all.  `keys`: of these target tables alone, the
     rows of these keys, or all (None).
 
@@ -62,15 +66,16 @@ async def plan(
         for pair in seen.pairs:
             some = keys.get(pair.name) if keys is not None else None
             if some is not None:
-                cuts.append(listed(pair, some))
+                cuts.append(listed(pair, some, feed.spark.small_rows))
             elif keys is None or pair.name in keys:
                 cuts.append(await whole(seen, pair))
         return Plan(*await seen.databases(), tuple(cuts))
 
 
-def listed(pair: Pair, keys: tuple[Row, ...]) -> Cut:
+def listed(pair: Pair, keys: tuple[Row, ...], small_rows: int) -> Cut:
     """Rows of a table by their keys; where those cannot be written after all, it is read in one piece."""
-    return Cut(pair, (("1 = 1",),) * len(pair.sources), ("1 = 1",), len(keys), keys=keys)
+    pieces = ("1 = 1",)
+    return Cut(pair, (pieces,) * len(pair.sources), pieces, len(keys), keys=keys, small=0 < len(keys) <= small_rows)
 
 
 async def whole(seen: Survey, pair: Pair) -> Cut:
@@ -82,7 +87,22 @@ async def whole(seen: Survey, pair: Pair) -> Cut:
         target = await postgres_pieces(seen.chat, pair.name, sum(len(pieces) for pieces, _ in made))
     low, high = await _range(pair, seen.source) if pair.integer else (None, None)
     rows = sum(rows for _, rows in made)
-    return Cut(pair, tuple(tuple(pieces) for pieces, _ in made), tuple(target), rows, low, high)
+    small = await is_small(seen, pair)
+    return Cut(pair, tuple(tuple(pieces) for pieces, _ in made), tuple(target), rows, low, high, small=small)
+
+
+async def is_small(seen: Survey, pair: Pair) -> bool:
+    """The target is asked as well: it may have many rows that the source has not."""
+    most = seen.feed.spark.small_rows
+    sides: list[tuple[Asked, Side]] = [(seen.source, side) for side in pair.sources]
+    sides.append((seen.chat, pair.target))
+    return most > 0 and all([await _few(server, side, most) for server, side in sides])
+
+
+async def _few(server: Asked, side: Side, most: int) -> bool:
+    where = f" WHERE {side.where}" if side.where else ""
+    ((count,),) = await server.ask(f"SELECT COUNT(*) FROM (SELECT 1 FROM {side.table} t{where} LIMIT {most + 1}) q")
+    return int(count) <= most
 
 
 async def _range(pair: Pair, source: BlockingServer) -> tuple[int | None, int | None]:

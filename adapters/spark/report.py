@@ -15,6 +15,7 @@ from engine.records import Position
 
 FORMAT = 2
 SHOWN_CHARACTERS = 200
+NO_ROW = "no row"
 
 
 class BadReport(Exception):
@@ -39,6 +40,15 @@ class Difference(msgspec.Struct, frozen=True):
     columns: dict[str, tuple[Any, Any]]
     rows: int
     place: float
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """What to say in place of a value of the source and of the target: '' where the end has one.
+
+        Of rows without a key one end may have fewer of the same.
+        """
+        fewer = NO_ROW if self.key else f"{self.rows:,} row{'s' if self.rows > 1 else ''} fewer"
+        return fewer if self.kind == "extra" else "", fewer if self.kind == "missing" else ""
 
 
 class TableReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,8 +1,8 @@
 """Verify while the feed runs: a share of all rows a round, round after round (`tidelock verify --every`).
 
-Each round starts Spark, compares the next share (`adapters.spark.share`) and stops Spark again, so that nothing is held
-between rounds.  Where it stands is kept in a file, so that a restart goes on; without it, it begins anew.  A *pass* is
-once through all tables.
+Each round starts Spark where its tables are not small, compares the next share (`adapters.spark.share`) and stops Spark
+again, so that nothing is held between rounds.  Where it stands is kept in a file, so that a restart goes on; without
+it, it begins anew.  A *pass* is once through all tables.
 
 What is known of a table's differences is what its last whole pass found, or the present one so far, where that is more:
 a figure that fell to 0 when a pass begins would hide what nobody has mended.
@@ -22,9 +22,8 @@ import msgspec
 
 from adapters.config import Feed
 from adapters.spark.report import Report
-from adapters.spark.session import session
 from adapters.spark.share import Place, Share, share
-from adapters.spark.verify import Progress, Step, examine
+from adapters.spark.verify import Progress, examine, spark_for
 
 KINDS: Final = ("missing", "extra", "different")
 
@@ -107,9 +106,7 @@ def round_of(
     Raises NotComparable, Refused, Missing, SparkFailed, SourceError, TargetError.
     """
     chosen = asyncio.run(share(feed, tables, part, state.place))
-    progress.begin(Step("starting"))
-    with session(feed.spark, feed.name) as spark:
-        progress.attach(spark)
+    with spark_for(feed, chosen.plan, progress) as spark:
         report = examine(feed, chosen.plan, spark, wait_seconds, progress)
     state.take(chosen, report, time.time())
     return report

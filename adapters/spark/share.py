@@ -17,7 +17,7 @@ from adapters.bookkeeping import quote
 from adapters.config import Feed
 from adapters.spark.jdbc import Database
 from adapters.spark.pairing import Pair, Side
-from adapters.spark.plan import Cut, Plan, whole
+from adapters.spark.plan import Cut, Plan, is_small, whole
 from adapters.spark.survey import Survey, survey
 from engine.records import TableName
 
@@ -110,7 +110,7 @@ async def _next(seen: Survey, pair: Pair, after: int | None) -> tuple[Cut, int |
         pair, sources=(_narrow(side, after, until),), target=_narrow(pair.target, after, until)
     )
     ((count,),) = await seen.source.ask(f"SELECT COUNT(*) FROM (SELECT 1 FROM {side.table}{behind} LIMIT {size}) t")
-    return Cut(narrow, (("1 = 1",),), ("1 = 1",), int(count)), until
+    return Cut(narrow, (("1 = 1",),), ("1 = 1",), int(count), small=await is_small(seen, narrow)), until
 
 
 def _narrow(side: Side, after: int | None, until: int | None) -> Side:

@@ -1,6 +1,7 @@
 """`tidelock verify`: do both ends hold the same rows?  While they change, too.
 
-First all buckets of all tables are summed up at both ends (`adapters.spark.passes`).  Where the sums differ, rows may
+First all buckets of all tables are summed up at both ends (`adapters.spark.passes`; of a table of few rows without
+Spark, `adapters.spark.small`).  Where the sums differ, rows may
 really differ or be on their way: the rows of those buckets are read at the source, the feed is given time to pass the
 end of the log as it then was, and only then they are read at the target.  That is done again, for fewer and fewer
 buckets, until every row is equal or judged (`adapters.spark.suspects`).
@@ -13,7 +14,7 @@ import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -25,25 +26,32 @@ from adapters.spark.plan import Cut, Plan, plan
 from adapters.spark.report import FORMAT, Report, TableReport, difference
 from adapters.spark.session import SparkFailed, session
 from adapters.spark.since import Changed, Since, changed, since
+from adapters.spark.small import Small
 from adapters.spark.survey import paired
 from adapters.spark.suspects import ROUNDS, Key, Seen, Suspects, compared
 from adapters.spark.watermark import has_run, source_position, wait_until_applied
 from engine.records import Position
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 MOST_SUSPECTS = 200_000
 MOST_KEYS = 20_000
-Phase: TypeAlias = Literal["starting", "reading the log", "reading", "waiting", "looking again"]
+Phase: TypeAlias = Literal["starting Spark", "reading the log", "reading", "waiting", "looking again"]
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What is going on.  `table`: '' for all.  `rows`: about how many there are to read, 0 where that says nothing."""
+    """What is going on.  `table`: '' for all.  `rows`: about how many there are to read, 0 where that says nothing.
+    `until`: what is waited for."""
 
     phase: Phase
     table: str = ""
     rows: int = 0
+    until: str = ""
+
+    def __str__(self) -> str:
+        rows = f", about {self.rows:,} rows" if self.rows else ""
+        return " ".join(filter(None, (self.phase, self.table, self.until))) + rows
 
 
 class Progress(Protocol):
@@ -55,6 +63,16 @@ class Progress(Protocol):
 
     def tell(self, text: str) -> None:
         """How far the present step is."""
+
+
+class Reading(Protocol):
+    """How the rows of one table are had.  What `source_rows` gives is kept until it is told to `unpersist()`."""
+
+    def sums(self, cut: Cut) -> Sums: ...
+
+    def source_rows(self, cut: Cut, asked: Asked) -> Any: ...
+
+    def buckets(self, cut: Cut, source: Any, asked: Asked) -> Iterator[Bucket]: ...
 
 
 class Table:
@@ -113,16 +131,27 @@ class Table:
 
 
 class Verification:
-    """One run over all tables.  `note`: why the feed was not known to be up to date, or ''."""
+    """One run over all tables.  `spark`: None where the plan needs none.  `note`: why the feed was not known to be up
+    to date, or ''."""
 
-    def __init__(self, feed: Feed, made: Plan, passes: Passes, wait_seconds: float, progress: Progress) -> None:
+    def __init__(
+        self, feed: Feed, made: Plan, spark: SparkSession | None, wait_seconds: float, progress: Progress
+    ) -> None:
         self.note = "" if has_run(feed) else "the feed has never run, so nothing was waited for"
-        self._feed, self._plan, self._passes = feed, made, passes
+        self._feed, self._plan = feed, made
+        self._small = Small(made)
+        self._passes = Passes(spark, made) if spark is not None else None
         self._wait_seconds, self._progress = wait_seconds, progress
+
+    def _reading(self, cut: Cut) -> Reading:
+        if cut.small:
+            return self._small
+        assert self._passes is not None, "the plan needs Spark"
+        return self._passes
 
     def judged(self) -> list[Table]:
         """What Spark raises comes out as SparkFailed."""
-        with _explained():
+        with _explained(), self._small:
             tables = [self._summed(cut) for cut in self._plan.tables]
             self._narrow([table for table in tables if table.asked])
             for _ in range(ROUNDS):
@@ -142,14 +171,14 @@ class Verification:
             return Table(cut, Sums(len(cut.keys), len(cut.keys), []), 0.0)
         begun = time.monotonic()
         self._progress.begin(Step("reading", str(cut.pair.name), cut.rows))
-        sums = self._passes.sums(cut)
+        sums = self._reading(cut).sums(cut)
         return Table(cut, sums, time.monotonic() - begun)
 
     def _narrow(self, tables: Sequence[Table]) -> None:
         """Leave out what both servers only spell differently, and what was on its way while the sums were made."""
         for table in tables:
             frame = self._source_rows(table)
-            table.narrow(table.collect(self._passes.buckets(table.cut, frame, table.asked)))
+            table.narrow(table.collect(self._reading(table.cut).buckets(table.cut, frame, table.asked)))
             frame.unpersist()
 
     def _round(self, tables: Sequence[Table]) -> None:
@@ -159,16 +188,16 @@ class Verification:
         for table, frame in frames:
             begun = time.monotonic()
             self._progress.begin(Step("looking again", str(table.cut.pair.name)))
-            found = table.collect(self._passes.buckets(table.cut, frame, table.asked))
+            found = table.collect(self._reading(table.cut).buckets(table.cut, frame, table.asked))
             frame.unpersist()
             quiet = applied and before.order == source_position(self._feed).order
             table.judge(found, quiet)
             table.seconds += time.monotonic() - begun
 
-    def _source_rows(self, table: Table) -> DataFrame:
+    def _source_rows(self, table: Table) -> Any:
         begun = time.monotonic()
         self._progress.begin(Step("looking again", str(table.cut.pair.name)))
-        frame = self._passes.source_rows(table.cut, table.asked)
+        frame = self._reading(table.cut).source_rows(table.cut, table.asked)
         table.seconds += time.monotonic() - begun
         return frame
 
@@ -176,8 +205,8 @@ class Verification:
         """Whether the feed has passed `position`; it is waited for until it has failed to once."""
         if self.note:
             return False
-        self._progress.begin(Step("waiting"))
-        if not wait_until_applied(self._feed, position, self._wait_seconds):
+        self._progress.begin(Step("waiting", until=f"for the feed to pass {position}"))
+        if not wait_until_applied(self._feed, position, self._wait_seconds, self._progress.tell):
             self.note = (
                 f"the feed has not passed {position}, where the source's log ended, within {self._wait_seconds:g} s: "
                 "is it running? (`tidelock status`)"
@@ -197,11 +226,21 @@ def verify(feed: Feed, tables: Sequence[str], wait_seconds: float, progress: Pro
     if not made.tables:
         report = _told(feed, (), "", datetime.now(UTC), 0.0)
     else:
-        progress.begin(Step("starting"))
-        with session(feed.spark, feed.name) as spark:
-            progress.attach(spark)
+        with spark_for(feed, made, progress) as spark:
             report = examine(feed, made, spark, wait_seconds, progress)
     return msgspec.structs.replace(report, position=position, since=str(first.position) if first else "")
+
+
+@contextlib.contextmanager
+def spark_for(feed: Feed, made: Plan, progress: Progress) -> Iterator[SparkSession | None]:
+    """A session, where the plan needs one.  Raises Missing, SparkFailed."""
+    if not made.needs_spark:
+        yield None
+        return
+    progress.begin(Step("starting Spark"))
+    with session(feed.spark, feed.name) as spark:
+        progress.attach(spark)
+        yield spark
 
 
 def _changed(feed: Feed, tables: Sequence[str], first: Since, end: Position, progress: Progress) -> Changed:
@@ -210,14 +249,12 @@ def _changed(feed: Feed, tables: Sequence[str], first: Since, end: Position, pro
     return changed(feed, first, end, keys, progress.tell)
 
 
-def examine(feed: Feed, made: Plan, spark: SparkSession, wait_seconds: float, progress: Progress) -> Report:
-    """The same in a session that runs.  Raises SparkFailed, SourceError, TargetError."""
+def examine(feed: Feed, made: Plan, spark: SparkSession | None, wait_seconds: float, progress: Progress) -> Report:
+    """The same in a session that runs, if one is needed.  Raises SparkFailed, SourceError, TargetError."""
     begun, clock, position = datetime.now(UTC), time.monotonic(), source_position(feed)
-    run = Verification(feed, made, Passes(spark, made), wait_seconds, progress)
+    run = Verification(feed, made, spark, wait_seconds, progress)
     tables = run.tables()
-    return msgspec.structs.replace(
-        _told(feed, tables, run.note, begun, time.monotonic() - clock), position=position
-    )
+    return msgspec.structs.replace(_told(feed, tables, run.note, begun, time.monotonic() - clock), position=position)
 
 
 def _told(feed: Feed, tables: tuple[TableReport, ...], note: str, begun: datetime, seconds: float) -> Report:

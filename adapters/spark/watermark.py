@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 
 import pymysql
 
@@ -34,12 +35,17 @@ def source_position(feed: Feed) -> Position:
         connection.close()
 
 
-def wait_until_applied(feed: Feed, position: Position, seconds: float) -> bool:
-    """Whether all groups of the feed have passed `position` within `seconds`.  Raises TargetError."""
-    return asyncio.run(_wait(feed, position, seconds))
+def wait_until_applied(
+    feed: Feed, position: Position, seconds: float, tell: Callable[[str], None] = lambda _: None
+) -> bool:
+    """Whether all groups of the feed have passed `position` within `seconds`.  `tell` hears where the last of them is.
+
+    Raises TargetError.
+    """
+    return asyncio.run(_wait(feed, position, seconds, tell))
 
 
-async def _wait(feed: Feed, position: Position, seconds: float) -> bool:
+async def _wait(feed: Feed, position: Position, seconds: float, tell: Callable[[str], None]) -> bool:
     begun = time.monotonic()
     async with operator.books(feed) as books:
         while True:
@@ -49,6 +55,7 @@ async def _wait(feed: Feed, position: Position, seconds: float) -> bool:
                 return True
             if time.monotonic() - begun > seconds:
                 return False
+            tell(f"it is at {min(places, key=lambda place: place.order)}" if places else "it has applied nothing yet")
             await asyncio.sleep(POLL_SECONDS)
 
 

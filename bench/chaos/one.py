@@ -175,7 +175,7 @@ def run(
             checkpoints=checkpoints.seen,
             starts=feed.starts,
             differences=rig.differences().total,
-            unique_violations=max(rig.unique_violations(), 0),
+            unique_violations=aim.unique_violations(),
             parked=rig.parked(),
             violations=[str(violation) for violation in recorder.check(events, workload.deleted)],
             backward=checkpoints.backward,

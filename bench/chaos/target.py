@@ -6,6 +6,7 @@ The feed has a user of its own, so that what is kept free for administrators is 
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -14,7 +15,7 @@ import asyncpg
 import pymysql
 
 from bench.chaos.checkpoints import leave
-from bench.servers import Server
+from bench.servers import MariaDb, Postgres, Server
 from bench.servers.place import give
 from bench.session import Flavor, Session, connect
 
@@ -67,6 +68,19 @@ class Target:
             yield session
         finally:
             leave(session)
+
+    def unique_violations(self) -> int:
+        """Of rows.  A receipt that is there already says only that its batch was committed before an answer was lost.
+
+        MySQL keeps no text of its errors to tell them apart, so its own are not judged.
+        """
+        if isinstance(self.server, Postgres):
+            found = re.findall(r" 23505 ERROR: .*", self.server.log_text())
+        elif isinstance(self.server, MariaDb):
+            found = re.findall(r"ERROR (?:1062|1022|1586|1761|1762):.*", self.server.statement_errors())
+        else:
+            found = []
+        return sum("tidelock_progress" not in line for line in found)
 
     def read_only(self, seconds: float) -> None:
         """For so long it refuses to write.

@@ -75,7 +75,9 @@ def written_on(rig: Rig, planted: Planted, rate: float) -> Iterator[None]:
 def test_differences_of_every_kind_are_repaired_while_rows_change(
     source: str, target: str, make_rig: Callable[..., Rig], spark: object, request: pytest.FixtureRequest
 ) -> None:
-    rig = make_rig(request.getfixturevalue(source), request.getfixturevalue(target), "repair", lanes=2)
+    rig = make_rig(
+        request.getfixturevalue(source), request.getfixturevalue(target), "repair", lanes=2, spark={"small_rows": 0}
+    )
     planted, ours, theirs = Planted(3000, 84), flavor_of(rig.source), flavor_of(rig.target)
     rig.at_source(*planted.ddl(ours, ours), *planted.fill(ours))
     rig.at_target(*planted.ddl(theirs, ours), *planted.fill(theirs))

@@ -34,6 +34,8 @@ class Steps:
 
     def attach(self, spark: object) -> None: ...
 
+    def tell(self, text: str) -> None: ...
+
 
 def verified(rig: Rig, spark: object, *tables: str, wait: float = 60) -> Report:
     feed = load(rig.feed)
@@ -51,9 +53,15 @@ def found(report: Report) -> list[tuple[str, str, str, str]]:
 
 
 def planted_rig(
-    make_rig: Callable[..., Rig], source: Server, target: Server, planted: Planted, differences: bool = True
+    make_rig: Callable[..., Rig],
+    source: Server,
+    target: Server,
+    planted: Planted,
+    differences: bool = True,
+    small_rows: int = 0,
 ) -> tuple[Rig, Planted]:
-    rig = make_rig(source, target, "verify", lanes=2, spark={"piece_rows": "7000"} if differences else {})
+    pieces = {"piece_rows": "7000"} if differences else {}
+    rig = make_rig(source, target, "verify", lanes=2, spark={**pieces, "small_rows": small_rows})
     ours, theirs = flavor_of(source), flavor_of(target)
     rig.at_source(*planted.ddl(ours, ours), *planted.fill(ours))
     rig.at_target(*planted.ddl(theirs, ours), *planted.fill(theirs))
@@ -102,6 +110,18 @@ def test_planted_differences_are_found_and_nothing_else_while_rows_change(
     check(report, planted, sorted(planted.expected()))
 
 
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_planted_differences_of_small_tables_are_found_and_nothing_else_while_rows_change(
+    source: str, target: str, make_rig: Callable[..., Rig], request: pytest.FixtureRequest
+) -> None:
+    """Without Spark."""
+    servers = request.getfixturevalue(source), request.getfixturevalue(target)
+    rig, planted = planted_rig(make_rig, *servers, Planted(9_000, 84), small_rows=10_000)
+    with written_on(rig, planted, 300):
+        report = verified(rig, None)
+    check(report, planted, sorted(planted.expected()))
+
+
 @pytest.mark.proof
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_a_thousand_differences_among_five_million_rows_are_found(
@@ -118,12 +138,18 @@ def test_a_thousand_differences_among_five_million_rows_are_found(
     check(after, planted, sorted(planted.expected()))
 
 
+@pytest.mark.parametrize("small_rows", [0, 10_000], ids=["spark", "small"])
 @pytest.mark.parametrize("source", ["mariadb", "mysql"])
 def test_every_value_is_equal_to_itself(
-    source: str, make_rig: Callable[..., Rig], postgres: Server, spark: object, request: pytest.FixtureRequest
+    source: str,
+    small_rows: int,
+    make_rig: Callable[..., Rig],
+    postgres: Server,
+    spark: object,
+    request: pytest.FixtureRequest,
 ) -> None:
     """All values of all types that a target can hold, after the feed has brought them there."""
-    rig = make_rig(request.getfixturevalue(source), postgres, "verify")
+    rig = make_rig(request.getfixturevalue(source), postgres, "verify", spark={"small_rows": small_rows})
     keyed = Keyed(column_values(Flavor(source)), Flavor.POSTGRES)
     rig.at_source(f"SET sql_mode = '', time_zone = '{ZONE}'", *keyed.ddl)
     rig.start_at = rig.here()
@@ -137,11 +163,12 @@ def test_every_value_is_equal_to_itself(
     assert table.parked == table.missing == len(refused) * 2
 
 
+@pytest.mark.parametrize("small_rows", [0, 10_000], ids=["spark", "small"])
 def test_the_feeds_mapping_is_followed(
-    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, spark: object
+    small_rows: int, make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, spark: object
 ) -> None:
     """Other names, columns that stay behind, a row filter, two tables that go to one, a table without a key."""
-    rig = make_rig(mariadb, postgres, "verify")
+    rig = make_rig(mariadb, postgres, "verify", spark={"small_rows": small_rows})
     people = "id int PRIMARY KEY, mail varchar(40) CHARACTER SET latin1, secret int, region varchar(4), born datetime"
     rig.at_source(*(f"CREATE TABLE {name} ({people})" for name in ("person_eu", "person_us", "filtered")))
     rig.at_source("CREATE TABLE plain (a int, b varchar(10))")

@@ -54,8 +54,32 @@ def test_a_table_that_the_target_lacks_is_named(make_rig: Callable[..., Rig], ma
     assert "init --apply" in done.stderr
 
 
+def test_small_tables_need_no_spark_and_rows_that_one_end_lacks_are_shown_so(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, tmp_path: Path
+) -> None:
+    """A row that is not there is no row of NULLs, also where its other columns are NULL.  There is no Java here."""
+    rig = make_rig(mariadb, postgres, "verify")
+    rig.table("t", "id int PRIMARY KEY, v varchar(40)")
+    rig.table("plain", "v varchar(40)")
+    rig.at_source("INSERT INTO t SELECT seq, concat('v', seq) FROM seq_1_to_20", "INSERT INTO t VALUES (30, NULL)")
+    rig.at_source("INSERT INTO plain VALUES ('a'), ('a'), ('a')")
+    rig.catch_up()
+    rig.at_target(f"DELETE FROM {rig.schema}.t WHERE id IN (3, 30)", f"INSERT INTO {rig.schema}.t VALUES (40, 'more')")
+    rig.at_target(f"INSERT INTO {rig.schema}.plain VALUES ('a')")
+    html = tmp_path / "report.html"
+    done = command("verify", str(rig.feed), "--html", str(html), environment={"JAVA_HOME": "/nowhere"})
+    assert (done.returncode, done.stderr) == (DIFFERENT, "")
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["missing", "id=3", "v", "'v3'", "no", "row"] in lines, done.stdout
+    assert ["missing", "id=30", "a", "row", "no", "row"] in lines
+    assert ["extra", "id=40", "v", "no", "row", "'more'"] in lines
+    assert ["extra", "1", "row", "fewer", "a", "row"] in lines
+    assert "NULL" not in done.stdout and "NULL" not in html.read_text()
+    assert html.read_text().count("<i>no row</i>") == 3
+
+
 def test_without_java_it_says_what_to_do(make_rig: Callable[..., Rig], mysql: Server, postgres: Server) -> None:
-    rig = make_rig(mysql, postgres, "verify")
+    rig = make_rig(mysql, postgres, "verify", spark={"small_rows": 0})
     rig.table("t", "id int PRIMARY KEY")
     done = command("verify", str(rig.feed), environment={"JAVA_HOME": "/nowhere"})
     assert done.returncode == 1
@@ -66,7 +90,7 @@ def test_without_java_it_says_what_to_do(make_rig: Callable[..., Rig], mysql: Se
 def test_without_the_drivers_it_says_what_gets_them(
     make_rig: Callable[..., Rig], mysql: Server, postgres: Server, tmp_path: Path
 ) -> None:
-    rig = make_rig(mysql, postgres, "verify")
+    rig = make_rig(mysql, postgres, "verify", spark={"small_rows": 0})
     rig.table("t", "id int PRIMARY KEY")
     done = command("verify", str(rig.feed), environment={"TIDELOCK_CACHE": str(tmp_path)})
     assert done.returncode == 1
@@ -78,7 +102,8 @@ def test_a_termination_ends_java_and_leaves_no_folder(
     make_rig: Callable[..., Rig], mysql: Server, postgres: Server, tmp_path: Path
 ) -> None:
     """Also: neither the password nor a setting is on any command line, and Spark says nothing."""
-    rig = make_rig(mysql, postgres, "verify", spark={"settings": {"spark.hadoop.test.secret": "hush-4711"}})
+    settings = {"spark.hadoop.test.secret": "hush-4711"}
+    rig = make_rig(mysql, postgres, "verify", spark={"small_rows": 0, "settings": settings})
     rig.table("t", "id int PRIMARY KEY")
     rig.at_source("INSERT INTO t VALUES (1)")
     rig.catch_up()
@@ -104,15 +129,10 @@ def test_a_termination_ends_java_and_leaves_no_folder(
             process.wait()
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in java), "Java's end")
     assert not folders[0].exists()
-    assert set(log.read_text().splitlines()) <= {
-        f"{rig.name}: {said}"
-        for said in (
-            "starting",
-            f"reading {rig.schema}.t, about 2 rows",
-            f"looking again {rig.schema}.t",
-            "waiting",
-        )
-    }
+    said = [line.removeprefix(f"{rig.name}: ") for line in log.read_text().splitlines()]
+    steps = {"starting Spark", f"reading {rig.schema}.t, about 2 rows", f"looking again {rig.schema}.t"}
+    assert set(said[:-1]) <= steps | {line for line in said if line.startswith("… ")}
+    assert said[-1].startswith(("waiting for the feed to pass ", "… waiting for")), said
 
 
 def children(pid: int) -> list[int]:

@@ -57,7 +57,7 @@ def found(report: Report) -> set[tuple[str, str, str]]:
 def test_rows_that_changed_since_a_position_are_compared_and_no_others(
     source: str, target: str, make_rig: Callable[..., Rig], spark: object, request: pytest.FixtureRequest
 ) -> None:
-    rig = make_rig(request.getfixturevalue(source), request.getfixturevalue(target), "since")
+    rig = make_rig(request.getfixturevalue(source), request.getfixturevalue(target), "since", spark={"small_rows": 0})
     rig.table("one", "id int PRIMARY KEY, v int")
     rig.table("two", "a varchar(20) NOT NULL, b decimal(6,2) NOT NULL, v int, PRIMARY KEY (a, b)")
     rig.table("still", "id int PRIMARY KEY, v int")
