@@ -105,12 +105,23 @@ class Position(msgspec.Struct, frozen=True, array_like=True, gc=False):
     `file`, `offset`: the byte after the last transaction that is wholly before this place (where to read from).
     `rows`: how many row images of the transaction that starts at `offset` are before this place.
     `gtids`: the GTID set wholly before this place, in the server's own spelling; empty without GTIDs.
+    `proof`: which log this is a place of (`engine.lineage`); empty where nobody knows.  Positions are equal where they
+    name the same place.
     """
 
     file: str
     offset: int
     rows: int = 0
     gtids: str = ""
+    proof: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not Position:
+            return NotImplemented
+        return (self.offset, self.rows, self.file, self.gtids) == (other.offset, other.rows, other.file, other.gtids)
+
+    def __hash__(self) -> int:
+        return self.offset << 16 ^ self.rows
 
     @property
     def order(self) -> tuple[int, int, int]:

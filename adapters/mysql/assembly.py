@@ -11,15 +11,23 @@
 
 from __future__ import annotations
 
-from typing import Final
+import zlib
+from typing import Final, TypeAlias
 
-from adapters.mysql.errors import RESYNC, LogGap, UnsuitableLog
+import msgspec
+
+from adapters.mysql.errors import RESYNC, LogGap, OtherHistory, UnsuitableLog
+from adapters.mysql.events import HEADER, HEADER_SIZE
 from adapters.mysql.gtid import GtidSet
+from adapters.mysql.history import other_transaction
 from adapters.mysql.row_compiler import INSERT, UPDATE
 from adapters.mysql.tables import Role, Table, Tables
+from engine.lineage import Group, Proof, decode, encode
 from engine.records import Ddl, Position, Row, RowChange, SourceChunk, SourceTransaction
 
 CHUNK_BYTES: Final = 4 << 20
+# A group that ended: file, end, source, number, moment, whether it has a GTID, and `Assembly.ending`.
+Closed: TypeAlias = tuple[str, int, str, int, int, bool, tuple[bytes, int, int]]
 # So many transactions without wanted rows may pass before the position is told anyway.
 QUIET_TRANSACTIONS: Final = 5_000
 
@@ -41,7 +49,9 @@ class Assembly:
         chunk_bytes: int = CHUNK_BYTES,
         *,
         settled: bool = True,
+        server: str = "",
     ) -> None:
+        """`server`: the source's identity, for the proofs of positions."""
         self.ready: list[SourceChunk] = []
         self.settled = settled
         self.server_us = 0
@@ -60,13 +70,56 @@ class Assembly:
         self._ordinal = self._first = self._bytes = 0
         self._rows: list[RowChange] = []
         self._marks: list[tuple[int, Row]] = []
+        self.ending = b"", 0, 0  # the event that may end the open group: buffer, its body's place and end
+        self.moment_us = 0
+        self.closed: Closed | None = None
+        self._proof = decode(start.proof) or Proof(server, 0)
+        self._proof_text = start.proof
+        self._expected = self._proof.opened
+        self._server = server
+        self._begun = self._proof.begun
+
+    # -- which log it is -----------------------------------------------------------------------------------------
+
+    def file_begun(self, when: int) -> None:
+        """The file that is read was begun then, in seconds since the epoch."""
+        self._close_proof()
+        self._begun = when
+
+    def _told_proof(self, rows: int) -> str:
+        self._close_proof()
+        opened = self._expected
+        if rows and self.is_open:
+            opened = self._source, self._number, self.moment_us
+        proof = Proof(self._server, self._begun, self._proof.last, opened if rows else None)
+        if proof != self._proof:
+            self._proof, self._proof_text = proof, encode(proof)
+        return self._proof_text
+
+    def _close_proof(self) -> None:
+        """What was noted of the last group, made a proof: once a chunk, not once a group."""
+        if self.closed is not None:
+            file, end, source, number, moment_us, by_gtid, (b, p, body_end) = self.closed
+            when, _, _, size, _, _ = HEADER(b, p - HEADER_SIZE)
+            mark = zlib.crc32(b[p:body_end])
+            gtid = (source, number) if by_gtid else ("", 0)
+            last = Group(*gtid, moment_us, file, self._begun, end, size, when, mark)
+            self._proof = msgspec.structs.replace(self._proof, last=last)
+            self._proof_text = encode(self._proof)
+            self.closed = None
 
     # -- the open group ------------------------------------------------------------------------------------------
 
-    def begin(self, source: str, number: int, commit_us: int, by_gtid: bool) -> None:
-        """Raises LogGap if the group before it has no end."""
+    def begin(self, source: str, number: int, commit_us: int, by_gtid: bool, moment_us: int = 0) -> None:
+        """`moment_us`: when it was committed first (`engine.lineage`).
+
+        Raises LogGap if the group before it has no end, OtherHistory if a part of another one was read here before.
+        """
         if self.is_open:
             raise LogGap("a transaction begins inside another", f"The log is damaged: {RESYNC}")
+        if self._skip and self._expected is not None and self._expected != (source, number, moment_us):
+            raise OtherHistory(*other_transaction(self._expected, (source, number, moment_us)))
+        self.moment_us = moment_us
         self.is_open = self.settled = True
         self._source, self._number, self._commit_us = source, number, commit_us
         self._known_by_gtid = by_gtid
@@ -207,7 +260,12 @@ class Assembly:
             )
         self.is_open = self.is_xa = False
         self._skip = 0
+        self._expected = None
         self.boundary = end
+        if self.ending[0]:
+            self.closed = (
+                self._file, end, self._source, self._number, self.moment_us, self._known_by_gtid, self.ending
+            )  # fmt: skip
         if self._known_by_gtid:
             self._gtids.add(self._source, self._number)
         self._quiet += 1
@@ -225,8 +283,11 @@ class Assembly:
         """Outside a group the boundary follows the log.  The open group, cut off by the end of a file, is undone."""
         if self.is_open:
             self._abandon()
-        if file != self._file and self._done:
-            self.flush()  # its last position is in the old file
+        if file != self._file:
+            if self._done:
+                self.flush()  # its last position is in the old file
+            self._close_proof()
+            self._begun = 0
         self._file, self.boundary = file, offset
 
     def _abandon(self) -> None:
@@ -254,5 +315,5 @@ class Assembly:
     def _emit(self, transactions: list[SourceTransaction], rows: int) -> None:
         self._done_rows = self._done_bytes = 0
         self._told = (self._file, self.boundary)
-        last = Position(self._file, self.boundary, rows, str(self._gtids))
+        last = Position(self._file, self.boundary, rows, str(self._gtids), self._told_proof(rows))
         self.ready.append(SourceChunk(transactions, last, self._tables.announce(), self.server_us))

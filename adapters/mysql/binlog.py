@@ -21,8 +21,9 @@ from adapters.mysql.decoder import Decoder
 from adapters.mysql.errors import RESYNC, SourceError, Unreachable
 from adapters.mysql.events import TRANSACTION_PAYLOAD
 from adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids, NoGtids
+from adapters.mysql.history import confirm, identity
 from adapters.mysql.packets import Packet, PacketStream, Silence, command, dump
-from adapters.mysql.positions import gtids_at
+from adapters.mysql.positions import survey
 from adapters.mysql.prepared_log import prepared_events
 from adapters.mysql.prepared_search import find_prepare
 from adapters.mysql.row_layout import Columns
@@ -157,12 +158,17 @@ class BinlogReader:
     def _machines(self, connection: pymysql.Connection[Any]) -> tuple[Decoder, Assembly]:
         """Sets the session up, asks for the log, and makes the machines that understand it."""
         self._flavor = server.flavor(connection)
+        confirm(self._endpoint, self._start)
+        who = identity(connection)
         gtids, by_gtid = self._gtids(connection)
         self.folded = server.variable(connection, "lower_case_table_names") == "1"
         checksums = self._session(connection)
         self._clock_skew = float(server.rows(connection, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]) - time.time()
         self._request(connection, gtids, by_gtid)
-        assembly = Assembly(self._tables, self._start, gtids, self._chunk_rows, self._chunk_bytes, settled=not by_gtid)
+        assembly = Assembly(
+            self._tables, self._start, gtids, self._chunk_rows, self._chunk_bytes, settled=not by_gtid,
+            server=who,
+        )  # fmt: skip
         unreached = gtids.domains() if by_gtid and isinstance(gtids, MariaDbGtids) else set()
         return (
             Decoder(self._tables, assembly, self._start, checksums=checksums, by_gtid=by_gtid, unreached=unreached),
@@ -179,7 +185,7 @@ class BinlogReader:
             return NoGtids(), False
         if self._start.gtids:
             return MySqlGtids(self._start.gtids), True
-        return gtids_at(self._endpoint, self._start, self._server_id), False
+        return MySqlGtids(survey(self._endpoint, self._start).gtids), False
 
     def _session(self, connection: pymysql.Connection[Any]) -> bool:
         """What a replica tells its source about itself; returns whether the stream begins with checksums."""

@@ -52,6 +52,7 @@ _CHECKSUM: Final = Struct("<I").unpack_from
 _ROW_FORMAT: Final = f"SET GLOBAL binlog_format=ROW at the source, reconnect its writers; then {RESYNC}"
 
 Handler: TypeAlias = Callable[[bytes, int, int], None]
+Event: TypeAlias = tuple[bytes, int, int]
 
 
 class Due(NamedTuple):
@@ -90,6 +91,7 @@ class Decoder:
         self._unreached = unreached or set()
         self._when = 0
         self._begun = False
+        self._outer: Event | None = None  # the compressed one that the events at hand came in
         self.prepares = Prepares(prepared)
         self.due: list[Due] = []
         self.heartbeats = 0
@@ -214,6 +216,7 @@ class Decoder:
         follows = self._offset + size
         self._offset = follows if follows & 0xFFFFFFFF == log_end else self._jump(size, log_end, kind)
         self._when = when
+        self._outer = b, p + HEADER_SIZE, end - self._tail
         try:
             for inner, start, inner_end in transaction_events(b, p + HEADER_SIZE, end - self._tail):
                 inner_when, inner_kind, _, _, _, flags = HEADER(inner, start)
@@ -227,8 +230,14 @@ class Decoder:
         except SourceError as error:
             error.position = error.position or self._place(size)
             raise
+<<<<<<< HEAD
         except MALFORMED as error:
             raise unreadable(kind, error, self._place(size), bool(self._tail)) from error
+=======
+        except _MALFORMED as error:
+            raise self._malformed(kind, size, error) from error
+        self._outer = None
+>>>>>>> 4983542 (A position proves which log it belongs to; another log halts the feed)
         if not self._assembly.is_open:
             self._assembly.between_groups(self._file, self._offset)
 
@@ -289,6 +298,7 @@ class Decoder:
 
     def _format(self, b: bytes, p: int, end: int) -> None:
         self._tables.by_mariadb = events.is_by_mariadb(b, p)
+        self._assembly.file_begun(HEADER(b, p - HEADER_SIZE)[0])
 
     def _heartbeat(self, b: bytes, p: int, end: int) -> None:
         """The server's place in the log; after a start by GTID, MySQL tells so what it left out."""
@@ -312,27 +322,31 @@ class Decoder:
 
     def _gtid(self, b: bytes, p: int, end: int) -> None:
         self._begun = False
-        self._assembly.begin(*events.mysql_gtid(b, p), True)
+        source, number, commit_us, first_us = events.mysql_gtid(b, p)
+        self._assembly.begin(source, number, commit_us, True, first_us)
 
     def _gtid_tagged(self, b: bytes, p: int, end: int) -> None:
         self._begun = False
-        self._assembly.begin(*events.tagged_gtid(b, p), True)
+        source, number, commit_us, first_us = events.tagged_gtid(b, p)
+        self._assembly.begin(source, number, commit_us, True, first_us)
 
     def _anonymous(self, b: bytes, p: int, end: int) -> None:
         self._begun = False
         size = HEADER(b, p - HEADER_SIZE)[3]
-        self._assembly.begin(self._file, self._offset - size, events.mysql_gtid(b, p)[2], False)
+        _, _, commit_us, first_us = events.mysql_gtid(b, p)
+        self._assembly.begin(self._file, self._offset - size, commit_us, False, first_us)
 
     def _mariadb_gtid(self, b: bytes, p: int, end: int) -> None:
         source, number, flags = events.mariadb_gtid(b, p)
         if self._unreached:
             self._unreached.discard(int(source.partition("-")[0]))
         self._begun = not flags & events.MARIADB_STANDALONE
-        self._assembly.begin(source, number, 0, True)
+        self._assembly.begin(source, number, 0, True, self._when * 1_000_000)
         if flags & events.MARIADB_PREPARED_XA:
             self._two_phase()
 
     def _xid(self, b: bytes, p: int, end: int) -> None:
+        self._assembly.ending = self._outer or (b, p, end)
         self._end_group()
 
     def _end_group(self) -> None:
@@ -349,6 +363,7 @@ class Decoder:
         self.prepares.begin(self._assembly.place, self._when)
 
     def _xa_prepare(self, b: bytes, p: int, end: int) -> None:
+        self._assembly.ending = self._outer or (b, p, end)
         one_phase, xid = prepares.of_event(b, p, end)
         self.prepares.ended = xid
         if one_phase:
@@ -379,13 +394,21 @@ class Decoder:
 
     def replay(self, kind: int, body: bytes) -> None:
         """An event of the prepared group that the open one commits.  Raises SourceError."""
+        ending = self._assembly.ending
         try:
             self._handlers[kind](body, 0, len(body))
         except SourceError as error:
             error.position = error.position or self._place(0)
             raise
+<<<<<<< HEAD
         except MALFORMED as error:
             raise unreadable(kind, error, self._place(0), bool(self._tail)) from error
+=======
+        except _MALFORMED as error:
+            raise self._malformed(kind, 0, error) from error
+        finally:
+            self._assembly.ending = ending
+>>>>>>> 4983542 (A position proves which log it belongs to; another log halts the feed)
 
     def settle(self) -> None:
         """Nothing is due any more: the open group ends."""
@@ -396,19 +419,22 @@ class Decoder:
     def _query(self, b: bytes, p: int, end: int) -> None:
         if b.endswith(b"\0BEGIN", p, end):
             self._begun = True
-        elif b.endswith(b"\0COMMIT", p, end):
+            return
+        self._assembly.ending = self._outer or (b, p, end)
+        if b.endswith(b"\0COMMIT", p, end):
             self._end_group()
         else:
             self._statement(events.query(b, p, end))
 
     def _query_compressed(self, b: bytes, p: int, end: int) -> None:
+        self._assembly.ending = self._outer or (b, p, end)
         self._statement(events.query(b, p, end, inflated(b, events.query_text_at(b, p), end)))
 
     def _statement(self, query: events.Query) -> None:
         assembly = self._assembly
         kind = classify(query.statement)
         if not assembly.is_open:
-            assembly.begin(self._file, self._offset, 0, False)
+            assembly.begin(self._file, self._offset, 0, False, 0)
         match kind:
             case Statement.BEGIN:
                 self._begun = True

@@ -35,6 +35,10 @@ class PurgedPosition(SourceError):
     """The log no longer holds (or never held) the position asked for: rows would be missing."""
 
 
+class OtherHistory(SourceError):
+    """The source's log is not the one that the position belongs to, though it may have a place of that name."""
+
+
 class UnsuitableLog(SourceError):
     """A setting leaves out what replication needs: row format, full images, full metadata, plain transactions."""
 

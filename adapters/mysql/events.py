@@ -40,8 +40,9 @@ MARIADB_STANDALONE: Final = 1
 MARIADB_PREPARED_XA: Final = 64
 
 
-# Source and number as in `engine.records.Transaction`, and the commit time in microseconds since the epoch.
-Gtid: TypeAlias = tuple[str, int, int]
+# Source and number as in `engine.records.Transaction`, and when it was committed here, and first of all servers, in
+# microseconds since the epoch.
+Gtid: TypeAlias = tuple[str, int, int, int]
 
 
 class Query(NamedTuple):
@@ -70,15 +71,21 @@ def _source(uuid: bytes) -> str:
     return source
 
 
-# Flags, UUID, number, two logical clocks with their type, and the commit time in the lower 55 bits of what follows.
+# Flags, UUID, number, two logical clocks with their type, and the commit time in the lower 55 bits of what follows; the
+# bit above says that the first server's comes behind it.
 _MYSQL_GTID: Final = Struct("<x16sQ17xQ").unpack_from
 _COMMIT_TIME: Final = (1 << 55) - 1
+_HAS_FIRST: Final = 1 << 55
+_FIRST_AT: Final = 49
 
 
 def mysql_gtid(b: bytes, p: int) -> Gtid:
     """GTID and ANONYMOUS_GTID."""
-    uuid, number, commit_us = _MYSQL_GTID(b, p)
-    return _sources.get(uuid) or _source(uuid), number, commit_us & _COMMIT_TIME
+    uuid, number, time = _MYSQL_GTID(b, p)
+    commit_us = first = time & _COMMIT_TIME
+    if time & _HAS_FIRST:
+        first = int.from_bytes(b[p + _FIRST_AT : p + _FIRST_AT + 7], "little")
+    return _sources.get(uuid) or _source(uuid), number, commit_us, first
 
 
 def _varlen(b: bytes, p: int) -> tuple[int, int]:
@@ -91,11 +98,16 @@ def _varlen(b: bytes, p: int) -> tuple[int, int]:
     return value, p + 1 + extra
 
 
+_FIRST_FIELD: Final = 7 << 1  # as it is written
+
+
 def tagged_gtid(b: bytes, p: int) -> Gtid:
     """GTID_TAGGED: version, size, last field that matters, then (field, value) in the order of their numbers."""
-    for _ in range(3):
-        _, p = _varlen(b, p)
-    uuid, tag, number, commit_us = b"", "", 0, 0
+    start = p
+    _, p = _varlen(b, p)
+    size, p = _varlen(b, p)
+    _, p = _varlen(b, p)
+    uuid, tag, number = b"", "", 0
     while True:
         field, p = _varlen(b, p)
         match field:
@@ -115,11 +127,13 @@ def tagged_gtid(b: bytes, p: int) -> Gtid:
                 tag, p = b[p : p + length].decode(), p + length
             case 6:
                 commit_us, p = _varlen(b, p)
-                break
+                break  # field 7, the first server's, is there where it differs
             case _:
                 raise ValueError(f"field {field} in a tagged GTID before its commit time")
+    first = _varlen(b, p + 1)[0] if p < start + size and b[p] == _FIRST_FIELD else commit_us
     source = _source(uuid)
-    return f"{source}:{tag}" if tag else source, number, commit_us
+    return f"{source}:{tag}" if tag else source, number, commit_us, first
+
 
 
 # Its server id is in the header: 14 bytes before the body.

@@ -49,6 +49,10 @@ class MariaDbGtids:
     def extend(self, source: str, first: int, last: int) -> None:
         self.add(source, last)
 
+    def numbers(self) -> dict[int, int]:
+        """The last sequence number of each domain."""
+        return {domain: number for domain, (_, number) in self._last.items()}
+
     def domains(self) -> set[int]:
         return set(self._last)
 

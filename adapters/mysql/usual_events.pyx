@@ -48,7 +48,7 @@ cdef packed struct MySqlGtid:
     uint8_t uuid[16]
     uint64_t number
     uint8_t clocks[17]
-    uint64_t commit_us  # in the lower 55 bits
+    uint64_t commit_us  # in the lower 55 bits; the next one says that the first server's follows
 
 cdef enum:
     NONE = 0  # operations, one more than `row_compiler` has them
@@ -86,6 +86,9 @@ cdef int TABLE_MAP = events.TABLE_MAP
 cdef int XID = events.XID
 cdef int UNUSUAL_GROUP = events.MARIADB_STANDALONE | events.MARIADB_PREPARED_XA
 cdef uint64_t COMMIT_TIME = (1 << 55) - 1
+cdef uint64_t HAS_FIRST = 1 << 55
+cdef Py_ssize_t FIRST_AT = 49
+cdef Py_ssize_t FIRST_SIZE = 7
 cdef uint32_t PACKET_LENGTH = LONGEST
 cdef Py_ssize_t QUIET_TRANSACTIONS = assembly.QUIET_TRANSACTIONS
 cdef object WANTED = Role.WANTED
@@ -107,7 +110,7 @@ cdef class UsualEvents:
     # the assembly's
     cdef list done, rows
     cdef str file, source
-    cdef uint64_t number, commit_us, server_us
+    cdef uint64_t number, commit_us, server_us, moment_us
     cdef int64_t boundary
     cdef bint is_open, known_by_gtid, parted, is_xa, marked, settled
     cdef Py_ssize_t ordinal, first, octets, done_rows, done_octets, quiet, chunk_rows, chunk_octets
@@ -119,6 +122,12 @@ cdef class UsualEvents:
     cdef object table, role
     cdef bytes payload, one, two
     cdef tuple readers
+    # the last group that ended here, and its last event's body
+    cdef str closed_source
+    cdef uint64_t closed_number, closed_moment_us
+    cdef int64_t closed_end
+    cdef bint closed, closed_by_gtid
+    cdef Py_ssize_t body, body_end
     # transactions of `run_source`, one after the other, that the GTID set does not hold yet
     cdef str run_source
     cdef uint64_t run_first, run_last
@@ -135,7 +144,7 @@ cdef class UsualEvents:
             return at
         self.load()
         at = self.events(b, at)
-        self.store()
+        self.store(b)
         if self.is_full():
             if self.is_open:
                 self.assembly._relieve()
@@ -177,9 +186,9 @@ cdef class UsualEvents:
         if header.kind == ANNOTATE_ROWS or header.kind == ROWS_QUERY:
             return TAKEN
         if header.kind == XID:
-            return self.commit(header)
+            return self.commit(header, p, end)
         if header.kind == MARIADB_GTID:
-            return self.mariadb_gtid(header.server, b, p, end)
+            return self.mariadb_gtid(header, b, p, end)
         if header.kind == MYSQL_GTID:
             return self.mysql_gtid(b, p, end)
         if header.kind == QUERY and end - p >= 6 and memcmp(data + end - 6, b"\0BEGIN", 6) == 0:
@@ -189,24 +198,25 @@ cdef class UsualEvents:
 
     # -- groups --------------------------------------------------------------------------------------------------
 
-    cdef Outcome mariadb_gtid(self, uint32_t server, bytes b, Py_ssize_t p, Py_ssize_t end) except? LEFT:
+    cdef Outcome mariadb_gtid(self, Header header, bytes b, Py_ssize_t p, Py_ssize_t end) except? LEFT:
         cdef MariaDbGtid found
         if self.is_open or end - p < <Py_ssize_t> sizeof(MariaDbGtid):
             return LEFT
         memcpy(&found, PyBytes_AS_STRING(b) + p, sizeof(MariaDbGtid))
         if found.flags & UNUSUAL_GROUP:
             return LEFT
-        if self.mariadb_source is None or found.domain != self.domain or server != self.server:
+        if self.mariadb_source is None or found.domain != self.domain or header.server != self.server:
             self.mariadb_source = events.mariadb_gtid(b, p)[0]
-            self.domain, self.server = found.domain, server
+            self.domain, self.server = found.domain, header.server
         if self.unreached:
             self.unreached.discard(found.domain)
         self.begun = True
-        self.begin(self.mariadb_source, found.number, 0)
+        self.begin(self.mariadb_source, found.number, 0, <uint64_t> header.when * 1_000_000)
         return TAKEN
 
     cdef Outcome mysql_gtid(self, bytes b, Py_ssize_t p, Py_ssize_t end) except? LEFT:
         cdef MySqlGtid found
+        cdef uint64_t commit_us, first_us = 0
         if self.is_open or end - p < <Py_ssize_t> sizeof(MySqlGtid):
             return LEFT
         memcpy(&found, PyBytes_AS_STRING(b) + p, sizeof(MySqlGtid))
@@ -214,16 +224,23 @@ cdef class UsualEvents:
             self.mysql_source = events.mysql_gtid(b, p)[0]
             memcpy(self.uuid, found.uuid, 16)
         self.begun = False
-        self.begin(self.mysql_source, found.number, found.commit_us & COMMIT_TIME)
+        commit_us = found.commit_us & COMMIT_TIME
+        if not found.commit_us & HAS_FIRST:
+            first_us = commit_us
+        elif end - p >= FIRST_AT + FIRST_SIZE:
+            memcpy(&first_us, PyBytes_AS_STRING(b) + p + FIRST_AT, FIRST_SIZE)
+        else:
+            return LEFT
+        self.begin(self.mysql_source, found.number, commit_us, first_us)
         return TAKEN
 
-    cdef void begin(self, str source, uint64_t number, uint64_t commit_us):
+    cdef void begin(self, str source, uint64_t number, uint64_t commit_us, uint64_t moment_us):
         self.is_open = self.settled = self.known_by_gtid = True
-        self.source, self.number, self.commit_us = source, number, commit_us
+        self.source, self.number, self.commit_us, self.moment_us = source, number, commit_us, moment_us
         self.parted = self.is_xa = False
         self.ordinal = self.octets = self.first = 0
 
-    cdef Outcome commit(self, Header header) except? LEFT:
+    cdef Outcome commit(self, Header header, Py_ssize_t p, Py_ssize_t end) except? LEFT:
         cdef Py_ssize_t first = self.first
         if not self.is_open or self.is_xa or self.marked:
             return LEFT
@@ -244,6 +261,9 @@ cdef class UsualEvents:
             self.rows = []
             self.octets = 0
         self.is_open = False
+        self.closed, self.closed_by_gtid, self.closed_end = True, self.known_by_gtid, self.boundary
+        self.closed_source, self.closed_number, self.closed_moment_us = self.source, self.number, self.moment_us
+        self.body, self.body_end = p, end
         if self.known_by_gtid:
             self.add_gtid()
         self.quiet += 1
@@ -354,7 +374,7 @@ cdef class UsualEvents:
         self.done, self.rows = assembly._done, assembly._rows
         self.file, self.source = assembly._file, assembly._source
         self.number, self.commit_us, self.server_us = assembly._number, assembly._commit_us, assembly.server_us
-        self.boundary = assembly.boundary
+        self.boundary, self.moment_us, self.closed = assembly.boundary, assembly.moment_us, False
         self.is_open, self.known_by_gtid = assembly.is_open, assembly._known_by_gtid
         self.parted, self.is_xa, self.settled = assembly._parted, assembly.is_xa, assembly.settled
         self.marked = bool(assembly._marks)
@@ -363,13 +383,18 @@ cdef class UsualEvents:
         self.table = self.payload = None
         return 0
 
-    cdef int store(self) except -1:
+    cdef int store(self, bytes b) except -1:
         decoder, assembly = self.decoder, self.assembly
         self.end_run()
         decoder._offset, decoder._when, decoder._begun = self.offset, self.when, self.begun
         assembly._rows, assembly._source = self.rows, self.source
         assembly._number, assembly._commit_us, assembly.server_us = self.number, self.commit_us, self.server_us
-        assembly.boundary = self.boundary
+        assembly.boundary, assembly.moment_us = self.boundary, self.moment_us
+        if self.closed:
+            assembly.closed = (
+                self.file, self.closed_end, self.closed_source, self.closed_number, self.closed_moment_us,
+                bool(self.closed_by_gtid), (b, self.body, self.body_end),
+            )  # fmt: skip
         assembly.is_open, assembly._known_by_gtid = self.is_open, self.known_by_gtid
         assembly._parted, assembly.is_xa, assembly.settled = self.parted, self.is_xa, self.settled
         assembly._ordinal, assembly._first, assembly._bytes = self.ordinal, self.first, self.octets
