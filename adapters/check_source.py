@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -10,8 +11,10 @@ from adapters.config import Feed
 from adapters.create_table import qualified
 from adapters.finding import Finding, error, warning
 from adapters.mysql.catalogue import BlockingServer
-from adapters.mysql.errors import RESYNC
+from adapters.mysql.errors import RESYNC, OtherHistory
 from adapters.mysql.grants import Grants
+from adapters.mysql.history import confirm
+from adapters.mysql.source import reader_endpoint
 from adapters.source_table import SourceTable
 from engine.pattern import Pattern
 from engine.records import Position, TableName
@@ -139,6 +142,12 @@ async def check_place(feed: Feed, server: BlockingServer, stored: Position | Non
     place = stored or (start if isinstance(start, Position) else None)
     if place is None:
         return []
+    try:
+        await asyncio.to_thread(confirm, reader_endpoint(feed.source_url), place)
+    except OtherHistory as other:
+        return [error("source-history", other.message, other.hint)]
+    if place.proof and place.gtids and server.is_mariadb:
+        return []  # the GTIDs name the place, in whichever file it is here
     problem = await _gone(server, place)
     if not problem:
         return []

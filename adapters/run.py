@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from adapters import start_copy
+from adapters.adoption import adopted, proven
 from adapters.board import Board, sample_of
 from adapters.bookkeeping import quote
 from adapters.books import Books
@@ -131,8 +132,11 @@ async def _run(
         return await sink.apply_ddl(effect, tables)
 
     life.pulse.begin()
-    taken = await sink.take_over(tables, start_of(feed, source))
+    start = start_of(feed, source)
+    taken = await sink.take_over(tables, start)
     first_copy = await _resync_pending(feed) or first_copy  # whoever resyncs from now on shuts us out
+    checkpoint = await adopted(feed, sink, taken, start, progress.message)
+    taken = msgspec.structs.replace(taken, checkpoint=checkpoint)
     if taken.receipts:  # an older owner may have read on until its last moment, so ask again
         now = await _look(feed)
         taken = msgspec.structs.replace(taken, log_end=now.now if isinstance(now, Source) else None)
@@ -241,7 +245,7 @@ async def fix_start(feed: Feed) -> Position | None:
     source = await asyncio.to_thread(
         look, feed.source_url, [rule.source for rule in feed.tables], earliest=feed.start == "earliest"
     )
-    position = start_of(feed, source)
+    position = await proven(feed, start_of(feed, source))
     if feed.start == "copy":
         await start_copy.ask(feed, Mapping(rules_of(feed), feed.schema), source.tables)
     async with session(feed.target_url) as target:

@@ -10,6 +10,7 @@ import asyncio
 
 import msgspec
 
+from adapters.adoption import proven
 from adapters.bookkeeping import quote
 from adapters.books import Books
 from adapters.composition import start_of
@@ -25,10 +26,10 @@ async def beginning(feed: Feed) -> Position:
     """Raises SourceError, TargetError."""
     stood = await _where_groups_stand(feed)
     if stood is not None:
-        return stood
+        return await proven(feed, stood)
     patterns = [rule.source for rule in feed.tables]
     source = await asyncio.to_thread(look, feed.source_url, patterns, earliest=feed.start == "earliest")
-    return start_of(feed, source)
+    return await proven(feed, start_of(feed, source))
 
 
 async def _where_groups_stand(feed: Feed) -> Position | None:

@@ -52,7 +52,6 @@ _CHECKSUM: Final = Struct("<I").unpack_from
 _ROW_FORMAT: Final = f"SET GLOBAL binlog_format=ROW at the source, reconnect its writers; then {RESYNC}"
 
 Handler: TypeAlias = Callable[[bytes, int, int], None]
-Event: TypeAlias = tuple[bytes, int, int]
 
 
 class Due(NamedTuple):
@@ -91,7 +90,7 @@ class Decoder:
         self._unreached = unreached or set()
         self._when = 0
         self._begun = False
-        self._outer: Event | None = None  # the compressed one that the events at hand came in
+        self._outer: tuple[bytes, int, int] | None = None  # the compressed one that the events at hand came in
         self.prepares = Prepares(prepared)
         self.due: list[Due] = []
         self.heartbeats = 0
@@ -230,14 +229,9 @@ class Decoder:
         except SourceError as error:
             error.position = error.position or self._place(size)
             raise
-<<<<<<< HEAD
         except MALFORMED as error:
             raise unreadable(kind, error, self._place(size), bool(self._tail)) from error
-=======
-        except _MALFORMED as error:
-            raise self._malformed(kind, size, error) from error
         self._outer = None
->>>>>>> 4983542 (A position proves which log it belongs to; another log halts the feed)
         if not self._assembly.is_open:
             self._assembly.between_groups(self._file, self._offset)
 
@@ -400,15 +394,10 @@ class Decoder:
         except SourceError as error:
             error.position = error.position or self._place(0)
             raise
-<<<<<<< HEAD
         except MALFORMED as error:
             raise unreadable(kind, error, self._place(0), bool(self._tail)) from error
-=======
-        except _MALFORMED as error:
-            raise self._malformed(kind, 0, error) from error
         finally:
             self._assembly.ending = ending
->>>>>>> 4983542 (A position proves which log it belongs to; another log halts the feed)
 
     def settle(self) -> None:
         """Nothing is due any more: the open group ends."""

@@ -7,6 +7,7 @@ itself, of MariaDB's log the one file is read that holds it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -19,24 +20,17 @@ from adapters.mysql import events
 from adapters.mysql.connection import Endpoint
 from adapters.mysql.errors import OtherHistory, SourceError
 from adapters.mysql.gtid import MySqlGtids
-from adapters.mysql.positions import (
-    ending_of,
-    events_from,
-    events_without,
-    gtid_list,
-    gtid_of,
-    is_gtid,
-    survey,
-)
+from adapters.mysql.log_file import Event, events_of, events_without
+from adapters.mysql.positions import ending_of, gtid_list, gtid_of, has_gtid, survey
 from engine import lineage
 from engine.lineage import Answer, Ending, Group, Here, Proof, Sought
 from engine.records import Position
 
 _FURTHEST: Final = 0xFFFFFFFF
 HINT: Final = (
-    "Rows may be missing on the way from one to the other, so nothing is applied. If the source is the wrong one, correct"
-    " `source`. If its log was reset, or it was put back from a backup: `tidelock resync FEED` takes it up where it is"
-    " now, and makes the tables equal"
+    "Rows may be missing between the two, so nothing is applied. If the source is the wrong one, correct `source`. If"
+    " its log was reset, or it was put back from a backup: `tidelock resync FEED` takes it up where it is now and makes"
+    " the tables equal"
 )
 
 
@@ -53,23 +47,23 @@ def confirm(endpoint: Endpoint, place: Position) -> None:
         return
     connection = server.connect(endpoint)
     try:
-        here, found = _judged(connection, endpoint, place, proof)
+        found = _judged(connection, endpoint, place, proof)
     except pymysql.MySQLError as error:
         raise server.explained(error, endpoint) from error
     finally:
         connection.close()
     if found is not None:
-        error = OtherHistory(
+        problem = OtherHistory(
             f"the log of {endpoint} is not the one that was read up to {place}: that was {_told(place, proof)};"
             f" here is {found}",
             HINT,
         )
-        error.position = str(place)
-        raise error
+        problem.position = str(place)
+        raise problem
 
 
 def witnessed(endpoint: Endpoint, place: Position, *, deep: bool = True) -> Position:
-    """The place with its proof and GTIDs.  `deep`: the file is read up to there for its last transaction; else its
+    """The place with its proof.  `deep`: the file is read up to there for its last transaction; else its
     beginning alone proves it.  Raises SourceError where the log has no such place."""
     if not place.file:
         return place
@@ -82,8 +76,7 @@ def witnessed(endpoint: Endpoint, place: Position, *, deep: bool = True) -> Posi
         connection.close()
     found = survey(endpoint, place if deep else Position(place.file, 4))
     proof = Proof(who, found.begun, found.last if deep else None)
-    gtids = place.gtids or (found.gtids if deep else "")
-    return msgspec.structs.replace(place, gtids=gtids, proof=lineage.encode(proof))
+    return msgspec.structs.replace(place, proof=lineage.encode(proof))
 
 
 def other_transaction(expected: tuple[str, int, int], found: tuple[str, int, int]) -> tuple[str, str]:
@@ -94,20 +87,20 @@ def other_transaction(expected: tuple[str, int, int], found: tuple[str, int, int
 
 def _judged(
     connection: pymysql.Connection[Any], endpoint: Endpoint, place: Position, proof: Proof
-) -> tuple[Here, str | None]:
+) -> str | None:
     """What is found in the place of the proof, in words; None where it is the same log."""
     flavor = server.flavor(connection)
     files = [str(row[0]) for row in server.rows(connection, "SHOW BINARY LOGS")]
     here = _here(endpoint, place, proof, files, identity(connection), exact=not flavor.is_mariadb)
     match lineage.by_place(proof, here):
         case Answer.SAME:
-            return here, None
+            return None
         case Answer.OTHER:
-            return here, _found(place, proof, here)
+            return _found(place, proof, here)
     sought = _seek(connection, endpoint, place, proof.last, files, mariadb=flavor.is_mariadb)
     if lineage.by_gtid(proof, here, sought) is Answer.SAME:
-        return here, None
-    return here, _found(place, proof, here, sought)
+        return None
+    return _found(place, proof, here, sought)
 
 
 def _here(endpoint: Endpoint, place: Position, proof: Proof, files: list[str], who: str, *, exact: bool) -> Here:
@@ -120,11 +113,10 @@ def _here(endpoint: Endpoint, place: Position, proof: Proof, files: list[str], w
 
 
 def _begun(endpoint: Endpoint, file: str) -> int:
-    with closing(events_from(endpoint, file, 4)) as read:
-        for b, p, _ in read:
-            when, kind = events.HEADER(b, p)[:2]
-            if kind == events.FORMAT_DESCRIPTION:
-                return int(when)
+    with closing(events_of(endpoint, file)) as read:
+        for event in read:
+            if event.kind == events.FORMAT_DESCRIPTION:
+                return event.when
     raise SourceError(f"{endpoint} sent nothing of its log {file}", "See the server's error log")
 
 
@@ -132,18 +124,15 @@ def _ending(endpoint: Endpoint, last: Group) -> Ending | None:
     """What ends where the last transaction ended; None where that is too far in the file to be asked for."""
     if last.end - last.size > _FURTHEST:
         return None
-    begun, tail = 0, 0
+    begun = 0
     try:
-        with closing(events_from(endpoint, last.file, last.end - last.size)) as read:
-            for b, p, end in read:
-                when, kind, _, _, log_end, flags = events.HEADER(b, p)
-                if kind == events.FORMAT_DESCRIPTION:
-                    begun = int(when)
-                    tail = events.CHECKSUM_SIZE if events.has_checksums(b, end) else 0
-                elif log_end and not flags & events.ARTIFICIAL:
-                    size, when, mark = ending_of(b, p, end - tail)
-                    if log_end == last.end & _FURTHEST:
-                        return Ending(begun, size, when, mark)
+        with closing(events_of(endpoint, last.file, offset=last.end - last.size)) as read:
+            for event in read:
+                if event.kind == events.FORMAT_DESCRIPTION:
+                    begun = event.when
+                elif event.kind != events.ROTATE or event.log_end:
+                    if event.log_end == last.end & _FURTHEST:
+                        return Ending(begun, *ending_of(event))
                     break
     except (server.Unreachable, server.AccessDenied):
         raise
@@ -203,25 +192,25 @@ def _seek_mariadb(endpoint: Endpoint, last: Group, files: list[str]) -> tuple[in
     for file in reversed(files):
         before = _numbers_before(endpoint, file).get(domain, 0)
         if before < last.number:
-            with closing(events_from(endpoint, file, 4)) as read:
+            with closing(events_of(endpoint, file)) as read:
                 return _moment(read, last), False
     return 0, True
 
 
 def _numbers_before(endpoint: Endpoint, file: str) -> dict[int, int]:
     """By domain, the last sequence number before a file of MariaDB's."""
-    with closing(events_from(endpoint, file, 4)) as read:
-        for b, p, _ in read:
-            if events.HEADER(b, p)[1] == events.GTID_LIST:
-                return gtid_list(b, p + events.HEADER_SIZE).numbers()
+    with closing(events_of(endpoint, file)) as read:
+        for event in read:
+            if event.kind == events.GTID_LIST:
+                return gtid_list(event).numbers()
     return {}
 
 
-def _moment(read: Any, last: Group) -> int:
+def _moment(read: Iterator[Event], last: Group) -> int:
     """Of the transaction with that GTID; 0: there is none."""
-    for b, p, _ in read:
-        if is_gtid(events.HEADER(b, p)[1]):
-            source, number, moment = gtid_of(b, p)
+    for event in read:
+        if has_gtid(event):
+            source, number, moment = gtid_of(event)
             if number == last.number and source == last.source:
                 return moment
     return 0

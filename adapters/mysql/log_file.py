@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Generator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Generator
+from typing import Any, Final, NamedTuple
+
+import pymysql
 
 from adapters.mysql import connection as server
 from adapters.mysql import events
 from adapters.mysql.connection import Endpoint
 from adapters.mysql.damage import checked
 from adapters.mysql.errors import DamagedLog
-from adapters.mysql.packets import PacketStream, dump
+from adapters.mysql.gtid import MySqlGtids
+from adapters.mysql.packets import PacketStream, Silence, command, dump
 
+NOBODY: Final = 0
+"""A server id for who reads what is there now: it ends no other reader, and no other ends it."""
 _NON_BLOCKING: Final = 1
+_DUMP_GTID: Final = 0x1E
+_THROUGH_GTID: Final = 4
 _SILENCE_SECONDS: Final = 60.0
 _OK, _ERROR = 0, 0xFF
 
@@ -30,17 +37,34 @@ class Event(NamedTuple):
     end: int
 
 
-def events_of(endpoint: Endpoint, file: str, server_id: int) -> Generator[Event, None, None]:
+def events_of(
+    endpoint: Endpoint, file: str, server_id: int = NOBODY, offset: int = 4
+) -> Generator[Event, None, None]:
     """Those of the files behind it follow; it ends where the log does.
 
     Close it where it is left before.  Raises SourceError, DamagedLog where an event is not what was written.
     """
+    order = struct.pack("<IHI", offset, _NON_BLOCKING, server_id) + file.encode()
+    return _read(endpoint, file, lambda connection: dump(connection, order))
+
+
+def events_without(endpoint: Endpoint, gtids: MySqlGtids) -> Generator[Event, None, None]:
+    """MySQL's events of all transactions that are not in the set, else as `events_of`."""
+    data = gtids.encode()
+    order = struct.pack("<HIIQI", _THROUGH_GTID | _NON_BLOCKING, NOBODY, 0, 4, len(data)) + data
+    return _read(endpoint, "", lambda connection: command(connection, _DUMP_GTID, order))
+
+
+def _read(
+    endpoint: Endpoint, file: str, ask: Callable[[pymysql.Connection[Any]], None]
+) -> Generator[Event, None, None]:
     connection = server.connect(endpoint)
     try:
+        server.rows(connection, "SET @mariadb_slave_capability=4")
         for name in ("master", "source"):  # MariaDB knows the first, MySQL reads the second
             server.rows(connection, f"SET @{name}_binlog_checksum=@@global.binlog_checksum")
         tail = events.CHECKSUM_SIZE if server.dumps_checksums(connection) else 0
-        dump(connection, struct.pack("<IHI", 4, _NON_BLOCKING, server_id) + file.encode())
+        ask(connection)
         stream = PacketStream(connection, _SILENCE_SECONDS)
         last = 4
         while True:
@@ -63,5 +87,11 @@ def events_of(endpoint: Endpoint, file: str, server_id: int) -> Generator[Event,
             if kind == events.ROTATE:
                 file, last = events.rotation(b, p + 1 + events.HEADER_SIZE, end - tail)
             yield Event(kind, when, log_end, b, p + 1 + events.HEADER_SIZE, end - tail)
+    except Silence as error:
+        raise server.Unreachable(
+            f"{endpoint} sent nothing of its log for {_SILENCE_SECONDS:.0f} s", "Check the network and the source"
+        ) from error
+    except (pymysql.MySQLError, OSError, EOFError) as error:
+        raise server.explained(error, endpoint) from error
     finally:
         connection._force_close()  # type: ignore[attr-defined]
