@@ -24,6 +24,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from adapters.adoption import proven
 from adapters.books import Books, never_ran
 from adapters.check import check, source_opened
 from adapters.composition import rules_of
@@ -46,7 +47,7 @@ from engine.pattern import Pattern
 from engine.records import Position, TableName
 from engine.spans import Split
 
-_WHAT_IT_IS_FOR = ("source-position", "target-not-empty")
+_WHAT_IT_IS_FOR = ("source-history", "source-position", "target-not-empty")
 """Findings of `check` that do not keep a resync from being done."""
 
 
@@ -76,7 +77,8 @@ async def plan(feed: Feed) -> Resync:
     await _fit(feed)
     await _can_be_copied(feed, tables, there)
     left = tuple(sorted(set(there) - set(tables)))
-    return Resync(source.now, stored[0] if stored else None, tables, left, halted)
+    place = await proven(feed, source.now)
+    return Resync(place, stored[0] if stored else None, tables, left, halted)
 
 
 async def begin(feed: Feed, resync: Resync) -> None:
