@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -36,9 +36,9 @@ from adapters.mysql import connection as server
 from adapters.mysql.grants import Grants, read_grants
 from adapters.mysql.source import Source, look, reader_endpoint
 from adapters.mysql.visible import require_gtids
-from adapters.operator import books, live_sample
+from adapters.operator import books
 from adapters.run import tables_there
-from adapters.session import Session
+from adapters.runs import Claim, RunsAlready, admitted
 from adapters.spark.copy.failing import look_for_spark
 from adapters.spark.copy.source import NotCopied, sources
 from engine.chunks import fault
@@ -65,11 +65,11 @@ class Resync(msgspec.Struct, frozen=True):
     halted: str
 
 
-async def plan(feed: Feed) -> Resync:
-    """Writes nothing.  Raises Refused, TargetError, SourceError."""
+async def plan(feed: Feed, tell: Callable[[str], None]) -> Resync:
+    """Writes nothing.  `tell`: takes what is waited for.  Raises Refused, TargetError, SourceError."""
     async with books(feed) as book:
         stored = (await book.checkpoints()).get(0)
-        halted = await _stands(feed, book, begun=stored is not None)
+        halted = await _stands(feed, book, tell, begun=stored is not None)
         source = await _look(feed)
         there = await tables_there(feed, book.session)
     mapping = Mapping(rules_of(feed), feed.schema)
@@ -106,7 +106,7 @@ async def begin(feed: Feed, resync: Resync) -> None:
 # ---------------------------------------------------------------------- what would keep it from being done
 
 
-async def _stands(feed: Feed, book: Books, *, begun: bool) -> str:
+async def _stands(feed: Feed, book: Books, tell: Callable[[str], None], *, begun: bool) -> str:
     """Why it is halted.  Raises Refused where it is being run or is scaled out, TargetError where it never ran.
     `begun`: it has a checkpoint, which `init` stores before the first run."""
     owners = await book.owners()
@@ -120,23 +120,12 @@ async def _stands(feed: Feed, book: Books, *, begun: bool) -> str:
             "Let a feed of a new name with `log: embedded`, `start: copy` and `copy: {existing: replace}` copy the "
             "tables anew in its place",
         )
-    if await live_sample(feed) is not None or await _has_sessions(feed, book.session):
-        raise _refused("running", f"feed {feed.name} is being run", "End that run (SIGTERM), then resync again")
+    try:
+        await admitted(book.session, Claim.new(feed.schema, feed.name), tell)
+    except RunsAlready as problem:
+        raise _refused("running", str(problem), "End that run (SIGTERM), then resync again") from None
     owner = owners.get(0)
     return str(owner.halted.alarm) if owner is not None and owner.halted is not None else ""
-
-
-async def _has_sessions(feed: Feed, target: Session) -> bool:
-    """Does a run of the feed hold sessions at the target?"""
-    if target.dialect == "postgres":
-        from adapters.postgres.session import application_name
-
-        query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
-        return bool((await target.fetch(query, application_name(feed.name, 0)))[0][0])
-    from adapters.mysql.ownership import CONTROL, lock_name
-
-    held = "SELECT IS_USED_LOCK(%s)"
-    return (await target.fetch(held, lock_name(feed.schema, feed.name, 0, CONTROL)))[0][0] is not None
 
 
 async def _look(feed: Feed) -> Source:

@@ -22,7 +22,7 @@ def resync(path: str, tables: Sequence[str], yes: bool, json: bool) -> int:
     from adapters.resync import begin, plan
 
     try:
-        planned = asyncio.run(plan(feed))
+        planned = asyncio.run(plan(feed, lambda said: print(f"{feed.name}: {said}", file=sys.stderr)))
     except Refused as refused:
         raise CommandError(refused.finding.message, refused.finding.hint, REFUSED) from None
     if not yes:

@@ -208,8 +208,8 @@ class Assembly:
         if waiting or self._rows or self._marks or self._parted:
             raise UnsuitableLog(
                 "a transaction in the log is rolled back after it changed replicated rows",
-                "It mixed transactional and other engines: keep MyISAM, Aria and MEMORY tables out of transactions; "
-                f"{RESYNC}",
+                "MariaDB logs a transaction so that makes or drops a temporary table, older servers one that also "
+                f"changes tables of MyISAM, Aria or MEMORY: keep those out of transactions; {RESYNC}",
             )
 
     def statement(self, schema: str, statement: str, end: int, when_us: int, alone: bool) -> None:

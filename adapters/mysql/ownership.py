@@ -30,12 +30,6 @@ ROLLBACK_SECONDS = 600.0
 """How long a killed session may take to roll back before an operator is asked to look."""
 
 
-def lock_name(schema: str, feed: str, group: int, number: int | None = None) -> str:
-    """Of the user lock of a session, or how the names of all sessions' begin."""
-    digest = hashlib.blake2b(f"{schema}/{feed}/{group}".encode(), digest_size=16).hexdigest()
-    return f"tidelock:{digest}:{'' if number is None else number}"
-
-
 class Fenced(Exception):
     """A newer owner has taken the feed over."""
 
@@ -69,7 +63,8 @@ class Ownership:
         """The rows of all its groups."""
         self._values = f"{text(feed)},{group}"
         self._lock_seconds = lock_seconds
-        self._lock = lock_name(schema, feed, group)
+        digest = hashlib.blake2b(f"{schema}/{feed}/{group}".encode(), digest_size=16).hexdigest()
+        self._lock = f"tidelock:{digest}:"
 
     def owner_row(self, session: Session, epoch: int) -> str:
         """Ends a SELECT that finds one row if `epoch` is the owner's, and keeps it so until the transaction ends."""

@@ -1,26 +1,196 @@
-"""Halts that no feed can read past: what the halt says is done, literally, and then no row differs."""
+"""Halts that no feed can read past: what the halt says is done, literally, and then no row differs.
+
+Each cause leaves a hole behind the checkpoint in which rows came, went and changed, before the halting event and behind
+it.  A run copies with Spark, which takes its seconds, so the causes share one pair of servers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from bench.rig import Rig
-from bench.servers import MariaDb, Server
+import pytest
+
+from bench.rig import Rig, until
+from bench.servers import MariaDb, MySql, Server
 
 COPY_SECONDS = 180.0
+TABLE_MAP, WRITE_ROWS, INCIDENT = 19, (23, 30, 166), 26
+HEADER = struct.Struct("<IBIIIH")  # time, type, server, size, end, flags
 
 
-def test_a_purged_log(make_rig: Callable[..., Rig], make_mariadb: Callable[..., MariaDb], postgres: Server) -> None:
-    rig = make_rig(make_mariadb(), postgres, "hole")
-    rig.table("account", "id bigint PRIMARY KEY, v int")
-    rig.at_source("INSERT INTO account VALUES (1, 1), (2, 2), (3, 3)")
-    rig.catch_up()
-    rig.at_source("UPDATE account SET v = 22 WHERE id = 2", "DELETE FROM account WHERE id = 3")
-    rig.at_source("INSERT INTO account VALUES (4, 4)")
+@pytest.fixture(scope="module")
+def torn() -> Iterator[MariaDb]:
+    """A source whose log is torn on purpose; compressed nowhere, with checksums."""
+    with MariaDb() as server:
+        yield server
+
+
+def by_statement(rig: Rig) -> None:
+    rig.at_source("SET SESSION binlog_format=STATEMENT", "UPDATE account SET v = v + 1")
+    rig.at_source("SET SESSION binlog_format=ROW")
+
+
+def minimal(rig: Rig) -> None:
+    rig.at_source("SET SESSION binlog_row_image=MINIMAL", "UPDATE account SET v = 7 WHERE id = 1")
+    rig.at_source("SET SESSION binlog_row_image=FULL")
+
+
+def without_names(rig: Rig) -> None:
+    rig.at_source("SET GLOBAL binlog_row_metadata=MINIMAL", "FLUSH TABLES", "UPDATE account SET v = 7 WHERE id = 1")
+    rig.at_source("SET GLOBAL binlog_row_metadata=FULL", "FLUSH TABLES")
+
+
+def rolled_back(rig: Rig) -> None:
+    """MariaDB logs all of it, and that it is undone, where a temporary table was made in it."""
+    rig.at_source("START TRANSACTION", "UPDATE account SET v = 9", "CREATE TEMPORARY TABLE t (id int)", "ROLLBACK")
+
+
+def purged(rig: Rig) -> None:
+    rig.at_source("UPDATE account SET v = 7 WHERE id = 1")
     rig.purge()
+
+
+def incident(rig: Rig) -> None:
+    """The server found that it could not write all to its log."""
+    file, at, event = event_of(rig, TABLE_MAP)
+    changed = event[:4] + bytes([INCIDENT]) + event[5:-4]
+    rewrite(file, at, changed + struct.pack("<I", zlib.crc32(changed)))
+
+
+def damaged(rig: Rig) -> None:
+    """One bit of a row, on the disk."""
+    file, at, event = event_of(rig, *WRITE_ROWS)
+    rewrite(file, at, event[:-6] + bytes([event[-6] ^ 1]) + event[-5:])
+
+
+def event_of(rig: Rig, *kinds: int) -> tuple[Path, int, bytes]:
+    """The first event of these kinds in the log of a row that is inserted now: its file, offset and bytes."""
+    name, _, offset = rig.here().partition(":")
+    rig.at_source("INSERT INTO account VALUES (50, 50)")
+    file, at = rig.source.data / name, int(offset)
+    log = file.read_bytes()
+    while True:
+        _, kind, _, size, _, _ = HEADER.unpack_from(log, at)
+        if kind in kinds:
+            return file, at, log[at : at + size]
+        at += size
+
+
+def rewrite(file: Path, at: int, event: bytes) -> None:
+    with file.open("r+b") as log:
+        log.seek(at)
+        log.write(event)
+
+
+CAUSES = {
+    "by statement": (by_statement, "as a statement"),
+    "minimal images": (minimal, "only some columns"),
+    "columns without names": (without_names, "does not name the columns"),
+    "rolled back in the log": (rolled_back, "rolled back"),
+    "purged": (purged, "does not hold the position"),
+    "an incident": (incident, "INCIDENT"),
+    "a flipped bit": (damaged, "is damaged"),
+}
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_the_advice_of_a_halt(cause: str, torn: MariaDb, postgres: Server, make_rig: Callable[..., Rig]) -> None:
+    tear, words = CAUSES[cause]
+    rig = make_rig(torn, postgres, "torn")
+    rig.table("account", "id bigint PRIMARY KEY, v int")
+    rig.table("note", "id bigint PRIMARY KEY, v int")
+    rig.at_source("ALTER TABLE note ENGINE=MyISAM")
+    rig.start_at = rig.here()
+    rig.at_source("INSERT INTO account VALUES (1, 1), (2, 2), (3, 3)", "INSERT INTO note VALUES (1, 1), (2, 2)")
+    rig.catch_up()
+    rig.at_source("DELETE FROM account WHERE id = 3", "INSERT INTO account VALUES (4, 4)")
+    tear(rig)
+    rig.at_source("DELETE FROM account WHERE id = 2", "UPDATE note SET v = 22 WHERE id = 2")
     assert rig.catch_up_code() == 4
-    assert "tidelock resync" in rig.said()
+    _, message, hint, *_ = rig.command("status", "@", "--json").json["halted"]["alarm"]
+    assert words in message and "`tidelock resync FEED`" in hint, (message, hint)
+    assert rig.catch_up_code() == 4, "the halt stays until its advice is followed"
     said = rig.command("resync", "@", "--yes")
-    assert said.code == 0, said
+    assert said.code == 0 and "2 tables to be copied" in said.out, said
+    rig.at_source("INSERT INTO account VALUES (5, 5)")
     rig.catch_up(COPY_SECONDS)
     rig.assert_exact()
+    assert rig.command("status", "@", "--json").json["halted"] is None
+
+
+def test_a_resync_through_a_missing_java_and_a_sigkill(
+    mysql: MySql, other_mysql: MySql, make_rig: Callable[..., Rig]
+) -> None:
+    """Nothing is applied before the copy has begun, nothing is caught up before it is done; parked rows go."""
+    rig = make_rig(mysql, other_mysql, "stuck", copy={"chunk_rows": 1000})
+    rig.table("account", "id bigint PRIMARY KEY, v int")
+    rig.table("parent", "id bigint PRIMARY KEY")
+    rig.table("child", "id bigint PRIMARY KEY, p bigint, FOREIGN KEY (p) REFERENCES parent (id)")
+    rig.start_at = rig.here()
+    numbers = ", ".join(f"({n}, {n})" for n in range(1, 4001))
+    rig.at_source(f"INSERT INTO account VALUES {numbers}")
+    rig.at_source("INSERT INTO parent VALUES (1)", "INSERT INTO child VALUES (1, 1)")
+    rig.catch_up()
+    rig.at_target(f"ALTER TABLE {rig.schema}.account ADD CHECK (v <> 5000)")
+    rig.at_source("INSERT INTO account VALUES (5000, 5000)")
+    assert rig.catch_up_code() == 4 and rig.parked() == 1
+    rig.at_target(f"ALTER TABLE {rig.schema}.account DROP CHECK account_chk_1")
+    rig.at_source("DELETE FROM account WHERE id <= 100", "INSERT INTO account VALUES (6000, 6000)")
+    rig.purge()
+    rig.at_source("INSERT INTO account VALUES (7000, 7000)")
+    assert rig.catch_up_code() == 4
+    one = rig.command("resync", "@", "--table", f"{rig.schema}.account", "--yes")
+    assert one.code == 2 and "any of its tables" in one.err, one
+    asked = rig.command("resync", "@")
+    assert asked.code == 2 and "--yes" in asked.err and f"{rig.schema}.child" in asked.err, asked
+    assert rig.catch_up_code() == 4, "nothing was done"
+    assert rig.command("resync", "@", "--yes").code == 0
+    assert rig.parked() == 0
+    rig.at_source("INSERT INTO account VALUES (8000, 8000)")
+
+    rig.output = rig.folder / "without-java.log"
+    assert rig.catch_up_code({"PATH": "/nowhere", "JAVA_HOME": "/nowhere"}) == 1
+    assert "nothing runs without it" in rig.said(), rig.said()
+    assert rig.rows("SELECT CONCAT(count(*), '') FROM account WHERE id >= 6000") == [("0",)]
+
+    process = rig.run("--until-caught-up")
+    until(lambda: merged(rig) > 0, "a merged chunk", COPY_SECONDS)
+    process.kill()
+    again = rig.command("resync", "@", "--yes")
+    assert again.code == 0, again
+    rig.catch_up(COPY_SECONDS)
+    rig.assert_exact()
+
+
+def merged(rig: Rig) -> int:
+    chunks = f"SELECT CONCAT(count(*), '') FROM tidelock.tidelock_chunks WHERE feed='{rig.name}' AND rows_merged > 0"
+    return int(rig.rows(chunks)[0][0])
+
+
+def test_a_feed_that_runs_or_cannot_be_copied_is_not_moved(
+    mariadb: Server, postgres: Server, make_rig: Callable[..., Rig]
+) -> None:
+    rig = make_rig(mariadb, postgres, "moved")
+    rig.table("one", "id bigint PRIMARY KEY, other bigint")
+    never = rig.command("resync", "@", "--yes")
+    assert never.code == 1 and rig.name in never.err, never
+    process = rig.run()
+    until(lambda: rig.command("status", "@", "--json").json["epoch"] == 1, "the run")
+    running = rig.command("resync", "@", "--yes")
+    assert running.code == 1 and "runs already" in running.err and "--take-over" not in running.err, running
+    process.stop()
+    before = rig.rows(f"SELECT position FROM tidelock.tidelock_checkpoint WHERE feed='{rig.name}'")
+
+    rig.table("two", "id bigint PRIMARY KEY, other bigint, FOREIGN KEY (other) REFERENCES one (id)")
+    key = "ADD CONSTRAINT cycle FOREIGN KEY (other) REFERENCES two (id)"
+    rig.at_source(f"ALTER TABLE one {key}")
+    rig.at_target(f"ALTER TABLE one {key}")
+    cycle = rig.command("resync", "@", "--yes")
+    assert cycle.code == 1 and "cycle of foreign keys" in cycle.err, cycle
+    rig.at_target("ALTER TABLE one DROP CONSTRAINT cycle", "ALTER TABLE two DROP COLUMN other")
+    other = rig.command("resync", "@", "--yes")
+    assert other.code == 1 and "other" in other.err and "ALTER TABLE" in other.err, other
+    assert rig.rows(f"SELECT position FROM tidelock.tidelock_checkpoint WHERE feed='{rig.name}'") == before
