@@ -206,7 +206,7 @@ async def _selected(feed: Feed, server: BlockingServer) -> dict[TableName, Sourc
 
 async def check_source(feed: Feed, server: BlockingServer, view: SourceView, stored: Position | None) -> list[Finding]:
     findings = [
-        *check_settings(feed, view.settings),
+        *check_settings(feed, view.settings, view.tables),
         *check_grants(feed, view.grants, view.mariadb, list(view.tables)),
         *check_patterns(feed, view.tables, view.grants),
     ]

@@ -146,10 +146,31 @@ class Assembly:
         except UnicodeDecodeError:
             del rows[kept:]
             self._ordinal = table.lenient_readers[operation](b, p, end, ordinal, rows.append)
+        self._grown(ordinal, kept, role, end - p)
+
+    def partial_rows(self, table: Table, b: bytes, p: int, end: int) -> None:
+        """The rows of an event with parts of JSON documents, which begin with the column count at `p`."""
+        ordinal = self._ordinal
+        if table.role is not Role.WANTED:
+            self._ordinal = table.skip_partial(b, p, end, ordinal)
+            return
+        p = table.check_images(b, p, 2)
+        rows = self._rows
+        kept = len(rows)
+        try:
+            self._ordinal = table.partial_rows(b, p, end, ordinal, rows.append, lenient=False)
+        except UnicodeDecodeError:
+            del rows[kept:]
+            self._ordinal = table.partial_rows(b, p, end, ordinal, rows.append, lenient=True)
+        self._grown(ordinal, kept, table.role, end - p)
+
+    def _grown(self, ordinal: int, kept: int, role: Role, size: int) -> None:
+        """Rows of an event of `size` bytes were added, the first with this ordinal, behind those `kept`."""
         if ordinal < self._skip or role is Role.MARKER:
             self._sift(kept, role)
+        rows = self._rows
         if self._ordinal > self._skip:
-            self._bytes += end - p
+            self._bytes += size
         if self._done_rows + len(rows) >= self._chunk_rows or self._done_bytes + self._bytes >= self._chunk_bytes:
             self._relieve()
 

@@ -515,10 +515,9 @@ class Decoder:
         return handle
 
     def _partial_json(self, b: bytes, p: int, end: int) -> None:
-        raise UnsuitableLog(
-            "the log holds parts of JSON documents (PARTIAL_UPDATE_ROWS)",
-            f"SET GLOBAL binlog_row_value_options='' at the source, reconnect its writers; then {RESYNC}",
-        )
+        table = self._table(b, p)
+        if table is not None and not self._waits(events.PARTIAL_UPDATE_ROWS, table, b, p, end):
+            self._assembly.partial_rows(table, b, p + 8 + (b[p + 8] | b[p + 9] << 8), end)
 
 
 def _number(file: str) -> int:

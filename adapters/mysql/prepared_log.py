@@ -12,7 +12,7 @@ from adapters.mysql import events
 from adapters.mysql.assembly import Assembly
 from adapters.mysql.connection import Endpoint
 from adapters.mysql.decoder import Decoder
-from adapters.mysql.errors import LogGap, SourceError
+from adapters.mysql.errors import RESYNC, LogGap, SourceError
 from adapters.mysql.gtid import NoGtids
 from adapters.mysql.packets import Packet, PacketStream, dump
 from adapters.mysql.prepares import Event, Xid
@@ -32,7 +32,7 @@ def log_from(endpoint: Endpoint, file: str, offset: int) -> Generator[Packet]:
     if offset > _LONGEST_OFFSET:
         raise SourceError(
             f"{file}:{offset} is beyond 4 GiB, where the protocol cannot start",
-            "Run `tidelock resync FEED`, which copies the tables again",
+            RESYNC,
         )
     connection = server.connect(endpoint)
     try:
@@ -82,5 +82,5 @@ def prepared_events(endpoint: Endpoint, tables: Tables, xid: Xid, place: Positio
                 break
     raise LogGap(
         f"the log has no rows of XA transaction {xid} at {place}, where it was prepared",
-        "Restart the feed; if it stops here again, run `tidelock resync FEED`",
+        f"Restart the feed; if it stops here again, {RESYNC}",
     )

@@ -14,7 +14,7 @@ from adapters.mysql import connection as server
 from adapters.mysql import events, prepares
 from adapters.mysql.connection import Endpoint
 from adapters.mysql.damage import MALFORMED, checked, unreadable
-from adapters.mysql.errors import DamagedLog, PurgedPosition
+from adapters.mysql.errors import RESYNC, DamagedLog, PurgedPosition
 from adapters.mysql.payloads import transaction_events
 from adapters.mysql.prepared_log import log_from
 from adapters.mysql.prepares import Xid
@@ -43,8 +43,7 @@ def find_prepare(endpoint: Endpoint, xid: Xid, before: Position) -> Position:
     raise PurgedPosition(
         f"XA transaction {xid} is committed at {before}, but its rows were prepared before the log begins"
         f" ({files[0] if files else 'there is none'})",
-        "Run `tidelock resync FEED`, which copies the tables again; keep logs longer than transactions stay prepared"
-        " (binlog_expire_logs_seconds)",
+        f"{RESYNC}. Keep logs longer than transactions stay prepared (binlog_expire_logs_seconds)",
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from adapters.mysql import table_map
 from adapters.mysql.codecs import UnknownType, codec
 from adapters.mysql.errors import RESYNC, DamagedLog, UnsuitableLog
+from adapters.mysql.partial_json import PartialRows
 from adapters.mysql.row_compiler import Add, RowReaders, Skip, compile_rows, compile_skip
 from adapters.mysql.row_layout import Columns, layout
 from adapters.mysql.table_map import TableMap, lenenc
@@ -35,7 +36,9 @@ class Table:
     `images`: rows are to be row images; `columns`: their columns, None where they are tuples nevertheless.
     """
 
-    __slots__ = ("_kinds", "_lenient", "_map", "_skips", "columns", "name", "number", "one", "readers", "role", "two")
+    __slots__ = (
+        "_kinds", "_lenient", "_map", "_partial", "_skips", "columns", "name", "number", "one", "readers", "role", "two"
+    )  # fmt: skip
 
     def __init__(
         self, mapped: TableMap, role: Role, number: int, kinds: Mapping[str, Kind], images: bool = False
@@ -55,6 +58,7 @@ class Table:
         else:
             self.readers = (_no_rows,) * 3 if role is Role.UNWANTED else self._compile(lenient=False)
         self._skips: dict[bytes, Skip] = {}
+        self._partial: PartialRows | None = None
         count = len(mapped.columns)
         width = (count + 7) // 8
         header = bytes([count]) if count < 251 else b"\xfc" + count.to_bytes(2, "little")
@@ -121,6 +125,26 @@ class Table:
         if skip is None:
             skip = self._skips[present] = self._compile_skip(present, width)
         return skip(b, start + len(present), end, ordinal)
+
+    def partial_rows(self, b: bytes, p: int, end: int, ordinal: int, add: Add, *, lenient: bool) -> int:
+        """As the reader of updates, for rows with parts of JSON documents; their images begin at `p`, and are full."""
+        return self._partial_reader().read(b, p, end, ordinal, add, lenient=lenient)
+
+    def skip_partial(self, b: bytes, p: int, end: int, ordinal: int) -> int:
+        """As `skip`, for such rows."""
+        count, p = lenenc(b, p)
+        self._check_count(count)
+        width = (count + 7) // 8
+        before, after = (int.from_bytes(b[at : at + width], "little") for at in (p, p + width))
+        return ordinal + self._partial_reader().count(b, p + 2 * width, end, (before, after))
+
+    def _partial_reader(self) -> PartialRows:
+        if self._partial is None:
+            try:
+                self._partial = PartialRows(self._columns(), self.number)
+            except UnknownType as error:
+                raise self._unknown(error) from error
+        return self._partial
 
     def _compile_skip(self, present: bytes, width: int) -> Skip:
         images = []

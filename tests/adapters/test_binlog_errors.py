@@ -138,18 +138,6 @@ def test_rows_changed_by_statement(source: Source, statement: str) -> None:
         source.read(start)
 
 
-def test_parts_of_json_documents(mysql: MySql) -> None:
-    source = Source(mysql)
-    source.run("CREATE TABLE j (id INT PRIMARY KEY, d JSON)")
-    source.run('INSERT INTO j VALUES (1, \'{"a": "long enough", "b": "to be worth it"}\')')
-    source.run("SET SESSION binlog_row_value_options=PARTIAL_JSON")
-    start = source.here()
-    source.run("UPDATE j SET d = JSON_SET(d, '$.a', 'x')")
-    with pytest.raises(server.UnsuitableLog, match="binlog_row_value_options=''"):
-        source.read(start)
-    source.session.close()
-
-
 def test_temporal_types_of_before_5_6(make_mariadb: Callable[..., MariaDb]) -> None:
     """Without fractions they are read; with fractions the log does not describe them."""
     source = Source(make_mariadb(extra=["--mysql56-temporal-format=OFF"]))

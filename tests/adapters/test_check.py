@@ -15,6 +15,8 @@ from adapters.config import Feed, read
 from adapters.finding import Finding, Report
 from adapters.init_plan import Statement, init_plan
 from adapters.inspection import Refused, opened
+from adapters.mysql.errors import UnsuitableLog
+from adapters.mysql.source import look
 from bench.servers import MariaDb, MySql, Postgres
 from engine.records import Position
 
@@ -122,7 +124,6 @@ SETTINGS = [
     ("binlog_format", "STATEMENT"),
     ("binlog_format", "MIXED"),
     ("binlog_row_image", "MINIMAL"),
-    ("binlog_row_image", "NOBLOB"),
     ("binlog_row_metadata", "MINIMAL"),
 ]
 
@@ -140,10 +141,32 @@ async def test_log_settings(place: Place, mariadb: MariaDb, setting: Any, name: 
 
 
 async def test_partial_json(mysql: MySql, postgres: Postgres, setting: Any) -> None:
+    """The reader completes such rows."""
     place = Place(mysql, postgres, "postgres")
     place.both()
     setting(mysql, "binlog_row_value_options", "PARTIAL_JSON")
-    assert "PARTIAL_JSON" in only(await place.findings(), "source-binlog-row-value-options").message
+    assert await place.findings() == []
+
+
+@pytest.mark.parametrize("server", ["mariadb", "mysql"])
+async def test_images_without_blobs(
+    server: str, postgres: Postgres, setting: Any, request: pytest.FixtureRequest
+) -> None:
+    """They are full where there are no such columns; `look` and `check` agree."""
+    source = request.getfixturevalue(server)
+    place = Place(source, postgres, "postgres")
+    place.both()
+    setting(source, "binlog_row_image", "NOBLOB")
+    assert await place.findings() == []
+    feed = place.feed()
+    patterns = [rule.source for rule in feed.tables]
+    look(feed.source_url, patterns, earliest=False)
+    place.at_source("ALTER TABLE t ADD note TEXT")
+    place.at_target("ALTER TABLE t ADD note TEXT")
+    found = only(await place.findings(), "source-binlog-row-image")
+    assert found.level == "error" and found.hint.startswith("SET GLOBAL binlog_row_image=FULL")
+    with pytest.raises(UnsuitableLog, match=r"NOBLOB, which leaves columns out of the rows of .*\.t\b"):
+        look(feed.source_url, patterns, earliest=False)
 
 
 async def test_no_log(make_mariadb: Callable[..., MariaDb], postgres: Postgres) -> None:
