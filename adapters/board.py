@@ -55,6 +55,8 @@ def sample_of(machine: ApplyMachine, shell: Shell, rate: float) -> Sample:
         retries_total=batches.retries,
         restarts=shell.restarts,
         copies=shell.copies.figures(),
+        prepared=shell.unanswered.xid,
+        prepared_seconds=max(0.0, time.time() - since) if (since := shell.unanswered.since) else 0.0,
     )
 
 

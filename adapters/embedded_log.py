@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from adapters.capture import CaptureProcess
-from adapters.frames import Failed, Order
+from adapters.frames import Failed, Order, Unanswered
 from engine.errors import Alarm
 from engine.events import ApplyEvent, LogArrived, SourceFailed
 from engine.records import Position
@@ -54,6 +54,10 @@ class EmbeddedLog:
                 return
             self._delay = 0.0
             self._post(LogArrived([batch], reader, capture.frame_bytes))
+
+    @property
+    def unanswered(self) -> Unanswered:
+        return self._capture.unanswered if self._capture is not None else Unanswered()
 
     async def close(self) -> None:
         capture, self._capture = self._capture, None

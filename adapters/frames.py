@@ -18,6 +18,7 @@ from engine.records import Position
 BATCH: Final = 0x42
 IMAGES: Final = 0x49
 FAILED: Final = 0x46
+UNANSWERED: Final = 0x55
 LIMIT_BYTES: Final = 1 << 30
 
 
@@ -25,7 +26,8 @@ class Order(msgspec.Struct, frozen=True):
     """What the capture process is asked to do.  Holds a password: it travels over the socket pair only.
 
     A batch holds about `chunk_rows` rows, fewer where they are `chunk_bytes` in the source's log.  `images`: its rows
-    may be row images, in frames of kind IMAGES (`adapters.mysql.batch_frames`).
+    may be row images, in frames of kind IMAGES (`adapters.mysql.batch_frames`).  A transaction that stays prepared for
+    longer than `patience_seconds` is told in a frame of kind UNANSWERED, and when it is decided too.
     """
 
     source: Endpoint
@@ -38,6 +40,15 @@ class Order(msgspec.Struct, frozen=True):
     chunk_bytes: int = 4 << 20
     heartbeat_seconds: float = 1.0
     images: bool = False
+    patience_seconds: float = 600.0
+
+
+class Unanswered(msgspec.Struct, frozen=True):
+    """A transaction that the source has prepared and not decided: `since` when, by its clock, in seconds since the
+    epoch; 0: there is none any more."""
+
+    xid: str = ""
+    since: int = 0
 
 
 class Failed(msgspec.Struct, frozen=True):

@@ -6,14 +6,19 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from adapters.frames import Unanswered
 from engine.events import ApplyEvent
 from engine.records import Position
 
 
 class Log(Protocol):
-    """`restarts`: how often reading began anew."""
+    """`restarts`: how often reading began anew.  `unanswered`: what the source has prepared and not decided for long,
+    where the reader of its log is ours."""
 
     restarts: int
+
+    @property
+    def unanswered(self) -> Unanswered: ...
 
     def attach(self, post: Callable[[ApplyEvent], None], room: asyncio.Event) -> None:
         """Once, before reading.  Events go to `post`: LogArrived, or SourceFailed when reading ends; while `room` is

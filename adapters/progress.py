@@ -28,6 +28,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     `lag_seconds`: source commit time of what is committed, behind the source's clock; None: nothing seen yet.
     `lanes`: rows queued and running, per lane.  `locks_held`: locks that someone holds or waits for.
     `parked_rows`: rows now in `tidelock_parked`.  `position`: the checkpoint.  `alarm`: why it halted.
+    `prepared`: a transaction that the source has prepared and not decided, for longer than one has patience, and so
+    long (`prepared_seconds`): its rows come when it is committed.
     `copies`: of tables that are being copied, or have been since this process started.
     """
 
@@ -46,6 +48,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     fenced_total: int = 0
     copies: tuple[TableCopy, ...] = ()
+    prepared: str = ""
+    prepared_seconds: float = 0.0
 
 
 class Progress(Protocol):
@@ -172,6 +176,7 @@ def one_line(sample: Sample) -> str:
     parts += [f"{sample.restarts:,} restarts"] if sample.restarts else []
     parts += [f"at {sample.position}"] if sample.position else []
     parts += [text] if (text := summary(sample.copies)) else []
+    parts += [_prepared(sample)] if sample.prepared else []
     parts += [sample.alarm] if sample.alarm else []
     return ", ".join(parts)
 
@@ -196,9 +201,15 @@ def live_view(name: str, sample: Sample, fullest: int) -> RenderableType:
     for number, rows in enumerate(sample.lanes):
         length = -(-rows * BAR_WIDTH // fullest)
         lanes.add_row(Text(f"lane {number:>2}", style="dim"), Text("━" * length, style=colour), Text(f"{rows:,}"))
-    alarm = [Text(sample.alarm, style="red")] if sample.alarm else []
+    alarm = [Text(_prepared(sample), style="yellow")] if sample.prepared else []
+    alarm += [Text(sample.alarm, style="red")] if sample.alarm else []
     copies = [bars(sample.copies)] if any(not copy.done for copy in sample.copies) else []
     return Group(title, totals, trouble, lanes, *copies, *alarm)
+
+
+def _prepared(sample: Sample) -> str:
+    minutes = sample.prepared_seconds / 60
+    return f"XA {sample.prepared} is prepared at the source for {minutes:.0f} min: commit it or roll it back"
 
 
 def _lag(sample: Sample) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, assert_never
 
 from adapters.copying import Copies
+from adapters.frames import Unanswered
 from adapters.journal import Recorder
 from adapters.log import Log
 from adapters.sink import Sink
@@ -81,6 +82,10 @@ class Shell:
     @property
     def restarts(self) -> int:
         return self._log.restarts
+
+    @property
+    def unanswered(self) -> Unanswered:
+        return self._log.unanswered
 
     def post(self, event: ApplyEvent) -> None:
         self._mailbox.append(event)

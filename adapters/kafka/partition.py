@@ -21,6 +21,7 @@ from typing import Final, Protocol
 import msgspec
 from aiokafka.errors import KafkaError
 
+from adapters.frames import Unanswered
 from adapters.kafka.places import Places
 from adapters.kafka.wire import WireError, decode
 from engine.errors import Alarm
@@ -53,6 +54,8 @@ class Taken(msgspec.Struct):
 
 
 class PartitionLog:
+    unanswered = Unanswered()  # the publisher reads the source's log
+
     def __init__(self, partition: int, places: Places, fetcher: Fetcher) -> None:
         self.restarts = 0
         self._partition = partition

@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn
 
 import pymysql
 
+from adapters.frames import Unanswered
 from adapters.mysql import connection as server
 from adapters.mysql.assembly import CHUNK_BYTES, Assembly
 from adapters.mysql.connection import Endpoint
@@ -26,6 +27,7 @@ from adapters.mysql.packets import Packet, PacketStream, Silence, command, dump
 from adapters.mysql.positions import survey
 from adapters.mysql.prepared_log import prepared_events
 from adapters.mysql.prepared_search import find_prepare
+from adapters.mysql.prepares import PATIENCE_SECONDS, Prepares
 from adapters.mysql.row_layout import Columns
 from adapters.mysql.tables import Tables
 from engine.records import Kind, Position, SourceChunk, TableName
@@ -44,7 +46,7 @@ class BinlogReader:
 
     `column_hints(table)` names columns that are more than the log says (MariaDB's uuid, inet4 and inet6, logged as
     BINARY); by default the source's catalogue is asked, once for each table that could have some.
-    `images`: rows may be row images (`row_layout`).
+    `images`: rows may be row images (`row_layout`).  `patience_seconds`: see `unanswered`.
     `folded`: the server keeps names in lower case, as told since the first chunk (`lower_case_table_names=1`).
     """
 
@@ -61,6 +63,7 @@ class BinlogReader:
         heartbeat_seconds: float = 1.0,
         column_hints: Callable[[TableName], Mapping[str, Kind]] | None = None,
         images: bool = False,
+        patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         self._endpoint = endpoint
         self._server_id = server_id
@@ -71,6 +74,8 @@ class BinlogReader:
         self._connection: pymysql.Connection[Any] | None = None
         self._flavor = server.Flavor("mysql", (0, 0, 0))
         self._clock_skew = 0.0
+        self._patience = patience_seconds
+        self._prepares: Prepares | None = None
         self.folded = False
         self._tables = Tables(wanted, is_marker, column_hints or self._catalogue_kinds, images)
 
@@ -93,6 +98,15 @@ class BinlogReader:
         """The columns of tables whose rows are images, by shape number."""
         return self._tables.columns
 
+    @property
+    def unanswered(self) -> Unanswered | None:
+        """The oldest transaction with wanted rows that this reader saw prepared, and that is neither committed nor
+        rolled back after as long as one has patience."""
+        oldest = self._prepares.unanswered() if self._prepares is not None else None
+        if oldest is None or time.time() + self._clock_skew - oldest[1].when < self._patience:
+            return None
+        return Unanswered(str(oldest[0]), oldest[1].when)
+
     def close(self) -> None:
         """Ends the stream; the iterator of `chunks` must not be used any more."""
         if self._connection is not None:
@@ -107,6 +121,7 @@ class BinlogReader:
     def _chunks(self) -> Iterator[SourceChunk]:
         connection = self._connection = server.connect(self._endpoint)
         decoder, assembly = self._machines(connection)
+        self._prepares = decoder.prepares
         ready = assembly.ready
         stream = PacketStream(connection, self._silence_seconds)
         while True:

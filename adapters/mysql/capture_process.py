@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import msgspec
 
 from adapters.collector import calm
-from adapters.frames import FAILED, Failed, Order, receive, send
+from adapters.frames import FAILED, UNANSWERED, Failed, Order, Unanswered, receive, send
 from adapters.mysql.batch_frames import Encoder
 from adapters.mysql.binlog import BinlogReader
 from adapters.mysql.errors import SourceError, Unreachable
@@ -44,9 +44,13 @@ def capture(order: Order, channel: socket.socket) -> None:
     """Read on until the log fails us; the last frame says why.  Raises OSError when the other side is gone."""
     reader = reader_of(order)
     encoder = Encoder(lambda: reader.image_columns)
+    told = Unanswered()
     try:
         for batch in batches(order, reader):
             send(channel, *encoder.frame(batch))
+            if (now := reader.unanswered or Unanswered()) != told:
+                told = now
+                send(channel, UNANSWERED, msgspec.msgpack.encode(told))
     except SourceError as error:
         send(channel, FAILED, msgspec.msgpack.encode(failed(error)))
 
@@ -64,6 +68,7 @@ def reader_of(order: Order) -> BinlogReader:
         chunk_bytes=order.chunk_bytes,
         heartbeat_seconds=order.heartbeat_seconds,
         images=order.images,
+        patience_seconds=order.patience_seconds,
     )
 
 

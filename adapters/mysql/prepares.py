@@ -23,6 +23,8 @@ KEPT_BYTES: Final = 1 << 20
 """Of one group's events; a larger one is read again."""
 KEPT_TOGETHER: Final = 16 << 20
 MOST_PLACES: Final = 100_000
+PATIENCE_SECONDS: Final = 600.0
+"""How long a transaction may stay prepared before that is told."""
 
 _STATEMENT: Final = re.compile(
     r"XA\s+(\w+)\s+X'([0-9a-f]*)'(?:\s*,\s*X'([0-9a-f]*)'(?:\s*,\s*(\d+))?)?\s*(ONE\s+PHASE)?\s*", re.IGNORECASE

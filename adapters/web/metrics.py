@@ -39,6 +39,13 @@ def metrics(sample: Sample) -> str:
         "Times the source was read anew or the target taken over anew.",
         ("", sample.restarts),
     )
+    if sample.prepared:
+        add(
+            "prepared_seconds",
+            "gauge",
+            "How long the source has a transaction prepared that it has not decided.",
+            ("", sample.prepared_seconds),
+        )
     add("fenced_total", "counter", "Writes that a newer owner's fence rejected.", ("", sample.fenced_total))
     chunks = [
         (f'{{table="{_escaped(copy.table)}",state="{state}"}}', count)

@@ -1,17 +1,27 @@
 """XA transactions in two phases on real logs: the rows come where the log commits them, wherever they were prepared."""
 
+import asyncio
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from adapters.capture import CaptureProcess
+from adapters.endpoint import parse
+from adapters.frames import Failed, Order
 from adapters.mysql import connection as server
 from adapters.mysql import decoder as decoder_module
 from adapters.mysql import prepares as prepares_module
 from adapters.mysql.connection import Endpoint, PurgedPosition
-from bench.decode import read
-from bench.servers import MariaDb, MySql
+from adapters.progress import Sample, one_line
+from adapters.web.metrics import metrics
+from bench.decode import SERVER_ID, read
+from bench.rig import Rig, until
+from bench.servers import MariaDb, MySql, Postgres
+from engine.mapping import Rule
 from engine.records import Position, SourceChunk, SourceTransaction, TableName
 
 Origin = MariaDb | MySql
@@ -227,3 +237,72 @@ def test_the_receipt_of_a_replicated_one(source: Source) -> None:
     parts = transactions(source.read(start, chunk_rows=1, is_marker=lambda table: table.table == "tidelock_progress"))
     assert [len(part.marks) for part in parts if part.rows] == [1, 0]
     assert [row.after[0] for part in parts for row in part.rows if row.after] == [1, 2]
+
+class Held:
+    """Two-phase transactions of a rig's schema, each prepared in a session of its own."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+
+    def prepare(self, xid: str, *statements: str) -> None:
+        with contextlib.closing(self.rig.source.connect(self.rig.schema)) as session:
+            for sql in (f"XA START '{xid}'", *statements, f"XA END '{xid}'", f"XA PREPARE '{xid}'"):
+                session.execute(sql, ())
+
+
+@pytest.mark.parametrize(("kind", "consistency"), [("mariadb", "row"), ("mysql", "transaction")])
+def test_a_feed_is_killed_between_prepare_and_commit(
+    kind: str, consistency: str, make_rig: Callable[..., Rig], postgres: Postgres, request: pytest.FixtureRequest
+) -> None:
+    """Its checkpoint is behind the prepares by then; a new log file lies between, and another feed's rows."""
+    rig = make_rig(request.getfixturevalue(kind), postgres, "prepared", lanes=4, batch_rows=50, consistency=consistency)
+    rig.table("account", "id bigint PRIMARY KEY, v int UNIQUE")
+    rig.table("entry", "id bigint PRIMARY KEY, account bigint")
+    held = Held(rig)
+    rig.at_source("INSERT INTO account VALUES (1, 1), (2, 2), (3, 3)")
+    held.prepare("swap", "UPDATE account SET v = -1 WHERE id = 1", "UPDATE account SET v = 1 WHERE id = 2")
+    many = ",".join(f"({n}, 1)" for n in range(700))
+    held.prepare("many", f"INSERT INTO entry VALUES {many}", "DELETE FROM entry WHERE id < 9")
+    held.prepare("undone", "DELETE FROM account WHERE id = 3")
+    rig.catch_up()
+    assert rig.rows(f"SELECT CAST(count(*) AS text) FROM {rig.schema}.entry") == [("0",)]
+    rig.at_source("FLUSH BINARY LOGS", "INSERT INTO account VALUES (4, 4)")
+    process = rig.run()
+    until(lambda: rig.rows(f"SELECT CAST(count(*) AS text) FROM {rig.schema}.account") == [("4",)], "row 4")
+    process.kill()
+    rig.at_source("XA COMMIT 'many'", "XA ROLLBACK 'undone'")
+    process = rig.run()
+    until(lambda: rig.rows(f"SELECT CAST(count(*) AS text) FROM {rig.schema}.entry") == [("691",)], "the rows of many")
+    process.kill()
+    rig.at_source("XA COMMIT 'swap'", "UPDATE account SET v = 7 WHERE id = 3", "INSERT INTO account VALUES (5, 2)")
+    rig.catch_up()
+    rig.assert_exact()
+
+
+async def test_a_prepare_without_an_answer_is_told(source: Source) -> None:
+    """By the capture process, and that it is answered then, and from there in words and as a metric."""
+    start = source.here()
+    source.prepare("'forgotten'", "INSERT INTO t VALUES (1, '')")
+    order = Order(
+        parse(source.origin.url(), Path()), SERVER_ID, (Rule(pattern := f"{source.database}.*", pattern),), "tidelock",
+        "", start, heartbeat_seconds=0.1, patience_seconds=0.0,
+    )  # fmt: skip
+    capture = CaptureProcess()
+    try:
+        await capture.begin(order)
+        async with asyncio.timeout(30):
+            while not capture.unanswered.xid:
+                assert not isinstance(await capture.next(), Failed)
+            assert capture.unanswered.xid == "X'666f72676f7474656e',X'',1"
+            source.run("XA ROLLBACK 'forgotten'")
+            while capture.unanswered.xid:
+                assert not isinstance(await capture.next(), Failed)
+    finally:
+        await capture.stop()
+
+
+def test_how_an_unanswered_prepare_is_shown() -> None:
+    sample = Sample(state="running", prepared="X'61',X'',1", prepared_seconds=660.0)
+    assert "XA X'61',X'',1 is prepared at the source for 11 min" in one_line(sample)
+    assert "tidelock_prepared_seconds 660.0" in metrics(sample)
+    assert "prepared" not in one_line(Sample()) + metrics(Sample())
