@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import enum
 
+from engine.lineage import agree
 from engine.records import LogBatch, Position
 
 
@@ -58,7 +59,10 @@ class Chain:
 
 
 def _same_place(one: Position, other: Position) -> bool:
-    """GTID sets name a place on every server, files and offsets only on one; rows count within a transaction."""
+    """GTID sets name a place on every server, files and offsets only on one; rows count within a transaction.  Each
+    names it in every log that has one so named, and proofs tell those apart."""
+    if not agree(one.proof, other.proof):
+        return False
     if one.gtids and other.gtids:
         return one.gtids == other.gtids and one.rows == other.rows
     return one.order == other.order

@@ -10,7 +10,9 @@ from typing import Final
 
 from adapters.config import Feed
 from adapters.kafka.worker import Deaf, Worker
-from adapters.mysql.source import look
+from adapters.mysql.errors import OtherHistory
+from adapters.mysql.history import confirm
+from adapters.mysql.source import look, reader_endpoint
 from adapters.progress import Progress
 from adapters.signals import heard
 from engine.records import Position
@@ -74,9 +76,19 @@ async def _until(worker: Worker, stop: asyncio.Event, goal: Position | None, pro
             if state.alarm is not None:
                 progress.message(str(state.alarm))
                 return OPERATOR
-            if state.checkpoint.order >= goal.order:
+            if state.checkpoint.order >= goal.order and await _of_that_log(worker, state.checkpoint, progress):
                 return OPERATOR if worker.parked else OK
     return OK
+
+
+async def _of_that_log(worker: Worker, checkpoint: Position, progress: Progress) -> bool:
+    """A checkpoint of another log compares with nothing: the publisher, which asks as well, halts the feed."""
+    try:
+        await asyncio.to_thread(confirm, reader_endpoint(worker.feed.source_url), checkpoint)
+    except OtherHistory as other:
+        progress.message(str(other))
+        return False
+    return True
 
 
 async def _show(worker: Worker, progress: Progress) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import msgspec
 import pymysql
@@ -103,7 +103,7 @@ def connect(endpoint: Endpoint) -> pymysql.Connection[Any]:
     """A session in utf8mb4, UTC and autocommit.  Raises AccessDenied or Unreachable."""
     place: dict[str, Any] = {"unix_socket": endpoint.unix_socket} if endpoint.unix_socket else {}
     try:
-        return _Connection(
+        connection = _Connection(
             host=endpoint.host,
             port=endpoint.port,
             user=endpoint.user,
@@ -119,10 +119,15 @@ def connect(endpoint: Endpoint) -> pymysql.Connection[Any]:
         )
     except (pymysql.MySQLError, OSError, RuntimeError) as error:
         raise explained(error, endpoint) from error
+    connection.endpoint = endpoint
+    return connection
 
 
 class _Connection(Connection):
-    """PyMySQL loads the system's authorities also for `prefer`, which checks no certificate."""
+    """PyMySQL loads the system's authorities also for `prefer`, which checks no certificate.  `endpoint`: where it
+    leads."""
+
+    endpoint: Endpoint
 
     def _create_ssl_ctx(self, options: Any) -> Any:
         return super()._create_ssl_ctx(options) if options else unverified_context()  # type: ignore[misc]
@@ -221,10 +226,17 @@ def current_position(connection: pymysql.Connection[Any]) -> Position:
 
 def mariadb_gtids(connection: pymysql.Connection[Any], file: str, offset: int) -> str:
     """The GTID position of a place in the log, its domains in order, which the server does not keep: one set has one
-    spelling.  Raises PurgedPosition where the server does not find the place."""
+    spelling.
+
+    The server answers NULL where it does not find the place, and where it met an event longer than this session's
+    `max_allowed_packet` on the way: then the file is read.  `connection`: by `connect`.  Raises PurgedPosition where
+    there is no such file, LogGap where it has no such place.
+    """
     found = rows(connection, "SELECT BINLOG_GTID_POS(%s, %s)", file, offset)[0][0]
     if found is None:
-        raise PurgedPosition(f"the log has no position {file}:{offset}", _LOST_HINT)
+        from adapters.mysql.positions import survey  # which connects by this module
+
+        return survey(cast(_Connection, connection).endpoint, Position(file, offset)).gtids
     return str(MariaDbGtids(str(found)))
 
 

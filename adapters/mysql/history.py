@@ -27,6 +27,7 @@ from engine.lineage import Answer, Ending, Group, Here, Proof, Sought
 from engine.records import Position
 
 _FURTHEST: Final = 0xFFFFFFFF
+_FAR: Final = 64 << 20  # a second or two of reading
 HINT: Final = (
     "Rows may be missing between the two, so nothing is applied. If the source is the wrong one, correct `source`. If"
     " its log was reset, or it was put back from a backup: `tidelock resync FEED` takes it up where it is now and makes"
@@ -42,7 +43,10 @@ def identity(connection: pymysql.Connection[Any]) -> str:
 
 def confirm(endpoint: Endpoint, place: Position) -> None:
     """A position without a proof passes.  Raises OtherHistory, or any SourceError where the log cannot be asked."""
-    proof = lineage.decode(place.proof)
+    try:
+        proof = lineage.decode(place.proof)
+    except msgspec.MsgspecError:
+        raise OtherHistory(f"what proves the log of {place} cannot be read: {place.proof[:200]}", HINT) from None
     if proof is None:
         return
     connection = server.connect(endpoint)
@@ -63,10 +67,11 @@ def confirm(endpoint: Endpoint, place: Position) -> None:
 
 
 def witnessed(endpoint: Endpoint, place: Position, *, deep: bool = True) -> Position:
-    """The place with its proof.  `deep`: the file is read up to there for its last transaction; else its
-    beginning alone proves it.  Raises SourceError where the log has no such place."""
+    """The place with its proof.  `deep`: the file is read up to there for its last transaction, unless that is far;
+    else its beginning alone proves it.  Raises SourceError where the log has no such place."""
     if not place.file:
         return place
+    deep = deep and place.offset <= _FAR
     connection = server.connect(endpoint)
     try:
         who = identity(connection)

@@ -22,7 +22,8 @@ import msgspec
 from adapters.composition import order_of
 from adapters.config import Feed, derived_server_id
 from adapters.mysql.capture_process import batches, reader_of
-from adapters.mysql.errors import PurgedPosition
+from adapters.mysql.errors import OtherHistory, PurgedPosition
+from adapters.mysql.history import confirm
 from adapters.mysql.log_times import file_at
 from adapters.mysql.source import reader_endpoint
 from adapters.spark.pairing import NotComparable
@@ -106,9 +107,10 @@ def changed(
     gathered = _Gathered(feed, since, keys)
     told = time.monotonic()
     order = msgspec.structs.replace(order_of(feed, since.position), server_id=_server_id(feed))
-    if since.position.file and since.position.order >= end.order:
-        return {}
     try:
+        confirm(reader_endpoint(feed.source_url), since.position)
+        if since.position.file and since.position.order >= end.order:
+            return {}
         with closing(reader_of(order)) as reader:
             for batch in batches(order, reader):
                 gathered.take(batch)
@@ -117,6 +119,8 @@ def changed(
                 if time.monotonic() - told > TOLD_SECONDS:
                     told = time.monotonic()
                     tell(f"{gathered.changes:,} changes up to {batch.last}")
+    except OtherHistory as error:
+        raise NotComparable(error.message, f"Verify without --since. {error.hint}") from None
     except PurgedPosition as error:
         raise NotComparable(
             f"the source's log no longer reaches back to {since.position}: {error.message}",

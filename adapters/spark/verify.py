@@ -29,7 +29,13 @@ from adapters.spark.since import Changed, Since, changed, since
 from adapters.spark.small import Small
 from adapters.spark.survey import paired
 from adapters.spark.suspects import ROUNDS, Key, Seen, Suspects, compared
-from adapters.spark.watermark import has_run, source_position, wait_until_applied
+from adapters.spark.watermark import (
+    confirm_checkpoints,
+    has_run,
+    proven_position,
+    source_position,
+    wait_until_applied,
+)
 from engine.records import Position
 
 if TYPE_CHECKING:
@@ -221,7 +227,9 @@ def verify(feed: Feed, tables: Sequence[str], wait_seconds: float, progress: Pro
     Raises NotComparable, BadReport, Refused, Missing, SparkFailed, SourceError, TargetError.
     """
     first = since(feed, when, datetime.now(UTC)) if when else None
-    position = source_position(feed)
+    if first is not None:
+        confirm_checkpoints(feed)  # the log tells what changed, if it is the feed's
+    position = proven_position(feed, source_position(feed))
     made = asyncio.run(plan(feed, tables, _changed(feed, tables, first, position, progress) if first else None))
     if not made.tables:
         report = _told(feed, (), "", datetime.now(UTC), 0.0)

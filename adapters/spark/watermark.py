@@ -16,6 +16,8 @@ from adapters import operator
 from adapters.books import CONDUCTOR
 from adapters.config import Feed
 from adapters.mysql import connection as server
+from adapters.mysql.errors import SourceError
+from adapters.mysql.history import confirm, witnessed
 from adapters.mysql.source import reader_endpoint
 from adapters.sink import TargetError
 from engine.records import Position
@@ -33,6 +35,27 @@ def source_position(feed: Feed) -> Position:
         raise server.explained(error, place) from error
     finally:
         connection.close()
+
+
+def proven_position(feed: Feed, position: Position) -> Position:
+    """The same with what proves which log it is a place of, where the source still tells."""
+    try:
+        return witnessed(reader_endpoint(feed.source_url), position)
+    except SourceError:
+        return position
+
+
+def confirm_checkpoints(feed: Feed) -> None:
+    """Raises OtherHistory where the feed stands in another log than the source's."""
+    for place in asyncio.run(_checkpoints(feed)):
+        confirm(reader_endpoint(feed.source_url), place)
+
+
+async def _checkpoints(feed: Feed) -> list[Position]:
+    with contextlib.suppress(TargetError):
+        async with operator.books(feed) as books:
+            return [place for place, _ in (await books.checkpoints()).values()]
+    return []
 
 
 def wait_until_applied(

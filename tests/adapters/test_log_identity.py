@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.rig import Rig
+from adapters.mysql.connection import Endpoint, connect, current_position, mariadb_gtids
+from adapters.mysql.errors import LogGap, PurgedPosition
+from bench.rig import Rig, until
 from bench.servers import MariaDb, MySql, Postgres, Server
 
 RESET = {"mariadb": "RESET MASTER", "mysql": "RESET BINARY LOGS AND GTIDS"}
@@ -40,12 +44,6 @@ def _stopped_feed(make_rig: Callable[..., Rig], source: Server, target: Server, 
     _insert(rig, 1, 10)
     rig.catch_up()
     return rig
-
-
-def _insert_more(rig: Rig, source: Server, first: int, last: int) -> None:
-    """Where the server was restarted, or is another."""
-    for n in range(first, last + 1):
-        source.execute(f"INSERT INTO {rig.schema}.account VALUES ({n}, 'of {n}')")
 
 
 def _checkpoint(rig: Rig) -> list[Any]:
@@ -141,3 +139,151 @@ def test_what_is_ordinary_goes_on(
     _insert(rig, 15, 16)
     rig.catch_up()
     rig.assert_exact()
+
+
+Make = Callable[..., Server]
+
+
+@pytest.fixture
+def make(make_mariadb: Make, make_mysql: Make) -> Callable[..., Server]:
+    return lambda scheme, **options: (make_mariadb if scheme == "mariadb" else make_mysql)(**options)
+
+
+def _replicate(scheme: str, source: Server, replica: Server) -> None:
+    """Until the replica has all that the source has; then it is on its own."""
+    if scheme == "mariadb":
+        replica.execute(
+            f"CHANGE MASTER TO MASTER_HOST='{source.host}', MASTER_PORT={source.port}, MASTER_USER='{source.user}', "
+            "MASTER_USE_GTID=slave_pos"
+        )
+        replica.execute("START SLAVE")
+        ((end,),) = source.execute("SELECT @@gtid_binlog_pos")
+        assert replica.execute("SELECT MASTER_GTID_WAIT(%s, 30)", end) == [(0,)]
+        replica.execute("STOP SLAVE")
+    else:
+        replica.execute(
+            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST='{source.host}', SOURCE_PORT={source.port}, "
+            f"SOURCE_USER='{source.user}', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1"
+        )
+        replica.execute("START REPLICA")
+        ((end,),) = source.execute("SELECT @@GLOBAL.gtid_executed")
+        assert replica.execute("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, 30)", end) == [(0,)]
+        replica.execute("STOP REPLICA")
+
+
+def _turn_to(rig: Rig, source: Server) -> None:
+    rig.source, rig.source_url = source, source.url()
+    rig.reconnect()
+
+
+@pytest.mark.parametrize("scheme", ["mariadb", "mysql"])
+def test_a_failover_to_a_replica_goes_on_and_another_server_halts(
+    make: Callable[..., Server], postgres: Postgres, make_rig: Callable[..., Rig], scheme: str
+) -> None:
+    """The replica's log has other files, offsets and commit times, and the same transactions; so has its replica's.
+    The other server has the name, the tables and more transactions, and other ones."""
+    first, second, third = (make(scheme) for _ in range(3))
+    for server in (first, second, third):
+        server.execute(RESET[scheme])
+    rig = _stopped_feed(make_rig, first, postgres, "failover")
+    _replicate(scheme, first, second)
+    second.execute("FLUSH LOGS")
+    _replicate(scheme, second, third)
+    _turn_to(rig, second)
+    _insert(rig, 11, 14)
+    rig.catch_up()
+    rig.assert_exact()
+    _replicate(scheme, second, third)
+    _turn_to(rig, third)
+    rig.catch_up()
+    _insert(rig, 15, 18)
+    rig.catch_up()
+    rig.assert_exact()
+
+    other = make(scheme, extra=[f"--server-id={third.port}"])
+    other.execute(RESET[scheme])
+    other.execute(f"CREATE DATABASE {rig.schema}")
+    _turn_to(rig, other)
+    rig.at_source("CREATE TABLE account (id int PRIMARY KEY, name varchar(40))")
+    _insert(rig, 101, 140)
+    _assert_halted(rig)
+
+
+@pytest.mark.parametrize("scheme", ["mariadb", "mysql"])
+@pytest.mark.parametrize("running", [False, True], ids=["stopped", "running"])
+def test_a_source_put_back_from_a_backup_halts(
+    make: Callable[..., Server],
+    postgres: Postgres,
+    make_rig: Callable[..., Rig],
+    tmp_path: Path,
+    scheme: str,
+    running: bool,
+) -> None:
+    """The same server id and UUID, the same file, and then another history, as long and longer."""
+    source = make(scheme)
+    rig = _stopped_feed(make_rig, source, postgres, "backup")
+    source.stop()
+    backup = tmp_path / "backup"
+    subprocess.run(["cp", "-a", str(source.data), str(backup)], check=True)
+    source.start()
+    rig.reconnect()
+    _insert(rig, 11, 20)
+    rig.catch_up()
+    run = rig.run() if running else None
+    if run is not None:
+        rig.at_source("INSERT INTO account VALUES (21, 'last')")
+        until(lambda: rig.rows("SELECT id FROM account WHERE id = 21") != [], "the row at the target")
+    source.kill()
+    subprocess.run(["rm", "-rf", str(source.data)], check=True)
+    subprocess.run(["cp", "-a", str(backup), str(source.data)], check=True)
+    source.start()
+    rig.reconnect()
+    _insert(rig, 111, 150)
+    if run is None:
+        _assert_halted(rig)
+    else:
+        assert run.code(60) == 4, rig.said()[-2000:]
+        assert "is not the one" in rig.said()
+
+
+def test_a_log_without_gtids_is_known_by_its_bytes(
+    make_mysql: Make, postgres: Postgres, make_rig: Callable[..., Rig]
+) -> None:
+    source = make_mysql(extra=["--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"])
+    rig = _stopped_feed(make_rig, source, postgres, "offsets")
+    rig.catch_up()
+    source.execute("FLUSH LOGS")
+    rig.catch_up()
+    _insert(rig, 11, 12)
+    rig.catch_up()
+    rig.assert_exact()
+    source.execute("RESET BINARY LOGS AND GTIDS")
+    source.execute("FLUSH LOGS")
+    _insert(rig, 13, 60)
+    _assert_halted(rig)
+
+
+def test_an_event_longer_than_a_packet_hides_no_position(
+    make_mariadb: Make, postgres: Postgres, make_rig: Callable[..., Rig]
+) -> None:
+    """BINLOG_GTID_POS answers NULL behind it: the file is read as a replica reads it."""
+    source = make_mariadb(extra=["--max-allowed-packet=1M"])
+    rig = make_rig(source, postgres, "huge", start="now")
+    rig.table("account", "id int PRIMARY KEY, name varchar(40)")
+    rig.at_source("CREATE TABLE huge (id int PRIMARY KEY, body longtext)")
+    rig.at_source("INSERT INTO huge VALUES (1, REPEAT('a', 900000))", "UPDATE huge SET body = REPEAT('b', 900000)")
+    rig.rules = [{"source": f"{rig.schema}.account"}]
+    said = rig.command("init", "@", "--apply")
+    assert said.code == 0, said
+    _insert(rig, 1, 5)
+    rig.catch_up()
+    rig.assert_exact()
+    connection = connect(Endpoint(source.host, source.port, source.user))
+    try:
+        assert current_position(connection).gtids == source.execute("SELECT @@gtid_binlog_pos")[0][0]
+        with pytest.raises(LogGap, match="ends at"):
+            mariadb_gtids(connection, rig.here().partition(":")[0], 2_000_000_000)
+        with pytest.raises(PurgedPosition, match="Could not find first log"):
+            mariadb_gtids(connection, "binlog.000999", 4)
+    finally:
+        connection.close()

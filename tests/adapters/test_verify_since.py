@@ -15,9 +15,9 @@ from adapters.spark.report import BadReport, Report
 from adapters.spark.since import Changed, changed, since
 from adapters.spark.survey import paired
 from adapters.spark.verify import Step, examine
-from adapters.spark.watermark import source_position
+from adapters.spark.watermark import proven_position, source_position
 from bench.rig import Rig, tidelock
-from bench.servers import MySql, Server
+from bench.servers import MariaDb, MySql, Server
 from bench.session import Flavor
 from bench.value_tables import WideKeys
 from bench.values import ZONE, column_values
@@ -226,3 +226,28 @@ def test_the_command_compares_what_changed_and_needs_no_spark_where_nothing_did(
     assert said.code == DIFFERENT
     assert [d["key"] for d in said.json["tables"][0]["differences"]] == [{"id": "2"}]
     assert said.json["since"] == before
+
+
+@pytest.mark.parametrize("rows", [30, 1], ids=["longer", "shorter"])
+@pytest.mark.parametrize("scheme", ["mariadb", "mysql"])
+def test_a_report_of_another_log_compares_nothing(
+    scheme: str, rows: int, make_rig: Callable[..., Rig], postgres: Server, tmp_path: Path
+) -> None:
+    """The log was reset since: the report's position means nothing in the new one."""
+    with MariaDb() if scheme == "mariadb" else MySql() as server:
+        rig = make_rig(server, postgres, "since")
+        rig.table("t", "id int PRIMARY KEY")
+        rig.at_source(*(f"INSERT INTO t VALUES ({n})" for n in range(10)))
+        feed = load(rig.feed)
+        report = tmp_path / "report.json"
+        position = proven_position(feed, source_position(feed))
+        told = Report(
+            feed=feed.name, source=str(feed.source_url), target=str(feed.target_url), begun="", seconds=0,
+            rows_per_second=0, settled=True, note="", tables=(), format=2, position=position,
+        )  # fmt: skip
+        report.write_bytes(msgspec.json.encode(told))
+        assert keys_since(feed, str(report)) == {}
+        rig.at_source("RESET MASTER" if scheme == "mariadb" else "RESET BINARY LOGS AND GTIDS")
+        rig.at_source(*(f"INSERT INTO t VALUES ({n})" for n in range(100, 100 + rows)))
+        with pytest.raises(NotComparable, match="is not the one that was read"):
+            keys_since(feed, str(report))

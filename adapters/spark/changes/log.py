@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from engine.lineage import agree
 from engine.ordering import Chain, Verdict
 from engine.records import LogBatch, Position
 
@@ -109,6 +110,8 @@ def follow(records: Iterable[tuple[int, LogBatch]], part: Slice) -> Iterator[tup
 
 def same_place(one: Position, other: Position) -> bool:
     """As the chain sees it where reading begins."""
+    if not agree(one.proof, other.proof):
+        return False
     if one.gtids and other.gtids:
         return one.gtids == other.gtids and one.rows == other.rows
     return one.order == other.order

@@ -1,0 +1,86 @@
+"""Which log a position belongs to: what the source shows decides, and every doubt is another log."""
+
+import msgspec
+import pytest
+
+from engine.lineage import Answer, Ending, Group, Here, Proof, Sought, agree, by_gtid, by_place, decode, encode
+from engine.ordering import Chain, Verdict
+from engine.records import LogBatch, Position
+
+LAST = Group("0-1", 50, 1_700_000_000_000_000, "bin.000002", 1_600_000_000, 900, 31, 1_700_000_000, 77)
+PROOF = Proof("server_id 1", 1_600_000_000, LAST)
+ENDING = Ending(1_600_000_000, 31, 1_700_000_000, 77)
+HERE = Here("server_id 1", 1_600_000_000, ENDING, exact=False)
+
+
+def changed(**fields: object) -> Here:
+    return msgspec.structs.replace(HERE, **fields)
+
+
+def test_a_proof_is_read_as_it_was_written():
+    inside = Proof("u", 7, None, ("0-1", 51, 8))
+    assert [decode(encode(proof)) for proof in (PROOF, inside)] == [PROOF, inside]
+    assert decode("") is None
+
+
+@pytest.mark.parametrize(
+    ("here", "answer"),
+    [
+        (HERE, Answer.SAME),
+        (changed(server="server_id 2"), Answer.SAME),  # the same files, at another server
+        (changed(begun=1_600_000_001), Answer.OTHER),
+        (changed(ending=Ending(1_600_000_000)), Answer.OTHER),
+        (changed(ending=Ending(1_600_000_000, 31, 1_700_000_000, 78)), Answer.OTHER),
+        (changed(begun=None, ending=None), Answer.SEEK),
+        (changed(server="server_id 2", begun=1), Answer.SEEK),
+        (changed(begun=1, exact=True), Answer.SEEK),
+    ],
+)
+def test_files_and_offsets_tell(here: Here, answer: Answer):
+    assert by_place(PROOF, here) is answer
+
+
+def test_the_file_of_the_position_proves_it_where_the_last_transactions_is_purged():
+    assert by_place(PROOF, changed(ending=None)) is Answer.SAME
+    assert by_place(PROOF, changed(ending=None, server="server_id 2")) is not Answer.SAME
+    assert by_place(msgspec.structs.replace(PROOF, begun=0), changed(ending=None)) is not Answer.SAME
+
+
+def test_without_a_transaction_the_file_of_the_same_server_tells():
+    proof = Proof("server_id 1", 1_600_000_000)
+    assert by_place(proof, HERE) is Answer.SAME
+    assert by_place(proof, changed(server="server_id 2")) is Answer.OTHER
+    assert by_place(proof, changed(begun=5, exact=True)) is Answer.OTHER
+
+
+@pytest.mark.parametrize(
+    ("sought", "server", "answer"),
+    [
+        (Sought(LAST.moment_us), "server_id 2", Answer.SAME),
+        (Sought(LAST.moment_us + 1), "server_id 2", Answer.OTHER),
+        (Sought(), "server_id 1", Answer.OTHER),
+        (Sought(continues=True), "server_id 1", Answer.OTHER),
+        (Sought(purged=True, continues=True), "server_id 1", Answer.SAME),
+        (Sought(purged=True, continues=True), "server_id 2", Answer.OTHER),
+        (Sought(purged=True), "server_id 1", Answer.OTHER),
+    ],
+)
+def test_the_transaction_of_a_gtid_tells(sought: Sought, server: str, answer: Answer):
+    assert by_gtid(PROOF, changed(server=server, begun=None, ending=None), sought) is answer
+
+
+def test_proofs_of_one_place_agree_unless_the_transactions_differ():
+    other = msgspec.structs.replace(PROOF, last=msgspec.structs.replace(LAST, moment_us=5))
+    elsewhere = msgspec.structs.replace(PROOF, server="x", last=msgspec.structs.replace(LAST, file="y", end=1, mark=2))
+    assert agree(encode(PROOF), "") and agree(encode(PROOF), encode(elsewhere))
+    assert not agree(encode(PROOF), encode(other))
+    assert not agree(encode(PROOF), "what is this")
+
+
+def test_the_chain_takes_no_answer_of_another_log():
+    other = msgspec.structs.replace(PROOF, last=msgspec.structs.replace(LAST, moment_us=5))
+    here, there = (Position("bin.000002", 900, 0, "0-1-50", encode(proof)) for proof in (PROOF, other))
+    last = Position("bin.000002", 950, 0, "0-1-51")
+    assert Chain(here).judge(LogBatch(there, last, resent=True), 0) is Verdict.GAP
+    assert Chain(here).judge(LogBatch(here, last, resent=True), 0) is Verdict.NEXT
+    assert here == there, "they name the same place"
