@@ -118,7 +118,8 @@ def own(
 def test_the_rows_come_where_they_are_committed(source: Source) -> None:
     """Interleaved with each other and with others; one is rolled back, one has only rows of another table."""
     start = source.here()
-    source.prepare("'a'", "INSERT INTO t VALUES (1, 'x'), (2, 'y')", "UPDATE t SET v = 'z' WHERE id = 2")
+    other = "INSERT INTO other VALUES (2)"  # what comes last does not decide whether rows are wanted
+    source.prepare("'a'", "INSERT INTO t VALUES (1, 'x'), (2, 'y')", "UPDATE t SET v = 'z' WHERE id = 2", other)
     source.prepare("'b','branch',7", "INSERT INTO t VALUES (3, 'x')")
     source.prepare("'a','b'", "INSERT INTO t VALUES (4, 'rolled back')")
     source.prepare("'others'", "INSERT INTO other VALUES (1)")
@@ -133,7 +134,7 @@ def test_the_rows_come_where_they_are_committed(source: Source) -> None:
     numbers = [one.number for one in committed]
     assert numbers == sorted(numbers) and len(set(numbers)) == 4, "each has the identity of its commit"
     (a,) = (one for one in committed if len(one.rows) == 3)
-    assert [row.ordinal for row in a.rows] == [0, 1, 2] and a.ordinals == 3 and a.complete
+    assert [row.ordinal for row in a.rows] == [0, 1, 2] and a.ordinals == 4 and a.complete
     assert (a.file, a.end) > (before_a.file, before_a.offset)
     assert found[-1].last == source.here()
 
