@@ -21,6 +21,7 @@ from adapters.mysql.prepares import Xid
 from engine.records import Position
 
 _GROUPS: Final = (events.GTID, events.ANONYMOUS_GTID, events.GTID_TAGGED, events.MARIADB_GTID)
+_SPEAKING: Final = (events.XA_PREPARE, events.QUERY, events.TRANSACTION_PAYLOAD)
 _PREPARE: Final = "PREPARE"
 _FIRST: Final = 4  # the offset of a file's first event
 
@@ -72,7 +73,7 @@ def _last_said(endpoint: Endpoint, xid: Xid, file: str, before: Position) -> Pos
             if kind in _GROUPS:
                 group = offset
             try:
-                words = [*_words(b, p + 1, end - tail)]
+                words = [*_words(b, p + 1, end - tail)] if kind in _SPEAKING else ()
             except MALFORMED as error:
                 raise unreadable(kind, error, f"{file}:{offset}", bool(tail)) from error
             for verb, other in words:
