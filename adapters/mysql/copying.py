@@ -25,6 +25,7 @@ from adapters.mysql.literals import Unwritable, text
 from adapters.mysql.merging import Lost, Merge, Orphaned, refers_to_itself, unchecked
 from adapters.mysql.outcomes import DEADLOCKS_MAX, failure, is_deadlock
 from adapters.mysql.ownership import Fenced, Ownership, kill
+from adapters.mysql.reported import Reported
 from adapters.mysql.session import Session
 from adapters.mysql.staged import qualified
 from adapters.mysql.staging import stager_lock
@@ -34,7 +35,7 @@ from engine.effects import BeginCopy, EffectId, MergeChunk
 from engine.errors import Failure, Trouble
 from engine.events import BatchCommitted, BatchFailed, CopyBegun, CopyFailed
 from engine.receipts import NOTHING
-from engine.records import TableName
+from engine.records import Position, TableName
 from engine.schema import Binding, TargetTable
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ class Copying:
         self,
         owner: Ownership,
         ledger: Ledger,
+        reported: Reported,
         feed: str,
         group: int,
         schema: str,
@@ -56,6 +58,7 @@ class Copying:
         self.tables: Mapping[TableName, TargetTable] = {}
         self._owner = owner
         self._ledger = ledger
+        self._reported = reported
         self._feed = feed
         self._group = group
         self._schema = schema
@@ -66,10 +69,15 @@ class Copying:
 
     async def begin(self, effect: BeginCopy) -> CopyBegun | CopyFailed:
         failed = await self._repeat(lambda session: self._begin(session, effect))
+        if failed is None:
+            self._reported.stored(effect.position, effect.drop)
         return CopyFailed(effect.id, failed) if failed is not None else CopyBegun(effect.id)
 
     async def merge(self, effect: MergeChunk) -> BatchCommitted | BatchFailed:
         failed = await self._repeat(lambda session: self._merge(session, effect))
+        if failed is None:  # now, or before and unanswered
+            self._reported.stored(effect.position, effect.drop)
+            self._reported.add(effect.id)
         return BatchFailed(effect.id, failed) if failed is not None else BatchCommitted(effect.id)
 
     async def drop(self, staged: EffectId) -> None:
@@ -155,9 +163,7 @@ class Copying:
                 batch.add(self._ledger.empty(split.table), "tidelock_parked")
             for sql in (*self._ledger.split(split), *self._ledger.granted(split)):
                 batch.add(sql, "tidelock_chunks")
-        for sql in (self._ledger.checkpoint(effect.position), *self._ledger.drop((*effect.drop, effect.id))):
-            batch.add(sql, "checkpoint")
-        await batch.commit()
+        await self._end(session, batch, effect.position, (*effect.drop, effect.id))
 
     async def _merge(self, session: Session, effect: MergeChunk) -> None:
         batch = await self._batch(session, effect.id)
@@ -166,9 +172,16 @@ class Copying:
         for sql in (*self._ledger.park(effect.parked), *self._ledger.unpark(effect.unparked)):
             batch.add(sql, "tidelock_parked")
         batch.add(self._ledger.merged(effect.split, effect.chunk, rows), "tidelock_chunks")
-        for sql in (self._ledger.checkpoint(effect.position), *self._ledger.drop(effect.drop)):
+        await self._end(session, batch, effect.position, effect.drop)
+
+    async def _end(self, session: Session, batch: Batch, position: Position, drop: Sequence[EffectId]) -> None:
+        """Save the checkpoint and commit."""
+        for sql in (self._ledger.checkpoint(position), *self._ledger.drop(drop)):
             batch.add(sql, "checkpoint")
+        self._reported.leave(position, drop)
+        sessions = self._reported.sessions
         await batch.commit()
+        await self._reported.believe(session, sessions)
 
     async def _batch(self, session: Session, id: EffectId) -> Batch:
         """Whose receipt stands.  Raises Fenced, CommittedBefore."""

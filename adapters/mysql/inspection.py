@@ -120,8 +120,8 @@ class MySqlTarget:
             warning(
                 "target-durability",
                 f"{self._endpoint} reports commits that are not on disk (innodb_flush_log_at_trx_commit={rows[0][0]}), "
-                "and may lose some in a crash",
-                "SET GLOBAL innodb_flush_log_at_trx_commit = 1; or start the feed anew after every crash of the target",
+                "and may lose some in a crash; the feed notices and applies them again",
+                "SET GLOBAL innodb_flush_log_at_trx_commit = 1, if others read there what must not go away again",
             )
         ]
 

@@ -6,11 +6,17 @@ from adapters.mysql.batch import BatchError
 from adapters.mysql.failures import DEADLOCK, code_of, commit_failure, failure_of
 from adapters.mysql.literals import Unwritable
 from adapters.mysql.ownership import Fenced, Outvoted
+from adapters.mysql.reported import LostCommits
 from adapters.mysql.session import StatementFailed, is_lost
 from engine.errors import Failure, Trouble
 
 DEADLOCKS_MAX = 3
 """Of one batch, before the engine hears of them and lets it rest."""
+LOST = Failure(
+    Trouble.REWOUND,
+    "the target lost transactions it had reported as committed (a crash or a failover, and "
+    "innodb_flush_log_at_trx_commit is not 1, or its replica was behind)",
+)
 FENCED = Failure(Trouble.FENCED, "a newer run of this feed has taken over")
 OUTVOTED = Failure(Trouble.TRANSIENT, "a group has a newer owner than the one that voted for the statement")
 
@@ -23,6 +29,8 @@ def is_deadlock(error: Exception) -> bool:
 def failure(error: Exception) -> Failure:
     """`error`: of a batch, of the fence, of the driver, or a TargetError."""
     match error:
+        case LostCommits():
+            return LOST
         case Fenced():
             return FENCED
         case Outvoted():

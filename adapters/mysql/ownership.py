@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from adapters.bookkeeping import quote
 from adapters.endpoint import Endpoint
@@ -63,6 +63,8 @@ class Ownership:
         """The rows of all its groups."""
         self._values = f"{text(feed)},{group}"
         self._lock_seconds = lock_seconds
+        self.verify: Callable[[Session], Awaitable[None]] | None = None
+        """Asked of each session that is opened under our epoch, before it is used."""
         digest = hashlib.blake2b(f"{schema}/{feed}/{group}".encode(), digest_size=16).hexdigest()
         self._lock = f"tidelock:{digest}:"
 
@@ -88,6 +90,8 @@ class Ownership:
         session = await open_session(self.endpoint, self._lock_seconds)
         try:
             await self._claim(session, number)
+            if self.verify is not None:
+                await self.verify(session)
             async with session.transaction():
                 await self.fence(session)
         except BaseException:

@@ -29,8 +29,9 @@ from adapters.mysql.failures import SERVER_ERRORS, commit_failure, target_error
 from adapters.mysql.lane import Lane
 from adapters.mysql.ledger import Ledger
 from adapters.mysql.literals import Unwritable
-from adapters.mysql.outcomes import DEADLOCKS_MAX, failure, is_deadlock
+from adapters.mysql.outcomes import DEADLOCKS_MAX, LOST, failure, is_deadlock
 from adapters.mysql.ownership import CONTROL, SESSIONS_MAX, Fenced, Outvoted, Ownership
+from adapters.mysql.reported import LostCommits, Reported
 from adapters.mysql.schema import read_tables
 from adapters.mysql.session import Session, StatementFailed
 from adapters.mysql.statements import TableStatements
@@ -103,10 +104,12 @@ class MySqlSink:
         self._endpoint = url if isinstance(url, Endpoint) else parse(url, Path())
         self._owner = Ownership(self._endpoint, feed, group, schema, lock_timeout_seconds, entry)
         self._ledger = Ledger(self._owner, feed, group, origin, path)
+        self._reported = Reported(self._owner)
+        self._owner.verify = self._reported.verify
         self._lanes = [Lane(CONTROL + 1 + n) for n in range(lanes)]
         self._ddl_number = CONTROL + 1 + lanes
         self._copying = Copying(
-            self._owner, self._ledger, feed, group, schema, self._ddl_number + 1, self._statements_of
+            self._owner, self._ledger, self._reported, feed, group, schema, self._ddl_number + 1, self._statements_of
         )
         self._target_name = target_name
         self._eager = eager
@@ -133,6 +136,7 @@ class MySqlSink:
                 raise target_error(failed.error, self._endpoint) from failed
             except (err.MySQLError, OSError) as error:
                 raise target_error(error, self._endpoint) from error
+            self._reported.begin(taken.checkpoint)
             if self._eager:
                 for lane in self._lanes:
                     lane.open_ahead(self._owner)
@@ -192,6 +196,7 @@ class MySqlSink:
                 return await self._attempt(lane, effect)
             except CommittedBefore:
                 await self._clean(lane)
+                self._reported.add(effect.id)
                 return BatchCommitted(effect.id)
             except (BatchError, Unwritable, Fenced, *SERVER_ERRORS) as error:
                 await self._clean(lane)
@@ -212,15 +217,20 @@ class MySqlSink:
             if effect.held:
                 await batch.flush()
                 return BatchReady(effect.id)
+            sessions = self._reported.sessions
             await batch.commit()
-            return BatchCommitted(effect.id)
+        await self._reported.believe(session, sessions)
+        self._reported.add(effect.id)
+        return BatchCommitted(effect.id)
 
     async def commit(self, effect: CommitBatch) -> BatchCommitted | BatchFailed:
         lane = next((lane for lane in self._lanes if lane.held and lane.last == effect.id), None)
         if lane is None or lane.session is None:
             return BatchFailed(effect.id, Failure(Trouble.TRANSIENT, "the batch's session is gone"))
         try:
+            sessions = self._reported.sessions
             await lane.session.commit()
+            await self._reported.believe(lane.session, sessions)
         except asyncio.CancelledError:
             lane.drop()
             raise
@@ -228,6 +238,7 @@ class MySqlSink:
             await self._clean(lane)
             return BatchFailed(effect.id, commit_failure(failed.error))
         lane.held = False
+        self._reported.add(effect.id)
         return BatchCommitted(effect.id)
 
     async def rollback(self, effect: RollbackBatch) -> BatchRolledBack:
@@ -254,13 +265,18 @@ class MySqlSink:
                 batch = Batch(control, self._statements_of)
                 for sql in (self._ledger.checkpoint(effect.position), *self._ledger.drop(effect.drop)):
                     batch.add(sql, "checkpoint")
+                self._reported.leave(effect.position, effect.drop)
+                sessions = self._reported.sessions
                 await batch.commit()
+                await self._reported.believe(control, sessions)
+            self._reported.stored(effect.position, effect.drop)
         except (BatchError, Fenced, *SERVER_ERRORS) as error:
             return CheckpointFailed(effect.id, failure(error))
         return CheckpointSaved(effect.id)
 
     async def settle(self) -> Failure | None:
-        """InnoDB's commit is on disk when it is reported (`innodb_flush_log_at_trx_commit=1`, its default)."""
+        """InnoDB's commit is on disk when it is reported (`innodb_flush_log_at_trx_commit=1`, its default); with other
+        settings a session that is opened for it verifies that nothing reported is lost."""
         try:
             async with self._controlling() as control, control.transaction():
                 await self._owner.fence(control)
@@ -353,6 +369,8 @@ class MySqlSink:
                 async with self._controlling() as control, control.transaction():
                     kept, _ = await control.run([self._ledger.halt(effect), b"COMMIT"])
                 return kept.affected == 1
+            except LostCommits:
+                trouble = LOST.message
             except Fenced:
                 return False
             except SERVER_ERRORS as error:
