@@ -8,6 +8,7 @@ open transactions are rolled back and sent again after it (counter-example 13).
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from engine import receipts
 from engine.attempt import Attempt, Phase
 from engine.dispatch import Dispatcher
 from engine.effects import ApplyBatch, ApplyEffect, CommitBatch, EffectId, RollbackBatch
-from engine.errors import Failure, Policy, policy
+from engine.errors import Failure, Policy, lacks_parent, policy
 from engine.events import ParkedKey
 from engine.gathering import Gathering
 from engine.isolation import Isolation
@@ -26,10 +27,11 @@ from engine.lined import Lined
 from engine.locks import LockTable
 from engine.merge import Ranks, in_log_order, merge
 from engine.options import Options
+from engine.orphans import AGAIN, Orphans
 from engine.parking import ParkingLot, Place, decode_change, parked_row
 from engine.records import Position, TableName
 from engine.retry import Retries
-from engine.schema import Binding, TargetTable
+from engine.schema import Binding, SchemaMismatch, TargetTable
 from engine.segments import Change, Segment
 from engine.watermark import Watermark
 
@@ -76,6 +78,7 @@ class Batches:
         self._head_since = 0  # when the head of the order became it, or later ones last gave way to it
         self._next_lane = 0
         self._wishes = Retries()
+        self._orphans = Orphans()
         self._wish_at = 0
         self.granted: EffectId | None = None  # the last that no position tells of: a batch of wishes, a merge
         self.now = 0  # of this step, set before its events are taken
@@ -91,6 +94,7 @@ class Batches:
             if not table.key and name in self._tables and table.columns != self._tables[name].columns:
                 self.lot.widen(name)
         self._tables = tables
+        self._orphans.retable(tables)
         self._bound.clear()
         self.dispatcher.unbind()
         self._ranks = Ranks(tables, self._options.weights)
@@ -126,6 +130,27 @@ class Batches:
         self.lot.load(parked, self._tables)
         untried = (replace(row, wish="retry") for row in parked if not row.wish and decode_change(row.change).untried)
         self.wish([*(row for row in parked if row.wish), *untried])
+        self._adopt_orphans(parked)
+
+    def _adopt_orphans(self, parked: Sequence[ParkedKey]) -> None:
+        rows = {(row.source, row.number, row.ordinal): row for row in parked if not row.wish}
+        orphans = {place: change for place, row in rows.items() if (change := decode_change(row.change)).orphan}
+        for place, held in orphans.items():
+            row = rows[place]
+            with contextlib.suppress(SchemaMismatch, KeyError):  # its table is another by now: it stays parked
+                binding = Binding(-1, held.shape, self._tables[row.table])
+                self._orphans.wait(Change(binding, held.before, held.after, *place), row)
+        for place in self.lot.of_same_rows(orphans):
+            if place in rows:
+                self._orphans.behind(rows[place])
+        self._try_again(list(orphans))
+
+    def _try_again(self, orphans: Sequence[Place]) -> None:
+        """With what is parked behind them, unless they follow something else that is."""
+        places = self.lot.of_same_rows(orphans)
+        if places and not self.lot.follows(places):
+            rows = self._orphans.rows
+            self.wish([replace(rows[place], wish=AGAIN) for place in places if place in rows])
 
     @property
     def busy(self) -> bool:
@@ -216,7 +241,10 @@ class Batches:
             steps=merge(run, self._ranks) if isolation is None else in_log_order(run),
             covered=receipts.encode(covered),
             rows=len(covered),
-            parked=tuple(parked_row(change, error, id_, n) for n, (change, error) in enumerate(parked)),
+            parked=tuple(
+                parked_row(change, error, id_, n, orphan=isolation is not None and change in isolation.orphans)
+                for n, (change, error) in enumerate(parked)
+            ),
             held=self._options.atomic or probing,
         )
         self._dispatch(attempt)
@@ -231,7 +259,11 @@ class Batches:
 
     def committed(self, id_: EffectId) -> None:
         if self._wishes.answers(id_):
-            self.lot.release(self._wishes.finish())
+            retried = self._wishes.changes
+            places = self._wishes.finish()
+            self.lot.release(places)
+            self._orphans.release(places)
+            self._arrived(retried)
             self._watermark.receipt(self._watermark.window, id_)
             self.granted = id_
             return
@@ -239,8 +271,10 @@ class Batches:
         if attempt is None or attempt.effect is None:
             return
         self._watermark.receipt(attempt.window, id_)
-        for change in attempt.parked:
-            self.lot.park(change)
+        self._park(attempt)
+        if self._orphans:
+            covered = attempt.changes if attempt.isolation is None else attempt.isolation.piece
+            self._arrived([change for change in covered if change not in attempt.parked])
         self.committed_rows += attempt.effect.rows
         self.committed_batches += 1
         attempt.tries = 0
@@ -251,6 +285,20 @@ class Batches:
                 self._send(attempt)
                 return
         self._finish(attempt)
+
+    def _park(self, attempt: Attempt) -> None:
+        assert attempt.effect is not None
+        for change, row in zip(attempt.parked, attempt.effect.parked, strict=True):
+            self.lot.park(change)
+            key = ParkedKey(row.source, row.number, row.ordinal, TableName(row.schema, row.table), row.change)
+            if attempt.isolation is not None and change in attempt.isolation.orphans:
+                self._orphans.wait(change, key)
+            elif self._orphans:
+                self._orphans.behind(key)
+
+    def _arrived(self, changes: Sequence[Change]) -> None:
+        if self._orphans and (orphans := self._orphans.arrived(changes)):
+            self._try_again(orphans)
 
     def _finish(self, attempt: Attempt) -> None:
         for segment in self.lanes[attempt.lane].finish():
@@ -334,7 +382,7 @@ class Batches:
         del self._attempts[id_]
         if attempt.isolation is None:
             attempt.isolation = Isolation(attempt.changes, atomic=self._options.atomic)
-        attempt.isolation.failed(failure.message)
+        attempt.isolation.failed(failure.message, lacks_parent=lacks_parent(failure))
         attempt.phase = Phase.RUNNING
         self._send(attempt)
 
@@ -377,6 +425,7 @@ class Batches:
     def release(self, gone: Sequence[Place]) -> None:
         """These are parked no more; nothing of what was wished is under way."""
         self.lot.release(gone)
+        self._orphans.release(gone)
         self._wishes.forget(gone)
 
     def _send_wishes(self) -> None:

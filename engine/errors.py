@@ -57,6 +57,12 @@ class Alarm(msgspec.Struct, frozen=True, array_like=True):
         return f"{self.message}{where}. {self.hint}"
 
 
+def lacks_parent(failure: Failure) -> bool:
+    """A row was refused because a row that it refers to is not there: PostgreSQL's SQLSTATE, MySQL's and MariaDB's
+    numbers.  (PostgreSQL says the same where a parent still has children.)"""
+    return failure.trouble is Trouble.ROW and failure.code in ("23503", "1216", "1452")
+
+
 def policy(failure: Failure) -> Policy:
     """What happens to the batch: an in-doubt batch is retried identically, its receipt's key answers (design 6)."""
     match failure.trouble:

@@ -21,6 +21,8 @@ class Isolation:
         self._atomic = atomic
         self._pieces: list[list[Change]] = [list(changes)]
         self._merged = True  # what failed so far was not in log order
+        self.orphans: dict[Change, None] = {}  # the bad ones that only lack a row that they refer to
+        self._lacks_parent = False
         self._reset()
 
     def _reset(self) -> None:
@@ -65,7 +67,7 @@ class Isolation:
         self._good = self._tried
         self._narrow()
 
-    def failed(self, error: str) -> None:
+    def failed(self, error: str, *, lacks_parent: bool = False) -> None:
         piece = self.piece
         assert self.trial(), "an empty trial cannot fail for its rows"
         if not self._atomic and len(piece) > 1:
@@ -76,7 +78,7 @@ class Isolation:
             pass  # the same again, in log order
         else:
             self._failing = self._tried
-            self._error = error
+            self._error, self._lacks_parent = error, lacks_parent
             self._narrow()
         self._merged = False
 
@@ -95,6 +97,8 @@ class Isolation:
             self._tried = (self._good + self._failing) // 2
             return
         self.bad.append((self._prefix(self._failing)[-1], self._error))
+        if self._lacks_parent:
+            self.orphans[self.bad[-1][0]] = None
         self._good = self._failing
         self._tried = len(self.piece)
         self._failing = self._tried + 1

@@ -98,10 +98,10 @@ def compile_keys(
             moded.append(lambda _b, _a: [(shared, False)])
     for fk in table.foreign_keys:
         if fk.parent in tables and not _never_refers(binding, fk):
-            refers = _reference(binding, fk.columns, tables[fk.parent], fk.parent_columns, space)
+            refers = reference(binding, fk.columns, tables[fk.parent], fk.parent_columns, space)
             moded.append(_moded_keys(refers, exclusive=False))
     referenced = dict.fromkeys(fk.parent_columns for fk in table.references if fk.child in tables)
-    moded += [_moded_keys(_reference(binding, cs, table, cs, space), exclusive=True) for cs in referenced]
+    moded += [_moded_keys(reference(binding, cs, table, cs, space), exclusive=True) for cs in referenced]
     if cascades_into:
         moded.append(_cascade_keys(binding, [(space.number(name, "table"),) for name in cascades_into]))
     if moded == stars[:1]:  # it names no key twice
@@ -283,7 +283,7 @@ def _moded_keys(index: Index, *, exclusive: bool) -> ModedKeys:
     return keys
 
 
-def _reference(
+def reference(
     binding: Binding, columns: tuple[str, ...], parent: TargetTable, parent_columns: tuple[str, ...], space: Keyspace
 ) -> Index:
     """The parent key that `columns` of a row hold, compared as the parent's index compares it."""

@@ -29,7 +29,8 @@ BLOCKED = "an earlier change of this row is parked"
 
 class ParkedChange(msgspec.Struct, frozen=True, array_like=True):
     """What `ParkedRow.change` holds.  `order`: (epoch, batch, n) of its parking.  `untried`: set aside with a bad row,
-    and to be tried by itself, once by each owner (`engine.chunk_merge`).
+    and to be tried by itself, once by each owner (`engine.chunk_merge`).  `orphan`: a row that it refers to was not
+    there (`engine.orphans`).
 
     Changes that must follow each other are parked in that order, which their places in the log do not tell where
     transactions come from several sources (a failover, a ring).
@@ -40,6 +41,7 @@ class ParkedChange(msgspec.Struct, frozen=True, array_like=True):
     after: Row | None
     order: tuple[int, int, int] = (0, 0, 0)
     untried: bool = False
+    orphan: bool = False
 
 
 _DECODER = msgspec.msgpack.Decoder(ParkedChange)
@@ -79,6 +81,17 @@ class ParkingLot:
             return None
         places = [place for place, known in self._places.items() if any(key in own for key in known)]
         return places if all(key in own for place in places for key in self._places[place]) else None
+
+    def of_same_rows(self, places: Iterable[Place]) -> list[Place]:
+        """These and all others of the same rows, in the order they were parked."""
+        own = dict.fromkeys(places)
+        frontier = list(own)
+        while frontier:
+            for key in self._places.get(frontier.pop(), ()):
+                fresh = [place for place in self._keys[key] if place not in own]
+                own |= dict.fromkeys(fresh)
+                frontier += fresh
+        return [place for place in self._places if place in own] if own else []
 
     def follows(self, places: Sequence[Place]) -> bool:
         """Does one of these parked changes come after another of its row that stays parked?"""
@@ -165,10 +178,12 @@ class ParkingLot:
             self._parked[key[0]] = self._parked.get(key[0], 0) + 1
 
 
-def parked_row(change: Change, error: str, id_: EffectId, n: int, *, untried: bool = False) -> ParkedRow:
+def parked_row(
+    change: Change, error: str, id_: EffectId, n: int, *, untried: bool = False, orphan: bool = False
+) -> ParkedRow:
     """The `n`th change that the batch `id_` parks."""
     name = change.binding.name
-    held = ParkedChange(change.binding.shape, change.before, change.after, (id_.epoch, id_.counter, n), untried)
+    held = ParkedChange(change.binding.shape, change.before, change.after, (id_.epoch, id_.counter, n), untried, orphan)
     return ParkedRow(
         change.source,
         change.number,

@@ -3,6 +3,8 @@
 All parked rows of a table go in one delete-first batch, with everything before it committed: one row of a swap alone
 never succeeds (counter-example 15).  A batch that fails leaves its rows parked, with the new error and no wish.
 
+Rows that are tried again because their parent came (`engine.orphans`) are split in halves too, in their order.
+
 *Untried* rows are set aside with a bad one among them, each the only change of its row (`engine.chunk_merge`): a batch
 of such is split in halves until the bad ones stand alone.
 """
@@ -13,7 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from engine import receipts
-from engine.effects import ApplyBatch, EffectId, ParkedRow, Step
+from engine.effects import ApplyBatch, EffectId, ParkedRow
 from engine.events import ParkedKey
 from engine.merge import Ranks, merge
 from engine.parking import Place, decode_change
@@ -23,7 +25,7 @@ from engine.segments import Change
 
 
 class Retries:
-    """`running`: a batch of the first group is at the target.
+    """`running`: a batch of the first group is at the target.  `changes`: those that it makes.
 
     A batch that failed, or whose COMMIT was not answered, goes out again as it was, under its own id, so that its
     receipt can answer: planned anew it might be applied twice.
@@ -34,6 +36,7 @@ class Retries:
         self._known: dict[Place, None] = {}
         self._batch: ApplyBatch | None = None
         self._running = False
+        self.changes: list[Change] = []
 
     def __bool__(self) -> bool:
         return bool(self._groups)
@@ -62,7 +65,7 @@ class Retries:
     def places(self) -> list[Place]:
         """Those of the first group that are to be tried again."""
         group = self._groups[0]
-        return _places(group) if group and group[0].wish == "retry" else []
+        return _places(group) if group and group[0].wish != "skip" else []
 
     def start(self, id_: EffectId, tables: dict[TableName, TargetTable], ranks: Ranks) -> ApplyBatch:
         """The batch for the first group, with this id unless it was sent before; a group that cannot be lined up with
@@ -72,9 +75,10 @@ class Retries:
             return self._batch
         group = self._groups[0]
         try:
-            steps = _steps(group, tables, ranks) if group[0].wish == "retry" else []
+            self.changes = _changes(group, tables) if group[0].wish != "skip" else []
         except SchemaMismatch as error:
             return self.refuse(id_, str(error))
+        steps = merge(self.changes, ranks)
         self._batch = ApplyBatch(
             id=id_, lane=0, steps=steps, covered=receipts.NOTHING, rows=0, unparked=tuple(_places(group))
         )
@@ -90,7 +94,8 @@ class Retries:
     def split(self) -> bool:
         """The first group is refused.  True: its halves are to be tried instead."""
         group = self._groups[0]
-        if len(group) < 2 or not all(decode_change(row.change).untried for row in group):
+        alone = group[0].wish == "again" or all(decode_change(row.change).untried for row in group)
+        if len(group) < 2 or not alone:
             return False
         self._running, self._batch = False, None
         middle = len(group) // 2
@@ -102,6 +107,7 @@ class Retries:
         """Write the new error; the rows stay parked."""
         group = self._groups[0]
         self._groups[0] = ()
+        self.changes = []
         self._forget(group)
         parked = tuple(
             ParkedRow(r.source, r.number, r.ordinal, r.table.schema, r.table.table, "", error, r.change) for r in group
@@ -140,12 +146,12 @@ def _places(group: Sequence[ParkedKey]) -> list[Place]:
     return [(row.source, row.number, row.ordinal) for row in group]
 
 
-def _steps(group: Sequence[ParkedKey], tables: dict[TableName, TargetTable], ranks: Ranks) -> list[Step]:
+def _changes(group: Sequence[ParkedKey], tables: dict[TableName, TargetTable]) -> list[Change]:
     table = tables.get(group[0].table)
     if table is None:
         raise SchemaMismatch(f"the target has no table {group[0].table}")
     bindings: dict[object, Binding] = {}
-    changes = []
+    changes: list[Change] = []
     for row in group:
         parked = decode_change(row.change)
         binding = bindings.get(parked.shape)
@@ -153,4 +159,4 @@ def _steps(group: Sequence[ParkedKey], tables: dict[TableName, TargetTable], ran
             binding = bindings[parked.shape] = Binding(-1, parked.shape, table)
         change = RowChange(-1, parked.before, parked.after, row.ordinal)
         changes.append(Change.of(binding, change, Transaction(row.source, row.number, 0)))
-    return merge(changes, ranks)
+    return changes

@@ -23,7 +23,9 @@ Refusal = Callable[[TableName, Row], bool]
 
 
 class Violation(Exception):
-    """A constraint or the target's own rule refuses a row."""
+    """A constraint or the target's own rule refuses a row.  `lacks_parent`: it refers to one that is not there."""
+
+    lacks_parent = False
 
 
 class Table:

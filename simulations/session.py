@@ -144,7 +144,9 @@ class Session:
                 return
         elif parent.holder(fk.parent_columns, wanted) is not None:
             return
-        raise Violation(f"{table.spec.name} {row} has no parent {wanted} in {fk.parent}")
+        orphan = Violation(f"{table.spec.name} {row} has no parent {wanted} in {fk.parent}")
+        orphan.lacks_parent = True
+        raise orphan
 
     def _drop(self, table: Table, slot: Token) -> None:
         table.drop(slot)

@@ -66,6 +66,10 @@ _FAILED: dict[type[Order], Callable[[EffectId, Failure], ApplyEvent]] = {
 }  # fmt: skip
 
 
+LACKS_PARENT = "23503"
+"""SQLSTATE of a row that refers to one that is not there."""
+
+
 class Stage(enum.Enum):
     QUEUED = "queued"
     OPEN = "open"
@@ -301,10 +305,10 @@ class Target:
         self.works.remove(work)
         work.post(answer)
 
-    def _fail(self, work: Work, trouble: Trouble, message: str) -> None:
+    def _fail(self, work: Work, trouble: Trouble, message: str, code: str = "") -> None:
         if work.merge is not None:
             self._faults.seen(f"copy: merge failed, {trouble}")
-        self._end(work, BatchFailed(work.effect.id, Failure(trouble, message)))
+        self._end(work, BatchFailed(work.effect.id, Failure(trouble, message, code)))
 
     def _execute(self, work: Work) -> None:
         effect, faults = work.effect, self._faults
@@ -350,7 +354,7 @@ class Target:
         except Violation as error:
             for checker in self.checkers:
                 checker.refused(effect, str(error))
-            self._fail(work, Trouble.ROW, str(error))
+            self._fail(work, Trouble.ROW, str(error), LACKS_PARENT if error.lacks_parent else "")
             return
         for other in self.works:
             if other.session is not None and (both := session.conflicts(other.session)):

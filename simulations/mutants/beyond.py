@@ -37,6 +37,7 @@ BEYOND: dict[str, str] = {
     "stuck-order-next-one-only": "a stuck commit order with three batches in it",
     "wish-row-by-row": "a checker that everything parked can be applied once the target is mended",
     "related-statement-passed": "a statement that names two tables",
+    "orphan-not-tried-again": "a log that has children before their parents",
     "emptied-with-the-rows-of-others": "a TRUNCATE of one of two tables that become one",
     "dropped-database-passed": "a statement that drops a database",
 }

@@ -217,8 +217,8 @@ REFERENCES = (
         "parent-locks-as-reader",
         "engine.keys",
         """
-        - moded += [_moded_keys(_reference(binding, cs, table, cs, space), exclusive=True) for cs in referenced]
-        + moded += [_moded_keys(_reference(binding, cs, table, cs, space), exclusive=False) for cs in referenced]
+        - moded += [_moded_keys(reference(binding, cs, table, cs, space), exclusive=True) for cs in referenced]
+        + moded += [_moded_keys(reference(binding, cs, table, cs, space), exclusive=False) for cs in referenced]
         """,
         "a parent comes and goes beside its children",
         row=9,

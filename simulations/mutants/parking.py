@@ -112,11 +112,19 @@ PARKING = (
         "a change of a row that is parked with this batch is applied",
     ),
     Mutant(
+        "orphan-not-tried-again",
+        "engine.batches",
+        """
+        - if self._orphans and (orphans := self._orphans.arrived(changes)):
+        + if (orphans := self._orphans.arrived(changes)) and False:
+        """,
+        "a child that was refused as its parent was not there stays parked when it comes",
+    ),
+    Mutant(
         "parked-row-forgotten",
         "engine.batches",
         """
-        - for change in attempt.parked:
-        -     self.lot.park(change)
+        - self.lot.park(change)
         """,
         "what a batch parked is not known until the next takeover",
     ),
@@ -265,8 +273,8 @@ WISHES = (
         "skipped-row-applied",
         "engine.retry",
         """
-        - steps = _steps(group, tables, ranks) if group[0].wish == "retry" else []
-        + steps = _steps(group, tables, ranks)
+        - self.changes = _changes(group, tables) if group[0].wish != "skip" else []
+        + self.changes = _changes(group, tables)
         """,
         "a row that the operator gave up is applied all the same",
     ),
