@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from bench.servers.guard import guard
+
 MEGABYTES: Final = 64
 PIECE_BYTES: Final = 1 << 16
 
@@ -33,7 +35,9 @@ class SmallDisk:
         except OSError as error:
             self.missing = f"mount: {error.strerror}"
             return self
-        if done.returncode:
+        if not done.returncode:
+            guard.mounted(str(self.folder))
+        else:
             self.missing = f"a tmpfs cannot be mounted (root and CAP_SYS_ADMIN are needed): {done.stderr.strip()}"
         return self
 
@@ -42,6 +46,7 @@ class SmallDisk:
     ) -> None:
         if not self.missing:
             subprocess.run(["umount", "--lazy", str(self.folder)], check=True)
+            guard.unmounted(str(self.folder))
 
     def fill(self) -> None:
         """To the last byte."""

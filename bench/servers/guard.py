@@ -4,7 +4,8 @@ The owner holds the write end of a pipe.  When it ends, however it ends (SIGKILL
 guard kills the process groups and removes the folders it still knows of.  Signal handlers in the owner lost: they
 clash with those of pytest and asyncio, and SIGKILL runs none.
 
-Lines on the pipe are JSON: `["process", pid, signal]`, `["ended", pid]`, `["folder", path]`, `["removed", path]`.
+Lines on the pipe are JSON: `["process", pid, signal]`, `["ended", pid]`, `["folder", path]`, `["removed", path]`,
+`["mounted", path]`, `["unmounted", path]`.
 """
 
 from __future__ import annotations
@@ -43,6 +44,13 @@ class Guard:
 
     def removed(self, path: str) -> None:
         self._tell("removed", path)
+
+    def mounted(self, path: str) -> None:
+        """A file system of ours, which is taken away before any folder."""
+        self._tell("mounted", path)
+
+    def unmounted(self, path: str) -> None:
+        self._tell("unmounted", path)
 
     def _tell(self, *words: object) -> None:
         with self._lock:
@@ -84,6 +92,7 @@ def _alive(pid: int) -> bool:
 def _watch() -> None:
     processes: dict[int, int] = {}
     folders: dict[str, None] = {}
+    mounts: dict[str, None] = {}
     for line in sys.stdin:
         match json.loads(line):
             case ["process", pid, number]:
@@ -94,6 +103,10 @@ def _watch() -> None:
                 folders[path] = None
             case ["removed", path]:
                 folders.pop(path, None)
+            case ["mounted", path]:
+                mounts[path] = None
+            case ["unmounted", path]:
+                mounts.pop(path, None)
     for pid, number in processes.items():
         _signal_group(pid, number)
     deadline = time.monotonic() + GRACE_SECONDS
@@ -101,6 +114,8 @@ def _watch() -> None:
         time.sleep(0.02)
     for pid in processes:
         _signal_group(pid, signal.SIGKILL)
+    for path in mounts:
+        subprocess.run(["umount", "--lazy", path], stdin=subprocess.DEVNULL, check=False)
     for path in folders:
         shutil.rmtree(path, ignore_errors=True)
 

@@ -6,6 +6,8 @@ import errno
 import os
 import random
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +22,7 @@ from bench.chaos.small_disk import SmallDisk
 from bench.chaos.steady import Steady
 from bench.chaos.supervised import End
 from bench.chaos.wire import Way, Wire
-from bench.outcome import read
+from bench.outcome import RESULTS, read
 from bench.rig import until
 from bench.servers import MariaDb
 from bench.shown import told
@@ -51,6 +53,13 @@ def test_a_short_run_leaves_no_difference(tmp_path: Path) -> None:
     assert kept is not None and kept["met"] and kept["machine"]["servers"]
     text, pictures = told(kept)
     assert "| SIGTERM | 1 |" in text and "Met." in text and len(pictures) == 1
+
+
+@pytest.mark.proof
+def test_an_hour_of_chaos() -> None:
+    """The figures of bench/results/chaos-one.json."""
+    result = one.run(60.0, 1, folder=RESULTS)
+    assert result.faults == [], str(result)
 
 
 # ------------------------------------------------------------------ the wire
@@ -136,6 +145,24 @@ def test_a_small_disk_is_full_to_the_last_byte_and_free_again(tmp_path: Path) ->
         disk.free()
         (disk.folder / "one").write_bytes(b"x" * 1000)
     assert list(disk.folder.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
+def test_a_small_disk_does_not_outlive_its_owner(tmp_path: Path) -> None:
+    place = tmp_path / "small"
+    program = (
+        "import sys, time; from pathlib import Path; from bench.chaos.small_disk import SmallDisk\n"
+        "with SmallDisk(Path(sys.argv[1])) as disk: print(disk.missing, flush=True); time.sleep(600)"
+    )
+    owner = subprocess.Popen([sys.executable, "-c", program, str(place)], stdout=subprocess.PIPE, text=True)
+    with owner:
+        assert owner.stdout is not None
+        if missing := owner.stdout.readline().strip():
+            owner.kill()
+            pytest.skip(missing)
+        assert os.path.ismount(place)
+        owner.kill()
+    until(lambda: not os.path.ismount(place), "the end of the mount")
 
 
 def test_work_that_a_kill_cut_off_is_finished_and_nothing_is_done_twice() -> None:
