@@ -1,7 +1,7 @@
 """The blows that fall on one process of a feed, its servers and the wires between; each returns when it is over.
 
-Two decks take turns.  The first strikes all but the process itself, which must live through it, so its memory is seen
-over a long life.  The second kills and ends the process too.
+Two decks take turns.  The first, three times over, strikes all but the process itself, which must live through it, so
+that its memory is seen over a long life.  The second kills and ends the process too.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ AROUND: Final = (
     "target read-only",
     "journal's disk full",
 )
+LONG_ROUNDS: Final = 3
 AT_IT: Final = ("killed",) * 3 + ("killed alone",) * 2 + ("SIGTERM",) * 2
 BLOWS: Final = (*AROUND, *dict.fromkeys(AT_IT))
 SILENT_SECONDS: Final = (5.0, 40.0)
@@ -43,7 +44,8 @@ AWAY_SECONDS: Final = (0.0, 3.0)
 def deck(rng: random.Random) -> Iterator[str]:
     """Without an end."""
     while True:
-        yield from rng.sample(AROUND, len(AROUND))
+        for _ in range(LONG_ROUNDS):
+            yield from rng.sample(AROUND, len(AROUND))
         both = AROUND + AT_IT
         yield from rng.sample(both, len(both))
 

@@ -2,7 +2,7 @@
 
 Two looks, as one alone can be deceived.  *Slope*: of all that was seen of a name in the last two thirds of the run, a
 line of least squares; processes that were killed begin small, so what accumulates across restarts shows here.  *Life*:
-the same for each single process that lived long enough, without its first minute, in which it grows to its size.
+the same for each single process that lived long enough, without its first two minutes, in which it grows to its size.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from bench.usage import Sample
 
 MOST_SLOPE: Final = 0.25
 """Megabytes a minute, over the last two thirds."""
-MOST_LIFE_GROWTH: Final = 15.0
+MOST_LIFE_GROWTH: Final = 10.0
 """Megabytes within one process's life, by the line through it."""
 JUDGED_MINUTES: Final = 10.0
 """What is shorter is not judged: it all is the beginning."""
-WARM_SECONDS: Final = 60.0
-LIFE_SECONDS: Final = 150.0
+WARM_SECONDS: Final = 120.0
+LIFE_SECONDS: Final = 300.0
 _MEGABYTE: Final = 1e6
 
 

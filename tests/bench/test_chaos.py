@@ -202,7 +202,7 @@ def test_memory_that_grows_within_a_life_or_over_all_is_not_flat() -> None:
     flat = measured("run", [*life(1, 0, 1800, 60, 0), *life(2, 1800, 1800, 60, 0)], 61_000_000)
     assert flat.flat and (flat.peak, flat.slope, flat.lives) == (61.0, 0.0, 2)
     within = measured("run", [s for n in range(8) for s in life(n, n * 450, 450, 60, 4)], 0)
-    assert within.slope < 1 and within.life_growth == pytest.approx(26, abs=0.1) and not within.flat
+    assert within.slope < 1 and within.life_growth == pytest.approx(22, abs=0.1) and not within.flat
     over = measured("run", [s for n in range(60) for s in life(n, n * 60, 60, 60 + n, 0)], 0)
     assert over.lives == 0 and over.slope == pytest.approx(1.0, abs=0.05) and not over.flat
     assert LIFE_SECONDS > 60
@@ -224,9 +224,9 @@ def test_everything_that_speaks_against_it_is_said() -> None:
     assert len(fell.faults) == 9, fell.faults
 
 
-def test_a_deck_holds_every_blow_and_every_other_round_leaves_the_process_alone() -> None:
+def test_a_deck_holds_every_blow_and_whole_rounds_leave_the_process_alone() -> None:
     drawn = blows.deck(random.Random(1))
-    around = [next(drawn) for _ in blows.AROUND]
+    around = [next(drawn) for _ in range(len(blows.AROUND) * blows.LONG_ROUNDS)]
     both = [next(drawn) for _ in (*blows.AROUND, *blows.AT_IT)]
-    assert sorted(around) == sorted(blows.AROUND)
+    assert sorted(around) == sorted(blows.AROUND * blows.LONG_ROUNDS)
     assert set(both) == set(blows.BLOWS)
