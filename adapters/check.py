@@ -44,11 +44,13 @@ Side = TypeVar("Side")
 
 
 class SourceView(msgspec.Struct, frozen=True):
-    """What was read of the source.  `tables`: the selected ones, whole; `rules`, `checks`: of all their databases."""
+    """What was read of the source.  `schemas`: databases that the account sees.  `tables`: the selected ones, whole;
+    `rules`, `checks`: of all their databases."""
 
     mariadb: bool
     settings: Settings
     grants: Grants
+    schemas: frozenset[str]
     tables: dict[TableName, SourceTable]
     rules: dict[tuple[TableName, str], tuple[str, str]]
     checks: dict[TableName, list[tuple[str, str]]]
@@ -194,6 +196,7 @@ async def view_of(feed: Feed, server: BlockingServer) -> SourceView:
         mariadb=server.is_mariadb,
         settings=settings,
         grants=grants,
+        schemas=frozenset(str(row[0]) for row in await server.ask("SHOW DATABASES")),
         tables=tables,
         rules=await catalogue.rules(server, {n.schema for n in names}) if acting else {},
         checks=await catalogue.checks(server, names) if names else {},
@@ -208,7 +211,7 @@ async def check_source(feed: Feed, server: BlockingServer, view: SourceView, sto
     findings = [
         *check_settings(feed, view.settings, view.tables),
         *check_grants(feed, view.grants, view.mariadb, list(view.tables)),
-        *check_patterns(feed, view.tables, view.grants),
+        *check_patterns(feed, view.tables, view.grants, view.schemas),
     ]
     monitor = view.grants.everywhere("BINLOG MONITOR")
     if monitor and view.settings.values.get("log_bin", "").upper() == "ON":
@@ -222,6 +225,7 @@ async def check_target(feed: Feed, view: SourceView, target: Target) -> list[Fin
     wanted = list(dict.fromkeys(target_of.values()))
     tables = await target.tables(wanted)
     findings = await check_empty(feed, list(tables))
+    findings += await target.making([name for name in wanted if name not in tables])
     details = await target.details(wanted)
     for name, source in view.tables.items():
         there = tables.get(target_of[name])

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from adapters.config import Feed
+from adapters.bookkeeping import quote
+from adapters.config import Feed, TableRule
 from adapters.create_table import qualified
 from adapters.finding import Finding, error, warning
 from adapters.mysql.catalogue import BlockingServer
@@ -107,36 +108,80 @@ def check_grants(feed: Feed, grants: Grants, mariadb: bool, tables: list[TableNa
         for right in server_rights
         if not grants.everywhere(right)
     ]
-    unreadable = [
-        error(
-            "source-grant",
-            f"{account} may not read {table} at {place}",
-            f"GRANT SELECT ON {qualified('mysql', table)} TO {account};",
-        )
-        for table in tables
-        if not grants.on_table("SELECT", table)
-    ]
-    return lacking + unreadable
+    unreadable = dict.fromkeys(
+        _may_not_read(feed, grants, table) for table in tables if not grants.on_table("SELECT", table)
+    )
+    return [*lacking, *unreadable, *_later_tables(feed, grants, tables)]
 
 
-def check_patterns(feed: Feed, tables: dict[TableName, SourceTable], grants: Grants) -> list[Finding]:
+def _may_not_read(feed: Feed, grants: Grants, table: TableName) -> Finding:
+    rule = feed.select(table)
+    place = _whole(Pattern.of(rule.source)) if rule is not None and "*" in rule.source else qualified("mysql", table)
+    return error(
+        "source-grant",
+        f"{grants.account} may not read {table} at {feed.source_url}",
+        f"GRANT SELECT ON {place} TO {grants.account};",
+    )
+
+
+def _later_tables(feed: Feed, grants: Grants, tables: list[TableName]) -> list[Finding]:
+    """Rules of which more tables may come, where all that are there can be read."""
     findings = []
     for rule in feed.tables:
-        if any(feed.select(name) is rule for name in tables):
-            continue
         pattern = Pattern.of(rule.source)
-        schema = "*" if "*" in pattern.schema else f"`{pattern.schema}`"
-        hidden = any(rule.matches(name) for name in tables)
-        findings.append(
-            error(
-                "table-unmatched",
-                f"no table at {feed.source_url} matches {rule.source}"
-                + (" that an earlier rule does not take" if hidden else ""),
-                "Correct `tables` in the feed; if the table is there, the account cannot see it: "
-                f"GRANT SELECT ON {schema}.* TO {grants.account};",
+        readable = [grants.on_table("SELECT", name) for name in tables if feed.select(name) is rule]
+        if readable and all(readable) and "*" in rule.source and not sees_all(grants, pattern):
+            findings.append(
+                warning(
+                    "source-grant-later",
+                    f"{grants.account} may read single tables of {rule.source} at {feed.source_url}: one that is made "
+                    "later halts the feed, and `tidelock resync` wants to see them all",
+                    f"GRANT SELECT ON {_whole(pattern)} TO {grants.account};",
+                )
             )
-        )
     return findings
+
+
+def sees_all(grants: Grants, pattern: Pattern) -> bool:
+    """May the account see every table that the pattern matches, also those that are not there yet?"""
+    if "*" in pattern.schema:
+        return grants.everywhere("SELECT")
+    if "*" in pattern.table:
+        return grants.on_schema("SELECT", pattern.schema)
+    return grants.on_table("SELECT", TableName(pattern.schema, pattern.table))
+
+
+def _whole(pattern: Pattern) -> str:
+    return "*.*" if "*" in pattern.schema else f"{quote('mysql', pattern.schema)}.*"
+
+
+def check_patterns(
+    feed: Feed, tables: dict[TableName, SourceTable], grants: Grants, schemas: frozenset[str]
+) -> list[Finding]:
+    """`schemas`: the databases that the account sees."""
+    unmatched = (rule for rule in feed.tables if not any(feed.select(name) is rule for name in tables))
+    return [_unmatched(feed, rule, tables, grants, schemas) for rule in unmatched]
+
+
+def _unmatched(
+    feed: Feed, rule: TableRule, tables: dict[TableName, SourceTable], grants: Grants, schemas: frozenset[str]
+) -> Finding:
+    """A database without tables may get some; a name that is not there at all is a mistake, and what the account cannot
+    see may be there."""
+    pattern, place, account = Pattern.of(rule.source), feed.source_url, grants.account
+    message = f"no table at {place} matches {rule.source}"
+    if any(rule.matches(name) for name in tables):
+        message += " that an earlier rule does not take"
+    elif not sees_all(grants, pattern):
+        return error(
+            "source-grant",
+            f"{message} that {account} may read",
+            f"GRANT SELECT ON {_whole(pattern)} TO {account};",
+        )
+    elif "*" in pattern.table and ("*" in pattern.schema or pattern.schema in schemas):
+        later = "The feed takes each that is made, from its CREATE TABLE on"
+        return warning("table-unmatched", f"{message} yet", later)
+    return error("table-unmatched", message, "Correct `tables` in the feed, or make the table")
 
 
 async def check_place(feed: Feed, server: BlockingServer, stored: Position | None) -> list[Finding]:

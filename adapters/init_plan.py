@@ -14,6 +14,7 @@ from adapters.create_table import add_foreign_keys, create_table, identifier
 from adapters.finding import Finding, error
 from adapters.inspection import Refused, Target, opened
 from adapters.other_server import reworded
+from engine.pattern import Pattern
 from engine.records import TableName
 
 
@@ -37,12 +38,15 @@ async def init_plan(feed: Feed) -> list[Statement]:
         raise Refused(error("target-hive", "a run makes what it needs in Hive by itself", "See `tidelock check FEED`"))
     async with source_opened(feed.source_url) as server:
         view = await view_of(feed, server)
-    for finding in check_patterns(feed, view.tables, view.grants):
-        raise Refused(finding)
+    unmatched = check_patterns(feed, view.tables, view.grants, view.schemas)
+    for finding in unmatched:
+        if finding.level == "error" and finding.kind != "source-grant":
+            raise Refused(finding)
+    unseen = [finding for finding in unmatched if finding.kind == "source-grant"]
     topics = await _topics(feed)
     async with opened(feed.target_url) as target:
         return [
-            *_grants("source", check_grants(feed, view.grants, view.mariadb, list(view.tables))),
+            *_grants("source", [*check_grants(feed, view.grants, view.mariadb, list(view.tables)), *unseen]),
             *_grants("target", await target.bookkeeping(feed.schema)),
             *_grants("target", await _table_grants(feed, view, target)),
             *await _bookkeeping(feed, target),
@@ -68,8 +72,17 @@ def _grants(side: Literal["source", "target"], findings: list[Finding]) -> list[
 
 
 async def _table_grants(feed: Feed, view: SourceView, target: Target) -> list[Finding]:
-    details = await target.details([feed.target_name(name) for name in view.tables])
-    return [f for d in details.values() for f in d.findings if f.kind == "target-grant"]
+    """Also for tables that are not there yet, or that one of the two accounts cannot see."""
+    wanted = [feed.target_name(name) for name in view.tables]
+    there = await target.tables(wanted)
+    coming = [Pattern.of(rule.target or rule.source) for rule in feed.tables if "*" in rule.source]
+    to_come = [TableName(pattern.schema, pattern.table) for pattern in coming if "*" not in pattern.schema]
+    unseen = [Pattern.of(rule.target or rule.source) for rule in feed.tables if "*" not in rule.source]
+    single = [TableName(pattern.schema, pattern.table) for pattern in unseen]
+    made = [name for name in dict.fromkeys((*wanted, *to_come, *single)) if name not in there]
+    details = await target.details(wanted)
+    of_tables = [f for d in details.values() for f in d.findings if f.kind == "target-grant"]
+    return [*of_tables, *await target.making(made)]
 
 
 async def _bookkeeping(feed: Feed, target: Target) -> list[Statement]:

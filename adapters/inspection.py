@@ -36,6 +36,10 @@ class Target(Protocol):
 
     async def details(self, names: Sequence[TableName]) -> dict[TableName, Details]: ...
 
+    async def making(self, names: Sequence[TableName]) -> list[Finding]:
+        """What keeps the feed's user from making and filling these tables, which it does not see."""
+        ...
+
     async def bookkeeping(self, schema: str) -> list[Finding]:
         """What keeps the feed's user from making or using tidelock's own tables."""
         ...

@@ -25,8 +25,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from adapters.adoption import proven
+from adapters.bookkeeping import quote
 from adapters.books import Books, never_ran
 from adapters.check import check, source_opened
+from adapters.check_source import sees_all
 from adapters.composition import rules_of
 from adapters.config import Feed
 from adapters.finding import Finding, error
@@ -167,10 +169,9 @@ def _sees_all(feed: Feed, grants: Grants) -> None:
         pattern = Pattern.of(rule.source)
         if "*" not in rule.source:
             continue
-        whole = "*" not in pattern.schema
-        if grants.on_schema("SELECT", pattern.schema) if whole else grants.everywhere("SELECT"):
+        if sees_all(grants, pattern):
             continue
-        place = f"`{pattern.schema}`.*" if whole else "*.*"
+        place = "*.*" if "*" in pattern.schema else f"{quote('mysql', pattern.schema)}.*"
         raise _refused(
             "source-grant",
             f"{grants.account} may not see every table of {rule.source} at {feed.source_url}, and those that it does "

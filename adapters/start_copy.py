@@ -31,7 +31,7 @@ async def ask(feed: Feed, mapping: Mapping, source_tables: Sequence[TableName]) 
             names = dict.fromkeys(mapping.target(name) for name in source_tables if mapping.selects(name))
             mode: copy_books.Mode = "keep" if feed.copy.existing == "keep" else "copy"
             await copy_books.want(book, mode, [(name, None) for name in names])
-            return True
+            return bool(names)
         return bool(seen)
 
 

@@ -27,6 +27,8 @@ from engine.records import Position, TableName
 from engine.schema import TargetTable
 
 UNKNOWN_DATABASE = 1049
+_MAKING = (*ROW_RIGHTS, "CREATE", "ALTER", "REFERENCES")
+"""On the whole schema, for tables that are not there yet: made, filled, given foreign keys and further columns."""
 _COPYING = ("SELECT", "INSERT", "DELETE", "CREATE", "DROP")
 """On the whole schema, as each chunk that is copied is a table there."""
 
@@ -87,6 +89,11 @@ class MySqlTarget:
                 )
             )
         return findings
+
+    async def making(self, names: Sequence[TableName]) -> list[Finding]:
+        schemas = dict.fromkeys(name.schema for name in names)
+        rights = {s: [r for r in _MAKING if not self._grants.on_schema(r, s)] for s in schemas}
+        return [self._lacks(", ".join(of), f"{quote('mysql', s)}.*") for s, of in rights.items() if of]
 
     def _lacks(self, rights: str, place: str) -> Finding:
         return error(

@@ -43,6 +43,10 @@ FROM unnest($1::text[], $2::text[]) AS w(schema, name)
 JOIN pg_namespace n ON n.nspname = w.schema
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name AND c.relkind IN ('r', 'p')
 """
+_MAKING = """
+SELECT wanted, n.oid IS NOT NULL, has_schema_privilege(n.oid, 'USAGE'), has_schema_privilege(n.oid, 'CREATE'),
+    has_database_privilege(current_database(), 'CREATE')
+FROM unnest($1::text[]) AS wanted LEFT JOIN pg_namespace n ON n.nspname = wanted"""
 _MISSING_RIGHTS = """
 SELECT place, string_agg(r, ', ' ORDER BY n)
 FROM unnest($2::text[]) AS place, unnest($1::text[]) WITH ORDINALITY AS u(r, n)
@@ -111,6 +115,17 @@ class PostgresTarget:
             rules={n: (_RULES[update], _RULES[delete]) for n, update, delete in rules},
             findings=tuple(findings),
         )
+
+    async def making(self, names: Sequence[TableName]) -> list[Finding]:
+        findings = []
+        rows = await self._connection.fetch(_MAKING, list(dict.fromkeys(name.schema for name in names)))
+        for schema, there, usage, create, database in rows:
+            rights = [right for right, may in (("USAGE", usage), ("CREATE", create)) if not may]
+            if there and rights:
+                findings.append(self._lacks(", ".join(rights), f"SCHEMA {quote('postgres', schema)}"))
+            elif not there and not database:
+                findings.append(self._lacks("CREATE", f"DATABASE {quote('postgres', self._endpoint.database)}"))
+        return list(dict.fromkeys(findings))
 
     def _lacks(self, rights: str, place: str) -> Finding:
         return error(
