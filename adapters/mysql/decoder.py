@@ -21,7 +21,7 @@ from adapters.mysql import events, prepares
 from adapters.mysql.assembly import Assembly
 from adapters.mysql.damage import MALFORMED, checked, unreadable
 from adapters.mysql.errors import RESYNC, DamagedLog, LogGap, SourceError, UnknownEvent, UnsuitableLog
-from adapters.mysql.events import ARTIFICIAL, CHECKSUM_SIZE, HEADER, HEADER_SIZE, IGNORABLE, WITHOUT_EFFECT
+from adapters.mysql.events import ARTIFICIAL, CHECKSUM_SIZE, HEADER, HEADER_SIZE, IGNORABLE, OF_THE_FILE, WITHOUT_EFFECT
 from adapters.mysql.packets import LONGEST
 from adapters.mysql.payloads import inflated, transaction_events
 from adapters.mysql.prepares import Event, Prepares, Xid
@@ -219,6 +219,8 @@ class Decoder:
         try:
             for inner, start, inner_end in transaction_events(b, p + HEADER_SIZE, end - self._tail):
                 inner_when, inner_kind, _, _, _, flags = HEADER(inner, start)
+                if inner_kind in OF_THE_FILE:
+                    raise ValueError(f"an event of type {inner_kind} in a compressed transaction")
                 self._when = inner_when or when
                 handler = self._handlers.get(inner_kind)
                 if handler is None:

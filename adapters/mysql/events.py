@@ -6,6 +6,7 @@ here take the buffer, the place after that header, and the end without the check
 
 from __future__ import annotations
 
+import re
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
@@ -36,6 +37,11 @@ WITHOUT_EFFECT: Final = frozenset(
     )
 )  # fmt: skip
 
+# They stand between transactions.
+OF_THE_FILE: Final = frozenset(
+    (ROTATE, FORMAT_DESCRIPTION, HEARTBEAT, HEARTBEAT_V2, INCIDENT, GTID, ANONYMOUS_GTID, GTID_TAGGED, MARIADB_GTID)
+)
+
 MARIADB_STANDALONE: Final = 1
 MARIADB_PREPARED_XA: Final = 64
 
@@ -52,7 +58,10 @@ class Query(NamedTuple):
 
 def rotation(b: bytes, p: int, end: int) -> tuple[str, int]:
     """The next file and the offset to go on at."""
-    return b[p + 8 : end].decode(), int.from_bytes(b[p : p + 8], "little")
+    offset = int.from_bytes(b[p : p + 8], "little")
+    if end - p < 9 or offset >> 62:
+        raise ValueError(f"the log goes on at offset {offset}")
+    return b[p + 8 : end].decode(), offset
 
 
 def is_by_mariadb(b: bytes, p: int) -> bool:
@@ -82,6 +91,8 @@ _FIRST_AT: Final = 49
 def mysql_gtid(b: bytes, p: int) -> Gtid:
     """GTID and ANONYMOUS_GTID."""
     uuid, number, time = _MYSQL_GTID(b, p)
+    if number >> 63:
+        raise ValueError(f"a GTID with number {number}")
     commit_us = first = time & _COMMIT_TIME
     if time & _HAS_FIRST:
         first = int.from_bytes(b[p + _FIRST_AT : p + _FIRST_AT + 7], "little")
@@ -99,6 +110,7 @@ def _varlen(b: bytes, p: int) -> tuple[int, int]:
 
 
 _FIRST_FIELD: Final = 7 << 1  # as it is written
+_TAG: Final = re.compile(r"([a-z_][a-z0-9_]{0,31})?", re.ASCII)
 
 
 def tagged_gtid(b: bytes, p: int) -> Gtid:
@@ -131,6 +143,8 @@ def tagged_gtid(b: bytes, p: int) -> Gtid:
             case _:
                 raise ValueError(f"field {field} in a tagged GTID before its commit time")
     first = _varlen(b, p + 1)[0] if p < start + size and b[p] == _FIRST_FIELD else commit_us
+    if number >> 63 or (commit_us | first) >> 55 or not _TAG.fullmatch(tag):
+        raise ValueError(f"a GTID with tag {tag!r} and number {number}, committed at {commit_us}")
     source = _source(uuid)
     return f"{source}:{tag}" if tag else source, number, commit_us, first
 

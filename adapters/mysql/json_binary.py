@@ -4,6 +4,9 @@ A document is a type byte and a value.  Objects and arrays begin with their coun
 large form), then entries that hold a small value inline or its offset from the start of the container.  Keys keep the
 stored order (by length, then bytes).  What JSON has no type for (dates, decimals, binary strings) is *opaque*: a field
 type, a length, data.
+
+Offsets may lead anywhere in a damaged document, also back to where they are: no part of a document is read twice, so
+what is read altogether may not be more than there is, and containers stand at most 100 deep, as at the server.
 """
 
 from __future__ import annotations
@@ -39,6 +42,9 @@ _MOST_KEYS: Final = 20_000
 _DATE, _TIME, _DATETIMES, _DECIMAL = 10, 11, (7, 12), 246
 # MySQL prints a double in plain digits while its decimal point is at most this far from the first digit.
 _PLAIN_DIGITS: Final = 15
+_DEEPEST: Final = 100
+_LONGEST_LENGTH: Final = 5  # bytes
+_OBJECT_ENTRY, _ARRAY_ENTRY = (7, 11), (3, 5)  # bytes, small and large
 
 
 def json_text(raw: bytes) -> str:
@@ -46,54 +52,73 @@ def json_text(raw: bytes) -> str:
 
     An empty value, which an INSERT IGNORE of NULL leaves behind, reads as MySQL reads it: `null`.
     """
-    return _value(raw, 1, raw[0]) if raw else "null"
+    return _value(raw, 1, raw[0], [len(raw), _DEEPEST]) if raw else "null"
 
 
-def _value(raw: bytes, at: int, kind: int) -> str:
+def _value(raw: bytes, at: int, kind: int, left: list[int]) -> str:
+    """`left`: how many bytes may still be read, and how deep containers may still go."""
     if kind == _STRING:
         length, at = (raw[at], at + 1) if raw[at] < 128 else _length(raw, at)
+        left[0] -= length
+        if left[0] < 0:
+            raise ValueError(_TWICE)
         return quoted(raw[at : at + length].decode())
     if kind == _DOUBLE_TYPE:
         return double_text(_DOUBLE(raw, at)[0])
     if kind in _NUMBERS:
         return str(_NUMBERS[kind](raw, at)[0])
     if kind < _SMALL_ARRAY:
-        return _object(raw, at, kind == _LARGE_OBJECT)
+        return _object(raw, at, kind == _LARGE_OBJECT, left)
     if kind < _LITERAL:
-        return _array(raw, at, kind == _LARGE_ARRAY)
+        return _array(raw, at, kind == _LARGE_ARRAY, left)
     if kind == _LITERAL:
         return _LITERALS[raw[at]]
     if kind == _OPAQUE:
-        return _opaque(raw, at)
+        return _opaque(raw, at, left)
     raise ValueError(f"binary JSON type {kind}")
 
 
-def _object(raw: bytes, at: int, large: bool) -> str:
+_TWICE: Final = "binary JSON with parts inside of one another"
+
+
+def _enter(left: list[int], octets: int) -> None:
+    """A container with so many bytes of entries; `left[1] += 1` leaves it."""
+    left[0] -= octets
+    left[1] -= 1
+    if left[0] < 0 or left[1] < 0:
+        raise ValueError(_TWICE)
+
+
+def _object(raw: bytes, at: int, large: bool, left: list[int]) -> str:
     """The entries are `count` keys (offset, length), then `count` values (type, value or offset)."""
     count, entries = _count(raw, at, large)
+    _enter(left, count * _OBJECT_ENTRY[large])
     fields = _object_layout(count, large)(raw, entries)
     values = 2 * count
+    left[0] -= sum(fields[1:values:2])
+    if left[0] < 0:
+        raise ValueError(_TWICE)
     members = []
     for place in range(0, values, 2):
         start = at + fields[place]
         key = raw[start : start + fields[place + 1]]
         kind, value = fields[values + place], fields[values + place + 1]
-        text = _inline(kind, value) if _is_inline(kind, large) else _value(raw, at + value, kind)
+        text = _inline(kind, value) if _is_inline(kind, large) else _value(raw, at + value, kind, left)
         members.append((_KEYS.get(key) or _new_key(key)) + text)
+    left[1] += 1
     return f"{{{', '.join(members)}}}"
 
 
-def _array(raw: bytes, at: int, large: bool) -> str:
+def _array(raw: bytes, at: int, large: bool, left: list[int]) -> str:
     count, entries = _count(raw, at, large)
+    _enter(left, count * _ARRAY_ENTRY[large])
     fields = iter(_array_layout(count, large)(raw, entries))
-    return f"""[{
-        ", ".join(
-            [
-                _inline(kind, value) if _is_inline(kind, large) else _value(raw, at + value, kind)
-                for kind, value in zip(fields, fields, strict=True)
-            ]
-        )
-    }]"""
+    values = [
+        _inline(kind, value) if _is_inline(kind, large) else _value(raw, at + value, kind, left)
+        for kind, value in zip(fields, fields, strict=True)
+    ]
+    left[1] += 1
+    return f"[{', '.join(values)}]"
 
 
 def _count(raw: bytes, at: int, large: bool) -> tuple[int, int]:
@@ -130,19 +155,21 @@ def _inline(kind: int, value: int) -> str:
 
 def _length(raw: bytes, at: int) -> tuple[int, int]:
     """A length of 7 bits a byte, lowest first; and where it ends."""
-    length = shift = 0
-    while True:
-        byte = raw[at]
-        at += 1
-        length |= (byte & 127) << shift
+    length = 0
+    for place in range(_LONGEST_LENGTH):
+        byte = raw[at + place]
+        length |= (byte & 127) << 7 * place
         if byte < 128:
-            return length, at
-        shift += 7
+            return length, at + place + 1
+    raise ValueError("binary JSON with a length without end")
 
 
-def _opaque(raw: bytes, at: int) -> str:
+def _opaque(raw: bytes, at: int, left: list[int]) -> str:
     kind = raw[at]
     length, at = _length(raw, at + 1)
+    left[0] -= length
+    if left[0] < 0:
+        raise ValueError(_TWICE)
     data = raw[at : at + length]
     if kind == _DECIMAL:
         return decimal_text(data[2:], data[0], data[1])

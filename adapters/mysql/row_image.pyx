@@ -1029,62 +1029,61 @@ cdef int _spell_seconds(char* out, uint64_t seconds) noexcept:
 cdef const int* _BYTES = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4]
 
 
+cdef const uint32_t* _POWERS = [
+    1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000
+]
+
+
 cdef int _spell_decimal(char* out, const uint8_t* p, int precision, int scale) noexcept:
-    """Groups of nine digits in four bytes, left-over digits in fewer; the top bit set, all inverted if negative."""
-    cdef int whole = precision - scale, n = 0, at = 0, size, digits, left, i
-    cdef bint negative = not p[0] & 0x80, zero = True, first = True
-    cdef char text[96]
-    cdef uint64_t v
-    left = whole
-    while left > 0:
-        digits = left % 9 or 9
-        n = _put_group(text, n, p, &at, digits, negative, &first)
-        left -= digits
-    if scale:
-        text[n] = b"."
+    """Groups of nine digits in four bytes, left-over digits in fewer; the top bit set, all inverted if negative.
+
+    A damaged group may hold more than its digits: what is over counts in the group before, as in the Python form.
+    """
+    cdef uint64_t[16] groups
+    cdef int[16] digits
+    cdef int whole = 0, count, i = 0, n = 0, at = 0
+    cdef bint negative = not p[0] & 0x80, zero = True
+    whole = _put_groups(groups, digits, 0, p, &at, precision - scale, True, negative)
+    count = _put_groups(groups, digits, whole, p, &at, scale, False, negative)
+    for i in range(count):
+        zero = zero and groups[i] == 0
+    if negative and not zero:
+        out[0] = b"-"
+        n = 1
     i = 0
-    while i < n - 1 and text[i] == 48:
+    while i < whole - 1 and groups[i] == 0:
         i += 1
-    if n == 0:
-        out[0] = b"0"
-        size = 1
-    else:
-        memcpy(out, text + i, n - i)
-        size = n - i
+    n += _put_unsigned(out + n, groups[i] if whole else 0, 0)
+    for i in range(i + 1, whole):
+        n += _put_unsigned(out + n, groups[i], digits[i])
     if scale:
-        out[size] = b"."
-        size += 1
-        left = scale
-        while left > 0:
-            digits = min(left, 9)
-            size = _put_group(out, size, p, &at, digits, negative, &first)
-            left -= digits
-    if negative:
-        for i in range(size):
-            if out[i] != 48 and out[i] != 46:
-                zero = False
-        if not zero:
-            for i in range(size, 0, -1):
-                out[i] = out[i - 1]
-            out[0] = b"-"
-            size += 1
-    return size
+        out[n] = b"."
+        n += 1
+    for i in range(whole, count):
+        n += _put_unsigned(out + n, groups[i], digits[i])
+    return n
 
 
-cdef int _put_group(
-    char* out, int n, const uint8_t* p, int* at, int digits, bint negative, bint* first
+cdef int _put_groups(
+    uint64_t* groups, int* digits, int first, const uint8_t* p, int* at, int left, bint odd_first, bint negative
 ) noexcept:
-    cdef int size = _BYTES[digits], i
-    cdef uint64_t v = 0
+    """Those of `left` digits, from `first` on; returns where they end."""
+    cdef int n = first, i
     cdef uint8_t byte
-    for i in range(size):
-        byte = p[at[0] + i]
-        if first[0]:
-            byte ^= 0x80
-            first[0] = False
-        v = v << 8 | (byte ^ 0xFF if negative else byte)
-    at[0] += size
-    return n + _put_unsigned(out + n, v, digits)
+    while left > 0:
+        digits[n] = (left % 9 or 9) if odd_first else min(left, 9)
+        groups[n] = 0
+        for i in range(_BYTES[digits[n]]):
+            byte = p[at[0]] ^ (0x80 if at[0] == 0 else 0)
+            groups[n] = groups[n] << 8 | (byte ^ 0xFF if negative else byte)
+            at[0] += 1
+        left -= digits[n]
+        n += 1
+    for i in range(n - 1, first, -1):
+        if groups[i] >= _POWERS[digits[i]]:
+            groups[i - 1] += groups[i] // _POWERS[digits[i]]
+            groups[i] %= _POWERS[digits[i]]
+    return n
 
 
 cdef bint _has_zeros(Column* column, Field f) noexcept:

@@ -24,7 +24,6 @@ Columns: TypeAlias = Sequence[tuple[WireColumn, Kind | None]]
 """As `codecs.codec` takes them: what the log says, and what the server says beyond that."""
 Coded: TypeAlias = tuple[str, int, int, int, Any]
 
-_MOST_DIGITS, _MOST_SCALE, _MOST_FRACTION, _MOST_BITS = 65, 38, 6, 64
 _SECONDS = {codecs.DATETIME2: ("datetime", 5), codecs.TIMESTAMP2: ("timestamp", 4), codecs.TIME2: ("time", 3)}
 _PLAIN = {
     codecs.FLOAT: ("float", 4),
@@ -39,26 +38,10 @@ def layout(number: int, columns: Columns) -> Layout | None:
     """None where rows have to be tuples."""
     if not CODES:
         return None
-    coded = [_coded(wire, kind) if _fits(wire) else None for wire, kind in columns]
+    coded = [_coded(wire, kind) for wire, kind in columns]
     if not coded or any(one is None for one in coded):
         return None
     return Layout(number, [(CODES[one[0]], *one[1:]) for one in coded if one is not None])
-
-
-def _fits(wire: WireColumn) -> bool:
-    """Whether a server can have such a column: a damaged log names sizes that no compiled reader has room for."""
-    match wire.type:
-        case codecs.NEWDECIMAL:
-            return (wire.meta & 255) <= min(wire.meta >> 8, _MOST_SCALE) and wire.meta >> 8 <= _MOST_DIGITS
-        case codecs.DATETIME2 | codecs.TIMESTAMP2 | codecs.TIME2:
-            return wire.meta <= _MOST_FRACTION
-        case codecs.BIT:
-            return wire.meta <= _MOST_BITS
-        case codecs.ENUM:
-            return wire.meta in (1, 2)
-        case codecs.SET:
-            return wire.meta in range(1, 9)
-    return wire.type not in codecs.BLOBS | {codecs.GEOMETRY, codecs.VECTOR} or wire.meta in range(1, 5)
 
 
 def _coded(wire: WireColumn, kind: Kind | None) -> Coded | None:

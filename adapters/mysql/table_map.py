@@ -38,6 +38,10 @@ _SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _NAMES, _SET_LABELS, _ENUM_LABEL
 _SIMPLE_KEY, _PREFIX_KEY, _LABEL_DEFAULT_CHARSET, _LABEL_CHARSET = 8, 9, 10, 11
 
 
+_MOST_COLUMNS, _MOST_DIGITS, _MOST_SCALE, _MOST_FRACTION, _MOST_BITS = 4096, 65, 38, 6, 64  # of any server
+_PREFIXED: Final = BLOBS | {codecs.GEOMETRY, codecs.VECTOR, codecs.JSON}
+
+
 class TableMap(msgspec.Struct, frozen=True):
     """`names`: empty without FULL metadata.  `primary_key`: column indexes, in key order."""
 
@@ -90,12 +94,7 @@ def parse(raw: bytes, *, described: bool, by_mariadb: bool) -> TableMap:
     try:
         return _parse(raw, at, name, described, by_mariadb)
     except (IndexError, KeyError, ValueError, StopIteration) as error:
-        raise DamagedLog(f"the table map of {name} cannot be read ({error!r})", _REPORT) from error
-
-
-_REPORT: Final = (
-    f"Keep the source's log file and report this: the reader and the server disagree about the format; {RESYNC}"
-)
+        raise DamagedLog(f"the table map of {name} cannot be read ({error!r})") from error
 
 
 def _string(raw: bytes, at: int) -> tuple[str, int]:
@@ -106,8 +105,15 @@ def _string(raw: bytes, at: int) -> tuple[str, int]:
 def _parse(raw: bytes, at: int, name: TableName, described: bool, by_mariadb: bool) -> TableMap:
     count, at = lenenc(raw, at)
     types = raw[at : at + count]
+    if not 0 < count <= _MOST_COLUMNS or len(types) != count:
+        raise ValueError(f"{count} columns")
     size, at = lenenc(raw, at + count)
+    if at + size + (count + 7) // 8 > len(raw):
+        raise ValueError("it ends within its columns")
     columns = _columns(types, raw[at : at + size])
+    for column in columns:
+        if not _is_possible(column):
+            raise ValueError(f"a column of type {column.type} with {column.meta}")
     if not described:
         return TableMap(name, tuple(columns))
     fields = _fields(raw, at + size + (count + 7) // 8)
@@ -134,6 +140,23 @@ def _parse(raw: bytes, at: int, name: TableName, described: bool, by_mariadb: bo
         tuple(part.decode() for part in _strings(fields.get(_NAMES, b""))),
         _primary_key(fields),
     )
+
+
+def _is_possible(column: WireColumn) -> bool:
+    """Whether a server can have it: damage names sizes that no reader has room for."""
+    match column.type:
+        case codecs.NEWDECIMAL:
+            precision, scale = column.meta >> 8, column.meta & 255
+            return 1 <= precision <= _MOST_DIGITS and scale <= min(precision, _MOST_SCALE)
+        case codecs.DATETIME2 | codecs.TIMESTAMP2 | codecs.TIME2:
+            return column.meta <= _MOST_FRACTION
+        case codecs.BIT:
+            return 1 <= column.meta <= _MOST_BITS
+        case codecs.ENUM:
+            return column.meta in (1, 2)
+        case codecs.SET:
+            return 1 <= column.meta <= 8
+    return column.type not in _PREFIXED or 1 <= column.meta <= 4
 
 
 def _columns(types: bytes, meta: bytes) -> list[WireColumn]:

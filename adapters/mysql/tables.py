@@ -110,17 +110,16 @@ class Table:
 
     def _check_count(self, count: int) -> None:
         if count != len(self._map.columns):
-            raise DamagedLog(
-                f"rows of {self.name} have {count} columns, its table map {len(self._map.columns)}",
-                f"The log is damaged: {RESYNC}",
-            )
+            raise DamagedLog(f"rows of {self.name} have {count} columns, its table map {len(self._map.columns)}")
 
     def skip(self, b: bytes, p: int, end: int, images: int, ordinal: int) -> int:
         """Counts rows, of partial images too: only the columns present are in them."""
         count, start = lenenc(b, p)
         self._check_count(count)
         width = (count + 7) // 8
-        present = b[start : start + images * width]
+        present = b[start : min(start + images * width, end)]
+        if len(present) < images * width:
+            raise ValueError("rows end within their columns' bitmap")
         skip = self._skips.get(present)
         if skip is None:
             skip = self._skips[present] = self._compile_skip(present, width)
@@ -156,6 +155,8 @@ class Table:
                 )
         except UnknownType as error:
             raise self._unknown(error) from error
+        if not any(images):
+            raise ValueError("rows without columns")
         return compile_skip(*images)
 
 

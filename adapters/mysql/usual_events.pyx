@@ -220,6 +220,8 @@ cdef class UsualEvents:
         if self.is_open or end - p < <Py_ssize_t> sizeof(MySqlGtid):
             return LEFT
         memcpy(&found, PyBytes_AS_STRING(b) + p, sizeof(MySqlGtid))
+        if found.number >> 63:
+            return LEFT
         if self.mysql_source is None or memcmp(found.uuid, self.uuid, 16):
             self.mysql_source = events.mysql_gtid(b, p)[0]
             memcpy(self.uuid, found.uuid, 16)
