@@ -30,6 +30,7 @@ _NEEDED = {
 }
 _OTHERS = (
     "server_id",
+    "binlog_checksum",
     "binlog_expire_logs_seconds",
     "expire_logs_days",
     "gtid_mode",
@@ -83,7 +84,19 @@ def check_settings(feed: Feed, settings: Settings, tables: Mapping[TableName, So
                 "Give the feed another: `server_id:` in its YAML",
             )
         )
-    return findings + _check_expiry(place, settings)
+    return findings + _check_checksum(place, settings) + _check_expiry(place, settings)
+
+
+def _check_checksum(place: Any, settings: Settings) -> list[Finding]:
+    if settings.get("binlog_checksum") != "NONE":
+        return []
+    return [
+        warning(
+            "source-checksum",
+            f"{place} writes its log without checksums: a byte that changes on its disk or on the way is replicated",
+            "SET GLOBAL binlog_checksum=CRC32;",
+        )
+    ]
 
 
 def _check_expiry(place: Any, settings: Settings) -> list[Finding]:

@@ -3,9 +3,9 @@
     python -m bench.mutated_log --inputs 1000000 --jobs 2
 
 A base is a few small transactions that a server wrote (bench/micro/data), some compressed as that server would.  An
-input is a base with one to three changes: bits, bytes, numbers, events cut short, left out, doubled.  It comes *raw*, as
-damage comes, with the checksums that the server wrote; *sealed*, with checksums that fit; or *bare*, from a server that
-writes none.  The rules:
+input is a base with one to three changes: bits, bytes, numbers, events cut short, left out, doubled.  It comes *raw*,
+as damage comes, with the checksums that the server wrote; *sealed*, with checksums that fit; or *bare*, from a server
+that writes none.  The rules:
 
 - raw: rows are those of the base, up to where the reader stops with an error of its own (`SourceError`);
 - sealed, bare: whatever the bytes say, or such an error; never another exception, a hang, or memory without bound;
@@ -73,7 +73,7 @@ class Wrong(AssertionError):
 
 
 class Base(msgspec.Struct, frozen=True):
-    """`head`: the events that a stream begins with.  `groups`: events of whole transactions, without their checksums."""
+    """`head`: the events that a stream begins with.  `groups`: events of whole transactions.  All without checksums."""
 
     server: str
     start: Position

@@ -2,7 +2,8 @@
 
 Every record describes itself: it carries the shapes of all tables that it uses, so reading can begin at any record.
 A new form takes the next version number and a decoder of its own beside those here; what was written stays readable.
-Byte for byte in docs/reference/changes-topic.md, which tests/adapters/test_wire.py holds to its word.
+Byte for byte in docs/reference/changes-topic.md, which tests/adapters/test_wire.py holds to its word.  A record has no
+checksum of its own: Kafka's, of the batch that it is in, goes with it from producer to consumer, who compares it.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def decode(value: bytes) -> Record:
         )
     try:
         return decoder(memoryview(value)[1:])
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:  # bad UTF-8 is a ValueError
         raise WireError(f"a record of version {value[0]} is damaged: {error}", _FOREIGN) from error
 
 

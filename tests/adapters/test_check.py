@@ -184,6 +184,15 @@ async def test_a_log_soon_deleted_is_a_warning(place: Place, mariadb: MariaDb, s
     assert await place.findings() == []
 
 
+async def test_a_log_without_checksums_is_a_warning(place: Place, mariadb: MariaDb, setting: Any) -> None:
+    place.both()
+    setting(mariadb, "binlog_checksum", "NONE")
+    found = only(await place.findings(), "source-checksum")
+    assert found.level == "warning"
+    mariadb.execute(found.hint)
+    assert await place.findings() == []
+
+
 async def test_server_id(place: Place, mariadb: MariaDb) -> None:
     place.both()
     ((number,),) = mariadb.execute("SELECT @@server_id")

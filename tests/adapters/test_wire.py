@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import random
 from pathlib import Path
 
 import msgspec
@@ -161,3 +163,19 @@ def test_what_cannot_be_read_says_why():
         decode(b"\x01\x91\x01")
     with pytest.raises(WireError, match="without a value"):
         decode(b"")
+
+
+def test_a_damaged_record_is_one_error():
+    """Bytes changed anywhere, text that is none among them; Kafka's own checksum has let them pass."""
+    whole = bytes(encode(BATCH, origin="db1:3306", plan=7))
+    with pytest.raises(WireError, match="version 1 is damaged"):
+        decode(whole.replace("bœb".encode(), b"b\xff\xffb"))
+    rng = random.Random(1)
+    for _ in range(5_000):
+        changed = bytearray(whole)
+        for _ in range(rng.randint(1, 3)):
+            changed[rng.randrange(1, len(changed))] = rng.randrange(256)
+        with contextlib.suppress(WireError):
+            decode(bytes(changed))
+    with pytest.raises(WireError, match="version 1 is damaged"):
+        decode(b"\x01\x9a" + b"\x91" * 100_000)
