@@ -10,6 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Named by content, so that a checkout which only touches the files installs nothing.
 SETUP := $(VENV)/.setup-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
+COMPILED := $(VENV)/.compiled-$(shell cat adapters/mysql/*.pyx adapters/mysql/*.h adapters/compiled.py | sha256sum | cut -c1-16)
 PYTHONS := $(PYTHON) python3.11 python3 python3.12 python3.13
 WORKERS ?= 2
 TESTS ?= tests
@@ -17,7 +18,7 @@ TESTS ?= tests
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
 
-setup: $(SETUP) ## Python environment in .venv, from the hash-locked requirements
+setup: $(SETUP) $(COMPILED) ## Python environment in .venv, from the hash-locked requirements
 
 $(SETUP): 
 	@python=
@@ -41,10 +42,14 @@ $(SETUP):
 	echo 'setup: installing tidelock itself'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m compileall -q engine adapters bench simulations
-	$(BIN)/python -m adapters.compiled
-	rm -f $(VENV)/.setup-*
+	rm -f $(VENV)/.setup-* $(VENV)/.compiled-*
 	touch $@
 	echo "setup: ready, $(BIN)/tidelock"
+
+$(COMPILED): $(SETUP)
+	@$(BIN)/python -m adapters.compiled
+	rm -f $(VENV)/.compiled-*
+	touch $@
 
 servers: setup ## MariaDB, PostgreSQL, MySQL 9 and Kafka for the tests, Spark's drivers, a compiler for the compiled forms
 	@$(BIN)/python -m bench.servers.install mariadb postgres mysql kafka spark compiler

@@ -1,7 +1,7 @@
 """Builds the compiled forms of hot paths, beside their sources: `python -m adapters.compiled`.
 
 They are optional.  Where there is no C compiler, no Cython or no header of Python the build says so, ends well, and
-everything runs with the Python forms.  Built anew only when a source has changed.
+everything runs with the Python forms.  A module holds the digest of its source, and is built anew where that changed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-_MYSQL: Final = Path(__file__).parent / "mysql"
-SOURCES: Final = (_MYSQL / "row_image.pyx", _MYSQL / "usual_events.pyx")
+from adapters.compiled_forms import SOURCES, digest
+
 _HINT: Final = "Debian: apt-get install gcc libc6-dev python3-dev; replication is slower without, and as exact"
 
 
@@ -25,9 +25,10 @@ class CannotBuild(Exception):
 
 
 def build(source: Path) -> Path:
-    """The extension module of `source`, built if it is older.  Raises CannotBuild."""
+    """The extension module of `source`, built if it was made of another.  Raises CannotBuild."""
     built = source.with_suffix(str(sysconfig.get_config_var("EXT_SUFFIX")))
-    if built.exists() and built.stat().st_mtime >= source.stat().st_mtime:
+    made_of = digest(source)
+    if built.exists() and made_of.encode() in built.read_bytes():
         return built
     if importlib.util.find_spec("Cython") is None:
         raise CannotBuild("Cython is not installed")
@@ -38,8 +39,8 @@ def build(source: Path) -> Path:
     with tempfile.TemporaryDirectory(prefix="tidelock-build-") as folder:
         text, made = Path(folder) / f"{source.stem}.c", Path(folder) / built.name
         _run([sys.executable, "-m", "cython", "-3", str(source), "-o", str(text)])
-        headers = [f"-I{header().parent}", f"-I{source.parent}"]
-        _run([*compiler, "-O2", "-fPIC", "-shared", *darwin, *headers, str(text), "-o", str(made)])
+        given = [f"-I{header().parent}", f"-I{source.parent}", f'-DTIDELOCK_SOURCE="{made_of}"']
+        _run([*compiler, "-O2", "-fPIC", "-shared", *darwin, *given, str(text), "-o", str(made)])
         beside = built.with_suffix(".new")  # another process may have the old one open
         beside.write_bytes(made.read_bytes())
         beside.replace(built)

@@ -76,6 +76,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     `epoch` 0: the feed has never run.  Ages are seconds by the target's clock.  `epoch`, `halted`, `ddl_passed` and
     `checkpoint` are of group 0, or of the first group that has one; `scale_out` tells of each.
+    `forms`: of the compiled modules here (`compiled_forms`).
     """
 
     feed: str
@@ -92,6 +93,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     copies: tuple[CopiedTable, ...] = ()
     live: Sample | None = None
     scale_out: ScaleOut | None = None
+    forms: dict[str, str] = {}
 
     @property
     def needs_operator(self) -> bool:

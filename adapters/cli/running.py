@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from json import dumps
 
+from adapters import compiled_forms
 from adapters.cli.failure import OK, CommandError
 from adapters.cli.termination import terminated
 from adapters.config import Feed, load
@@ -27,6 +28,7 @@ def run(path: str, until_caught_up: bool, json: bool, take_over: bool) -> int:
     from adapters.run import run as run_feed
 
     progress = progress_on(sys.stdout, feed.name, json)
+    progress.message(compiled_forms.one_line())
     try:
         return uvloop.run(run_feed(feed, until_caught_up, progress, capture, by_force=take_over))
     finally:
@@ -55,6 +57,7 @@ def worker(path: str, name: str, until_caught_up: bool, json: bool) -> int:
     from adapters.progress import progress_on
 
     progress = progress_on(sys.stdout, feed.name, json)
+    progress.message(compiled_forms.one_line())
     try:
         return uvloop.run(work(feed, name, until_caught_up, progress))
     finally:

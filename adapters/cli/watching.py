@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from adapters import operator
+import msgspec
+
+from adapters import compiled_forms, operator
 from adapters.books import ParkedDetail
 from adapters.cli.failure import OK, OPERATOR, CommandError
 from adapters.cli.output import print_facts, print_json, print_table, span
@@ -26,7 +28,7 @@ def status(path: str, json: bool) -> int:
         from adapters.cli.lake import status as status_of_lake
 
         return status_of_lake(feed, json)
-    seen = asyncio.run(operator.status(feed))
+    seen = msgspec.structs.replace(asyncio.run(operator.status(feed)), forms=compiled_forms.forms())
     if json:
         print_json(seen)
     else:
@@ -99,6 +101,7 @@ def _scale_out_facts(scaled: ScaleOut) -> list[tuple[str, str]]:
 
 def _facts(seen: Status) -> list[tuple[str, str]]:
     facts = [("feed", seen.feed), ("source", seen.source), ("target", seen.target)]
+    facts.append(("forms", ", ".join(f"{name} {form}" for name, form in seen.forms.items())))
     if not seen.epoch:
         return [*facts, ("state", "has never run")]
     facts.append(("state", "halted" if seen.halted else f"wanted {seen.desired_state}"))

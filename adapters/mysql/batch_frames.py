@@ -12,12 +12,14 @@ from typing import cast
 
 import msgspec
 
+from adapters.compiled_forms import admit
 from adapters.frames import BATCH, IMAGES
 from adapters.mysql.codecs import WireColumn
 from adapters.mysql.row_layout import Columns, layout
 from engine.records import Kind, LogBatch, RowChange
 
 try:
+    admit("row_image")
     from adapters.mysql.row_image import Layout, PackedRows, pack
 except ImportError:  # it was not built, so nobody makes images
 

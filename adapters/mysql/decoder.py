@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final, NamedTuple, NoReturn, TypeAlias
 
+from adapters.compiled_forms import admit
 from adapters.mysql import events, prepares
 from adapters.mysql.assembly import Assembly
 from adapters.mysql.damage import MALFORMED, checked, unreadable
@@ -32,8 +33,9 @@ from adapters.mysql.tables import Role, Table, Tables
 from engine.records import Position, TableName
 
 try:
+    admit("usual_events")
     from adapters.mysql.usual_events import UsualEvents
-except ImportError:  # it was not built: `adapters.compiled`
+except ImportError:  # not built, or not from this source
     UsualEvents = None  # type: ignore[assignment, misc]
 
 _TABLE_ID: Final = Struct("<IH").unpack_from

@@ -21,12 +21,14 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
 
+from adapters.compiled_forms import admit
 from engine.records import Column, Kind, Row, Value
 
 try:
+    admit("row_image")
     from adapters.mysql.row_image import LITERALS
     from adapters.mysql.row_image import literals as image_literals
-except ImportError:  # it was not built: `adapters.compiled`
+except ImportError:  # not built, or not from this source
     LITERALS = {}
 
 Render: TypeAlias = Callable[[Sequence[Row]], list[str]]

@@ -5,6 +5,7 @@ from engine.records import RowChange, Transaction
 
 _Made = TypeVar("_Made")
 
+SOURCE: str
 CODES: dict[str, int]
 
 class RowOverrun(ValueError): ...

@@ -22,6 +22,17 @@ from engine.records import RowChange
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
 
+# What this module is built from, put in by the compiler's command (`adapters.compiled_forms`).
+cdef extern from *:
+    """
+    #ifndef TIDELOCK_SOURCE
+    #define TIDELOCK_SOURCE ""
+    #endif
+    """
+    const char* TIDELOCK_SOURCE
+
+SOURCE = TIDELOCK_SOURCE.decode()
+
 # Codes of columns.  `size`: bytes of a fixed column, or of the length before a varying one.
 cdef enum:
     SIGNED = 0  # size 1 to 8, little-endian

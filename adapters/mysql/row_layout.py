@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from adapters.compiled_forms import admit
 from adapters.mysql import codecs, temporal
 from adapters.mysql.charsets import is_utf8
 from adapters.mysql.codecs import WireColumn
@@ -16,8 +17,9 @@ from adapters.mysql.decimals import decimal_size
 from engine.records import Kind
 
 try:
+    admit("row_image")
     from adapters.mysql.row_image import CODES, Layout
-except ImportError:  # it was not built: `adapters.compiled`
+except ImportError:  # not built, or not from this source
     CODES = {}
 
 Columns: TypeAlias = Sequence[tuple[WireColumn, Kind | None]]

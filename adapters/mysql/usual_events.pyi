@@ -1,6 +1,8 @@
 from adapters.mysql.assembly import Assembly
 from adapters.mysql.decoder import Decoder
 
+SOURCE: str
+
 def crc32(b: bytes) -> int: ...
 
 class UsualEvents:

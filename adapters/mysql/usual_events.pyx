@@ -28,6 +28,17 @@ cdef extern from "crc32.h":
 
 crc32_prepare()
 
+# What this module is built from, put in by the compiler's command (`adapters.compiled_forms`).
+cdef extern from *:
+    """
+    #ifndef TIDELOCK_SOURCE
+    #define TIDELOCK_SOURCE ""
+    #endif
+    """
+    const char* TIDELOCK_SOURCE
+
+SOURCE = TIDELOCK_SOURCE.decode()
+
 cdef packed struct Header:  # of a packet, and of the event in it
     uint32_t packet  # its length, and its number in the highest byte
     uint8_t status

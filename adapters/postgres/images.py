@@ -6,7 +6,10 @@ in words, or writes it), or an installation in which the compiled form was not b
 
 from __future__ import annotations
 
+from adapters.compiled_forms import admit
+
 try:
+    admit("row_image")
     from adapters.mysql.row_image import array, copy_lines, values
 except ImportError:
     from collections.abc import Sequence

@@ -5,6 +5,7 @@ Written directly: every value is already in the sample, so prometheus-client's r
 
 from __future__ import annotations
 
+from adapters import compiled_forms
 from adapters.progress import STATES, Sample
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -22,6 +23,8 @@ def metrics(sample: Sample) -> str:
         lines.append(f"# HELP tidelock_{name} {text}\n# TYPE tidelock_{name} {kind}")
         lines.extend(f"tidelock_{name}{labels} {value}" for labels, value in values)
 
+    labels = ",".join(f'{name}="{_escaped(form)}"' for name, form in compiled_forms.forms().items())
+    add("build_info", "gauge", "1; its labels say which compiled forms are in use.", (f"{{{labels}}}", 1))
     add("rows_total", "counter", "Row changes committed at the target.", ("", sample.rows_total))
     add("rows_per_second", "gauge", "Row changes committed per second, lately.", ("", sample.rows_per_second))
     if sample.lag_seconds is not None:

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from adapters import compiled, machine
+from adapters import compiled, compiled_forms, machine
 from adapters.jars import MAVEN_PACKAGE
 from adapters.machine import JAVA_PACKAGE
 from adapters.spark.drivers import drivers
@@ -58,7 +58,7 @@ def _spark() -> str:
 
 def _compiled() -> str:
     try:
-        return ", ".join(str(compiled.build(source)) for source in compiled.SOURCES)
+        return ", ".join(str(compiled.build(source)) for source in compiled_forms.SOURCES)
     except compiled.CannotBuild as error:
         raise ServerMissing(f"the compiled forms cannot be built: {error}") from None
 
