@@ -14,6 +14,7 @@ from adapters.mysql import codecs, temporal
 from adapters.mysql.charsets import is_utf8
 from adapters.mysql.codecs import WireColumn
 from adapters.mysql.decimals import decimal_size
+from adapters.mysql.table_map import is_possible
 from engine.records import Kind
 
 try:
@@ -40,7 +41,7 @@ def layout(number: int, columns: Columns) -> Layout | None:
     """None where rows have to be tuples."""
     if not CODES:
         return None
-    coded = [_coded(wire, kind) for wire, kind in columns]
+    coded = [_coded(wire, kind) if is_possible(wire) else None for wire, kind in columns]
     if not coded or any(one is None for one in coded):
         return None
     return Layout(number, [(CODES[one[0]], *one[1:]) for one in coded if one is not None])

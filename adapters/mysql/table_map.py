@@ -112,7 +112,7 @@ def _parse(raw: bytes, at: int, name: TableName, described: bool, by_mariadb: bo
         raise ValueError("it ends within its columns")
     columns = _columns(types, raw[at : at + size])
     for column in columns:
-        if not _is_possible(column):
+        if not is_possible(column):
             raise ValueError(f"a column of type {column.type} with {column.meta}")
     if not described:
         return TableMap(name, tuple(columns))
@@ -142,7 +142,7 @@ def _parse(raw: bytes, at: int, name: TableName, described: bool, by_mariadb: bo
     )
 
 
-def _is_possible(column: WireColumn) -> bool:
+def is_possible(column: WireColumn) -> bool:
     """Whether a server can have it: damage names sizes that no reader has room for."""
     match column.type:
         case codecs.NEWDECIMAL:
