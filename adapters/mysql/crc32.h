@@ -6,7 +6,7 @@
  * x86-64: carry-less multiplication, after Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
  * Instruction" (Intel, 2009).  A message is a polynomial over GF(2); sixteen bytes further on, its first 128 bits are
  * worth what they were times x^128 mod P, which is two multiplications of 64 bits.  What is left is brought down to 32
- * bits by Barrett's reduction.  A start value of all ones is the same as inverting the first four bytes, and zeros in
+ * bits by Barrett's reduction.  Processors with 512-bit registers take four such blocks at once.  A start value of all ones is the same as inverting the first four bytes, and zeros in
  * front count for nothing then: so the odd bytes are taken first, and every later block is whole.
  * ARM64: the processor's own instruction.  Elsewhere, and on older processors: eight tables (slicing by eight).
  */
@@ -81,6 +81,43 @@ CRC32_TARGET static inline __m128i crc32_load(const uint8_t *data)
     return _mm_loadu_si128((const __m128i *) data);
 }
 
+#if (defined(__clang__) && __clang_major__ >= 8) || (!defined(__clang__) && __GNUC__ >= 9)
+#define CRC32_WIDE 1
+#define CRC32_FOLD_2048 _mm_set_epi64x(0x1322d1430LL, 0x11542778aLL)
+
+static int crc32_is_wide;
+
+#define CRC32_WIDE_TARGET __attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.1,ssse3")))
+
+CRC32_WIDE_TARGET static inline __m512i crc32_fold_wide(__m512i blocks, __m512i by, __m512i next)
+{
+    __m512i low = _mm512_clmulepi64_epi128(blocks, by, 0x00), high = _mm512_clmulepi64_epi128(blocks, by, 0x11);
+    return _mm512_ternarylogic_epi64(low, high, next, 0x96); /* the sum of all three */
+}
+
+/* As many times 256 bytes as there are, four blocks at a time in each of four registers; `sum` is what came before. */
+CRC32_WIDE_TARGET static __m128i crc32_over_wide(__m128i sum, const uint8_t **from, const uint8_t *end)
+{
+    const __m512i far = _mm512_broadcast_i32x4(CRC32_FOLD_2048), near = _mm512_broadcast_i32x4(CRC32_FOLD_512);
+    const __m128i fold = CRC32_FOLD_128;
+    const uint8_t *data = *from;
+    __m512i a = _mm512_loadu_si512(data), b = _mm512_loadu_si512(data + 64);
+    __m512i c = _mm512_loadu_si512(data + 128), d = _mm512_loadu_si512(data + 192);
+    a = _mm512_inserti32x4(a, crc32_fold(sum, fold, _mm512_castsi512_si128(a)), 0);
+    for (data += 256; end - data >= 256; data += 256) {
+        a = crc32_fold_wide(a, far, _mm512_loadu_si512(data));
+        b = crc32_fold_wide(b, far, _mm512_loadu_si512(data + 64));
+        c = crc32_fold_wide(c, far, _mm512_loadu_si512(data + 128));
+        d = crc32_fold_wide(d, far, _mm512_loadu_si512(data + 192));
+    }
+    a = crc32_fold_wide(crc32_fold_wide(crc32_fold_wide(a, near, b), near, c), near, d);
+    *from = data;
+    sum = crc32_fold(_mm512_castsi512_si128(a), fold, _mm512_extracti32x4_epi32(a, 1));
+    sum = crc32_fold(sum, fold, _mm512_extracti32x4_epi32(a, 2));
+    return crc32_fold(sum, fold, _mm512_extracti32x4_epi32(a, 3));
+}
+#endif
+
 /* Of 16 bytes and more. */
 CRC32_TARGET static uint32_t crc32_by_multiplying(const uint8_t *data, size_t size)
 {
@@ -96,6 +133,10 @@ CRC32_TARGET static uint32_t crc32_by_multiplying(const uint8_t *data, size_t si
         sum = crc32_fold(sum, fold, _mm_xor_si128(
             crc32_load(data - 16), _mm_shuffle_epi8(ones, crc32_load(crc32_shifts + 16 + odd))));
     }
+#ifdef CRC32_WIDE
+    if (end - data >= 256 && crc32_is_wide)
+        sum = crc32_over_wide(sum, &data, end);
+#endif
     if (end - data >= 64) {
         const __m128i far = CRC32_FOLD_512;
         __m128i a = sum, b = crc32_load(data), c = crc32_load(data + 16), d = crc32_load(data + 32);
@@ -121,6 +162,9 @@ CRC32_TARGET static uint32_t crc32_by_multiplying(const uint8_t *data, size_t si
 static int crc32_has_hardware(void)
 {
     __builtin_cpu_init();
+#ifdef CRC32_WIDE
+    crc32_is_wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
+#endif
     return __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1") && __builtin_cpu_supports("ssse3");
 }
 
