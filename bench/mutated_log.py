@@ -24,6 +24,7 @@ import itertools
 import json
 import random
 import resource
+import signal
 import struct
 import subprocess
 import sys
@@ -421,12 +422,13 @@ def main() -> None:
 
 
 def _watched(first: int, inputs: int) -> collections.Counter[str]:
-    """A hang ends the process, with a traceback."""
+    """A hang, by the processor's clock, ends the process with a traceback."""
+    faulthandler.register(signal.SIGPROF, chain=True)
     counts: collections.Counter[str] = collections.Counter()
     for at in range(first, first + inputs, TABLES_LAST):
-        faulthandler.dump_traceback_later(SECONDS, exit=True)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
         counts += run(at, min(TABLES_LAST, first + inputs - at))
-    faulthandler.cancel_dump_traceback_later()
+    signal.setitimer(signal.ITIMER_PROF, 0)
     return counts
 
 
