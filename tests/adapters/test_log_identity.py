@@ -15,6 +15,9 @@ from adapters.mysql.connection import Endpoint, connect, current_position, maria
 from adapters.mysql.errors import LogGap, PurgedPosition
 from bench.rig import Rig, until
 from bench.servers import MariaDb, MySql, Postgres, Server
+from bench.servers.kafka import Kafka
+from bench.tidelock import TidelockFailed
+from bench.workers import Workers
 
 RESET = {"mariadb": "RESET MASTER", "mysql": "RESET BINARY LOGS AND GTIDS"}
 
@@ -287,3 +290,21 @@ def test_an_event_longer_than_a_packet_hides_no_position(
             mariadb_gtids(connection, "binlog.000999", 4)
     finally:
         connection.close()
+
+
+@pytest.mark.parametrize("rows", [40, 3], ids=["longer", "shorter"])
+def test_workers_halt_where_the_log_was_reset(
+    make_mariadb: Make, postgres: Postgres, kafka: Kafka, make_rig: Callable[..., Rig], rows: int
+) -> None:
+    source = make_mariadb()
+    rig = make_rig(source, postgres, "workers", log=kafka.url())
+    rig.table("account", "id int PRIMARY KEY, name varchar(40)")
+    _insert(rig, 1, 10)
+    with Workers(rig, ["w1"]) as workers:
+        workers.work_off()
+        rig.assert_exact()
+        source.execute("RESET MASTER")
+        _insert(rig, 11, 10 + rows)
+        with pytest.raises(TidelockFailed, match="exit code 4"):
+            workers.work_off()
+        assert "is not the one" in rig.said()
