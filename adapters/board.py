@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,14 +16,31 @@ from engine.apply import ApplyMachine
 SAMPLE_SECONDS = 0.25
 
 
+class Silent(NamedTuple):
+    """Seconds for which each has not answered."""
+
+    source: float
+    target: float
+
+
 class Board:
     """`latest`: the newest sample."""
 
-    def __init__(self, machine: ApplyMachine, shell: Shell, progress: Progress) -> None:
+    def __init__(
+        self,
+        machine: ApplyMachine,
+        shell: Shell,
+        progress: Progress,
+        silent: Callable[[], Silent],
+        ready_seconds: float,
+    ) -> None:
+        """`silent`: how long source and target have not answered.  `ready_seconds`: how long is too long."""
         self.latest = Sample()
         self._machine = machine
         self._shell = shell
         self._progress = progress
+        self._silent = silent
+        self._ready_seconds = ready_seconds
 
     async def report(self) -> None:
         rows, then = 0, time.monotonic()
@@ -31,8 +50,20 @@ class Board:
             sample = sample_of(self._machine, self._shell, 0.0)
             rate = (sample.rows_total - rows) / (now - then)
             rows, then = sample.rows_total, now
-            self.latest = msgspec.structs.replace(sample, rows_per_second=rate)
+            self.latest = self._with_silence(msgspec.structs.replace(sample, rows_per_second=rate))
             self._progress.update(self.latest)
+
+
+    def _with_silence(self, sample: Sample) -> Sample:
+        silent = self._silent()
+        named = (("source", silent.source), ("target", silent.target))
+        too_long = [(name, seconds) for name, seconds in named if seconds > self._ready_seconds]
+        return msgspec.structs.replace(
+            sample,
+            source_silent_seconds=silent.source,
+            target_silent_seconds=silent.target,
+            unreachable=", ".join(f"the {name} has not answered for {seconds:.0f} s" for name, seconds in too_long),
+        )
 
 
 def sample_of(machine: ApplyMachine, shell: Shell, rate: float) -> Sample:

@@ -165,6 +165,10 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     http: Annotated[
         str, Meta(description="`HOST:PORT` that serves `/metrics`, `/livez` and `/readyz`. Default: none.")
     ] = ""
+    ready_seconds: Annotated[
+        int,
+        Meta(ge=1, le=86_400, description="`/readyz` is 503 once source or target has not answered for so long."),
+    ] = 30
     zero_dates: Annotated[
         Literal["park", "null"], Meta(description="What becomes of `0000-00-00` where the target has no such date.")
     ] = "park"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 from adapters.capture import CaptureProcess
@@ -25,11 +26,16 @@ class EmbeddedLog:
         self._capture: CaptureProcess | None = first
         self._reading: asyncio.Task[None] | None = None
         self._delay = 0.0
+        self._heard: float | None = None  # None: nothing is wanted
         self._restarting = asyncio.Lock()  # one reader at a time, whatever asks for it
 
     def attach(self, post: Callable[[ApplyEvent], None], room: asyncio.Event) -> None:
         self._post = post
         self._room = room
+
+    @property
+    def silent_seconds(self) -> float:
+        return 0.0 if self._heard is None else max(0.0, time.monotonic() - self._heard)
 
     async def read_from(self, position: Position, reader: int) -> None:
         async with self._restarting:
@@ -47,12 +53,16 @@ class EmbeddedLog:
 
     async def _read(self, capture: CaptureProcess, reader: int) -> None:
         while True:
-            await self._room.wait()
+            if not self._room.is_set():
+                self._heard = None
+                await self._room.wait()
+            self._heard = self._heard or time.monotonic()
             batch = await capture.next()
             if isinstance(batch, Failed):
                 self._post(SourceFailed(Alarm(batch.kind, batch.message, batch.hint), batch.retryable))
                 return
             self._delay = 0.0
+            self._heard = time.monotonic()
             self._post(LogArrived([batch], reader, capture.frame_bytes))
 
     @property

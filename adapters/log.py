@@ -20,6 +20,11 @@ class Log(Protocol):
     @property
     def unanswered(self) -> Unanswered: ...
 
+    @property
+    def silent_seconds(self) -> float:
+        """Since the last batch or heartbeat; 0 while nothing is wanted."""
+        ...
+
     def attach(self, post: Callable[[ApplyEvent], None], room: asyncio.Event) -> None:
         """Once, before reading.  Events go to `post`: LogArrived, or SourceFailed when reading ends; while `room` is
         not set nothing more is read."""

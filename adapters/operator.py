@@ -18,6 +18,8 @@ from adapters.books import CONDUCTOR, Books, Halted, ParkedChange, ParkedDetail,
 from adapters.config import Feed
 from adapters.copy_books import CopiedTable, copies
 from adapters.progress import Sample
+from adapters.runs import Run
+from adapters.runs import read as read_run
 from adapters.session import Session, session
 from adapters.sink import TargetError
 from adapters.upgrade import look, older
@@ -25,6 +27,8 @@ from engine.records import Ddl, Position
 from engine.reports import GroupReport
 
 ASK_SECONDS = 2.0
+SILENT_SECONDS = 15.0
+Activity: TypeAlias = Literal["running", "not running", "halted"]
 Checkpoints: TypeAlias = dict[int, tuple[Position, float]]
 """By group: where, and how many seconds ago."""
 
@@ -72,7 +76,8 @@ class ScaleOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A feed as its target knows it; `live` is the sample of a run that answered on `http`.
+    """A feed as its target knows it; `live` is the sample of a run that answered on `http`, `run` the last run that is
+    no worker.
 
     `epoch` 0: the feed has never run.  Ages are seconds by the target's clock.  `epoch`, `halted`, `ddl_passed` and
     `checkpoint` are of group 0, or of the first group that has one; `scale_out` tells of each.
@@ -94,6 +99,17 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     live: Sample | None = None
     scale_out: ScaleOut | None = None
     forms: dict[str, str] = {}
+    run: Run | None = None
+
+    @property
+    def activity(self) -> Activity:
+        """A halt stays one until the next run takes the feed over; who is halted does not run."""
+        if self.halted is not None:
+            return "halted"
+        if self.scale_out is not None:
+            told = self.scale_out.state_seconds
+            return "running" if told is not None and told < SILENT_SECONDS else "not running"
+        return "running" if self.run is not None and self.run.alive else "not running"
 
     @property
     def needs_operator(self) -> bool:
@@ -146,6 +162,7 @@ async def status(feed: Feed) -> Status:
             parked=await book.parked_tables(),
             copies=await copies(book),
             live=await live_sample(feed),
+            run=await read_run(target, feed.schema, feed.name),
             scale_out=await _scale_out(feed, groups, halts) if feed.log_url else None,
         )
 
@@ -220,6 +237,18 @@ async def set_state(feed: Feed, state: Literal["running", "paused"]) -> None:
         await book.set_state(state)
         if state == "running" and feed.log_url:
             await book.clear_halts()
+
+
+async def nobody_runs(feed: Feed) -> str:
+    """What to tell who has just asked the feed for something: '' where a run is there to do it.  Workers tell of
+    themselves in Kafka, which is not asked here."""
+    if feed.log_url is not None:
+        return ""
+    async with session(feed.target_url) as target:
+        run = await read_run(target, feed.schema, feed.name)
+    if run is not None and run.alive:
+        return ""
+    return "nobody runs this feed now: it is done once `tidelock run FEED` runs"
 
 
 async def parked(feed: Feed, table: str = "", limit: int = 100) -> list[ParkedChange]:

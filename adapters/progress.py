@@ -31,6 +31,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     `prepared`: a transaction that the source has prepared and not decided, for longer than one has patience, and so
     long (`prepared_seconds`): its rows come when it is committed.
     `copies`: of tables that are being copied, or have been since this process started.
+    `source_silent_seconds`, `target_silent_seconds`: how long they have not answered.  `unreachable`: which of them has
+    not for longer than the feed's `ready_seconds`, in words; '' as long as all is well.
     """
 
     state: State = "starting"
@@ -50,6 +52,9 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     copies: tuple[TableCopy, ...] = ()
     prepared: str = ""
     prepared_seconds: float = 0.0
+    source_silent_seconds: float = 0.0
+    target_silent_seconds: float = 0.0
+    unreachable: str = ""
 
 
 class Progress(Protocol):

@@ -16,7 +16,7 @@ import msgspec
 
 from adapters import start_copy
 from adapters.adoption import adopted, proven
-from adapters.board import Board, sample_of
+from adapters.board import Board, Silent, sample_of
 from adapters.bookkeeping import quote
 from adapters.books import Books
 from adapters.capture import CaptureProcess
@@ -151,7 +151,8 @@ async def _run(
     shell.post(taken)
     if until_caught_up:
         shell.post(GoalSet(source.now))
-    board = Board(machine, shell, progress)
+    silent = lambda: Silent(log.silent_seconds, life.pulse.silent_seconds)  # noqa: E731
+    board = Board(machine, shell, progress, silent, feed.ready_seconds)
     async with contextlib.AsyncExitStack() as stack:
         if feed.http_address is not None:
             from adapters.web import serve

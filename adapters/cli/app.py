@@ -87,7 +87,10 @@ def worker(
 
 @app.command()
 def status(feed: FeedPath, json: Json = False) -> int:
-    """Show how far a feed is, what is parked and why it halted (exit code 4 if it needs an operator)."""
+    """Show whether a feed runs, how far it is, what is parked and why it halted.
+
+    Exit code 0: it runs; 1: nobody runs it (or its target cannot be asked); 4: it has halted, or rows are parked.
+    """
     from adapters.cli.watching import status
 
     return status(feed, json)

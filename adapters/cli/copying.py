@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 POLL_SECONDS = 1.0
-PATIENCE_SECONDS = 10.0
+ASK_SECONDS = 5.0
 INTERRUPTED = 130
 
 
@@ -95,7 +95,7 @@ async def _want(feed: Feed, tables: Sequence[TableName], keep: bool) -> None:
 
 async def _watch(feed: Feed, names: set[str], screen: _Screen) -> tuple[list[CopiedTable], str]:
     """Until all of these tables are copied or refused, or the feed halts: (the tables, why it halted)."""
-    begun = time.monotonic()
+    asked = 0.0
     async with operator.books(feed) as book:
         while True:
             seen = [table for table in await copy_books.copies(book) if table.table in names]
@@ -103,8 +103,10 @@ async def _watch(feed: Feed, names: set[str], screen: _Screen) -> tuple[list[Cop
             screen.show(seen)
             if halted or all(table.done or table.refused for table in seen):
                 return seen, halted
-            if time.monotonic() - begun > PATIENCE_SECONDS and all(table.wanted for table in seen if not table.done):
-                screen.say_once("nobody has begun yet: the copy begins once `tidelock run FEED` runs")
+            if not asked or time.monotonic() - asked > ASK_SECONDS:
+                asked = time.monotonic()
+                if nobody := await operator.nobody_runs(feed):
+                    screen.say_once(nobody)
             await asyncio.sleep(POLL_SECONDS)
 
 

@@ -138,7 +138,7 @@ async def _idle(feed: Feed) -> str:
         return f"the feed is halted: {halted.alarm}"
     if any(owner.desired_state == "paused" for owner in owners):
         return "the feed is paused: `tidelock resume` lets it go on"
-    return ""
+    return await operator.nobody_runs(feed)
 
 
 def _told(feed: Feed, work: Work, seen: Sequence[Standing], json: bool) -> int:

@@ -10,16 +10,15 @@ import msgspec
 
 from adapters import compiled_forms, operator
 from adapters.books import ParkedDetail
-from adapters.cli.failure import OK, OPERATOR, CommandError
+from adapters.cli.failure import OK, OPERATOR, REFUSED, CommandError
 from adapters.cli.output import print_facts, print_json, print_table, span
-from adapters.config import load
+from adapters.config import Feed, load
 from adapters.copy_books import CopiedTable
-from adapters.operator import GroupStatus, ScaleOut, Status
+from adapters.operator import SILENT_SECONDS, Activity, GroupStatus, ScaleOut, Status
 from adapters.progress import one_line
 from engine.records import Ddl
 
-SILENT_SECONDS = 15.0
-CARRIED_OUT = "A running `tidelock run` does it within seconds, otherwise the next one does."
+CODES: dict[Activity, int] = {"running": OK, "not running": REFUSED, "halted": OPERATOR}
 
 
 def status(path: str, json: bool) -> int:
@@ -30,7 +29,7 @@ def status(path: str, json: bool) -> int:
         return status_of_lake(feed, json)
     seen = msgspec.structs.replace(asyncio.run(operator.status(feed)), forms=compiled_forms.forms())
     if json:
-        print_json(seen)
+        print_json({"activity": seen.activity, **msgspec.structs.asdict(seen)})
     else:
         print_facts(_facts(seen))
         if seen.scale_out:
@@ -46,7 +45,7 @@ def status(path: str, json: bool) -> int:
                 for p in seen.parked
             ]
             print_table(("parked", "rows", "to retry", "to skip", "oldest"), rows)
-    return OPERATOR if seen.needs_operator else OK
+    return OPERATOR if seen.needs_operator else CODES[seen.activity]
 
 
 def copy_cells(copy: CopiedTable) -> tuple[str, ...]:
@@ -103,8 +102,8 @@ def _facts(seen: Status) -> list[tuple[str, str]]:
     facts = [("feed", seen.feed), ("source", seen.source), ("target", seen.target)]
     facts.append(("forms", ", ".join(f"{name} {form}" for name, form in seen.forms.items())))
     if not seen.epoch:
-        return [*facts, ("state", "has never run")]
-    facts.append(("state", "halted" if seen.halted else f"wanted {seen.desired_state}"))
+        return [*facts, ("state", "NOT RUNNING: it has never run")]
+    facts.append(("state", _state(seen)))
     if seen.live:
         facts.append(("live", one_line(seen.live)))
     if seen.checkpoint is not None and seen.checkpoint_seconds is not None:
@@ -118,10 +117,22 @@ def _facts(seen: Status) -> list[tuple[str, str]]:
     return facts
 
 
+def _state(seen: Status) -> str:
+    paused = ", paused" if seen.desired_state == "paused" else ""
+    word = f"{seen.activity.upper()}{paused}"
+    run = seen.run
+    if seen.activity == "halted" or seen.scale_out is not None or run is None:
+        return word
+    if seen.activity == "running":
+        return f"{word} {run}"
+    ended = "in order" if run.silent_seconds is None else f"without a word {span(run.silent_seconds)} ago"
+    return f"{word}: the last run was {run}, and ended {ended}"
+
+
 def set_state(path: str, state: Literal["running", "paused"], json: bool) -> int:
     feed = load(path)
     asyncio.run(operator.set_state(feed, state))
-    return _said({"feed": feed.name, "desired_state": state}, f"{feed.name}: {state} is wanted. {CARRIED_OUT}", json)
+    return _said({"feed": feed.name, "desired_state": state}, f"{feed.name}: {state} is wanted; {_by(feed)}", json)
 
 
 def list_rows(path: str, table: str, limit: int, json: bool) -> int:
@@ -175,8 +186,12 @@ def wish(
     feed = load(path)
     count = asyncio.run(operator.wish(feed, what, ids, table))
     rows = "1 parked row" if count == 1 else f"{count:,} parked rows"
-    text = f"{feed.name}: {rows} to {what}. {CARRIED_OUT}" if count else f"{feed.name}: no more rows to {what}."
+    text = f"{feed.name}: {rows} to {what}; {_by(feed)}" if count else f"{feed.name}: no more rows to {what}."
     return _said({"feed": feed.name, "wish": what, "rows": count}, text, json)
+
+
+def _by(feed: Feed) -> str:
+    return asyncio.run(operator.nobody_runs(feed)) or "the feed does it within seconds"
 
 
 def show_ddl(path: str, json: bool) -> int:

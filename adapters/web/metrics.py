@@ -64,6 +64,8 @@ def metrics(sample: Sample) -> str:
         add("copy_chunks", "gauge", "Chunks of tables that are copied, by what became of them.", *chunks)
         rows = [(f'{{table="{_escaped(copy.table)}"}}', copy.rows) for copy in sample.copies]
         add("copy_rows_total", "counter", "Rows of merged chunks.", *rows)
+    silent = [('{side="source"}', sample.source_silent_seconds), ('{side="target"}', sample.target_silent_seconds)]
+    add("silent_seconds", "gauge", "How long source and target have not answered.", *silent)
     states = [(f'{{state="{state}"}}', int(state == sample.state)) for state in STATES]
     add("state", "gauge", "1 for the state that the feed is in.", *states)
     return "\n".join(lines) + "\n"

@@ -39,6 +39,8 @@ def application(latest: Callable[[], Sample]) -> web.Application:
 
     async def ready(_: web.Request) -> web.Response:
         sample = latest()
+        if sample.unreachable:
+            return web.Response(status=503, text=f"{sample.state}: {sample.unreachable}\n")
         if sample.state in READY:
             return web.Response(text=f"{sample.state}\n")
         return web.Response(status=503, text=f"{sample.state}{f': {sample.alarm}' if sample.alarm else ''}\n")

@@ -7,6 +7,8 @@ import os
 import signal
 import socket
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -15,7 +17,8 @@ import pytest
 from adapters import runs
 from adapters.runs import Lookout, Run, judge, lock_name, lock_of, place_of
 from bench.rig import Rig, until
-from bench.servers import MySql, Postgres, Server
+from bench.servers import MariaDb, MySql, Postgres, Server
+from bench.servers.place import free_port
 from bench.session import connect
 from bench.tidelock import Process
 
@@ -249,3 +252,75 @@ def test_watching_a_run_elsewhere() -> None:
     assert lookout.step(here(place="", session=False, beat=2.0)) == "alive"
     assert lookout.step(here(place="", token="b")) == "unknown", "another run: all begins anew"
     assert lookout.step(here(place="", token="b", silent_seconds=31.0)) == "free"
+
+
+# ---------------------------------------------------------------------------------------------- what operators are told
+
+
+def test_status_tells_whether_anyone_runs_the_feed(rig: Rig) -> None:
+    ended = rig.command("status")
+    assert (ended.code, "NOT RUNNING: the last run was on" in ended.out, "in order" in ended.out) == (1, True, True)
+    first = begun(rig)
+    running = rig.command("status")
+    assert running.code == 0, running.out
+    assert f"RUNNING on {socket.gethostname()} as process {first.pid} since 20" in running.out
+    told = rig.command("status", "@", "--json").json
+    assert (told["activity"], told["run"]["pid"]) == ("running", first.pid)
+    assert rig.command("pause").out.endswith("the feed does it within seconds\n")
+    assert "RUNNING, paused on" in rig.command("status").out
+    first.kill()
+    killed = rig.command("status")
+    assert (killed.code, "NOT RUNNING" in killed.out, "without a word" in killed.out) == (1, True, True), killed.out
+    assert "nobody runs this feed now" in rig.command("resume").out
+
+
+def test_a_copy_and_a_repair_say_at_once_that_nobody_is_there(rig: Rig) -> None:
+    copying = Process(["copy", str(rig.feed), "--yes"], rig.output)
+    try:
+        until(lambda: "nobody runs this feed now" in rig.said(), "the word")
+        copying.signal(signal.SIGHUP)
+        assert copying.code(SOON) == 130, rig.said()
+        assert "The copy goes on" in rig.said()
+    finally:
+        if copying.running:
+            copying.kill()
+
+
+# ------------------------------------------------------------------------------------------------------------ readiness
+
+
+def test_readiness_ends_while_a_server_is_away(
+    make_rig: Callable[..., Rig], make_mariadb: Callable[..., MariaDb], make_postgres: Callable[..., Postgres]
+) -> None:
+    page = f"127.0.0.1:{free_port()}"
+    source, target = make_mariadb(), make_postgres()
+    rig = make_rig(source, target, "ready", lanes=2, http=page, ready_seconds=3)
+    rig.table("account", "id int PRIMARY KEY")
+    process = rig.run()
+    until(lambda: ready(page) == (200, "running"), "readiness")
+    target.kill()
+    until(lambda: ready(page)[0] == 503, "the loss of the target", SOON)
+    assert "the target has not answered for" in ready(page)[1]
+    assert "the source" not in ready(page)[1], "an idle source is heard all the same"
+    assert urllib.request.urlopen(f"http://{page}/livez").status == 200
+    target.start()
+    until(lambda: ready(page) == (200, "running"), "readiness", SOON)
+    source.kill()
+    until(lambda: ready(page)[0] == 503, "the loss of the source", SOON)
+    assert "running: the source has not answered for" in ready(page)[1]
+    source.start()
+    until(lambda: ready(page) == (200, "running"), "readiness", SOON)
+    rig.reconnect()
+    moved_on(rig, 1)
+    process.check()
+    process.stop()
+
+
+def ready(page: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://{page}/readyz", timeout=2) as answer:
+            return answer.status, answer.read().decode().strip()
+    except urllib.error.HTTPError as answer:
+        return answer.code, answer.read().decode().strip()
+    except OSError:
+        return 0, ""
