@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from adapters.config import Feed
@@ -19,7 +18,6 @@ from engine.records import Position, TableName
 BATCH_ROWS = 4000
 ATOMIC_BATCH_ROWS = 1000  # all later transactions wait, open, for the first
 GATHER_ROWS = 256
-NO_LOCKS = "TIDELOCK_TEST_WITHOUT_LOCKS"  # set by one test only: the churn workload must fail without them
 
 
 def rules_of(feed: Feed) -> tuple[Rule, ...]:
@@ -66,7 +64,6 @@ def options_of(feed: Feed, tables: Sequence[TableName]) -> Options:
         gather_rows=GATHER_ROWS,
         atomic=atomic,
         weights=weights,
-        locking=NO_LOCKS not in os.environ,
     )
 
 

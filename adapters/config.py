@@ -183,7 +183,32 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(description="PostgreSQL: wait for the disk at every commit. Safe without: a lost tail is applied again."),
     ] = False
-    journal: Annotated[str, Meta(description="File that records the run for `tidelock replay`. Default: none.")] = ""
+    journal: Annotated[
+        str,
+        Meta(
+            description="File that records the run for `tidelock replay`; it holds rows: only its owner can read it. "
+            "Default: none."
+        ),
+    ] = ""
+    journal_mb: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Of one journal, about: then the feed takes itself over anew, with a new file "
+            "(while rows are copied it records on, up to twice as much).",
+        ),
+    ] = 1024
+    journal_keep: Annotated[
+        int, Meta(ge=0, le=1000, description="Journals that stay of before: `FILE.1` is the last one, and so on.")
+    ] = 3
+    journal_fault: Annotated[
+        Literal["go on", "stop"],
+        Meta(
+            description="When the disk does not take the journal: `go on` without it, or `stop` the feed in order "
+            "(exit code 4)."
+        ),
+    ] = "go on"
 
     spark: Annotated[Spark, Meta(description="Where and how bulk work runs.")] = Spark()
     hive: Annotated[Hive, Meta(description="How a Hive target keeps its tables.")] = Hive()

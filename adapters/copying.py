@@ -200,6 +200,11 @@ class Copies:
         if table.merged == table.chunks:
             self._tell(f"{effect.split.table} is copied")
 
+    @property
+    def active(self) -> bool:
+        """Whether tables are being copied now."""
+        return any(table.merged < table.chunks for table in self.figures())
+
     def figures(self) -> tuple[TableCopy, ...]:
         """Of tables that are being copied, and of those that have been since this process began."""
         return tuple(self._figure(name, counted) for name, counted in self._tables.items())

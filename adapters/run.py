@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -142,7 +141,12 @@ async def _run(
         taken = msgspec.structs.replace(taken, log_end=now.now if isinstance(now, Source) else None)
     options = options_of(feed, tables)
     machine = ApplyMachine(options)
-    journal = Journal(Path(feed.journal), options) if feed.journal else NoJournal()
+    fault = _JournalFault(feed, life, progress)
+    journal = (
+        Journal(feed.journal, options, fault, feed.journal_mb << 20, feed.journal_keep)
+        if feed.journal
+        else NoJournal()
+    )
     log = EmbeddedLog(lambda at: order_of(feed, at, images=True), capture)
     copies = Copies(machine, sink, SparkCopier(feed, progress.message), progress.message, essential=first_copy)
     if any(len(one.merged) < one.split.chunks for one in taken.chunks):
@@ -160,13 +164,33 @@ async def _run(
             await stack.enter_async_context(serve(feed.http_address, lambda: board.latest))
         life.shell = shell
         life.pulse.watch(shell.displaced)
+        if fault.stopped:
+            shell.stop()
         reporter = asyncio.get_running_loop().create_task(board.report())
         try:
             await shell.run(taken.checkpoint)
         finally:
             reporter.cancel()
             await asyncio.gather(reporter, return_exceptions=True)
-    return _ending(machine, shell, progress)
+    code = _ending(machine, shell, progress)
+    return OPERATOR if fault.stopped and code in (OK, AGAIN) else code
+
+
+class _JournalFault:
+    """What happens when the disk does not take the journal: the feed goes on without it, or stops, as it says."""
+
+    def __init__(self, feed: Feed, life: _Life, progress: Progress) -> None:
+        self.stopped = False
+        self._feed = feed
+        self._life = life
+        self._progress = progress
+
+    def __call__(self, problem: str) -> None:
+        self.stopped = self._feed.journal_fault == "stop"
+        then = "the feed stops" if self.stopped else "the feed goes on without it"
+        self._progress.message(f"{problem}; {then} (`journal_fault`). What it holds so far can be replayed")
+        if self.stopped and self._life.shell is not None:
+            self._life.shell.stop()
 
 
 async def _look(feed: Feed) -> Source | SourceError:

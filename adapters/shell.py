@@ -128,6 +128,11 @@ class Shell:
         self.ended.set()
         self._wake.set()
 
+    def begin_anew(self, reason: str) -> None:
+        """The run takes the feed over once more, from what the target holds."""
+        self.stood_down = StandDown(reason, again=True)
+        self.ended.set()
+
     def stop(self) -> None:
         """Finish what is in flight, then end (SIGTERM, SIGINT)."""
         if not self.stopping:
@@ -140,6 +145,8 @@ class Shell:
         self._wake.clear()
         now = time.monotonic_ns() // 1000
         self._journal.record(now, events)
+        if self._journal.full and not self.copies.active and not self.stopping:
+            self.begin_anew("the journal is full: it goes on in a new one")
         for effect in self.machine.step(now, events):
             self._carry_out(effect)
         if self.machine.full:

@@ -14,7 +14,6 @@ from pathlib import Path
 import msgspec
 
 from adapters.journal import Journal, JournalError, read
-from engine.apply import Options
 from engine.events import ApplyEvent, DdlApplied, LogArrived, TakenOver
 from engine.records import Ddl, LogBatch, Position, Row, RowChange, Shape, TableName, Transaction
 from engine.schema import TargetTable
@@ -54,9 +53,8 @@ def read_recording(path: Path | str) -> Recording:
     """Raises OSError, and JournalError where the file is no journal."""
     reading = _Reading()
     for step in read(path):
-        if not isinstance(step, Options):
-            _, events = step
-            reading.take(events)
+        if isinstance(step, tuple):
+            reading.take(step[1])
     log = [logged for logged in reading.log.values() if logged.complete and (logged.rows or logged.ddl)]
     if not log:
         raise JournalError(f"{path}: no change of a row is in it")

@@ -76,5 +76,5 @@ def replay(path: str, json: bool) -> int:
         for line in replay_journal(path):
             print(dumps(line, ensure_ascii=False) if json else line)
     except JournalError as error:
-        raise CommandError(str(error)) from None
+        raise CommandError(str(error), error.hint) from None
     return OK

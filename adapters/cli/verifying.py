@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from adapters import private
 from adapters.cli.failure import DIFFERENT, OK, REFUSED, CommandError
 from adapters.cli.output import print_json, print_table
 from adapters.cli.termination import terminated
@@ -57,9 +58,7 @@ def verify(path: str, tables: Sequence[str], report: str, html: str, wait: float
 def write(path: str, text: bytes) -> None:
     """It holds rows, so only we can read it."""
     try:
-        Path(path).unlink(missing_ok=True)
-        Path(path).touch(mode=0o600)
-        Path(path).write_bytes(text)
+        private.write(path, text)
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror or 'cannot be written'}") from None
 

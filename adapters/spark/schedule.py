@@ -20,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from adapters import private
 from adapters.config import Feed
 from adapters.spark.report import Report
 from adapters.spark.share import Place, Share, share
@@ -87,9 +88,7 @@ def load(path: Path) -> State:
 def store(path: Path, state: State) -> None:
     """Whole or not at all.  Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(path.name + ".new")
-    new.write_bytes(msgspec.json.format(msgspec.json.encode(state), indent=2))
-    new.replace(path)
+    private.write(path, msgspec.json.format(msgspec.json.encode(state), indent=2))
 
 
 def place_of(feed: Feed) -> Path:

@@ -3,13 +3,15 @@
 The target's log is asked for unique violations: an order that only happens to work in the end would leave some there.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from bench import proof
-from bench.rig import Rig
+from bench.rig import RUN_SECONDS, Rig
 from bench.servers import MariaDb, Server
+from bench.tidelock import Process
 from bench.workload.churn import Churn
 from bench.workload.family import Family
 from bench.workload.keyless import Keyless
@@ -18,7 +20,14 @@ from bench.workload.shop import Shop
 from bench.workload.workload import Workload
 
 CHANGES = 3000
-WITHOUT_LOCKS = {"TIDELOCK_TEST_WITHOUT_LOCKS": "1"}
+WITHOUT_LOCKS = """
+import msgspec
+from adapters import run
+options_of = run.options_of
+run.options_of = lambda *feed: msgspec.structs.replace(options_of(*feed), locking=False)
+from adapters.cli import main
+main()
+"""
 
 TO_POSTGRES = ("mariadb", "postgres")
 COVERING = [
@@ -83,7 +92,8 @@ def test_without_locks_churn_fails(make_rig: Callable[..., Rig], mariadb: Server
     """What the others prove is worth as much as this: the work does collide where nothing orders it."""
     rig = make_rig(mariadb, postgres, "unlocked", lanes=8, batch_rows=100)
     rig.load(rig.make(Churn()), CHANGES)
-    code = rig.catch_up_code(WITHOUT_LOCKS)
+    command = [sys.executable, "-c", WITHOUT_LOCKS]
+    code = Process(["run", str(rig.feed), "--until-caught-up"], rig.output, command).code(RUN_SECONDS)
     assert code in (0, 4), rig.said()
     assert rig.unique_violations() + rig.parked() + rig.differences().total > 0
 
