@@ -133,7 +133,7 @@ async def _older_tables(feed: Feed, target: Target) -> list[Finding]:
     message = f"{feed.target_url}: {older(feed.schema, lacking)}"
     if await target.may_add(feed.schema, lacking):
         return [note("bookkeeping-older", message, "The next `tidelock run` adds them, or `tidelock init --apply` now")]
-    return [error("bookkeeping-older", message, advice(lacking, target.dialect, feed.schema))]
+    return [error("bookkeeping-older", message, advice(lacking, target.dialect, feed.schema, feed.target_url.user))]
 
 
 def not_yet(feed: Feed) -> list[Finding]:

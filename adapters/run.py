@@ -243,13 +243,13 @@ async def refusals(feed: Feed, target: Session) -> Sequence[Finding]:
         if feed.log_url is None and any(group != 0 for (group,) in groups):
             return (_scaled_out(feed),)
         if groups:
-            await upgrade(target, feed.schema, lacking)
+            await upgrade(target, feed.schema, lacking, feed.target_url.user)
             return ()
     from adapters.check import check
 
     report = await check(feed)
     if report.ok:
-        await upgrade(target, feed.schema, lacking)
+        await upgrade(target, feed.schema, lacking, feed.target_url.user)
     return report.errors
 
 

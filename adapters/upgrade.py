@@ -6,7 +6,7 @@ feed's user may often not change them (at PostgreSQL only a table's owner may): 
 
 from __future__ import annotations
 
-from adapters.bookkeeping import Dialect, Lacking, columns_query, lacking, statements_for
+from adapters.bookkeeping import Dialect, Lacking, columns_query, lacking, quote, statements_for
 from adapters.session import Session
 from adapters.sink import TargetError
 
@@ -24,8 +24,9 @@ async def look(target: Session, schema: str) -> Lacking:
     return lacking(await target.fetch(columns_query(schema)))
 
 
-async def upgrade(target: Session, schema: str, seen: Lacking) -> None:
-    """Add what is missing.  Raises TargetError with the statements where this user may not, or cannot now."""
+async def upgrade(target: Session, schema: str, seen: Lacking, user: str) -> None:
+    """Add what is missing.  `user`: who we are there.  Raises TargetError with the statements where this user may not,
+    or cannot now."""
     if not seen:
         return
     await target.execute(_PATIENCE[target.dialect])
@@ -41,14 +42,19 @@ async def upgrade(target: Session, schema: str, seen: Lacking) -> None:
                 return
             if seen == before:
                 break
-    raise TargetError(f"Tidelock's own tables in {schema} lack {seen}: {refusal}", advice(seen, target.dialect, schema))
+    told = advice(seen, target.dialect, schema, user)
+    raise TargetError(f"Tidelock's own tables in {schema} lack {seen}: {refusal}", told)
 
 
 def older(schema: str, seen: Lacking) -> str:
     return f"Tidelock's own tables in {schema} are of an older version: they lack {seen}"
 
 
-def advice(seen: Lacking, dialect: Dialect, schema: str) -> str:
-    statements = "".join(f"\n{statement};" for statement in statements_for(seen, dialect, schema))
+def advice(seen: Lacking, dialect: Dialect, schema: str, user: str) -> str:
+    """What somebody else can run.  At PostgreSQL nobody but its maker may use a new table unless it is granted."""
+    statements = statements_for(seen, dialect, schema)
+    if dialect == "postgres" and seen.tables:
+        tables = ", ".join(f"{quote(dialect, schema)}.{table}" for table in seen.tables)
+        statements.append(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {quote(dialect, user)}")
     owner = "their owner" if dialect == "postgres" else "an administrator"
-    return f"Run as {owner}:{statements}"
+    return "\n".join([f"Run as {owner}:", *(f"{statement};" for statement in statements)])
