@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from bench.servers.guard import guard
 
-MEGABYTES: Final = 64
+MEGABYTES: Final = 512  # more than the journals of a long life and of the runs before
 PIECE_BYTES: Final = 1 << 16
 
 
