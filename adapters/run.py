@@ -133,6 +133,8 @@ async def _run(
     life.pulse.begin()
     start = start_of(feed, source)
     taken = await sink.take_over(tables, start)
+    if feed.start != "now" and not first_copy and taken.checkpoint != start:
+        progress.message(f"`start: {feed.start}` is for a first run: goes on at the checkpoint, {taken.checkpoint}")
     first_copy = await _resync_pending(feed) or first_copy  # whoever resyncs from now on shuts us out
     checkpoint = await adopted(feed, sink, taken, start, progress.message)
     taken = msgspec.structs.replace(taken, checkpoint=checkpoint)

@@ -112,7 +112,9 @@ def test_the_advice_of_a_halt(cause: str, torn: MariaDb, postgres: Server, make_
     assert rig.catch_up_code() == 4
     _, message, hint, *_ = rig.command("status", "@", "--json").json["halted"]["alarm"]
     assert words in message and "`tidelock resync FEED`" in hint, (message, hint)
+    rig.start_at = "copy"
     assert rig.catch_up_code() == 4, "the halt stays until its advice is followed"
+    assert "`start: copy` is for a first run" in rig.said()
     said = rig.command("resync", "@", "--yes")
     assert said.code == 0 and "2 tables to be copied" in said.out, said
     rig.at_source("INSERT INTO account VALUES (5, 5)")
