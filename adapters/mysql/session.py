@@ -201,7 +201,8 @@ class Session:
         if writer is not None:
             with contextlib.suppress(err.MySQLError, OSError):
                 await self.connection.ensure_closed()
-                await asyncio.wait_for(writer.wait_closed(), CLOSE_SECONDS)
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await writer.wait_closed()
         self.drop()
 
 
@@ -226,7 +227,8 @@ async def open_session(endpoint: Endpoint, lock_seconds: int) -> Session:
     )
     connection.endpoint = endpoint
     try:
-        await asyncio.wait_for(connection._connect(), CONNECT_SECONDS)
+        async with asyncio.timeout(CONNECT_SECONDS):
+            await connection._connect()
         watch_peer(connection._writer.transport.get_extra_info("socket"))
         return await _set_up(connection, endpoint, lock_seconds)
     except TimeoutError:

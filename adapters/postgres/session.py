@@ -119,7 +119,8 @@ class Session:
         """
         if self.alive:
             with contextlib.suppress(*CONNECTION_ERRORS):
-                await asyncio.wait_for(self.connection.execute("ROLLBACK"), RELEASE_SECONDS)
+                async with asyncio.timeout(RELEASE_SECONDS):
+                    await self.connection.execute("ROLLBACK")
                 return
         await self.discard()
 
@@ -127,7 +128,8 @@ class Session:
         """Give the connection up and wait until its server process is gone: a lost client is noticed late there."""
         self.connection.terminate()
         with contextlib.suppress(*CONNECTION_ERRORS):
-            await asyncio.wait_for(self._end_backend(), RELEASE_SECONDS)
+            async with asyncio.timeout(RELEASE_SECONDS):
+                await self._end_backend()
 
     async def _end_backend(self) -> None:
         connection = await self._settings.connect()

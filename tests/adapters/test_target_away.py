@@ -20,7 +20,7 @@ from adapters.collector import calm
 from adapters.mysql.sink import MySqlSink
 from adapters.postgres.sink import PostgresSink
 from engine.effects import ApplyBatch, EffectId, SaveCheckpoint, UpsertRows
-from engine.events import BatchFailed, CheckpointFailed
+from engine.events import BatchCommitted, BatchFailed, CheckpointFailed
 from engine.records import Column, Kind, Position, Shape, TableName
 from engine.schema import Binding
 
@@ -38,6 +38,9 @@ async def main(url, schema):
     taken = await sink.take_over([table], at)
     shape = Shape(table, (Column("id", Kind.INT, length=8), Column("note", Kind.TEXT)))
     binding = Binding(1, shape, taken.tables[table])
+    for lane in range(LANES):  # each has a session to lose
+        answer = await sink.apply(ApplyBatch(EffectId(taken.epoch, 50 + lane), lane, [], b"covered", 0))
+        assert isinstance(answer, BatchCommitted), answer
     print("ready", flush=True)
     sys.stdin.readline()
     batches = [
