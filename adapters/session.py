@@ -194,7 +194,7 @@ async def _open_postgres(target: Endpoint) -> PostgresSession:
 
 async def _open_mysql(target: Endpoint) -> MySqlSession:
     from adapters.mysql import connection
-    from adapters.mysql.errors import SourceError
+    from adapters.mysql.errors import Busy, SourceError
 
     place = connection.Endpoint(
         host=target.host,
@@ -208,7 +208,9 @@ async def _open_mysql(target: Endpoint) -> MySqlSession:
     try:
         return MySqlSession(await asyncio.to_thread(connection.connect, place), target)
     except SourceError as error:
-        raise TargetError(error.message, "Check the target's URL in the feed, its user and password") from None
+        raise TargetError(
+            error.message, "Check the target's URL in the feed, its user and password", passing=isinstance(error, Busy)
+        ) from None
 
 
 def _numbered(sql: str, args: tuple[Any, ...]) -> str:
@@ -222,11 +224,29 @@ def _numbered(sql: str, args: tuple[Any, ...]) -> str:
 def _unreachable(target: Endpoint, error: Exception) -> TargetError:
     reason = "no answer" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
     return TargetError(
-        f"{target} cannot be reached: {reason}", "Check the target's URL in the feed, its user, password and TLS"
+        f"{target} cannot be reached: {reason}",
+        "Check the target's URL in the feed, its user, password and TLS",
+        passing=_passes(error),
     )
 
 
 def _refused(target: Endpoint, error: Exception) -> TargetError:
     code = getattr(error, "sqlstate", None) or (error.args[0] if error.args else "")
     text = str(error.args[-1] if error.args else error)
-    return TargetError(f"{target} answered: {text} ({code})", "Check the rights of the feed's user at the target")
+    return TargetError(
+        f"{target} answered: {text} ({code})", "Check the rights of the feed's user at the target",
+        passing=_passes(error),
+    )  # fmt: skip
+
+
+def _passes(error: Exception) -> bool:
+    import asyncpg
+
+    if isinstance(error, asyncpg.PostgresError):
+        from adapters.postgres.failures import passes
+
+        return passes(error)
+    from adapters.mysql.error_numbers import meaning
+
+    number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    return meaning(number, str(error)).passes

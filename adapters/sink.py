@@ -128,8 +128,11 @@ class Sink(Protocol):
 
 
 class TargetError(Exception):
-    """The target cannot be used: `args[0]` says what and where, `hint` what to do.  Holds no secret."""
+    """The target cannot be used: `args[0]` says what and where, `hint` what to do.  Holds no secret.
 
-    def __init__(self, message: str, hint: str) -> None:
+    `passing`: the server itself says that it cannot now (too many connections, a full disk, read-only, starting)."""
+
+    def __init__(self, message: str, hint: str, *, passing: bool = False) -> None:
         super().__init__(message)
         self.hint = hint
+        self.passing = passing

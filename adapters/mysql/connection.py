@@ -9,13 +9,15 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import msgspec
 import pymysql
 from pymysql.connections import Connection
-from pymysql.constants import CR, ER
+from pymysql.constants import ER
 
 from adapters.endpoint import unverified_context
 from adapters.mysql import ed25519
+from adapters.mysql.error_numbers import meaning
 from adapters.mysql.errors import (
     RESYNC,
     AccessDenied,
+    Busy,
     DamagedLog,
     LogGap,
     PurgedPosition,
@@ -55,11 +57,7 @@ _TYPES: Final[Mapping[str, Kind]] = {"uuid": Kind.UUID, "inet4": Kind.INET4, "in
 # The server's own errors, by what the operator can do about them.
 _DENIED: Final = {
     ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, ER.SPECIFIC_ACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR,
-    ER.HOST_NOT_PRIVILEGED, ER.HOST_IS_BLOCKED, 1698,
-}  # fmt: skip
-_UNREACHABLE: Final = {
-    CR.CR_CONNECTION_ERROR, CR.CR_CONN_HOST_ERROR, CR.CR_UNKNOWN_HOST, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST,
-    CR.CR_SSL_CONNECTION_ERROR, ER.CON_COUNT_ERROR, ER.SERVER_SHUTDOWN,
+    ER.HOST_NOT_PRIVILEGED, 1698,
 }  # fmt: skip
 _LOG_ERROR: Final = 1236  # "Got fatal error … from source when reading data from binary log"
 
@@ -159,7 +157,10 @@ def explained(error: Exception, endpoint: Endpoint) -> SourceError:
         )
     if code == _LOG_ERROR:
         return _log_error(text, endpoint)
-    if code in _UNREACHABLE or isinstance(error, OSError | EOFError):
+    means = meaning(code, text)
+    if means.passes:
+        return Busy(f"{endpoint} answered: {text} ({code})", "It is tried again; see what the server lacks")
+    if means.lost or isinstance(error, OSError | EOFError):
         return Unreachable(f"{endpoint} cannot be reached: {text}", "Check that the server runs, host, port and TLS")
     return SourceError(f"{endpoint} answered: {text} ({code})", "See the server's error log")
 

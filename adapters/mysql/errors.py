@@ -27,6 +27,10 @@ class Unreachable(SourceError):
     """No connection, or the stream ended or fell silent: start a new reader from the last position."""
 
 
+class Busy(Unreachable):
+    """The server itself says that it cannot now: too many connections, no memory, starting."""
+
+
 class AccessDenied(SourceError):
     """The server refuses the account, or one of its rights is missing."""
 

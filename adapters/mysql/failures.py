@@ -1,7 +1,4 @@
-"""What a MySQL or MariaDB server's error means for a batch (`engine.errors.Trouble`), and what to tell the operator.
-
-An error number that is not listed is TARGET: the feed halts and shows the server's words.
-"""
+"""What a MySQL or MariaDB server's error means for a batch (`error_numbers`), and what to tell the operator."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from pymysql import err
 from pymysql.constants import ER
 
 from adapters.endpoint import Endpoint
+from adapters.mysql.error_numbers import meaning
 from adapters.mysql.session import StatementFailed, is_lost
 from adapters.sink import TargetError
 from engine.errors import Failure, Trouble
@@ -27,42 +25,6 @@ DEADLOCK = ER.LOCK_DEADLOCK
 LOCK_TIMEOUT = ER.LOCK_WAIT_TIMEOUT
 NO_SUCH_THREAD = ER.NO_SUCH_THREAD
 
-_TRANSIENT = frozenset(
-    (
-        ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT, ER.QUERY_INTERRUPTED, ER.CON_COUNT_ERROR, ER.LOCK_TABLE_FULL,
-        1203,  # this user's connections
-        1412,  # the table's definition changed within the transaction
-        1020,  # the row changed since it was read (MariaDB with innodb_snapshot_isolation)
-        1206,  # lock memory
-        3024, 1969,  # statement time limit
-        3058,  # deadlock of user locks
-        3101,  # group replication refused the commit
-        3572,  # NOWAIT
-        1047,  # a Galera node that is not ready
-    )
-)  # fmt: skip
-_ROW = frozenset(
-    (
-        ER.DUP_ENTRY, ER.BAD_NULL_ERROR, ER.NO_REFERENCED_ROW, ER.ROW_IS_REFERENCED, ER.NO_REFERENCED_ROW_2,
-        ER.ROW_IS_REFERENCED_2, ER.DATA_TOO_LONG, ER.TRUNCATED_WRONG_VALUE, ER.TRUNCATED_WRONG_VALUE_FOR_FIELD,
-        ER.WARN_DATA_OUT_OF_RANGE, ER.WARN_DATA_TRUNCATED, ER.DIVISION_BY_ZERO, ER.NO_DEFAULT_FOR_FIELD,
-        ER.CANT_CREATE_GEOMETRY_OBJECT,
-        1022, 1586,  # duplicate key, without and with its name
-        1169, 1761, 1762,  # duplicates found through a foreign key or an old-style index
-        1263,  # NULL for a NOT NULL column
-        1267, 1270, 1271,  # a text that the column's charset cannot hold, compared with it
-        1300, 3854, 3988,  # invalid or unconvertible characters
-        1411, 1525, 1690,  # a wrong or impossible value
-        1526, 1748,  # no partition for the value
-        3140, 3141, 3144, 3146, 3147, 3156, 3157, 3158, 3903,  # JSON
-        3033, 3037, 3548, 3616, 3617, 3643,  # geometry
-        3819, 4025,  # CHECK
-        1118, 139, 1713,  # the row is too large
-        1153,  # larger than max_allowed_packet
-        3105, 1906,  # a value for a generated column
-        1644,  # SIGNAL in a trigger
-    )
-)  # fmt: skip
 _ROLLED_BACK = frozenset((ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT, 3101))
 _HINTS: dict[int, str] = {
     ER.NO_SUCH_TABLE: "run `tidelock init --apply`, which makes missing tables and the bookkeeping",
@@ -73,6 +35,10 @@ _HINTS: dict[int, str] = {
     ER.SPECIFIC_ACCESS_DENIED_ERROR: "grant the feed's user access: `tidelock init` prints the GRANT statements",
     ER.OPTION_PREVENTS_STATEMENT: "the target is read-only: point the feed at the writable server, or set read_only=0",
     ER.RECORD_FILE_FULL: "free space at the target",
+    1021: "free space at the target",
+    ER.CON_COUNT_ERROR: "raise max_connections at the target or lower the feed's `lanes`",
+    1203: "raise max_user_connections at the target or lower the feed's `lanes`",
+    1226: "raise the limits of the feed's account at the target, or lower the feed's `lanes`",
     ER.KILL_DENIED_ERROR: "an older run of this feed is connected as another user: stop it, or grant CONNECTION_ADMIN",
 }
 
@@ -94,16 +60,19 @@ def commit_failure(error: Exception) -> Failure:
 def _trouble(error: Exception, code: int) -> Trouble:
     if isinstance(error.__cause__, ssl.SSLError) or isinstance(error, TargetError):
         return Trouble.TARGET
-    if not isinstance(error, err.MySQLError) or is_lost(error) or code in _TRANSIENT:
+    if not isinstance(error, err.MySQLError) or is_lost(error):
         return Trouble.TRANSIENT
-    return Trouble.ROW if code in _ROW else Trouble.TARGET
+    return meaning(code, _words(error)).trouble
 
 
 def target_error(error: Exception, endpoint: Endpoint) -> TargetError:
     """For the operator, before the feed runs."""
     code = code_of(error)
     hint = _HINTS.get(code, "see the server's error log; check that it runs, and the host and port in the target's URL")
-    return TargetError(f"{endpoint}: {_words(error)}" + (f" ({code})" if code else ""), hint)
+    words = _words(error)
+    return TargetError(
+        f"{endpoint}: {words}" + (f" ({code})" if code else ""), hint, passing=meaning(code, words).passes
+    )
 
 
 def code_of(error: Exception) -> int:

@@ -28,6 +28,7 @@ from pymysql.protocol import MysqlPacket
 from adapters.collector import cut
 from adapters.endpoint import Endpoint
 from adapters.mysql import ed25519
+from adapters.mysql.error_numbers import meaning
 from adapters.mysql.statements import Dialect
 from adapters.sink import TargetError
 
@@ -58,21 +59,6 @@ _RANGES = {
     Dialect.MYSQL: {"range_optimizer_max_mem_size": "0"},
     Dialect.MARIADB: {"in_predicate_conversion_threshold": "0"},
 }
-_LOST = frozenset(
-    (
-        CR.CR_SERVER_GONE_ERROR,
-        CR.CR_SERVER_LOST,
-        CR.CR_CONN_HOST_ERROR,
-        CR.CR_CONNECTION_ERROR,
-        2055,
-        1053,
-        1927,
-        3169,
-        4031,
-    )
-)
-
-
 _ENDS = (b"COMMIT", b"ROLLBACK")
 
 
@@ -135,6 +121,7 @@ class Session:
         self.number = number
         self.packet_bytes = packet_bytes
         self._ended = True
+        self._misplaced = False  # another server may be the one to write to by now
 
     @property
     def lost(self) -> bool:
@@ -153,6 +140,8 @@ class Session:
         except err.MySQLError as error:
             if is_lost(error):
                 self.drop()
+            else:
+                self._misplaced |= meaning(error.args[0], str(error)).elsewhere
             raise StatementFailed(answers, error) from error
         except asyncio.CancelledError:
             self.drop()
@@ -187,6 +176,8 @@ class Session:
                 await self.ask("ROLLBACK")
             except StatementFailed:
                 self.drop()
+        if self._misplaced:
+            self.drop()
         return not self.lost
 
     def drop(self) -> None:
@@ -209,7 +200,7 @@ class Session:
 def is_lost(error: err.MySQLError) -> bool:
     """Whether the connection is gone, so that no answer will come.  Errors without a number are the driver's own."""
     code = error.args[0] if error.args else None
-    return not isinstance(code, int) or code == 0 or code in _LOST
+    return not isinstance(code, int) or code == 0 or meaning(code, str(error)).lost
 
 
 async def open_session(endpoint: Endpoint, lock_seconds: int) -> Session:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import asyncpg
 
+from adapters.postgres.sqlstates import meaning
 from engine.errors import Failure, Trouble
 
 MESSAGE_CHARACTERS = 1_000
 CONNECTION_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 """Whatever a statement may raise; anything else is a bug."""
 
-_LOST_CLASSES = ("08",)
-_LOST_CODES = frozenset(("57P01", "57P02", "57P03", "57P05", "25P03"))
-_TRANSIENT_CLASSES = ("40",)
-_TRANSIENT_CODES = frozenset(("55P03", "57014"))
-_ROW_CLASSES = ("22", "23", "44")
-# A trigger that raises, and a row too large for its page or its index.
-_ROW_CODES = frozenset(("P0001", "54000"))
 # These name a key's values; the details of other codes show the whole row.
 _DETAILED = frozenset(("23505", "23503"))
 
@@ -25,8 +19,17 @@ def connection_lost(error: BaseException) -> bool:
     """True where the server cannot have told, or may not have told, how the statement ended."""
     if not isinstance(error, asyncpg.PostgresError):
         return isinstance(error, CONNECTION_ERRORS)
-    code = error.sqlstate or ""
-    return code.startswith(_LOST_CLASSES) or code in _LOST_CODES
+    return meaning(_code(error)).lost
+
+
+def elsewhere(error: BaseException) -> bool:
+    """True where the server is not, or no longer, the one to write to: the next try must connect anew."""
+    return isinstance(error, asyncpg.PostgresError) and meaning(_code(error)).elsewhere
+
+
+def passes(error: BaseException) -> bool:
+    """True where the server itself says that it cannot now."""
+    return isinstance(error, asyncpg.PostgresError) and meaning(_code(error)).passes
 
 
 def failure_of(error: BaseException, *, committing: bool = False, tables: str = "") -> Failure:
@@ -34,19 +37,11 @@ def failure_of(error: BaseException, *, committing: bool = False, tables: str = 
     if connection_lost(error):
         trouble = Trouble.IN_DOUBT if committing else Trouble.TRANSIENT
         return Failure(trouble, f"the connection to the target was lost: {_words(error)}", _code(error))
-    return Failure(_trouble(_code(error)), _words(error, tables), _code(error))
+    return Failure(meaning(_code(error)).trouble, _words(error, tables), _code(error))
 
 
 def _code(error: BaseException) -> str:
     return str(getattr(error, "sqlstate", "") or "")
-
-
-def _trouble(code: str) -> Trouble:
-    if code.startswith(_TRANSIENT_CLASSES) or code in _TRANSIENT_CODES:
-        return Trouble.TRANSIENT
-    if code.startswith(_ROW_CLASSES) or code in _ROW_CODES:
-        return Trouble.ROW
-    return Trouble.TARGET
 
 
 def _words(error: BaseException, tables: str = "") -> str:

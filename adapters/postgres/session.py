@@ -17,7 +17,7 @@ import asyncpg
 from adapters.collector import cut
 from adapters.endpoint import Endpoint
 from adapters.postgres.copy_text import Copy
-from adapters.postgres.failures import CONNECTION_ERRORS
+from adapters.postgres.failures import CONNECTION_ERRORS, elsewhere
 from adapters.postgres.scripts import Scripts
 
 CONNECT_SECONDS = 15.0
@@ -49,7 +49,6 @@ class SessionSettings:
             "intervalstyle": "postgres",
             "standard_conforming_strings": "on",
             "default_transaction_isolation": "read committed",
-            "default_transaction_read_only": "off",
             "default_transaction_deferrable": "off",
             "synchronous_commit": "on" if synchronous_commit else "off",
             "lock_timeout": f"{max(1, round(lock_timeout_seconds * 1000))}ms",
@@ -98,6 +97,7 @@ class Session:
         self._settings = settings
         self._pid = connection.get_server_pid()
         self._scripts = Scripts(connection)
+        self._misplaced = False  # another server may be the one to write to by now
 
     @classmethod
     async def open(cls, settings: SessionSettings) -> Session:
@@ -110,7 +110,11 @@ class Session:
     async def run(self, statements: Iterable[str | Copy]) -> None:
         """Send the statements in as few packets as their size allows; stops at the first error."""
         for script, data in _packets(statements):
-            await self._scripts.run(script, data)
+            try:
+                await self._scripts.run(script, data)
+            except asyncpg.PostgresError as error:
+                self._misplaced |= elsewhere(error)
+                raise
 
     async def rollback(self) -> None:
         """Afterwards the server holds no lock of ours, or could not be reached within `RELEASE_SECONDS`.
@@ -121,6 +125,8 @@ class Session:
             with contextlib.suppress(*CONNECTION_ERRORS):
                 async with asyncio.timeout(RELEASE_SECONDS):
                     await self.connection.execute("ROLLBACK")
+                if self._misplaced:
+                    self.connection.terminate()
                 return
         await self.discard()
 

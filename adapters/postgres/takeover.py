@@ -16,7 +16,7 @@ import asyncpg
 import msgspec
 
 from adapters.postgres.books import DURABLE, Books
-from adapters.postgres.failures import CONNECTION_ERRORS, connection_lost, failure_of
+from adapters.postgres.failures import CONNECTION_ERRORS, connection_lost, failure_of, passes
 from adapters.postgres.pulse import claim_statement, token_query
 from adapters.postgres.schema import read_tables
 from adapters.postgres.session import END_OLDER, POLL_SECONDS, RELEASE_SECONDS, SessionSettings
@@ -138,7 +138,9 @@ def _target_error(settings: SessionSettings, error: BaseException) -> TargetErro
         "3F000": "run `tidelock init --apply`, which makes the bookkeeping tables",
         "42501": "grant the feed's user what `tidelock init` prints",
         "55P03": "another session holds this feed's row in tidelock_owner; end it (pg_stat_activity shows it)",
+        "25006": "the target is read-only: point the feed at the writable server, or make this one so",
+        "53100": "free space at the target",
         "53300": "raise max_connections at the target or lower the feed's `lanes`",
     }
     hint = hints.get(failure.code, "check that the target runs and can be reached from here")
-    return TargetError(f"{settings.endpoint}: {failure.message}", hint)
+    return TargetError(f"{settings.endpoint}: {failure.message}", hint, passing=passes(error))
