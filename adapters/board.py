@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from adapters.progress import Progress, Sample, State
+from adapters.progress import Hindered, Progress, Sample, State
 from adapters.shell import Shell
 from engine.apply import ApplyMachine
 
 SAMPLE_SECONDS = 0.25
+SHOWN_SECONDS = 1.0  # a deadlock, and a lock that is had at the second try, hinder nobody
 
 
 class Silent(NamedTuple):
@@ -88,7 +89,14 @@ def sample_of(machine: ApplyMachine, shell: Shell, rate: float) -> Sample:
         copies=shell.copies.figures(),
         prepared=shell.unanswered.xid,
         prepared_seconds=max(0.0, time.time() - since) if (since := shell.unanswered.since) else 0.0,
+        hindrances=_hindrances(machine),
     )
+
+
+def _hindrances(machine: ApplyMachine) -> tuple[Hindered, ...]:
+    found = machine.hindrances
+    seconds = {at: time.monotonic() - one.since / 1e6 for at, one in found.items()}
+    return tuple(Hindered(at, seconds[at], one.message) for at, one in found.items() if seconds[at] >= SHOWN_SECONDS)
 
 
 def _state(machine: ApplyMachine, shell: Shell) -> State:

@@ -20,6 +20,17 @@ LIVE_SECONDS = 0.1
 BAR_WIDTH = 40
 
 
+class Hindered(msgspec.Struct, frozen=True):
+    """What is tried again and again at the source or the target, for how long, in the words of the last failure."""
+
+    at: Literal["source", "target"]
+    seconds: float
+    message: str
+
+    def __str__(self) -> str:
+        return f"waits for the {self.at} for {self.seconds:.0f} s: {self.message}"
+
+
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """A feed at one moment.
 
@@ -33,6 +44,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     `copies`: of tables that are being copied, or have been since this process started.
     `source_silent_seconds`, `target_silent_seconds`: how long they have not answered.  `unreachable`: which of them has
     not for longer than the feed's `ready_seconds`, in words; '' as long as all is well.
+    `hindrances`: what is tried again, from its second second on.
     """
 
     state: State = "starting"
@@ -55,6 +67,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     source_silent_seconds: float = 0.0
     target_silent_seconds: float = 0.0
     unreachable: str = ""
+    hindrances: tuple[Hindered, ...] = ()
 
 
 class Progress(Protocol):
@@ -182,6 +195,7 @@ def one_line(sample: Sample) -> str:
     parts += [f"at {sample.position}"] if sample.position else []
     parts += [text] if (text := summary(sample.copies)) else []
     parts += [_prepared(sample)] if sample.prepared else []
+    parts += map(str, sample.hindrances)
     parts += [sample.alarm] if sample.alarm else []
     return ", ".join(parts)
 
@@ -207,6 +221,7 @@ def live_view(name: str, sample: Sample, fullest: int) -> RenderableType:
         length = -(-rows * BAR_WIDTH // fullest)
         lanes.add_row(Text(f"lane {number:>2}", style="dim"), Text("━" * length, style=colour), Text(f"{rows:,}"))
     alarm = [Text(_prepared(sample), style="yellow")] if sample.prepared else []
+    alarm += [Text(str(one), style="yellow") for one in sample.hindrances]
     alarm += [Text(sample.alarm, style="red")] if sample.alarm else []
     copies = [bars(sample.copies)] if any(not copy.done for copy in sample.copies) else []
     return Group(title, totals, trouble, lanes, *copies, *alarm)

@@ -26,7 +26,7 @@ from adapters.copy_books import resync_pending
 from adapters.copying import Copies
 from adapters.embedded_log import EmbeddedLog
 from adapters.journal import Journal, NoJournal
-from adapters.mysql.errors import SourceError
+from adapters.mysql.errors import Busy, SourceError
 from adapters.mysql.source import Source, look
 from adapters.progress import Progress
 from adapters.pulse import Pulse
@@ -34,6 +34,7 @@ from adapters.runs import Claim, Entry, Overtaken, admitted
 from adapters.session import Session, session
 from adapters.shell import Shell
 from adapters.signals import heard
+from adapters.sink import TargetError
 from adapters.spark.copy.copier import SparkCopier
 from adapters.upgrade import look as look_at_books
 from adapters.upgrade import upgrade
@@ -49,14 +50,17 @@ if TYPE_CHECKING:
 
 OK, REFUSED, OPERATOR = 0, 1, 4
 AGAIN = -1  # take the feed over anew
+FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 15.0
 
 
 async def run(
     feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess, *, by_force: bool = False
 ) -> int:
     """The exit code of design 9.  `capture`: started early, see above.  `by_force`: take the feed over from a live run.
-    Raises SourceError, TargetError, RunsAlready: the operator must mend something first."""
+    Raises SourceError, TargetError, RunsAlready: the operator must mend something first.  A server that says itself
+    that it cannot now is asked again."""
     calm()
+    delay = FIRST_WAIT_SECONDS
     claim = Claim.new(feed.schema, feed.name)
     life = _Life(Pulse(feed, claim))
     try:
@@ -66,6 +70,15 @@ async def run(
                     code = await _run(feed, until_caught_up, progress, capture, life, None if by_force else claim)
                 except Overtaken:
                     code = AGAIN
+                except (Busy, TargetError) as error:
+                    if isinstance(error, TargetError) and not error.passing:
+                        await capture.stop()
+                        raise
+                    said = error.message if isinstance(error, Busy) else error
+                    progress.message(f"{said}: tried again in {delay:.0f} s")
+                    await asyncio.sleep(delay)  # back off, not synchronisation
+                    delay = min(2 * delay, LONGEST_WAIT_SECONDS)
+                    continue
                 except BaseException:
                     await capture.stop()
                     raise

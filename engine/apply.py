@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import assert_never
+from typing import Literal, assert_never
 
 import msgspec
 
@@ -19,7 +19,7 @@ from engine import receipts
 from engine.batches import Batches
 from engine.copying import Copying
 from engine.effects import ApplyDdl, ApplyEffect, CaughtUp, EffectId, Halt, RequestResend, SaveCheckpoint, StandDown
-from engine.errors import Alarm, Failure, Policy, Trouble, policy
+from engine.errors import Alarm, Failure, Hindrance, Policy, Trouble, policy
 from engine.events import (
     ApplyEvent,
     BatchCommitted,
@@ -102,6 +102,9 @@ class ApplyMachine:
         self._apply_after = 0
         self._gap_at: Position | None = None  # where a resend was asked for because of a gap
         self._halting: Halt | None = None
+        self._unsaved: Hindrance | None = None
+        self._unapplied: Hindrance | None = None
+        self._unread: Hindrance | None = None
 
     # ------------------------------------------------------------------ the interface
 
@@ -121,6 +124,20 @@ class ApplyMachine:
     def tables(self) -> Mapping[TableName, TargetTable]:
         """Of the target, as they are known to be."""
         return self._tables
+
+    @property
+    def hindrances(self) -> dict[Literal["source", "target"], Hindrance]:
+        """What keeps us from going on at the `target` and the `source`, as far as it is tried again."""
+        if self.state is not State.FLOWING:
+            return {}
+        at_target = (self.batches.hindrance, self.copying.hindrance, self._unapplied, self._unsaved)
+        found = [one for one in at_target if one is not None]
+        ends: dict[Literal["source", "target"], Hindrance] = {}
+        if found:
+            ends["target"] = min(found, key=lambda one: one.since)
+        if self._unread is not None:
+            ends["source"] = self._unread
+        return ends
 
     @property
     def full(self) -> bool:
@@ -168,6 +185,7 @@ class ApplyMachine:
             case TakenOver():
                 self._take_over(event)
             case LogArrived():
+                self._unread = None
                 self._inbox.weigh(event.size, sum(len(batch.rows) for batch in event.batches))
                 for batch in event.batches:
                     self._arrive(batch, self._chain.reader if event.reader is None else event.reader)
@@ -195,11 +213,13 @@ class ApplyMachine:
             case CheckpointFailed():
                 if self._saving is not None and event.id == self._saving.id:
                     self._saving = None
+                    self._unsaved = Hindrance.after(self._unsaved, self._now, event.failure.message)
                     self._save_after = self._now + _RETRY_US
                     if policy(event.failure) is not Policy.RETRY:
                         self._give_up(event.failure)
             case DdlApplied():
                 if self._barrier.answers(event.id):
+                    self._unapplied = None
                     self._tables = dict(event.tables)
                     self._rebind()
                     self.copying.retable(self._tables)
@@ -222,6 +242,7 @@ class ApplyMachine:
                 self.paused = event.paused
             case SourceFailed():
                 if event.retryable:
+                    self._unread = Hindrance.after(self._unread, self._now, event.alarm.message)
                     self._resend()
                 else:
                     self._halt(Halt(event.alarm))
@@ -428,6 +449,7 @@ class ApplyMachine:
                 return
             case Policy.RETRY:
                 self._barrier.again()
+                self._unapplied = Hindrance.after(self._unapplied, self._now, failure.message)
                 self._apply_after = self._now + _RETRY_US
                 return
             case _:
@@ -457,7 +479,7 @@ class ApplyMachine:
         saving = self._saving
         if saving is None or event.id != saving.id:
             return
-        self._saving = None
+        self._saving = self._unsaved = None
         self._stored(saving.position, saving.drop)
         self._barrier.saved(saving.position)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 from engine.effects import ApplyBatch, EffectId
+from engine.errors import Hindrance
 from engine.isolation import Isolation
 from engine.segments import Change, Segment
 
@@ -33,13 +34,13 @@ class Attempt:
     """`segments`: what the lane runs; `changes`: what the current transaction covers; `effect`: how it was last sent.
 
     An `effect` of None while ROLLING: the trial told what it was for, and the next is composed anew.
-    `parked`: changes that the current transaction parks.  `order`: place in the commit order.  `tries`: failures in a
-    row.  `window`: the highest window it covers.
+    `hindrance`: why the last tries failed, if they did.  `parked`: changes that the current transaction parks.
+    `order`: place in the commit order.  `tries`: failures in a row.  `window`: the highest window it covers.
     """
 
     __slots__ = (
-        "changes", "effect", "isolation", "lane", "order", "parked", "phase", "retry_at", "segments", "tries",
-        "window",
+        "changes", "effect", "hindrance", "isolation", "lane", "order", "parked", "phase", "retry_at", "segments",
+        "tries", "window",
     )  # fmt: skip
 
     def __init__(self, lane: int, segments: list[Segment]) -> None:
@@ -53,6 +54,7 @@ class Attempt:
         self.effect: ApplyBatch | None = None
         self.phase = Phase.RUNNING
         self.tries = 0
+        self.hindrance: Hindrance | None = None
         self.retry_at = 0
 
     @property

@@ -17,7 +17,7 @@ from engine import receipts
 from engine.attempt import Attempt, Phase
 from engine.dispatch import Dispatcher
 from engine.effects import ApplyBatch, ApplyEffect, CommitBatch, EffectId, RollbackBatch
-from engine.errors import Failure, Policy, lacks_parent, policy
+from engine.errors import Failure, Hindrance, Policy, lacks_parent, policy
 from engine.events import ParkedKey
 from engine.gathering import Gathering
 from engine.isolation import Isolation
@@ -80,6 +80,7 @@ class Batches:
         self._wishes = Retries()
         self._orphans = Orphans()
         self._wish_at = 0
+        self._wish_hindrance: Hindrance | None = None
         self.granted: EffectId | None = None  # the last that no position tells of: a batch of wishes, a merge
         self.now = 0  # of this step, set before its events are taken
         self.copied: tuple[TableName, ...] = ()  # tables that a merge may want for itself
@@ -156,6 +157,12 @@ class Batches:
     def busy(self) -> bool:
         """Is anything planned or sent and not known to be committed?"""
         return bool(self.rows) or self._wishes.under_way
+
+    @property
+    def hindrance(self) -> Hindrance | None:
+        """Of the lane that has tried for longest."""
+        found = [attempt.hindrance for attempt in self._attempts.values() if attempt.hindrance is not None]
+        return min(found, key=lambda one: one.since, default=self._wish_hindrance)
 
     @property
     def sendable(self) -> bool:
@@ -259,6 +266,7 @@ class Batches:
 
     def committed(self, id_: EffectId) -> None:
         if self._wishes.answers(id_):
+            self._wish_hindrance = None
             retried = self._wishes.changes
             places = self._wishes.finish()
             self.lot.release(places)
@@ -277,7 +285,7 @@ class Batches:
             self._arrived([change for change in covered if change not in attempt.parked])
         self.committed_rows += attempt.effect.rows
         self.committed_batches += 1
-        attempt.tries = 0
+        attempt.tries, attempt.hindrance = 0, None
         if attempt.isolation is not None:
             attempt.isolation.succeeded()
             if not attempt.isolation.finished:
@@ -376,6 +384,7 @@ class Batches:
         if policy(failure) is Policy.RETRY:
             self.retries += 1
             attempt.tries += 1
+            attempt.hindrance = Hindrance.after(attempt.hindrance, self.now, failure.message)
             delay = min(_FIRST_DELAY_US << min(attempt.tries - 1, 10), _LONGEST_DELAY_US)
             self._rest(attempt, self.now + delay)
             return
@@ -439,6 +448,7 @@ class Batches:
     def _wish_failed(self, failure: Failure) -> None:
         if policy(failure) is Policy.RETRY:
             self._wishes.again()
+            self._wish_hindrance = Hindrance.after(self._wish_hindrance, self.now, failure.message)
             self._wish_at = self.now + _WISH_DELAY_US
         elif policy(failure) is not Policy.SPLIT or not self._wishes.split():
             self._emit(self._wishes.refuse(self._next_id(), failure.message))

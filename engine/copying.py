@@ -39,7 +39,7 @@ from engine.effects import (
     ReadChunk,
     RefuseCopy,
 )
-from engine.errors import Alarm, Failure, Policy, policy
+from engine.errors import Alarm, Failure, Hindrance, Policy, policy
 from engine.events import ChunksPlanned, ChunkStaged, Copied
 from engine.lanes import Lane
 from engine.options import Options
@@ -82,6 +82,7 @@ class Copying:
         self._at_target = False
         self._sent = False  # once: from then on the effect stays as it is
         self._not_before = 0  # for what was refused
+        self.hindrance: Hindrance | None = None
         self._read_after = 0
         self._heard = False  # the present reader of the log
         self.now = 0
@@ -221,6 +222,7 @@ class Copying:
     def committed(self) -> BeginCopy | MergeChunk:
         """What was sent last has taken effect; returns it: a checkpoint is saved with it."""
         effect, self._effect, self._at_target, self._sent = self._effect, None, False, False
+        self.hindrance = None
         assert effect is not None
         if isinstance(effect, BeginCopy):
             self._wished = ()
@@ -241,6 +243,7 @@ class Copying:
         self._not_before = self.now + _RETRY_US
         match policy(failure):
             case Policy.RETRY:
+                self.hindrance = Hindrance.after(self.hindrance, self.now, failure.message)
                 return None
             case Policy.STAND_DOWN:
                 return failure

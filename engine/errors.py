@@ -11,13 +11,14 @@ import msgspec
 class Trouble(enum.StrEnum):
     """What a sink reports of a batch that did not commit.
 
-    TRANSIENT: deadlock, serialisation failure, lock timeout, connection lost before COMMIT was sent.
+    TRANSIENT: deadlock, serialisation failure, lock timeout, connection lost before COMMIT was sent; and what the
+    server lacks for now: connections, disk, memory, the right to write.
     IN_DOUBT: COMMIT was sent and its answer was lost.
     ROW: a constraint, a type or a data error: some row of the batch is the cause.
     FENCED: a newer owner has taken the feed over.
     REWOUND: the target no longer holds commits that it had reported (a crash with asynchronous commit, a failover);
     what this owner remembers is worth nothing, but the target's own checkpoint and receipts are still exact.
-    TARGET: permission, missing table, disk full: the target itself must be mended.
+    TARGET: permission, missing table: the target itself must be mended.
     """
 
     TRANSIENT = "transient"
@@ -41,6 +42,17 @@ class Failure(msgspec.Struct, frozen=True, array_like=True):
     trouble: Trouble
     message: str
     code: str = ""
+
+
+class Hindrance(msgspec.Struct, frozen=True, array_like=True):
+    """What is tried again and again, in the words of the last failure, and since when (microseconds)."""
+
+    since: int
+    message: str
+
+    @classmethod
+    def after(cls, before: Hindrance | None, now: int, message: str) -> Hindrance:
+        return cls(now if before is None else before.since, message)
 
 
 class Alarm(msgspec.Struct, frozen=True, array_like=True):

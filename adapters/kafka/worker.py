@@ -272,5 +272,6 @@ class Worker:
             parked_rows=sum(s.parked_rows for s in samples),
             retries_total=sum(s.retries_total for s in samples),
             restarts=sum(s.restarts for s in samples),
+            hindrances=tuple(one for s in samples for one in s.hindrances),
             fenced_total=sum(group.fenced for group in self.groups.values()),
         )

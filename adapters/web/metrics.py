@@ -49,6 +49,12 @@ def metrics(sample: Sample) -> str:
             "How long the source has a transaction prepared that it has not decided.",
             ("", sample.prepared_seconds),
         )
+    longest: dict[str, float] = {}
+    for one in sample.hindrances:
+        longest[one.at] = max(one.seconds, longest.get(one.at, 0.0))
+    hindered = [(f'{{at="{at}"}}', seconds) for at, seconds in longest.items()]
+    if hindered:
+        add("hindered_seconds", "gauge", "For how long the same work has been tried again and again.", *hindered)
     add("fenced_total", "counter", "Writes that a newer owner's fence rejected.", ("", sample.fenced_total))
     chunks = [
         (f'{{table="{_escaped(copy.table)}",state="{state}"}}', count)
