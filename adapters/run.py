@@ -60,25 +60,15 @@ async def run(
     Raises SourceError, TargetError, RunsAlready: the operator must mend something first.  A server that says itself
     that it cannot now is asked again."""
     calm()
-    delay = FIRST_WAIT_SECONDS
     claim = Claim.new(feed.schema, feed.name)
     life = _Life(Pulse(feed, claim))
     try:
         with heard(life.stop):
             while True:
                 try:
-                    code = await _run(feed, until_caught_up, progress, capture, life, None if by_force else claim)
+                    code = await _begun(feed, until_caught_up, progress, capture, life, None if by_force else claim)
                 except Overtaken:
                     code = AGAIN
-                except (Busy, TargetError) as error:
-                    if isinstance(error, TargetError) and not error.passing:
-                        await capture.stop()
-                        raise
-                    said = error.message if isinstance(error, Busy) else error
-                    progress.message(f"{said}: tried again in {delay:.0f} s")
-                    await asyncio.sleep(delay)  # back off, not synchronisation
-                    delay = min(2 * delay, LONGEST_WAIT_SECONDS)
-                    continue
                 except BaseException:
                     await capture.stop()
                     raise
@@ -112,6 +102,25 @@ class _Life:
         elif not self.told_to_stop and self._task is not None:
             self.told_to_stop = True
             self._task.cancel()
+
+
+async def _begun(
+    feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess, life: _Life, guest: Claim | None
+) -> int:
+    """As `_run`, but what passes is waited for."""
+    delay = FIRST_WAIT_SECONDS
+    while True:
+        try:
+            return await _run(feed, until_caught_up, progress, capture, life, guest)
+        except Busy as busy:
+            said = busy.message
+        except TargetError as error:
+            if not error.passing:
+                raise
+            said = str(error)
+        progress.message(f"{said}: tried again in {delay:.0f} s")
+        await asyncio.sleep(delay)  # back off, not synchronisation
+        delay = min(2 * delay, LONGEST_WAIT_SECONDS)
 
 
 async def _run(

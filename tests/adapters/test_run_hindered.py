@@ -1,16 +1,20 @@
-"""A server that cannot now: too many connections, a full disk, read-only.  The feed waits, says for what, and goes on."""
+"""A server that cannot now: too many connections, a full disk, read-only.  The feed waits, says why, and goes on."""
 
+import contextlib
+import shutil
 from collections.abc import Callable
-from typing import Any
 
 import pytest
+from pymysql.err import OperationalError
 
+from bench.chaos.small_disk import SmallDisk
 from bench.rig import Rig, until
 from bench.servers import MariaDb, Postgres, Server
 from bench.servers.place import free_port
 from bench.tidelock import Process, sample
 
 ROWS = 50
+GRANTS = "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX, REPLICATION SLAVE, BINLOG MONITOR"
 
 
 class Trial:
@@ -28,9 +32,12 @@ class Trial:
         self.rig.at_source(f"INSERT INTO t VALUES {values}")
         self.written += rows
 
-    def hindered(self, process: Process, *words: str, at: str = "target") -> None:
+    def hindered(
+        self, process: Process, *words: str, at: str = "target", again: Callable[[], None] = lambda: None
+    ) -> None:
         def said() -> bool:
             process.check()
+            again()
             now = sample(self.address)
             return now is not None and any(
                 one.at == at and any(word in one.message for word in words) for one in now.hindrances
@@ -68,7 +75,7 @@ def account(rig: Rig, server: Server) -> None:
     """The feed writes as one that may not write to a read-only server."""
     if not isinstance(server, Postgres):
         server.execute("CREATE USER writer IDENTIFIED BY 'w'")
-        server.execute("GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON *.* TO writer")
+        server.execute(f"GRANT {GRANTS} ON *.* TO writer")
         rig.target_url = server.url(user="writer", password="w")
 
 
@@ -99,46 +106,122 @@ def test_a_read_only_target(
     set_to(server, allow)
     trial.arrived(process)
     process.stop()
-    assert rig.differences() == 0
+    assert not rig.differences().total
 
 
-@pytest.mark.parametrize("maker", ["make_postgres", "make_mariadb"])
-def test_too_many_connections_at_the_target(
-    maker: str, mariadb: MariaDb, make_rig: Callable[..., Rig], request: pytest.FixtureRequest
+def test_too_many_connections_at_postgresql(
+    mariadb: MariaDb, make_postgres: Callable[..., Postgres], make_rig: Callable[..., Rig]
 ) -> None:
-    server: Server = request.getfixturevalue(maker)()
+    server = make_postgres()
+    server.execute("CREATE ROLE writer LOGIN PASSWORD 'w' IN ROLE postgres")
     rig = make_rig(mariadb, server, "crowd", lanes=2)
-    account(rig, server)
+    rig.target_url = server.url(user="writer", password="w")
     trial = Trial(rig)
-    postgres = isinstance(server, Postgres)
-    if postgres:
-        server.execute("CREATE ROLE writer LOGIN PASSWORD 'w' SUPERUSER")
-        rig.target_url = server.url(user="writer", password="w")
     process = rig.run()
     trial.write()
     trial.arrived(process)
-    limit = "ALTER ROLE writer CONNECTION LIMIT {}" if postgres else "SET GLOBAL max_connections = {}"
-    end = (
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'writer'"
-        if postgres
-        else "KILL USER writer"
-    )
-    others: list[Any] = []
-    if postgres:
-        server.execute("ALTER ROLE writer NOSUPERUSER CONNECTION LIMIT 0")
-    else:
-        server.execute("SET GLOBAL max_connections = 10")
-        others = [server.connect() for _ in range(10)]
-    server.execute(end)
+    server.execute("ALTER ROLE writer CONNECTION LIMIT 0")
+    server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'writer'")
     trial.write()
-    trial.hindered(process, "too many connections", "Too many connections")
-    process.stop()
+    trial.hindered(process, "too many connections")
+    process.kill()
     process = rig.run()
     until(said(rig, "tried again in"), "the start waits", 60)
     process.check()
-    for other in others:
-        other.close()
-    server.execute(limit.format(100))
+    server.execute("ALTER ROLE writer CONNECTION LIMIT 50")
     trial.arrived(process)
     process.stop()
-    assert rig.differences() == 0
+    assert not rig.differences().total
+
+
+@pytest.mark.parametrize("end", ["source", "target"])
+def test_too_many_connections_at_mariadb(
+    end: str, make_mariadb: Callable[..., MariaDb], mariadb: MariaDb, make_rig: Callable[..., Rig]
+) -> None:
+    server = make_mariadb()
+    rig = make_rig(*((server, mariadb) if end == "source" else (mariadb, server)), "crowd", lanes=2)
+    server.execute("CREATE USER feed IDENTIFIED BY 'f'")
+    server.execute(f"GRANT {GRANTS} ON *.* TO feed")
+    setattr(rig, f"{end}_url", server.url(user="feed", password="f"))
+    trial = Trial(rig)
+    process = rig.run()
+    trial.write()
+    trial.arrived(process)
+    others = []
+
+    def crowd() -> None:
+        server.execute("KILL USER feed")
+        while True:
+            try:
+                others.append(server.connect())
+            except OperationalError:  # one too many
+                return
+
+    server.execute("SET GLOBAL max_connections = 10")
+    trial.write()
+    trial.hindered(process, "Too many connections", at=end, again=crowd)
+    process.kill()
+    crowd()
+    process = rig.run()
+    until(said(rig, "tried again in"), "the start waits", 60)
+    process.check()
+    server.execute("SET GLOBAL max_connections = 100")
+    for other in others:
+        other.close()
+    trial.arrived(process)
+    process.stop()
+    assert not rig.differences().total
+
+
+def test_a_full_tablespace_at_mariadb(
+    make_mariadb: Callable[..., MariaDb], mariadb: MariaDb, make_rig: Callable[..., Rig]
+) -> None:
+    """A larger one needs a restart: what is full has no room for the notes of a DROP either."""
+    limits = "--innodb-file-per-table=0", "--innodb-data-file-path=ibdata1:12M:autoextend:max:"
+    server = make_mariadb(extra=[limits[0], f"{limits[1]}40M"])
+    rig = make_rig(mariadb, server, "full", lanes=2)
+    trial = Trial(rig)
+    process = rig.run()
+    trial.write()
+    trial.arrived(process)
+    server.execute("CREATE DATABASE ballast")
+    server.execute("CREATE TABLE ballast.t (filling longtext) ENGINE=InnoDB")
+    for size in (1 << 20, 1 << 16, 1 << 10):
+        with contextlib.suppress(OperationalError):
+            for _ in range(1000):
+                server.execute("INSERT INTO ballast.t VALUES (repeat('x', %s))", size)
+    trial.write(5_000)
+    trial.hindered(process, "full")
+    server.extra = [limits[0], f"{limits[1]}80M"]
+    server.restart()
+    rig.reconnect()
+    trial.arrived(process)
+    process.stop()
+    assert not rig.differences().total
+
+
+def test_a_full_disk_at_postgresql(
+    make_postgres: Callable[..., Postgres], mariadb: MariaDb, make_rig: Callable[..., Rig]
+) -> None:
+    """The feed's table lies on a small disk of its own."""
+    server = make_postgres()
+    rig = make_rig(mariadb, server, "full", lanes=2)
+    trial = Trial(rig)
+    with SmallDisk(server.folder / "small") as disk:
+        assert not disk.missing, disk.missing
+        (disk.folder / "space").mkdir()
+        for folder in (disk.folder, disk.folder / "space"):
+            shutil.chown(folder, server.data.owner(), server.data.group())
+        server.execute(f"CREATE TABLESPACE small LOCATION '{disk.folder}/space'")
+        server.execute(f"ALTER TABLE {rig.schema}.t SET TABLESPACE small")
+        process = rig.run()
+        trial.write()
+        trial.arrived(process)
+        disk.fill()
+        trial.write(5_000)
+        trial.hindered(process, "No space left on device")
+        disk.free()
+        trial.arrived(process)
+        process.stop()
+        assert not rig.differences().total
+        server.stop()

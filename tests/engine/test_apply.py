@@ -5,8 +5,8 @@ import pytest
 from engine import receipts
 from engine.apply import ApplyMachine, Options, State
 from engine.effects import ApplyBatch, Halt, RequestResend
-from engine.errors import Alarm
-from engine.events import ApplyEvent, BatchCommitted, LogArrived, SourceFailed, TakenOver, Tick
+from engine.errors import Alarm, Failure, Hindrance, Trouble
+from engine.events import ApplyEvent, BatchCommitted, BatchFailed, LogArrived, SourceFailed, TakenOver, Tick
 from engine.records import LogBatch, Position, RowChange, TableName, Transaction
 from simulations.catalogue import ACCOUNT, EXACT, SEAT, linked, shape, table
 from simulations.scenario import Scenario, position
@@ -156,6 +156,25 @@ def test_a_lost_source_is_read_again_from_where_the_log_was_taken() -> None:
     assert taken.step(3, [LogArrived([log(1, 2, account(2))], 0)]) == []  # of the old reader
     effects = taken.step(4, [LogArrived([log(1, 2, account(2), resent=True, shapes=(0,))])])
     assert [type(effect) for effect in effects] == [ApplyBatch]
+
+
+def test_what_is_tried_again_is_told_until_it_succeeds() -> None:
+    """At each end by itself; a commit of another lane ends nothing."""
+    taken = machine(Options(lanes=2, checkpoint_us=10**12))
+    rows = [account(n, n) for n in range(40)]
+    effects = taken.step(1, [LogArrived([log(0, 1, *rows, resent=True, shapes=(0,))])])
+    one, other = [effect for effect in effects if isinstance(effect, ApplyBatch)]
+    assert taken.hindrances == {}
+    full = Failure(Trouble.TRANSIENT, "the disk is full", "53100")
+    taken.step(10, [BatchFailed(one.id, full), SourceFailed(Alarm("connection", "lost", "wait"), retryable=True)])
+    taken.step(20, [BatchCommitted(other.id)])
+    assert taken.hindrances == {"target": Hindrance(10, "the disk is full"), "source": Hindrance(10, "lost")}
+    (again,) = [effect for effect in taken.step(10**6, [Tick()]) if isinstance(effect, ApplyBatch)]
+    taken.step(10**6, [BatchFailed(again.id, full), LogArrived([log(1, 2, account(50), resent=True, shapes=(0,))])])
+    assert taken.hindrances == {"target": Hindrance(10, "the disk is full")}
+    taken.step(2 * 10**6, [Tick()])
+    taken.step(2 * 10**6, [BatchCommitted(again.id)])
+    assert taken.hindrances == {}
 
 
 def test_pause_plans_nothing_and_finishes_what_is_in_flight() -> None:

@@ -1,0 +1,69 @@
+"""What servers' errors mean: the tables, and the page that is made of them."""
+
+from pathlib import Path
+
+import asyncpg
+import pytest
+from pymysql import err
+
+from adapters.errors_reference import reference
+from adapters.mysql import connection
+from adapters.mysql.error_numbers import MEANINGS, meaning
+from adapters.mysql.errors import AccessDenied, Busy, SourceError, Unreachable
+from adapters.mysql.failures import failure_of as mysql_failure
+from adapters.postgres.failures import failure_of as postgres_failure
+from adapters.postgres.sqlstates import MEANINGS as SQLSTATES
+from engine.errors import Trouble
+
+
+def test_the_page_is_made_of_the_tables() -> None:
+    page = Path(__file__).parents[2] / "docs/reference/errors.md"
+    assert page.read_text() == reference(), "python -m adapters.errors_reference > docs/reference/errors.md"
+
+
+def test_no_code_means_two_things() -> None:
+    for codes in ([c for one in SQLSTATES for c in one.codes], [n for one in MEANINGS for n in one.numbers]):
+        assert len(codes) == len(set(codes))
+
+
+PASSING = "53000", "53100", "53200", "53300", "53400", "25006", "57P03", "57P01", "40P01", "55P03"
+
+
+@pytest.mark.parametrize(
+    ("code", "trouble"),
+    [
+        *((code, Trouble.TRANSIENT) for code in PASSING),
+        *((code, Trouble.ROW) for code in ("22001", "23505", "23514", "P0001")),
+        *((code, Trouble.TARGET) for code in ("42501", "42P01", "28P01", "3D000", "XX001", "0A000")),
+    ],
+)
+def test_sqlstates(code: str, trouble: Trouble) -> None:
+    error = asyncpg.PostgresError.new({"C": code, "M": "words", "S": "ERROR"})
+    assert postgres_failure(error).trouble is trouble
+    assert (postgres_failure(error, committing=True).trouble is Trouble.IN_DOUBT) == (code in ("57P03", "57P01"))
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "trouble"),
+    [
+        *((number, "", Trouble.TRANSIENT) for number in (1040, 1203, 1226, 1021, 1037, 1041, 1114, 1836, 3100, 2013)),
+        (1290, "running with the --read-only option", Trouble.TRANSIENT),
+        (1290, "running with the --secure-file-priv option", Trouble.TARGET),
+        (1030, 'Got error 28 "No space left on device" from storage engine', Trouble.TRANSIENT),
+        (1030, 'Got error 127 "Record file is crashed" from storage engine', Trouble.TARGET),
+        *((number, "", Trouble.ROW) for number in (1062, 1406, 1452, 4025)),
+        *((number, "", Trouble.TARGET) for number in (1045, 1142, 1146, 1054)),
+    ],
+)
+def test_error_numbers(number: int, words: str, trouble: Trouble) -> None:
+    assert mysql_failure(err.OperationalError(number, words)).trouble is trouble
+    assert meaning(number, words).trouble is trouble
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"), [(1040, Busy), (1203, Busy), (1041, Busy), (2013, Unreachable), (1045, AccessDenied)]
+)
+def test_a_source_that_cannot_now_is_asked_again(number: int, kind: type[SourceError]) -> None:
+    found = connection.explained(err.OperationalError(number, "words"), connection.Endpoint("h"))
+    assert type(found) is kind and "words" in found.message
+    assert isinstance(found, Unreachable) == (number != 1045)
