@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 Scheme: TypeAlias = Literal["mysql", "mariadb", "postgresql", "kafka", "hive"]
 SSL_MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
 SASL_MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512")
-OPTIONS = ("sslmode", "sslrootcert")
-KAFKA_OPTIONS = (*OPTIONS, "sasl")
+TLS_OPTIONS = ("sslmode", "sslrootcert")
+TIMEOUTS = ("connect_timeout", "read_timeout")
+OPTIONS = (*TLS_OPTIONS, *TIMEOUTS)
+KAFKA_OPTIONS = (*TLS_OPTIONS, "sasl")
+CONNECT_SECONDS, READ_SECONDS = 10.0, 60.0
 PORTS: dict[str, int] = {"mysql": 3306, "mariadb": 3306, "postgresql": 5432, "kafka": 9092, "hive": 9083}
 _ALIASES = {"postgres": "postgresql"}
 _LATER = ("file",)
@@ -35,6 +38,7 @@ _URL = re.compile(
     r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:,@/?#\[\]]*)(?::(?P<port>[^:,@/?#]*))?(?P<others>(?:,[^,@/?#]+)*)"
     r"(?:/(?P<database>[^/?#]*))?(?:\?(?P<query>[^#]*))?"
 )
+_SECONDS = re.compile(r"[1-9]\d{0,3}|[1-7]\d{4}|8[0-5]\d{3}|86[0-3]\d{2}|86400")
 _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(?P<port>[^:]*))?")
 
 
@@ -71,6 +75,16 @@ class Endpoint(msgspec.Struct, frozen=True):
         if self.scheme == "kafka":
             return self.options.get("sslmode", "verify-full" if "sslrootcert" in self.options else "disable")
         return self.options.get("sslmode", "prefer")
+
+    @property
+    def connect_seconds(self) -> float:
+        """How long connecting and logging in may take."""
+        return float(self.options.get("connect_timeout", CONNECT_SECONDS))
+
+    @property
+    def read_seconds(self) -> float:
+        """How long an answer may be missing before the server is asked whether it still works on it."""
+        return float(self.options.get("read_timeout", READ_SECONDS))
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """None: plain text.  Raises OSError or ssl.SSLError when `sslrootcert` is no readable certificate."""
@@ -200,6 +214,9 @@ def _options(query: str, known: tuple[str, ...], folder: Path) -> dict[str, str]
         raise UrlError(f"unknown sslmode; known: {', '.join(SSL_MODES)}")
     if options.get("sasl", "plain") not in SASL_MECHANISMS:
         raise UrlError(f"unknown sasl; known: {', '.join(SASL_MECHANISMS)}")
+    for name in TIMEOUTS:
+        if not _SECONDS.fullmatch(options.get(name, "1")):
+            raise UrlError(f"{name} is a number of seconds from 1 to 86400")
     if "sslrootcert" in options:
         options["sslrootcert"] = str(folder / options["sslrootcert"])
     return options

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from adapters.mysql import connection as reader
 
-CONNECT_SECONDS = 10.0
 STREAMED_ROWS = 100
 
 
@@ -112,7 +111,7 @@ class PostgresSession:
 
         try:
             return [tuple(row) for row in await self._connection.fetch(_numbered(sql, args), *args)]
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
             raise _refused(self._target, error) from None
 
     async def execute(self, sql: str, *args: Any) -> int:
@@ -120,7 +119,7 @@ class PostgresSession:
 
         try:
             answer: str = await self._connection.execute(_numbered(sql, args), *args)
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
             raise _refused(self._target, error) from None
         count = answer.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
@@ -132,12 +131,12 @@ class PostgresSession:
             async with self._connection.transaction(readonly=True):
                 async for row in self._connection.cursor(sql, prefetch=STREAMED_ROWS):
                     yield tuple(row)
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
             raise _refused(self._target, error) from None
 
     async def close(self) -> None:
         try:
-            await self._connection.close(timeout=CONNECT_SECONDS)
+            await self._connection.close(timeout=self._target.connect_seconds)
         except (OSError, TimeoutError):
             self._connection.terminate()
 
@@ -183,7 +182,8 @@ async def _open_postgres(target: Endpoint) -> PostgresSession:
             password=target.password or None,
             database=target.database,
             ssl="prefer" if target.ssl_mode == "prefer" else target.ssl_context() or False,
-            timeout=CONNECT_SECONDS,
+            timeout=target.connect_seconds,
+            command_timeout=target.read_seconds,
             statement_cache_size=0,  # poolers in transaction mode know no prepared statements
             server_settings={"application_name": "tidelock operator"},
         )
@@ -204,6 +204,8 @@ async def _open_mysql(target: Endpoint) -> MySqlSession:
         database=target.database,
         sslmode=target.ssl_mode,  # type: ignore[arg-type]  # checked when the URL was read
         sslrootcert=target.options.get("sslrootcert", ""),
+        connect_seconds=target.connect_seconds,
+        read_seconds=target.read_seconds,
     )
     try:
         return MySqlSession(await asyncio.to_thread(connection.connect, place), target)
@@ -233,6 +235,8 @@ def _unreachable(target: Endpoint, error: Exception) -> TargetError:
 def _refused(target: Endpoint, error: Exception) -> TargetError:
     code = getattr(error, "sqlstate", None) or (error.args[0] if error.args else "")
     text = str(error.args[-1] if error.args else error)
+    if isinstance(error, TimeoutError):
+        return TargetError(f"{target} gave no answer in {target.read_seconds:.0f} s", "See what the server is at")
     return TargetError(
         f"{target} answered: {text} ({code})", "Check the rights of the feed's user at the target",
         passing=_passes(error),

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from adapters.cli.app import app
 from adapters.config import Columns, Copy, Feed, Hive, Spark, TableRule
-from adapters.endpoint import OPTIONS, SASL_MECHANISMS, SSL_MODES, Endpoint
+from adapters.endpoint import CONNECT_SECONDS, OPTIONS, READ_SECONDS, SASL_MECHANISMS, SSL_MODES, Endpoint
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 NOTICE = "<!-- Written by `python -m adapters.cli.reference`; change the code, not this page. -->\n"
@@ -27,7 +27,10 @@ and `${{env:NAME}}` for an environment variable. A secret inside a URL is taken 
 percent-decoded. Passwords are never shown.
 
 Options of a URL: `{"`, `".join(OPTIONS)}`. `sslmode` is one of `{"`, `".join(SSL_MODES)}`; without it `prefer`:
-encrypted where the server can.
+encrypted where the server can. `connect_timeout` (seconds, {CONNECT_SECONDS:.0f}) bounds connecting and logging in to a
+database. `read_timeout` (seconds, {READ_SECONDS:.0f}) is how long the answer to a statement may be missing before the
+server is asked, on a second connection, whether it still works on it: if so it is waited for, however long it takes,
+and if not the connection is given up and made anew. Both are for MySQL, MariaDB and PostgreSQL.
 
 A listener of Kafka is encrypted or not, so `kafka://` has no `prefer`: without `sslmode` it is `verify-full` if
 `sslrootcert` is given and `disable` if not. User and password go with `sasl`: `{"`, `".join(SASL_MECHANISMS)}`.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
+import socket
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -11,7 +14,7 @@ import pymysql
 from pymysql.connections import Connection
 from pymysql.constants import ER
 
-from adapters.endpoint import unverified_context
+from adapters.endpoint import CONNECT_SECONDS, READ_SECONDS, unverified_context
 from adapters.mysql import ed25519
 from adapters.mysql.error_numbers import meaning
 from adapters.mysql.errors import (
@@ -27,6 +30,8 @@ from adapters.mysql.errors import (
     UnsuitableLog,
 )
 from adapters.mysql.gtid import MariaDbGtids
+from adapters.mysql.patience import WORKS, Patient
+from adapters.peers import watch_peer
 from engine.records import Kind, Position, TableName
 
 __all__ = [
@@ -51,7 +56,7 @@ __all__ = [
     "variable",
 ]
 
-CONNECT_SECONDS: Final = 10
+WRITE_SECONDS: Final = 600.0  # of a server that takes nothing; what it is sent is rows, and it may be slow
 SslMode: TypeAlias = Literal["disable", "prefer", "require", "verify-ca", "verify-full"]
 _TYPES: Final[Mapping[str, Kind]] = {"uuid": Kind.UUID, "inet4": Kind.INET4, "inet6": Kind.INET6}
 # The server's own errors, by what the operator can do about them.
@@ -80,6 +85,8 @@ class Endpoint(msgspec.Struct, frozen=True):
     sslmode: SslMode = "prefer"
     sslrootcert: str = ""
     unix_socket: str = ""
+    connect_seconds: float = CONNECT_SECONDS
+    read_seconds: float = READ_SECONDS
 
     def __repr__(self) -> str:
         return f"Endpoint({self})"
@@ -98,7 +105,26 @@ class Flavor(msgspec.Struct, frozen=True):
 
 
 def connect(endpoint: Endpoint) -> pymysql.Connection[Any]:
-    """A session in utf8mb4, UTC and autocommit.  Raises AccessDenied or Unreachable."""
+    """A session in utf8mb4, UTC and autocommit.  An answer that does not come is waited for as long as the server says
+    that it works on it.  Raises AccessDenied or Unreachable."""
+    connection = _connected(endpoint)
+    connection._read_timeout = endpoint.read_seconds
+    number = int(connection.thread_id())  # type: ignore[no-untyped-call]
+    connection.patient.works = lambda: works(endpoint, number)
+    return connection
+
+
+def works(endpoint: Endpoint, number: int) -> bool:
+    """Whether session `number` of ours works on a statement, asked on a connection of its own.  False where there is no
+    answer."""
+    try:
+        with contextlib.closing(_connected(endpoint)) as connection:
+            return bool(rows(connection, WORKS, number))
+    except (SourceError, pymysql.MySQLError, OSError):
+        return False
+
+
+def _connected(endpoint: Endpoint) -> _Connection:
     place: dict[str, Any] = {"unix_socket": endpoint.unix_socket} if endpoint.unix_socket else {}
     try:
         connection = _Connection(
@@ -110,11 +136,16 @@ def connect(endpoint: Endpoint) -> pymysql.Connection[Any]:
             charset="utf8mb4",
             autocommit=True,
             init_command="SET time_zone='+00:00'",
-            connect_timeout=CONNECT_SECONDS,
+            connect_timeout=endpoint.connect_seconds,
+            read_timeout=endpoint.connect_seconds,
+            write_timeout=WRITE_SECONDS,
+            defer_connect=True,
             auth_plugin_map={ed25519.PLUGIN: ed25519.Login},
             **place,
             **_tls(endpoint),
         )
+        connection.connect()
+        watch_peer(connection._sock)
     except (pymysql.MySQLError, OSError, RuntimeError) as error:
         raise explained(error, endpoint) from error
     connection.endpoint = endpoint
@@ -122,10 +153,28 @@ def connect(endpoint: Endpoint) -> pymysql.Connection[Any]:
 
 
 class _Connection(Connection):
-    """PyMySQL loads the system's authorities also for `prefer`, which checks no certificate.  `endpoint`: where it
-    leads."""
+    """Reads through `patient`.  PyMySQL loads the system's authorities also for `prefer`, which checks none.
+    `endpoint`: where it leads."""
 
     endpoint: Endpoint
+    patient: Patient
+    _sock: socket.socket
+    _read_timeout: float
+    _reader: io.BufferedReader | None = None
+
+    @property
+    def _rfile(self) -> io.BufferedReader | None:
+        return self._reader
+
+    @_rfile.setter
+    def _rfile(self, file: io.BufferedReader | None) -> None:
+        """PyMySQL makes a file of each socket it comes to have, with TLS and without."""
+        if file is None:
+            self._reader = None
+            return
+        file.close()
+        self.patient = Patient(self)
+        self._reader = io.BufferedReader(self.patient)
 
     def _create_ssl_ctx(self, options: Any) -> Any:
         return super()._create_ssl_ctx(options) if options else unverified_context()  # type: ignore[misc]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import struct
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -28,15 +27,15 @@ from pymysql.protocol import MysqlPacket
 from adapters.collector import cut
 from adapters.endpoint import Endpoint
 from adapters.mysql import ed25519
+from adapters.mysql.connection import works
 from adapters.mysql.error_numbers import meaning
+from adapters.mysql.source import reader_endpoint
 from adapters.mysql.statements import Dialect
+from adapters.patience import Watch
+from adapters.peers import watch_peer
 from adapters.sink import TargetError
 
-CONNECT_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
-# A peer that has vanished is noticed after a minute, not after the two hours of TCP's default.
-KEEPALIVE_SECONDS = 30
-UNACKNOWLEDGED_MS = 60_000
 OLDEST = {Dialect.MYSQL: (8, 0, 19), Dialect.MARIADB: (10, 3, 3)}  # VALUES as a table, `AS` in an upsert
 MODES = frozenset(
     (
@@ -121,6 +120,7 @@ class Session:
         self.number = number
         self.packet_bytes = packet_bytes
         self._ended = True
+        self._watch = Watch(connection.endpoint.read_seconds)
         self._misplaced = False  # another server may be the one to write to by now
 
     @property
@@ -131,6 +131,7 @@ class Session:
         """Send `statements` in one packet, which the caller kept below `packet_bytes`; one answer each."""
         answers: list[Answer] = []
         self._ended = False
+        self._watch.begin(self._works, self._cut)
         try:
             await self.connection.query(b";".join(statements))
             answers.append(self._answer())
@@ -146,8 +147,17 @@ class Session:
         except asyncio.CancelledError:
             self.drop()
             raise
+        finally:
+            self._watch.end()
         self._ended = statements[-1] in _ENDS
         return answers
+
+    async def _works(self) -> bool:
+        return await asyncio.to_thread(works, reader_endpoint(self.connection.endpoint), self.number)
+
+    def _cut(self) -> None:
+        if self.connection._writer is not None:
+            self.connection._writer.transport.abort()
 
     def _answer(self) -> Answer:
         result = self.connection._result
@@ -212,33 +222,24 @@ async def open_session(endpoint: Endpoint, lock_seconds: int) -> Session:
         password=endpoint.password.encode().decode("latin1"),  # which the driver encodes back
         db=endpoint.database or None,
         charset="utf8mb4",
-        connect_timeout=CONNECT_SECONDS,
+        connect_timeout=endpoint.connect_seconds,
         client_flag=CLIENT.FOUND_ROWS,
         autocommit=None,
     )
     connection.endpoint = endpoint
     try:
-        async with asyncio.timeout(CONNECT_SECONDS):
+        async with asyncio.timeout(endpoint.connect_seconds):
             await connection._connect()
         watch_peer(connection._writer.transport.get_extra_info("socket"))
         return await _set_up(connection, endpoint, lock_seconds)
     except TimeoutError:
         connection.close()
-        raise err.OperationalError(CR.CR_CONN_HOST_ERROR, f"no answer within {CONNECT_SECONDS:.0f} s") from None
+        words = f"no answer within {endpoint.connect_seconds:.0f} s"
+        raise err.OperationalError(CR.CR_CONN_HOST_ERROR, words) from None
     except BaseException as error:
         connection.close()
         cut(error)
         raise
-
-
-def watch_peer(peer: socket.socket) -> None:
-    """Notice it within a minute where the other end of this connection has vanished."""
-    for option, value in (
-        (socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS),
-        (socket.TCP_KEEPINTVL, KEEPALIVE_SECONDS // 3),
-        (socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS),
-    ):
-        peer.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 async def _set_up(connection: Connection, endpoint: Endpoint, lock_seconds: int) -> Session:

@@ -55,7 +55,8 @@ def look(endpoint: Endpoint, patterns: Sequence[str], *, earliest: bool) -> Sour
 def reader_endpoint(endpoint: Endpoint) -> server.Endpoint:
     return server.Endpoint(
         endpoint.host, endpoint.port, endpoint.user, endpoint.password, endpoint.database,
-        endpoint.ssl_mode, endpoint.options.get("sslrootcert", ""),  # type: ignore[arg-type]
+        endpoint.ssl_mode,  # type: ignore[arg-type]
+        endpoint.options.get("sslrootcert", ""), "", endpoint.connect_seconds, endpoint.read_seconds,
     )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from adapters.mysql.connection import connect, explained, rows
 from adapters.mysql.errors import Unreachable
 from adapters.mysql.failures import failure_of
 from adapters.mysql.literals import Unwritable
-from adapters.mysql.session import settings, watch_peer
+from adapters.mysql.session import settings
 from adapters.mysql.source import reader_endpoint
 from adapters.mysql.statements import Dialect, TableStatements, key_index
 from adapters.staging import Columns, Staged, Staging
@@ -56,7 +56,6 @@ def stage(place: Staging, batches: Iterable[Columns]) -> Staged:
     server = reader_endpoint(place.endpoint)
     connection = connect(server)
     try:
-        watch_peer(connection._sock)  # type: ignore[attr-defined]
         stager = _Stager(connection, place)
         stager.make()
         for batch in batches:

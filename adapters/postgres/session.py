@@ -16,11 +16,12 @@ import asyncpg
 
 from adapters.collector import cut
 from adapters.endpoint import Endpoint
+from adapters.patience import Watch
+from adapters.peers import watch_peer
 from adapters.postgres.copy_text import Copy
 from adapters.postgres.failures import CONNECTION_ERRORS, elsewhere
 from adapters.postgres.scripts import Scripts
 
-CONNECT_SECONDS = 15.0
 RELEASE_SECONDS = 30.0
 POLL_SECONDS = 0.02
 SCRIPT_CHARACTERS = 32 << 20
@@ -68,17 +69,20 @@ class SessionSettings:
         """Raises one of `CONNECTION_ERRORS`."""
         endpoint = self.endpoint
         try:
-            return await asyncpg.connect(
+            connection = await asyncpg.connect(
                 host=endpoint.host,
                 port=endpoint.port,
                 user=endpoint.user or None,
                 password=endpoint.password or None,
                 database=endpoint.database or None,
                 ssl=self._ssl(),
-                timeout=CONNECT_SECONDS,
+                timeout=endpoint.connect_seconds,
+                command_timeout=endpoint.read_seconds,  # of its own commands, all short; see `Session` for ours
                 server_settings=self.settings,
                 statement_cache_size=0,  # none is prepared, and a cached plan would outlive a DDL statement
             )
+            watch_peer(connection._transport.get_extra_info("socket"))
+            return connection
         except BaseException as error:
             cut(error)
             raise
@@ -97,6 +101,7 @@ class Session:
         self._settings = settings
         self._pid = connection.get_server_pid()
         self._scripts = Scripts(connection)
+        self._watch = Watch(settings.endpoint.read_seconds)
         self._misplaced = False  # another server may be the one to write to by now
 
     @classmethod
@@ -110,11 +115,22 @@ class Session:
     async def run(self, statements: Iterable[str | Copy]) -> None:
         """Send the statements in as few packets as their size allows; stops at the first error."""
         for script, data in _packets(statements):
+            self._watch.begin(self._works, self.connection._transport.abort)
             try:
                 await self._scripts.run(script, data)
             except asyncpg.PostgresError as error:
                 self._misplaced |= elsewhere(error)
                 raise
+            finally:
+                self._watch.end()
+
+    async def _works(self) -> bool:
+        """Whether the server works on a script of ours."""
+        connection = await self._settings.connect()
+        try:
+            return bool(await connection.fetchval(_WORKS, self._pid, self._settings.name))
+        finally:
+            connection.terminate()
 
     async def rollback(self) -> None:
         """Afterwards the server holds no lock of ours, or could not be reached within `RELEASE_SECONDS`.
@@ -148,13 +164,15 @@ class Session:
     async def close(self) -> None:
         """In order; a transaction in flight is rolled back."""
         try:
-            await self.connection.close(timeout=CONNECT_SECONDS)
+            await self.connection.close(timeout=self._settings.endpoint.connect_seconds)
         except CONNECTION_ERRORS:
             self.connection.terminate()
 
 
 # The name guards against a process number that another session has taken since.
 _END_ONE = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid = $1 AND application_name = $2"
+
+_WORKS = "SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND application_name = $2 AND state NOT LIKE 'idle%'"
 
 END_OLDER = (
     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1 "

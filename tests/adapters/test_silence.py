@@ -1,0 +1,159 @@
+"""Servers that accept and never speak, and wires that fall silent: each command ends, a run goes on when they speak.
+
+`connect_timeout` and `read_timeout` of the URLs are short here; what is silent is silent for good, so no figure of time
+is tested but the bound of each command.
+"""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pymysql.err import OperationalError
+
+from adapters.endpoint import parse
+from adapters.kafka.connection import LogError, reach
+from adapters.mysql.connection import connect, rows
+from adapters.mysql.errors import Unreachable
+from adapters.mysql.session import StatementFailed, open_session
+from adapters.mysql.source import reader_endpoint
+from adapters.postgres.failures import CONNECTION_ERRORS
+from adapters.postgres.session import Session as PostgresSession
+from adapters.postgres.session import SessionSettings
+from bench.chaos.wire import Way, Wire
+from bench.rig import Rig, tidelock, until
+from bench.servers import MariaDb, Postgres, Server
+from bench.servers.place import free_port
+from bench.tidelock import Feed, sample
+
+SHORT = "connect_timeout=1&read_timeout=1"
+COMMAND_SECONDS = 60.0
+COMMANDS = [
+    ("check",), ("run",), ("run", "--until-caught-up"), ("status",), ("init",), ("init", "--apply"), ("verify",),
+    ("copy",), ("rows", "list"), ("ddl", "show"), ("pause",), ("resume",), ("repair",),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def deaf() -> Iterator[int]:
+    """The port of a listener that accepts and never speaks."""
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+        accepted = []
+
+        def accept() -> None:
+            while True:
+                try:
+                    accepted.append(listener.accept()[0])
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield int(listener.getsockname()[1])
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for one in accepted:
+            one.close()
+
+
+def with_port(url: str, port: int) -> str:
+    place = parse(url, Path())
+    return url.replace(f":{place.port}/", f":{port}/", 1) + f"?{SHORT}"
+
+
+@pytest.mark.parametrize("end", ["source", "target mysql", "target postgresql"])
+def test_every_command_ends(end: str, deaf: int, mariadb: MariaDb, postgres: Postgres, tmp_path: Path) -> None:
+    source, target = f"{mariadb.url()}?{SHORT}", f"{postgres.url()}?{SHORT}"
+    if end == "source":
+        source = with_port(mariadb.url(), deaf)
+    else:
+        target = with_port((mariadb if end == "target mysql" else postgres).url(), deaf)
+    feed = Feed("silent", source, target, "nobody").write(tmp_path)
+    with ThreadPoolExecutor(4) as several:
+        all_said = several.map(lambda words: tidelock(*words, str(feed), seconds=COMMAND_SECONDS), COMMANDS)
+        for words, said in zip(COMMANDS, all_said, strict=True):
+            assert said.code != 0 or words == ("init",) or end == "source", words  # not all ask the source
+            assert "Traceback" not in said.err, words
+
+
+def test_a_worker_ends_where_kafka_does_not_speak(deaf: int, mariadb: MariaDb, tmp_path: Path) -> None:
+    log = {"log": f"kafka://127.0.0.1:{deaf}"}
+    feed = Feed("silent", mariadb.url(), mariadb.url(), "nobody", options=log).write(tmp_path)
+    said = tidelock("worker", str(feed), seconds=COMMAND_SECONDS)
+    assert said.code != 0 and "Traceback" not in said.err
+
+
+async def test_sessions_are_given_up_where_nothing_comes(deaf: int, mariadb: MariaDb) -> None:
+    place = parse(with_port(mariadb.url(), deaf), Path())
+    with pytest.raises(Unreachable):
+        connect(reader_endpoint(place))
+    with pytest.raises(OperationalError):
+        await open_session(place, 10)
+    with pytest.raises(LogError, match=r"127\.0\.0\.1"):
+        await reach(parse(f"kafka://127.0.0.1:{deaf}", Path()))
+
+
+def test_a_statement_that_the_server_works_on_is_waited_for(mariadb: MariaDb) -> None:
+    """Three times as long as an answer may be missing."""
+    connection = connect(reader_endpoint(parse(f"{mariadb.url()}?{SHORT}", Path())))
+    assert rows(connection, "SELECT SLEEP(3)") == [(0,)]
+    connection.close()
+
+
+@pytest.mark.parametrize("kind", ["mariadb", "postgres"])
+async def test_a_targets_session_waits_for_work_and_not_for_silence(kind: str, request: pytest.FixtureRequest) -> None:
+    server: Server = request.getfixturevalue(kind)
+    with Wire(server.port) as wire:
+        place = parse(with_port(server.url(), wire.port), Path())
+        if kind == "mariadb":
+            session = await open_session(place, 10)
+            await session.ask("SELECT SLEEP(3)")
+            wire.silence()
+            with pytest.raises(StatementFailed):
+                await session.ask("SELECT 1")
+            assert session.lost
+        else:
+            other = await PostgresSession.open(SessionSettings(place, "silence", True, 10))
+            await other.run(["SELECT pg_sleep(3)"])
+            wire.silence()
+            with pytest.raises(CONNECTION_ERRORS):
+                await other.run(["SELECT 1"])
+            assert not other.alive
+
+
+@pytest.mark.parametrize("end", ["source", "target mariadb", "target postgres"])
+@pytest.mark.parametrize("ways", [(Way.THERE, Way.BACK), (Way.BACK,)], ids=["both ways", "answers only"])
+def test_a_run_outlives_a_silence(
+    end: str,
+    ways: tuple[Way, ...],
+    mariadb: MariaDb,
+    postgres: Postgres,
+    make_mariadb: Callable[..., MariaDb],
+    make_rig: Callable[..., Rig],
+) -> None:
+    """Long enough that connections are given up meanwhile, and new ones do not come about."""
+    target: Server = make_mariadb() if end == "target mariadb" else postgres
+    rig = make_rig(mariadb, target, "silence", lanes=2, http=f"127.0.0.1:{free_port()}")
+    rig.table("t", "id bigint PRIMARY KEY, note text")
+    far = mariadb if end == "source" else target
+    with Wire(far.port) as wire:
+        url = "source_url" if end == "source" else "target_url"
+        setattr(rig, url, with_port(getattr(rig, url), wire.port))
+        process = rig.run()
+        rig.at_source("INSERT INTO t VALUES (1, 'before')")
+        until(lambda: len(rig.rows("SELECT id FROM t")) == 1, "the first row", 60)
+        wire.silence(*ways)
+        rig.at_source("INSERT INTO t VALUES (2, 'meanwhile')")
+
+        def told() -> bool:
+            process.check()
+            now = sample(rig.options["http"])
+            return now is not None and bool(now.hindrances)
+
+        until(told, "the run says that it waits", 60)
+        wire.speak()
+        until(lambda: len(rig.rows("SELECT id FROM t")) == 2, "the second row", 60)
+        process.stop()
+        assert not rig.differences().total
