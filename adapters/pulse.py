@@ -93,6 +93,9 @@ class Pulse:
                     await self._beat(await self._open())
                 self._answered = time.monotonic()
                 failing = False
+            except asyncio.CancelledError:
+                self._drop()  # its session waits for an answer, and takes no other statement
+                raise
             except Exception as error:
                 self._drop()
                 if not failing:

@@ -142,6 +142,26 @@ def test_a_stopped_run_leaves_no_name(rig: Rig) -> None:
     assert "waiting" not in said_by(rig, 0)
 
 
+def test_a_run_that_is_stopped_amid_a_sign_of_life_leaves_no_name(rig: Rig) -> None:
+    run = begun(rig)
+    waiting = (
+        "SELECT pid::text FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE %tidelock_runs%'"
+        if isinstance(rig.target, Postgres)
+        else "SELECT id FROM information_schema.processlist WHERE command = 'Query' AND info LIKE 'UPDATE %_runs%'"
+    )
+    other = rig.target.connect()
+    other.execute("BEGIN", ())
+    other.execute("SELECT pid FROM tidelock.tidelock_runs FOR UPDATE", ())
+    until(lambda: bool(rig.rows(waiting)), "a sign of life that waits")
+    beat = set(rig.rows(waiting))
+    run.signal(signal.SIGTERM)
+    until(lambda: bool(set(rig.rows(waiting)) - beat), "the word that it ends, which waits too")
+    other.execute("ROLLBACK", ())
+    other.close()
+    assert run.code(SOON) == 0
+    assert entry(rig, "beat_at") is None, rig.said()
+
+
 def test_a_run_killed_on_another_machine_is_followed_when_its_session_is_gone(rig: Rig) -> None:
     begun(rig).kill()
     alter(rig, place="another-boot pid:[1] 77", lease_seconds="3600")
