@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import pymysql
@@ -14,7 +15,7 @@ from adapters.mysql.connection import Endpoint
 from adapters.mysql.damage import checked
 from adapters.mysql.errors import DamagedLog
 from adapters.mysql.gtid import MySqlGtids
-from adapters.mysql.packets import PacketStream, Silence, command, dump
+from adapters.mysql.packets import Packet, PacketStream, Silence, command, dump
 
 NOBODY: Final = 0
 """A server id for who reads what is there now: it ends no other reader, and no other ends it."""
@@ -55,28 +56,49 @@ def events_without(endpoint: Endpoint, gtids: MySqlGtids) -> Generator[Event, No
     return _read(endpoint, "", lambda connection: command(connection, _DUMP_GTID, order))
 
 
-def _read(
-    endpoint: Endpoint, file: str, ask: Callable[[pymysql.Connection[Any]], None]
-) -> Generator[Event, None, None]:
+@contextmanager
+def log_session(endpoint: Endpoint) -> Iterator[pymysql.Connection[Any]]:
+    """A connection that may ask for the log; closed behind it, whatever the server still sends.  Raises SourceError."""
     connection = server.connect(endpoint)
     try:
         server.rows(connection, "SET @mariadb_slave_capability=4")
         for name in ("master", "source"):  # MariaDB knows the first, MySQL reads the second
             server.rows(connection, f"SET @{name}_binlog_checksum=@@global.binlog_checksum")
+        yield connection
+    except Silence as error:
+        raise server.Unreachable(
+            f"{endpoint} sent nothing of its log for {_SILENCE_SECONDS:.0f} s", "Check the network and the source"
+        ) from error
+    except (pymysql.MySQLError, OSError, EOFError) as error:
+        raise server.explained(error, endpoint) from error
+    finally:
+        connection._force_close()  # type: ignore[attr-defined]
+
+
+def packets(connection: pymysql.Connection[Any], endpoint: Endpoint) -> Iterator[Packet]:
+    """What the server sends after it was asked for its log, up to the log's end.  Raises SourceError, Silence."""
+    stream = PacketStream(connection, _SILENCE_SECONDS)
+    while True:
+        packet = stream.packet()
+        if packet is None:
+            stream.wait()
+            continue
+        b, p, end = packet
+        if end > p and b[p] == _ERROR:
+            raise server.refusal(b, p, end, endpoint)
+        if end == p or b[p] != _OK:
+            return
+        yield packet
+
+
+def _read(
+    endpoint: Endpoint, file: str, ask: Callable[[pymysql.Connection[Any]], None]
+) -> Generator[Event, None, None]:
+    with log_session(endpoint) as connection:
         tail = events.CHECKSUM_SIZE if server.dumps_checksums(connection) else 0
         ask(connection)
-        stream = PacketStream(connection, _SILENCE_SECONDS)
         last = 4
-        while True:
-            packet = stream.packet()
-            if packet is None:
-                stream.wait()
-                continue
-            b, p, end = packet
-            if end > p and b[p] == _ERROR:
-                raise server.refusal(b, p, end, endpoint)
-            if end == p or b[p] != _OK:
-                return
+        for b, p, end in packets(connection, endpoint):
             try:
                 tail = checked(b, p + 1, end, tail)
             except DamagedLog as error:
@@ -87,11 +109,3 @@ def _read(
             if kind == events.ROTATE:
                 file, last = events.rotation(b, p + 1 + events.HEADER_SIZE, end - tail)
             yield Event(kind, when, log_end, b, p + 1 + events.HEADER_SIZE, end - tail)
-    except Silence as error:
-        raise server.Unreachable(
-            f"{endpoint} sent nothing of its log for {_SILENCE_SECONDS:.0f} s", "Check the network and the source"
-        ) from error
-    except (pymysql.MySQLError, OSError, EOFError) as error:
-        raise server.explained(error, endpoint) from error
-    finally:
-        connection._force_close()  # type: ignore[attr-defined]

@@ -14,48 +14,26 @@ from adapters.mysql.connection import Endpoint
 from adapters.mysql.decoder import Decoder
 from adapters.mysql.errors import RESYNC, LogGap, SourceError
 from adapters.mysql.gtid import NoGtids
-from adapters.mysql.packets import Packet, PacketStream, dump
+from adapters.mysql.log_file import NOBODY, log_session, packets
+from adapters.mysql.packets import Packet, dump
 from adapters.mysql.prepares import Event, Xid
 from adapters.mysql.tables import Tables
 from engine.records import Position
 
 _NON_BLOCKING, _ANNOTATE_ROWS = 1, 2
-_NO_REPLICA: Final = 0  # the server id of a client that ends no other's stream
-_SILENCE_SECONDS: Final = 60.0
 _LONGEST_OFFSET: Final = 0xFFFFFFFF
 _CHUNK_ROWS: Final = 1 << 30  # none come: the rows wait for a commit, which is not looked for here
-_OK, _ERROR = 0, 0xFF
 
 
 def log_from(endpoint: Endpoint, file: str, offset: int) -> Generator[Packet]:
     """The log from there to its end, as packets whose first byte says that all is well.  Raises SourceError."""
     if offset > _LONGEST_OFFSET:
-        raise SourceError(
-            f"{file}:{offset} is beyond 4 GiB, where the protocol cannot start",
-            RESYNC,
-        )
-    connection = server.connect(endpoint)
-    try:
-        mariadb = server.flavor(connection).is_mariadb
-        for name in ("master", "source"):  # MariaDB knows the first, MySQL reads the second
-            server.rows(connection, f"SET @{name}_binlog_checksum=@@global.binlog_checksum")
-        server.rows(connection, "SET @mariadb_slave_capability=4")
-        flags = _NON_BLOCKING | (_ANNOTATE_ROWS if mariadb else 0)
-        dump(connection, struct.pack("<IHI", offset, flags, _NO_REPLICA) + file.encode())
-        stream = PacketStream(connection, _SILENCE_SECONDS)
-        while True:
-            packet = stream.packet()
-            if packet is None:
-                stream.wait()
-                continue
-            b, p, end = packet
-            if end > p and b[p] == _ERROR:
-                raise server.refusal(b, p, end, endpoint)
-            if end == p or b[p] != _OK:
-                return
-            yield packet
-    finally:
-        connection._force_close()  # type: ignore[attr-defined]
+        raise SourceError(f"{file}:{offset} is beyond 4 GiB, where the protocol cannot start", RESYNC)
+    with log_session(endpoint) as connection:
+        # Without its annotations MariaDB's log has holes, and offsets could not be compared.
+        flags = _NON_BLOCKING | (_ANNOTATE_ROWS if server.flavor(connection).is_mariadb else 0)
+        dump(connection, struct.pack("<IHI", offset, flags, NOBODY) + file.encode())
+        yield from packets(connection, endpoint)
 
 
 def prepared_events(endpoint: Endpoint, tables: Tables, xid: Xid, place: Position) -> Iterator[Event]:
@@ -66,8 +44,8 @@ def prepared_events(endpoint: Endpoint, tables: Tables, xid: Xid, place: Positio
     checksums = server.variable(connection, "binlog_checksum") != "NONE"
     connection.close()
     decoder = Decoder(tables, assembly, place, checksums=checksums, prepared=found.append)
-    with closing(log_from(endpoint, place.file, place.offset)) as packets:
-        for b, p, end in packets:
+    with closing(log_from(endpoint, place.file, place.offset)) as group:
+        for b, p, end in group:
             if end > p + 5 and b[p + 5] == events.TRANSACTION_PAYLOAD:
                 for _ in decoder.payload(b, p + 1, end):
                     yield from found
