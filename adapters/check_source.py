@@ -13,11 +13,12 @@ from adapters.config import Feed, TableRule
 from adapters.create_table import qualified
 from adapters.finding import Finding, error, warning
 from adapters.mysql.catalogue import BlockingServer
-from adapters.mysql.errors import RESYNC, OtherHistory
+from adapters.mysql.errors import OtherHistory
 from adapters.mysql.grants import Grants
 from adapters.mysql.history import confirm
 from adapters.mysql.source import NO_BLOB, leaves_out, reader_endpoint
 from adapters.source_table import SourceTable
+from engine.errors import RESYNC
 from engine.pattern import Pattern
 from engine.records import Position, TableName
 

@@ -43,6 +43,7 @@ from adapters.run import tables_there
 from adapters.runs import Claim, RunsAlready, admitted
 from adapters.spark.copy.failing import look_for_spark
 from adapters.spark.copy.source import NotCopied, sources
+from adapters.way_out import COPY_ANEW
 from engine.chunks import fault
 from engine.mapping import Mapping
 from engine.pattern import Pattern
@@ -119,8 +120,7 @@ async def _stands(feed: Feed, book: Books, tell: Callable[[str], None], *, begun
             "scaled-out",
             f"feed {feed.name} has run as workers over Kafka, each table group with a position of its own: `resync` "
             "cannot move those yet",
-            "Let a feed of a new name with `log: embedded`, `start: copy` and `copy: {existing: replace}` copy the "
-            "tables anew in its place",
+            f"Instead {COPY_ANEW}",
         )
     try:
         await admitted(book.session, Claim.new(feed.schema, feed.name), tell)

@@ -38,6 +38,7 @@ from adapters.sink import TargetError
 from adapters.spark.copy.copier import SparkCopier
 from adapters.upgrade import look as look_at_books
 from adapters.upgrade import upgrade
+from adapters.way_out import COPY_ANEW
 from engine.apply import ApplyMachine
 from engine.effects import ApplyDdl
 from engine.events import DdlApplied, DdlFailed, GoalSet
@@ -283,8 +284,7 @@ def _scaled_out(feed: Feed) -> Finding:
     return error(
         "feed-scaled-out",
         f"feed {feed.name} has run as workers over Kafka, each table group with a position of its own",
-        "Set its `log: kafka://…` again and run `tidelock worker`; or give the embedded feed a name of its own, and "
-        "`start` at the checkpoint that `tidelock status` shows",
+        f"Set its `log: kafka://…` again and run `tidelock worker FEED`; or {COPY_ANEW}",
     )
 
 

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, assert_never
 
+from msgspec.structs import replace
+
 from adapters.copying import Copies
 from adapters.frames import Unanswered
 from adapters.journal import Recorder
@@ -58,6 +60,7 @@ class Shell:
         apply_ddl: Callable[[ApplyDdl], Coroutine[Any, Any, DdlApplied | DdlFailed]],
         journal: Recorder,
         copies: Copies,
+        way_out: Callable[[str], str] = str,
     ) -> None:
         self.machine = machine
         self.caught_up = False
@@ -70,6 +73,7 @@ class Shell:
         self._log = log
         self._apply_ddl = apply_ddl
         self._journal = journal
+        self._way_out = way_out
         self._mailbox: list[ApplyEvent] = []
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
@@ -204,6 +208,8 @@ class Shell:
 
     async def _record_halt(self, halt: Halt) -> None:
         """A zombie's alarm is none: the newer owner took its source connection, or its locks."""
+        alarm = halt.alarm
+        halt = replace(halt, alarm=replace(alarm, hint=self._way_out(alarm.hint)))
         if await self._sink.record_halt(halt):
             self.halt = halt
         else:

@@ -19,7 +19,7 @@ from engine import receipts
 from engine.batches import Batches
 from engine.copying import Copying
 from engine.effects import ApplyDdl, ApplyEffect, CaughtUp, EffectId, Halt, RequestResend, SaveCheckpoint, StandDown
-from engine.errors import Alarm, Failure, Hindrance, Policy, Trouble, policy
+from engine.errors import RESYNC, Alarm, Failure, Hindrance, Policy, Trouble, policy
 from engine.events import (
     ApplyEvent,
     BatchCommitted,
@@ -515,7 +515,7 @@ class ApplyMachine:
                 Alarm(
                     "target",
                     f"the target refused a batch: {failure.message}",
-                    "Mend the target (`tidelock check FEED` says more), then run the feed again; nothing is lost",
+                    "Mend the target (`tidelock check FEED` says more), then `tidelock run FEED`; nothing is lost",
                     str(self.watermark.position),
                 )
             )
@@ -531,11 +531,14 @@ def _gap(last: Position, prev: Position) -> Alarm:
     return Alarm(
         "gap",
         f"the log has a gap: {last} was followed by a record after {prev}",
-        "A resend did not close it. Run the feed again; if that does not help, `tidelock resync FEED` lets it go on "
-        "behind that place and copies its tables anew",
+        f"A resend did not close it: `tidelock run FEED` tries once more; if it stops here again, {RESYNC}",
         str(last),
     )
 
 
 def _mismatch(error: SchemaMismatch, at: Position) -> Alarm:
-    return Alarm("schema", str(error), "Mend the target table or the feed, then run again", str(at))
+    hint = (
+        "Mend the target's table or the feed (`tidelock check FEED` tells what differs), then `tidelock run FEED`; "
+        "what the target's rows had lost comes back with `tidelock copy FEED --table DB.TABLE`"
+    )
+    return Alarm("schema", str(error), hint, str(at))

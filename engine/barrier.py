@@ -35,7 +35,7 @@ def judge(ddl: Ddl, passed: tuple[str, int] | None) -> Passage:
 
 
 _DONE = (
-    "then `tidelock ddl done FEED`; or `tidelock ddl skip FEED` if the target needs no change; then run the feed again"
+    "then `tidelock ddl done FEED`; or `tidelock ddl skip FEED` if the target needs no change; then `tidelock run FEED`"
 )
 
 

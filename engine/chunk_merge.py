@@ -48,7 +48,10 @@ class ChunkMerge:
         """
         assert chunk.attempt is not None
         if chunk.split.keep and not table.key:
-            raise SchemaMismatch(f"{table.name} has no key any more, so its rows cannot be kept; copy it anew")
+            raise SchemaMismatch(
+                f"{table.name} has no key any more, so its rows cannot be kept: "
+                "`tidelock copy` without --keep copies it anew"
+            )
         self.table = table
         self._refused = _untouched(chunk, table)
         self._untried: list[Change] = []

@@ -258,9 +258,14 @@ class Conductor:
             case _ if isinstance(running, RunStatement):
                 self._refused = (self._statement, running.votes, failure.message)
             case _:
-                what = f"the tables behind a statement could not be read: {failure.message}"
-                hint = "Mend the target (`tidelock check FEED` says more), then start the workers again"
-                self._halt(Alarm("target", what, hint, str(running.end)))
+                self._halt(
+                    Alarm(
+                        "target",
+                        f"the tables behind a statement could not be read: {failure.message}",
+                        "Mend the target (`tidelock check FEED` says more), then `tidelock resume FEED`",
+                        str(running.end),
+                    )
+                )
 
     # ------------------------------------------------------------------ the plan
 

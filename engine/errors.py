@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import enum
-from typing import assert_never
+from typing import Final, assert_never
 
 import msgspec
+
+RESYNC: Final = "`tidelock resync FEED` lets it go on behind that place and copies its tables anew"
+"""The way out where a log cannot be read on; `it` is the feed."""
 
 
 class Trouble(enum.StrEnum):

@@ -107,8 +107,8 @@ def chunk_of(split: Split, shape: Shape, equality: Mapping[str, Equality] = {}) 
     missing = [name for name in split.columns if name not in at]
     if missing:
         raise SchemaMismatch(
-            f"{split.table} is being copied in chunks of its column {', '.join(missing)}, which the log no longer has; "
-            "copy the table anew"
+            f"{split.table} is being copied in chunks of its column {', '.join(missing)}, which the log no longer has: "
+            "`tidelock copy FEED --table DB.TABLE` begins that copy anew"
         )
     positions = [at[name] for name in split.columns]
     if split.by is By.KEYS:
@@ -160,6 +160,6 @@ def _spelled(value: Value, binary: bool, table: TableName) -> str:
 
 def _unranked(table: TableName, why: str) -> SchemaMismatch:
     return SchemaMismatch(
-        f"{table} is being copied in chunks, and a value of the columns that say which row is in which {why}; "
-        "copy the table in one chunk"
+        f"{table} is being copied in chunks, and a value of the columns that say which row is in which {why}: "
+        "`copy: {chunk_rows: …}` above its rows and `tidelock copy FEED --table DB.TABLE` copy it in one chunk"
     )

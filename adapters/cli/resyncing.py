@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from adapters.cli.failure import OK, REFUSED, CommandError
 from adapters.cli.output import print_json
 from adapters.config import Feed, load
+from adapters.way_out import COPY_ANEW, FILL_ANEW
 
 if TYPE_CHECKING:
     from adapters.resync import Resync
@@ -34,13 +35,11 @@ def resync(path: str, tables: Sequence[str], yes: bool, json: bool) -> int:
 
 def _refuse_others(path: str, feed: Feed, tables: Sequence[str]) -> None:
     if feed.target_url.scheme == "hive":
-        hint = "A feed of a new name with `start: copy` fills its tables anew"
-        raise CommandError(f"{path}: a Hive target has no `tidelock resync` yet", hint)
+        raise CommandError(f"{path}: a Hive target has no `tidelock resync` yet", f"Instead {FILL_ANEW}")
     if feed.log_url is not None:
         raise CommandError(
             f"{path}: workers that share a log in Kafka cannot be moved by `tidelock resync` yet",
-            "Let a feed of a new name with `log: embedded`, `start: copy` and `copy: {existing: replace}` copy the "
-            "tables anew in its place",
+            f"Instead {COPY_ANEW}",
         )
     if tables:
         raise CommandError(

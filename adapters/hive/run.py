@@ -34,6 +34,7 @@ from adapters.mysql.source import Source, look
 from adapters.progress import Progress
 from adapters.signals import heard
 from adapters.spark.changes.log import ChangesError
+from adapters.way_out import FILL_ANEW, of_hive
 from engine.mapping import Mapping
 from engine.ordering import Chain, Verdict
 from engine.records import Ddl, DdlKind, LogBatch, Position, Shape, TableName
@@ -126,12 +127,15 @@ class Follower:
             while (batch := await self._next(capture)) is not None:
                 if isinstance(batch, Failed):
                     if not batch.retryable:
-                        raise Broken(batch.message, batch.hint)
+                        raise Broken(batch.message, of_hive(batch.hint))
                     self._progress.message(f"{batch.message}; reading begins anew")
                     await asyncio.sleep(AGAIN_SECONDS)  # back off, not synchronisation
                     return False
                 if chain.judge(batch, 0) is not Verdict.NEXT:
-                    raise Broken(f"the log has a gap: behind {chain.last} comes {batch.prev}", "See the source's log")
+                    raise Broken(
+                        f"the log has a gap: behind {chain.last} comes {batch.prev}",
+                        f"`tidelock run FEED` tries once more; if it stops here again, {FILL_ANEW}",
+                    )
                 if await self._take(batch):
                     return True
             return False

@@ -19,6 +19,7 @@ from adapters.copy_books import resync_pending
 from adapters.mysql.source import look
 from adapters.session import session
 from adapters.sink import TargetError
+from adapters.way_out import COPY_ANEW
 from engine.records import Position
 
 
@@ -53,6 +54,6 @@ async def _where_groups_stand(feed: Feed) -> Position | None:
         raise TargetError(
             f"feed {feed.name} has no plan in Kafka, and stands in the middle of its work at {feed.target_url}: {told}",
             "End the embedded run cleanly first (`tidelock run FEED --until-caught-up`, with `log: embedded`). If it "
-            "was no embedded run, the feed's topics are lost: copy the tables anew into a feed of a new name",
+            f"was no embedded run, the feed's topics are lost: {COPY_ANEW}",
         )
     return places[0]

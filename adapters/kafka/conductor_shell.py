@@ -29,6 +29,7 @@ from adapters.operator import halted_group
 from adapters.run import refusals, tables_there
 from adapters.session import session
 from adapters.sink import Sink, TargetError
+from adapters.way_out import of_workers
 from engine import conductor as machines
 from engine.conducting import (
     Announce,
@@ -74,8 +75,8 @@ class Conductor:
             try:
                 await self._conduct()
             except (TargetError, SourceError, LogError, KafkaError) as error:
-                hint = getattr(error, "hint", "")
-                log.warning("feed %s cannot be conducted: %s. %s", self._feed.name, error, hint)
+                what, hint = getattr(error, "message", error), of_workers(getattr(error, "hint", ""))
+                log.warning("feed %s cannot be conducted: %s. %s", self._feed.name, what, hint)
                 await self._rest(AGAIN_SECONDS)
 
     async def stop(self) -> None:

@@ -29,6 +29,7 @@ from adapters.operator import halted_group
 from adapters.progress import Sample
 from adapters.shell import Shell
 from adapters.sink import Sink, TargetError
+from adapters.way_out import of_workers
 from engine.apply import ApplyMachine, State
 from engine.effects import ApplyDdl
 from engine.errors import Alarm, Failure, Trouble
@@ -127,7 +128,7 @@ class Group:
             return await self._pass(effect, sink, tables)
 
         copies = Copies(machine, sink, None, log.warning)
-        shell = self._shell = Shell(machine, sink, partition, apply_ddl, NoJournal(), copies)
+        shell = self._shell = Shell(machine, sink, partition, apply_ddl, NoJournal(), copies, of_workers)
         self._epoch, self._alarm, self._vote = taken.epoch, None, None
         log.info("%s is ours: epoch %d, from %s", self, taken.epoch, taken.checkpoint)
         shell.post(taken)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from adapters.kafka.places import Places
+from adapters.way_out import COPY_ANEW
 from engine.plan import Plan
 from engine.records import Ddl, DdlKind, Position
 
@@ -25,7 +26,7 @@ class Uneven(Exception):
         super().__init__(f"the partitions of the changes topic do not end at the same position: {told}")
         self.hint = (
             "Something else wrote to the topic, or a broker lost committed records (see its log; unclean leader "
-            "election must be off). Copy the tables anew into a feed of a new name"
+            f"election must be off). What it held is not known: {COPY_ANEW}"
         )
 
 

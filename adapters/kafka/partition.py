@@ -24,6 +24,7 @@ from aiokafka.errors import KafkaError
 from adapters.frames import Unanswered
 from adapters.kafka.places import Places
 from adapters.kafka.wire import WireError, decode
+from adapters.way_out import COPY_ANEW
 from engine.errors import Alarm
 from engine.events import ApplyEvent, LogArrived, SourceFailed
 from engine.records import LogBatch, Position
@@ -218,9 +219,6 @@ def _too_short(partition: int, position: Position) -> Alarm:
     return Alarm(
         "gap",
         f"partition {partition} of the changes topic no longer reaches back to {position}, the target's checkpoint",
-        "Its retention was too short for how long this group stood still. Copy the tables anew, or start a new feed; "
-        "and raise retention.ms of the topic",
+        f"Its retention (retention.ms) was too short for how long this group stood still: {COPY_ANEW}",
         str(position),
     )
-
-

@@ -24,6 +24,7 @@ from adapters.kafka.places import Places
 from adapters.kafka.publisher import PublisherProcess
 from adapters.kafka.topics import changes_topic
 from adapters.kafka.wire import WireError
+from adapters.way_out import of_workers
 from engine.conducting import ConductorEvent, GoOn, LogGrew, StartPublisher, StatementReached
 from engine.errors import Alarm
 from engine.events import SourceFailed
@@ -140,6 +141,6 @@ class Publishing:
                 self._displaced(failed.message)
                 return False
             case Failed() as failed:
-                self._post(SourceFailed(Alarm("publisher", failed.message, failed.hint), failed.retryable))
+                self._post(SourceFailed(Alarm("publisher", failed.message, of_workers(failed.hint)), failed.retryable))
                 return False
         return True

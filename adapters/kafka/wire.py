@@ -14,10 +14,14 @@ from typing import Final
 import msgspec
 import xxhash
 
+from adapters.way_out import COPY_ANEW
 from engine.records import Ddl, LogBatch, Position, RowChange, Shape, Transaction
 
 VERSION: Final = 1
-_FOREIGN: Final = "see what else writes to the topic: only the feed's publisher may"
+_FOREIGN: Final = (
+    "see what else writes to the topic: only the feed's publisher may. What comes behind that record cannot be read:"
+    f" {COPY_ANEW}"
+)
 
 
 class WireError(Exception):

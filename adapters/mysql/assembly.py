@@ -16,12 +16,13 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from adapters.mysql.errors import RESYNC, LogGap, OtherHistory, UnsuitableLog
+from adapters.mysql.errors import LogGap, OtherHistory, UnsuitableLog
 from adapters.mysql.events import HEADER, HEADER_SIZE
 from adapters.mysql.gtid import GtidSet
 from adapters.mysql.history import other_transaction
 from adapters.mysql.row_compiler import INSERT, UPDATE
 from adapters.mysql.tables import Role, Table, Tables
+from engine.errors import RESYNC
 from engine.lineage import Group, Proof, decode, encode
 from engine.records import Ddl, Position, Row, RowChange, SourceChunk, SourceTransaction
 

@@ -19,7 +19,7 @@ from adapters.mysql import connection as server
 from adapters.mysql.assembly import CHUNK_BYTES, Assembly
 from adapters.mysql.connection import Endpoint
 from adapters.mysql.decoder import Decoder
-from adapters.mysql.errors import RESYNC, SourceError, Unreachable
+from adapters.mysql.errors import SourceError, Unreachable
 from adapters.mysql.events import TRANSACTION_PAYLOAD
 from adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids, NoGtids
 from adapters.mysql.history import confirm, identity
@@ -30,6 +30,7 @@ from adapters.mysql.prepared_search import find_prepare
 from adapters.mysql.prepares import PATIENCE_SECONDS, Prepares
 from adapters.mysql.row_layout import Columns
 from adapters.mysql.tables import Tables
+from engine.errors import RESYNC
 from engine.records import Kind, Position, SourceChunk, TableName
 
 _DUMP_GTID: Final = 0x1E

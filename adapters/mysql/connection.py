@@ -18,7 +18,7 @@ from adapters.endpoint import CONNECT_SECONDS, READ_SECONDS, unverified_context
 from adapters.mysql import ed25519
 from adapters.mysql.error_numbers import meaning
 from adapters.mysql.errors import (
-    RESYNC,
+    SEE_THE_LOG,
     AccessDenied,
     Busy,
     DamagedLog,
@@ -32,6 +32,7 @@ from adapters.mysql.errors import (
 from adapters.mysql.gtid import MariaDbGtids
 from adapters.mysql.patience import WORKS, Patient
 from adapters.peers import watch_peer
+from engine.errors import RESYNC
 from engine.records import Kind, Position, TableName
 
 __all__ = [
@@ -211,7 +212,7 @@ def explained(error: Exception, endpoint: Endpoint) -> SourceError:
         return Busy(f"{endpoint} answered: {text} ({code})", "It is tried again; see what the server lacks")
     if means.lost or isinstance(error, OSError | EOFError):
         return Unreachable(f"{endpoint} cannot be reached: {text}", "Check that the server runs, host, port and TLS")
-    return SourceError(f"{endpoint} answered: {text} ({code})", "See the server's error log")
+    return SourceError(f"{endpoint} answered: {text} ({code})", SEE_THE_LOG)
 
 
 def _log_error(text: str, endpoint: Endpoint) -> SourceError:
@@ -224,7 +225,7 @@ def _log_error(text: str, endpoint: Endpoint) -> SourceError:
     damaged = ("crc check", "truncated in the middle", "bogus data", "corrupt", "checksum")
     if any(sign in text for sign in damaged):
         return DamagedLog(f"{endpoint} finds its own log damaged: {text}")
-    return SourceError(f"{endpoint} cannot send its log: {text}", "See the server's error log")
+    return SourceError(f"{endpoint} cannot send its log: {text}", SEE_THE_LOG)
 
 
 def refusal(b: bytes, p: int, end: int, endpoint: Endpoint) -> SourceError:

@@ -21,7 +21,7 @@ from adapters.compiled_forms import admit
 from adapters.mysql import events, prepares
 from adapters.mysql.assembly import Assembly
 from adapters.mysql.damage import MALFORMED, checked, unreadable
-from adapters.mysql.errors import RESYNC, DamagedLog, LogGap, SourceError, UnknownEvent, UnsuitableLog
+from adapters.mysql.errors import DamagedLog, LogGap, SourceError, UnknownEvent, UnsuitableLog
 from adapters.mysql.events import ARTIFICIAL, CHECKSUM_SIZE, HEADER, HEADER_SIZE, IGNORABLE, OF_THE_FILE, WITHOUT_EFFECT
 from adapters.mysql.packets import LONGEST
 from adapters.mysql.payloads import inflated, transaction_events
@@ -30,6 +30,7 @@ from adapters.mysql.query_events import Statement, classify, emptied_table
 from adapters.mysql.row_compiler import DELETE, INSERT, UPDATE
 from adapters.mysql.table_map import lenenc
 from adapters.mysql.tables import Role, Table, Tables
+from engine.errors import RESYNC
 from engine.records import Position, TableName
 
 try:
@@ -271,7 +272,7 @@ class Decoder:
 
     def _gap(self, what: str) -> LogGap:
         error = LogGap(
-            what, f"Run the feed again; if it stops here again, the log has lost changes: {RESYNC}"
+            what, f"`tidelock run FEED` tries once more; if it stops here again, the log has lost changes: {RESYNC}"
         )
         error.position = f"{self._file}:{self._offset}"
         return error

@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-RESYNC: Final = "`tidelock resync FEED` lets it go on behind that place and copies its tables anew"
-"""The way out where the log cannot be read on; `it` is the feed."""
+from engine.errors import RESYNC
 
 
 class SourceError(Exception):
@@ -65,6 +62,7 @@ class DamagedLog(SourceError):
 WAY_OUT = (
     "Nothing of that event or behind it is applied. Ask the source's own tool about the file:"
     " mariadb-binlog --verify-binlog-checksum FILE, or mysqlbinlog. If that finds nothing wrong, the bytes changed on"
-    " the way here: run the feed again. Else read from a replica of the source that has GTIDs (`source:` in the feed),"
-    " or go on behind the damage with `tidelock resync FEED`, which copies the feed's tables anew"
+    " the way here: `tidelock run FEED`. Else read from a replica of the source that has GTIDs (`source:` in the feed),"
+    f" or {RESYNC}"
 )
+SEE_THE_LOG = f"See that server's error log. When it is mended, `tidelock run FEED`; where it cannot be, {RESYNC}"

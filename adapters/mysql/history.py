@@ -18,11 +18,12 @@ import pymysql
 from adapters.mysql import connection as server
 from adapters.mysql import events
 from adapters.mysql.connection import Endpoint
-from adapters.mysql.errors import OtherHistory, SourceError
+from adapters.mysql.errors import SEE_THE_LOG, OtherHistory, SourceError
 from adapters.mysql.gtid import MySqlGtids
 from adapters.mysql.log_file import Event, events_of, events_without
 from adapters.mysql.positions import ending_of, gtid_list, gtid_of, has_gtid, survey
 from engine import lineage
+from engine.errors import RESYNC
 from engine.lineage import Answer, Ending, Group, Here, Proof, Sought
 from engine.records import Position
 
@@ -30,8 +31,7 @@ _FURTHEST: Final = 0xFFFFFFFF
 _FAR: Final = 64 << 20  # a second or two of reading
 HINT: Final = (
     "Rows may be missing between the two, so nothing is applied. If the source is the wrong one, correct `source`. If"
-    " its log was reset, or it was put back from a backup: `tidelock resync FEED` takes it up where it is now and makes"
-    " the tables equal"
+    f" its log was reset, or it was put back from a backup: {RESYNC}"
 )
 
 
@@ -122,7 +122,7 @@ def _begun(endpoint: Endpoint, file: str) -> int:
         for event in read:
             if event.kind == events.FORMAT_DESCRIPTION:
                 return event.when
-    raise SourceError(f"{endpoint} sent nothing of its log {file}", "See the server's error log")
+    raise SourceError(f"{endpoint} sent nothing of its log {file}", SEE_THE_LOG)
 
 
 def _ending(endpoint: Endpoint, last: Group) -> Ending | None:

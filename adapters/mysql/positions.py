@@ -20,6 +20,7 @@ from adapters.mysql.damage import MALFORMED, unreadable
 from adapters.mysql.errors import LogGap
 from adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids
 from adapters.mysql.log_file import Event, events_of
+from engine.errors import RESYNC
 from engine.lineage import Group
 from engine.records import Position
 
@@ -64,7 +65,7 @@ def survey(endpoint: Endpoint, place: Position) -> Standing:
     if found.offset < place.offset:
         raise LogGap(
             f"{place.file} of {endpoint} ends at {found.offset}, before {place}",
-            "Start the feed from a place that the log has",
+            f"If the feed's `start` says that place, name one that the log has; else {RESYNC}",
         )
     return found.standing()
 
@@ -108,7 +109,7 @@ class _Survey:
         if self._open:
             raise LogGap(
                 f"{self._place} is inside the transaction {source}:{number}",
-                "Start the feed from a place that is between two",
+                f"If the feed's `start` says that place, name one between two transactions; else {RESYNC}",
             )
         if self._last is None:
             return None

@@ -12,12 +12,13 @@ from adapters.mysql import events
 from adapters.mysql.assembly import Assembly
 from adapters.mysql.connection import Endpoint
 from adapters.mysql.decoder import Decoder
-from adapters.mysql.errors import RESYNC, LogGap, SourceError
+from adapters.mysql.errors import LogGap, SourceError
 from adapters.mysql.gtid import NoGtids
 from adapters.mysql.log_file import NOBODY, log_session, packets
 from adapters.mysql.packets import Packet, dump
 from adapters.mysql.prepares import Event, Xid
 from adapters.mysql.tables import Tables
+from engine.errors import RESYNC
 from engine.records import Position
 
 _NON_BLOCKING, _ANNOTATE_ROWS = 1, 2
@@ -60,5 +61,5 @@ def prepared_events(endpoint: Endpoint, tables: Tables, xid: Xid, place: Positio
                 break
     raise LogGap(
         f"the log has no rows of XA transaction {xid} at {place}, where it was prepared",
-        f"Restart the feed; if it stops here again, {RESYNC}",
+        f"`tidelock run FEED` tries once more; if it stops here again, {RESYNC}",
     )

@@ -14,10 +14,11 @@ from adapters.mysql import connection as server
 from adapters.mysql import events, prepares
 from adapters.mysql.connection import Endpoint
 from adapters.mysql.damage import MALFORMED, checked, unreadable
-from adapters.mysql.errors import RESYNC, DamagedLog, PurgedPosition
+from adapters.mysql.errors import DamagedLog, PurgedPosition
 from adapters.mysql.payloads import transaction_events
 from adapters.mysql.prepared_log import log_from
 from adapters.mysql.prepares import Xid
+from engine.errors import RESYNC
 from engine.records import Position
 
 _GROUPS: Final = (events.GTID, events.ANONYMOUS_GTID, events.GTID_TAGGED, events.MARIADB_GTID)

@@ -16,7 +16,8 @@ import msgspec
 from adapters.mysql import codecs
 from adapters.mysql.charsets import BINARY, charset_of, decoder
 from adapters.mysql.codecs import BIT, BLOBS, ENUM, NEWDECIMAL, SET, STRING, VAR_STRING, VARCHAR, WireColumn
-from adapters.mysql.errors import RESYNC, DamagedLog, UnsuitableLog
+from adapters.mysql.errors import DamagedLog, UnsuitableLog
+from engine.errors import RESYNC
 from engine.records import Kind, Shape, TableName
 
 _ONE_BYTE_META: Final = BLOBS | {

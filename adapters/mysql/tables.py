@@ -12,11 +12,12 @@ from typing import Final
 
 from adapters.mysql import table_map
 from adapters.mysql.codecs import UnknownType, codec
-from adapters.mysql.errors import RESYNC, DamagedLog, UnsuitableLog
+from adapters.mysql.errors import DamagedLog, UnsuitableLog
 from adapters.mysql.partial_json import PartialRows
 from adapters.mysql.row_compiler import Add, RowReaders, Skip, compile_rows, compile_skip
 from adapters.mysql.row_layout import Columns, layout
 from adapters.mysql.table_map import TableMap, lenenc
+from engine.errors import RESYNC
 from engine.records import Kind, Shape, TableName
 
 _MOST_UNWANTED: Final = 10_000
@@ -85,7 +86,11 @@ class Table:
         return tuple((wire, self._kinds.get(name)) for wire, name in zip(self._map.columns, names, strict=True))
 
     def _unknown(self, error: UnknownType) -> DamagedLog:
-        return DamagedLog(f"{self.name} has a column of {error}", "Report this: the reader does not know that type")
+        return DamagedLog(
+            f"{self.name} has a column of {error}",
+            "Leave that table out of the feed (`tables`), then `tidelock run FEED`; and report this: the reader does "
+            "not know that type",
+        )
 
     def shape(self) -> Shape:
         return self._map.shape(self._kinds)

@@ -53,6 +53,11 @@ def purged(rig: Rig) -> None:
     rig.purge()
 
 
+def begun_anew(rig: Rig) -> None:
+    """Its first transactions get the numbers of others that are applied."""
+    rig.at_source("RESET MASTER", "UPDATE account SET v = 7 WHERE id = 1")
+
+
 def incident(rig: Rig) -> None:
     """The server found that it could not write all to its log."""
     file, at, event = event_of(rig, TABLE_MAP)
@@ -91,6 +96,7 @@ CAUSES = {
     "columns without names": (without_names, "does not name the columns"),
     "rolled back in the log": (rolled_back, "rolled back"),
     "purged": (purged, "does not hold the position"),
+    "a log begun anew": (begun_anew, "is not the one"),
     "an incident": (incident, "INCIDENT"),
     "a flipped bit": (damaged, "is damaged"),
 }
