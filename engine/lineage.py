@@ -26,6 +26,7 @@ class Group(msgspec.Struct, frozen=True, array_like=True, gc=False):
     `moment_us`: when it was committed first, microseconds since the epoch, the same on every replica.
     `file`, `begun`, `end`: the file that it is in, when that was begun (seconds since the epoch; 0: unknown), and the
     byte behind it.  `size`, `when`, `mark`: of the event that ends it: bytes, time, CRC32 of its body.
+    `server`: where it was read, if that is not the server of the proof.
     """
 
     source: str
@@ -37,6 +38,7 @@ class Group(msgspec.Struct, frozen=True, array_like=True, gc=False):
     size: int
     when: int
     mark: int
+    server: str = ""
 
     @property
     def gtid(self) -> str:
@@ -64,6 +66,16 @@ def decode(text: str) -> Proof | None:
     Raises msgspec.MsgspecError for a text that is none.
     """
     return _DECODER.decode(text) if text else None
+
+
+def carried(proof: Proof, server: str) -> Proof:
+    """The proof as a reader at `server` goes on with it: the last transaction's place is one at the server before."""
+    last = proof.last
+    if last is None or server == proof.server:
+        return proof
+    seen_at = last.server or proof.server
+    last = msgspec.structs.replace(last, server="" if seen_at == server else seen_at)
+    return msgspec.structs.replace(proof, server=server, last=last)
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -113,8 +125,9 @@ def by_place(proof: Proof, here: Here) -> Answer:
         return Answer.SAME
     if here.begun is None:
         return Answer.SEEK
-    can_seek = proof.last is not None and proof.last.source
-    return Answer.SEEK if can_seek and (here.exact or here.server != proof.server) else Answer.OTHER
+    last = proof.last
+    can_seek = last is not None and last.source and (here.exact or here.server != (last.server or proof.server))
+    return Answer.SEEK if can_seek else Answer.OTHER
 
 
 def by_gtid(proof: Proof, here: Here, found: Sought) -> Answer:

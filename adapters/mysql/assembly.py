@@ -23,7 +23,7 @@ from adapters.mysql.history import other_transaction
 from adapters.mysql.row_compiler import INSERT, UPDATE
 from adapters.mysql.tables import Role, Table, Tables
 from engine.errors import RESYNC
-from engine.lineage import Group, Proof, decode, encode
+from engine.lineage import Group, Proof, carried, decode, encode
 from engine.records import Ddl, Position, Row, RowChange, SourceChunk, SourceTransaction
 
 CHUNK_BYTES: Final = 4 << 20
@@ -74,8 +74,8 @@ class Assembly:
         self.ending = b"", 0, 0  # the event that may end the open group: buffer, its body's place and end
         self.moment_us = 0
         self.closed: Closed | None = None
-        self._proof = decode(start.proof) or Proof(server, 0)
-        self._proof_text = start.proof
+        self._proof = carried(decode(start.proof) or Proof(server, 0), server)
+        self._proof_text = encode(self._proof)
         self._expected = self._proof.opened
         self._server = server
         self._begun = self._proof.begun

@@ -3,7 +3,20 @@
 import msgspec
 import pytest
 
-from engine.lineage import Answer, Ending, Group, Here, Proof, Sought, agree, by_gtid, by_place, decode, encode
+from engine.lineage import (
+    Answer,
+    Ending,
+    Group,
+    Here,
+    Proof,
+    Sought,
+    agree,
+    by_gtid,
+    by_place,
+    carried,
+    decode,
+    encode,
+)
 from engine.ordering import Chain, Verdict
 from engine.records import LogBatch, Position
 
@@ -84,3 +97,15 @@ def test_the_chain_takes_no_answer_of_another_log():
     assert Chain(here).judge(LogBatch(there, last, resent=True), 0) is Verdict.GAP
     assert Chain(here).judge(LogBatch(here, last, resent=True), 0) is Verdict.NEXT
     assert here == there, "they name the same place"
+
+
+def test_behind_a_failover_the_transaction_of_the_server_before_is_sought():
+    """Its file and offset are places at that server, also once the proof is one of the new server's file."""
+    there = msgspec.structs.replace(carried(PROOF, "server_id 2"), begun=1_650_000_000)
+    here = Here("server_id 2", 1_650_000_000, Ending(1_600_000_500), exact=False)
+    assert decode(encode(there)) == there and there.server == "server_id 2"
+    assert by_place(there, here) is Answer.SEEK
+    assert by_gtid(there, here, Sought(LAST.moment_us)) is Answer.SAME
+    assert by_place(carried(there, "server_id 3"), msgspec.structs.replace(here, server="server_id 2")) is Answer.SEEK
+    assert carried(there, "server_id 1").last == LAST, "back where it was read"
+    assert carried(PROOF, "server_id 1") == PROOF
