@@ -6,22 +6,31 @@ The reader hands over chunks as the adapters' readers do: transactions whole or 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
+from msgspec.structs import replace
+
+from engine import lineage
 from engine.capture import CaptureMachine
 from engine.effects import Publish
 from engine.events import SourceRead
 from engine.records import LogBatch, Position, Row, RowChange, Shape, SourceChunk, SourceTransaction
 from simulations.history import FAR, Entry, History
 from simulations.selection import named_at_source
+from simulations.source_log import Log
 
 
 class Reader:
-    """Reads behind `position`."""
+    """Reads `log` behind `position`.  Every position that it tells has the log's proof."""
 
-    def __init__(self, history: History, position: Position, chance: Random) -> None:
+    def __init__(self, history: History, log: Log, position: Position, chance: Random) -> None:
         self._history = history
-        self._index = history.index(position)
+        self._log = log
+        self._index = log.index(position)
+        self._since = log.whole(self._index)
+        proof = lineage.decode(position.proof)
+        self._known = lineage.carried(proof, log.server.name).last if proof is not None else None
         self._chance = chance
         self._longest = history.plan.longest
         self._anywhere = history.plan.cut_anywhere
@@ -33,18 +42,19 @@ class Reader:
 
     @property
     def at_end(self) -> bool:
-        return self._index == len(self._history.entries)
+        return self._index == len(self._log.entries)
 
     def next(self) -> LogBatch | None:
         """The next batch; at the end of the log, and now and then before it, a heartbeat, which is an empty one.  None
         where the capture machine has nothing to say."""
-        entries = self._history.entries
+        entries = self._log.entries
         if self.at_end or self._chance.random() < 0.02:
             return self._publish(SourceChunk([], self._last, {}, 1))
         taken = self._cut(entries)
         self._index += len(taken)
         self._history.told = max(self._history.told, self._index)
-        self._last = taken[-1].end
+        end = taken[-1].end
+        self._last = replace(end, proof=self._log.proof(end, self._known, self._since))
         return self._publish(self._chunk(taken))
 
     def _publish(self, chunk: SourceChunk) -> LogBatch | None:
@@ -53,7 +63,7 @@ class Reader:
             return effect.batch
         return None
 
-    def _cut(self, entries: list[Entry]) -> list[Entry]:
+    def _cut(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """The next entries of the log, up to a statement, which comes alone."""
         start = self._index
         if entries[start].ddl is not None:
@@ -67,7 +77,7 @@ class Reader:
                 ends = i + 1
         return taken[:ends] if ends and not self._anywhere else taken
 
-    def _chunk(self, taken: list[Entry]) -> SourceChunk:
+    def _chunk(self, taken: Sequence[Entry]) -> SourceChunk:
         shapes: dict[int, Shape] = {}
         transactions: list[SourceTransaction] = []
         rows: list[RowChange] = []
@@ -77,7 +87,7 @@ class Reader:
             if entry.commit or entry is taken[-1]:
                 transactions.append(self._part(entry, rows))
                 rows = []
-        return SourceChunk(transactions, taken[-1].end, shapes, int(self._chance.random() < 0.5))
+        return SourceChunk(transactions, self._last, shapes, int(self._chance.random() < 0.5))
 
     def _row(self, entry: Entry, shapes: dict[int, Shape]) -> RowChange:
         assert entry.change is not None and entry.shape is not None

@@ -45,13 +45,14 @@ from engine.events import (
     TakenOver,
     Tick,
 )
-from engine.records import LogBatch
+from engine.records import LogBatch, Position
 from simulations.copier import Copier
 from simulations.faults import Faults
 from simulations.history import History
 from simulations.ledger import Mistake
 from simulations.log import Reader
 from simulations.plan import ROW_BYTES, Plan
+from simulations.source_log import OTHER, Source
 
 if TYPE_CHECKING:
     from simulations.target import Target
@@ -64,9 +65,12 @@ ANSWERS = (BatchCommitted, BatchReady, BatchRolledBack, CheckpointSaved, DdlAppl
 
 
 class Owner:
-    """`dies_at`: how many more effects it carries out before it dies; below zero: no end is near."""
+    """`dies_at`: how many more effects it carries out before it dies; below zero: no end is near.
+    `refused_its_own`: its reader took the log of the feed for another one."""
 
-    def __init__(self, number: int, plan: Plan, history: History, faults: Faults, copier: Copier) -> None:
+    def __init__(
+        self, number: int, plan: Plan, history: History, faults: Faults, copier: Copier, source: Source
+    ) -> None:
         self.number = number
         self.copier = copier
         options = Options(atomic=plan.atomic, locking=plan.locking, **msgspec.structs.asdict(plan.engine))
@@ -84,6 +88,8 @@ class Owner:
         self.skew = 0
         self._now = 0
         self._history = history
+        self._source = source
+        self.refused_its_own = False
         self._bad_rows = "poison" in plan.features
         self._faults = faults
         self._reader = 0  # the present reader's number
@@ -91,7 +97,17 @@ class Owner:
 
     def begin(self, taken: TakenOver, chance: Random) -> None:
         self.post(msgspec.structs.replace(taken, log_end=self._history.told_end))
-        self.reader = Reader(self._history, taken.checkpoint, chance)
+        self._read_behind(taken.checkpoint, taken.checkpoint, chance)
+
+    def _read_behind(self, confirmed: Position, place: Position, chance: Random) -> None:
+        """A new reader, unless the source's log is not the one that `confirmed` is a place of."""
+        self.reader = None
+        log = self._source.open(confirmed)
+        if log is not None:
+            self.reader = Reader(self._history, log, place if place != confirmed else confirmed, chance)
+            return
+        self.refused_its_own = self._source.is_right
+        self.post(SourceFailed(Alarm(OTHER, "the log is not the one that was read", "resync"), retryable=False))
 
     def clock(self, now: int) -> int:
         return now + self.skew
@@ -183,7 +199,7 @@ class Owner:
                 self._refused(effect.alarm)
             case RequestResend():
                 skipped = chance.randrange(1, 9) if self._faults.strikes("hole") else 0
-                self.reader = Reader(self._history, self._history.behind(effect.position, skipped), chance)
+                self._read_behind(effect.position, self._history.behind(effect.position, skipped), chance)
                 self._reader = effect.reader
                 self._sent.clear()
             case Halt():

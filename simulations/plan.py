@@ -48,7 +48,12 @@ FAULTS = {
     "broken": "the target must be mended by hand (disk full); the feed halts until it is",
     "forgotten": "the target crashes and has forgotten its last commits",
     "echo": "an answer of the target arrives a second time",
+    "other_log": "another log is in the place of the source's: it was reset, or put back to an older state and gone on "
+    "from there; the feed halts until an operator brings the right one back",
+    "moved_log": "the same log is served by a replica, by another server with its disk, or without its oldest files",
 }
+_OF_LOGS = ("other_log", "moved_log")  # drawn apart: older seeds keep all else
+LOGS_SHARE = 0.15  # of all runs have each of them
 # At least one of these is in every run: they can happen at any moment, however little there is left to do.
 ALWAYS_POSSIBLE = ("disconnected", "crash", "rival")
 
@@ -130,7 +135,7 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
     families = _families(chance)
     copy = _copy(Random(f"copy {seed}"), seed, families)  # apart, as `fill_rows` is
     gathering = Random(f"gather {seed}")
-    faults = chance.sample(sorted(FAULTS), chance.randint(3, 9))
+    faults = chance.sample(sorted(set(FAULTS) - set(_OF_LOGS)), chance.randint(3, 9))
     if not set(faults) & set(ALWAYS_POSSIBLE):
         faults.append(chance.choice(ALWAYS_POSSIBLE))
     return Plan(
@@ -140,7 +145,7 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
         changes=changes,
         atomic=chance.random() < 0.35,
         features=_features(chance, families, copy),
-        faults={name: chance.choice((1, 1, 4)) for name in faults},
+        faults={name: chance.choice((1, 1, 4)) for name in faults} | _of_logs(Random(f"logs {seed}")),
         fault_rate=chance.choice((0.03, 0.05, 0.07, 0.1)),
         longest=chance.choice((2, 6, 15, 40)),
         cut_anywhere=chance.random() < 0.5,
@@ -162,6 +167,10 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
         copy=copy,
         repairs=locking and Random(f"repairs {seed}").random() < REPAIRED_SHARE,
     )
+
+
+def _of_logs(chance: Random) -> dict[str, int]:
+    return {name: chance.choice((1, 4)) for name in _OF_LOGS if chance.random() < LOGS_SHARE}
 
 
 def _copy(chance: Random, seed: int, families: tuple[str, ...]) -> Copy | None:

@@ -130,6 +130,16 @@ class Target:
         self._reported: dict[int, dict[EffectId, None]] = {}  # by owner: commits it was told of since it last saved
         self.flush()
 
+    def begin_at(self, place: Position) -> None:
+        """Where the log begins, with what proves it."""
+        self.state.checkpoint = place
+        self.flush()
+
+    @property
+    def durable(self) -> Position:
+        """The checkpoint that a crash of the target leaves."""
+        return self._disk[0].checkpoint if self._disk is not None else self.state.checkpoint
+
     @property
     def database(self) -> Database:
         return self.state.database

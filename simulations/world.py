@@ -19,10 +19,10 @@ from engine.apply import State
 from engine.effects import Halt
 from engine.errors import Alarm
 from engine.events import ApplyEvent, ChunksPlanned, GoalSet, ParkedWished, Paused, SourceFailed, Tick
-from engine.records import DdlKind
+from engine.records import DdlKind, Position
 from engine.replay import tell
 from engine.spans import Split
-from simulations import catalogue, copier
+from simulations import catalogue, copier, source_log
 from simulations.catalogue import CARD, OWN, POISON
 from simulations.checkers.checker import Checker
 from simulations.checkers.locks import Locks
@@ -50,6 +50,7 @@ HALTS = {
     "unreadable": ("unreadable",),
     "gap": ("lost", "reordered", "rewound", "hole"),
     "target": ("broken",),
+    source_log.OTHER: ("other_log",),
 }
 
 
@@ -86,6 +87,8 @@ class World:
         self.target.checkers = (*self.target.checkers, self._exercise)
         self._steppers = [c for c in self.target.checkers if type(c).stepped is not Checker.stepped]
         self.source = copier.Source(self.history)
+        self.log = source_log.Source(self.history, plan.schedule)
+        self.target.begin_at(self.log.start)
         again = plan.copy.again if plan.copy is not None else ()
         self._repairs = Repairs(self.history, self.target) if plan.repairs else None
         self._to_copy = [f for f in again if all(t.name in self.history.held for t in catalogue.BY_NAME[f])]
@@ -221,7 +224,7 @@ class World:
             self.source, self.history, self.target.ledger.view, self.target.staged, self.target.database.refuses,
             self._faults,
         )  # fmt: skip
-        owner = Owner(len(self.owners) + 1, self.plan, self.history, self._faults, hands)
+        owner = Owner(len(self.owners) + 1, self.plan, self.history, self._faults, hands, self.log)
         if self.owners:
             self._exercise.left(self.owner.machine)
         owner.skew = self.chance.randrange(10**9)
@@ -237,15 +240,19 @@ class World:
         again = ""
         if halt is not None:
             self.coverage[f"halted: {halt.alarm.kind}"] += 1
-            again = self._attend_to(halt)
+            again = self._attend_to(owner, halt)
         elif owner.stood_down and not (self._faults.forgot and owner.stood_down.again):
             raise Mistake(f"the newest owner stood down: {owner.stood_down}")
         self._take_over()
         if again:
             self._copy_again(again)
 
-    def _attend_to(self, halt: Halt) -> str:
+    def _attend_to(self, owner: Owner, halt: Halt) -> str:
         """Returns the family that is to be copied anew, if any."""
+        if owner.refused_its_own:
+            raise Mistake(f"the feed halts for another log, and it is its own: {halt}")
+        if halt.alarm.kind == source_log.OTHER:
+            self.log.put_right()
         if halt.ddl is not None:
             if halt.ddl.kind is not DdlKind.OTHER:
                 raise Mistake(f"the feed halts for a statement that it could do: {halt.ddl}")
@@ -387,6 +394,28 @@ def _ends_for_good(world: World, alarm: Alarm) -> bool:
     return True
 
 
+def _other_log(world: World) -> bool:
+    return _served_otherwise(world, world.log.replace)
+
+
+def _moved_log(world: World) -> bool:
+    return _served_otherwise(world, world.log.move)
+
+
+def _served_otherwise(world: World, change: Callable[[Position], str]) -> bool:
+    """All readers lose their connections to what was there."""
+    what = change(world.target.durable) if world.owner.reader is not None else ""
+    if not what:
+        return False
+    world.coverage[f"log: {what}"] += 1
+    world._tell(f"-- the source's log: {what}")
+    for owner in world.owners:
+        if owner.alive and owner.reader is not None:
+            owner.reader = None
+            owner.post(SourceFailed(Alarm("connection", "connection lost", "wait"), retryable=True))
+    return True
+
+
 def _forgotten(world: World) -> bool:
     world.target.forget()
     return True
@@ -402,6 +431,8 @@ FAULTS: dict[str, Callable[[World], bool]] = {
     "purged": _purged,
     "unreadable": _unreadable,
     "forgotten": _forgotten,
+    "other_log": _other_log,
+    "moved_log": _moved_log,
     "lost": lambda world: world.owner.lose(),
     "repeated": lambda world: world.owner.repeat(world.chance),
     "reordered": lambda world: world.owner.reorder(),

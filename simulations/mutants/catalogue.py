@@ -8,6 +8,7 @@ from simulations.mutants.commit_order import COMMIT_ORDER
 from simulations.mutants.copying import CASCADES, LEDGER, MERGING
 from simulations.mutants.gathering import GATHERING
 from simulations.mutants.keys import EQUALITY, REFERENCES, UNIQUE
+from simulations.mutants.lineage import LINEAGE
 from simulations.mutants.locks import LOCKS
 from simulations.mutants.log import BARRIER, ORDER, ROOM
 from simulations.mutants.merge import MERGE
@@ -26,6 +27,7 @@ CATALOGUE = (
     *DOUBT,
     *CHECKPOINT,
     *ORDER,
+    *LINEAGE,
     *BARRIER,
     *ROOM,
     *GATHERING,

@@ -10,7 +10,10 @@ from simulations.mutants.hunt import Order
 from simulations.mutants.mutant import Mutant, Stale
 
 COUNTER_EXAMPLES = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18}  # those that concern what exists
-QUICK = ("lock-dropped", "fold-by-labels", "fence-skipped", "checkpoint-one-too-far", "commit-when-ready")
+QUICK = (
+    "lock-dropped", "fold-by-labels", "fence-skipped", "checkpoint-one-too-far", "commit-when-ready",
+    "identity-not-compared",
+)  # fmt: skip
 
 SOURCE = """\
 def one(a, b):

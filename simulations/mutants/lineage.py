@@ -1,0 +1,101 @@
+"""Bugs in how a log is known again: another history in the place of the source's, or the same one elsewhere."""
+
+from __future__ import annotations
+
+from simulations.mutants.mutant import Mutant
+
+LINEAGE = (
+    Mutant(
+        "identity-not-compared",
+        "engine.lineage",
+        """
+        - if here.begun is not None and _same_bytes(proof, here):
+        -     return Answer.SAME
+        + return Answer.SAME
+        """,
+        "whatever log is there is read on",
+        case="L5: the log reset",
+    ),
+    Mutant(
+        "last-transaction-not-compared",
+        "engine.lineage",
+        """
+        - return (here.ending.size, here.ending.when, here.ending.mark) == (last.size, last.when, last.mark)
+        + return True
+        """,
+        "a server that was put back to a snapshot of its disk is read on",
+        case="L5: the log put back",
+    ),
+    Mutant(
+        "bytes-of-the-last-event-not-compared",
+        "engine.lineage",
+        """
+        - return (here.ending.size, here.ending.when, here.ending.mark) == (last.size, last.when, last.mark)
+        + return (here.ending.size, here.ending.when) == (last.size, last.when)
+        """,
+        "another transaction of the same second is taken for the one that was read",
+        case="L5: the log put back",
+    ),
+    Mutant(
+        "moment-not-compared",
+        "engine.lineage",
+        """
+        - return Answer.SAME if found.moment_us == proof.last.moment_us else Answer.OTHER
+        + return Answer.SAME
+        """,
+        "a GTID alone is taken for proof",
+        case="L5: another server behind the same name",
+    ),
+    Mutant(
+        "seconds-of-the-same-server-trusted",
+        "engine.lineage",
+        """
+        - can_seek = last is not None and last.source and (here.exact or here.server != (last.server or proof.server))
+        + can_seek = last is not None and last.source
+        """,
+        "a number that MariaDB used again within the second is taken for the same transaction",
+        case="L5: the log reset",
+    ),
+    Mutant(
+        "open-transaction-not-compared",
+        "simulations.source_log",
+        """
+        - return proof.opened is None or proof.opened == log.opened(place)
+        + return True
+        """,
+        "the rest of another transaction is read behind a part of the one that was left",
+        case="L5: the log put back",
+    ),
+    Mutant(
+        "replica-refused",
+        "engine.lineage",
+        """
+        - return Answer.SAME if found.moment_us == proof.last.moment_us else Answer.OTHER
+        + return Answer.OTHER
+        """,
+        "a replica with the same transactions is taken for another log",
+        case="L6: a replica promoted",
+    ),
+    Mutant(
+        "transaction-of-another-server-sought-here",
+        "engine.lineage",
+        """
+        - seen_at = last.server or proof.server
+        - last = msgspec.structs.replace(last, server="" if seen_at == server else seen_at)
+        """,
+        "after a failover the feed halts if it stops before it has read a transaction there",
+        case="L6: a replica promoted",
+    ),
+    Mutant(
+        "purged-file-refused",
+        "engine.lineage",
+        """
+        - if here.ending is None:  # files are purged from the oldest on: the position's own is the proof that is left
+        -     return bool(proof.begun) and here.server == proof.server
+        + if here.ending is None:
+        +     return False
+        """,
+        "a log without its oldest files is taken for another one",
+        case="L5: the log purged",
+    ),
+)

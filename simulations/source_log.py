@@ -1,0 +1,271 @@
+"""The source's log as servers have it: the one that the history left, the same at other servers, and others in its
+place.
+
+Every log names its places and transactions as the history does, so that nothing but proofs (`engine.lineage`) can tell
+one from another.  The modelled server answers what a real one is asked, and `engine.lineage` decides, as in production.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_right
+from collections.abc import Sequence
+from random import Random
+
+import msgspec
+from msgspec.structs import replace
+
+from engine import lineage
+from engine.lineage import Answer, Ending, Group, Here, Proof, Sought
+from engine.records import Position
+from simulations.history import Entry, History
+from simulations.ledger import Mistake
+
+_FIRST = 1_700_000_000  # the first commit, in seconds since the epoch
+_APART = 10  # seconds between two commits
+_SIZE = 31  # of the event that ends a transaction
+_MOMENTS = (0, 3, 100_000)  # seconds by which another history was committed later
+OTHER = "OtherHistory"
+
+
+class Server(msgspec.Struct, frozen=True):
+    """`exact`: moments are in microseconds (MySQL).  `shift`: its files were begun so many seconds later than the
+    first server's.  `first`: the oldest file that it has left; '': all."""
+
+    name: str
+    exact: bool
+    gtids: bool
+    shift: int = 0
+    first: str = ""
+
+
+class Log:
+    """Entries at a server.  `same`: so many of its transactions are the history's; those behind were committed `later`
+    seconds later, and so were the files begun that begin behind the first `filed` transactions."""
+
+    def __init__(self, entries: Sequence[Entry], server: Server, *, same: int, filed: int, later: int = 0) -> None:
+        self.entries = entries
+        self.server = server
+        self.same = same
+        self._filed = filed
+        self._later = later
+        self._orders = [entry.end.order for entry in entries]
+        self._ends = [i for i, entry in enumerate(entries, 1) if entry.commit or entry.ddl is not None]
+        self._first: dict[str, int] = {}  # the first transaction of each file
+        for number, end in enumerate(self._ends):
+            self._first.setdefault(entries[end - 1].end.file, number)
+
+    def at(self, server: Server) -> Log:
+        """The same at another server."""
+        return Log(self.entries, server, same=self.same, filed=self._filed, later=self._later)
+
+    def index(self, place: Position) -> int:
+        """How many entries are at or before the place."""
+        return bisect_right(self._orders, place.order)
+
+    def whole(self, index: int) -> int:
+        """How many transactions are whole before that entry."""
+        return bisect_right(self._ends, index)
+
+    @property
+    def files(self) -> list[str]:
+        return [file for file in self._first if _number(file) >= _number(self.server.first)]
+
+    def holds(self, place: Position) -> bool:
+        """Is it the history's own up to there?"""
+        return self.whole(self.index(place)) + (place.rows > 0) <= self.same
+
+    # ------------------------------------------------------------------ what proves it
+
+    def proof(self, place: Position, known: Group | None, since: int) -> str:
+        """Of a place in this log, told by a reader that began behind `since` transactions with `known` as the last."""
+        whole = self.whole(self.index(place))
+        last = self._group(whole - 1) if whole > since else known
+        opened = self.opened(place)
+        return lineage.encode(Proof(self.server.name, self._begun(place.file), last, opened))
+
+    def opened(self, place: Position) -> tuple[str, int, int] | None:
+        """The transaction that the place is inside of."""
+        number = self.whole(self.index(place))
+        if not place.rows or number >= len(self._ends):
+            return None
+        end = self.entries[self._ends[number] - 1]
+        return (end.source, end.number, self._moment_us(number))
+
+    def here(self, place: Position, proof: Proof) -> Here:
+        """What the server shows of the proof's places."""
+        last, files = proof.last, self.files
+        begun = self._begun(place.file) if place.file in files else None
+        ending = self._ending(last) if last is not None and last.file in files else None
+        return Here(self.server.name, begun, ending, self.server.exact)
+
+    def sought(self, place: Position, last: Group | None) -> Sought:
+        """What the server finds by the GTID."""
+        first = self.files[0]
+        continues = _number(first) > _number(place.file) and (last is None or self._begun(first) >= last.when)
+        if last is None or not last.source:
+            return Sought(purged=True, continues=continues)
+        for number, end in enumerate(self._ends):
+            entry = self.entries[end - 1]
+            if (entry.source, entry.number) == (last.source, last.number):
+                gone = _number(entry.end.file) < _number(first)
+                return Sought(0 if gone else self._moment_us(number), gone, continues)
+        return Sought(continues=continues)
+
+    def _group(self, number: int) -> Group:
+        entry = self.entries[self._ends[number] - 1]
+        gtid = (entry.source, entry.number) if self.server.gtids else ("", 0)
+        file = entry.end.file
+        ending = self._told(number)
+        return Group(
+            *gtid, self._moment_us(number), file, ending.begun, entry.end.offset, ending.size, ending.when, ending.mark
+        )
+
+    def _ending(self, last: Group) -> Ending:
+        """What ends where the last transaction ended."""
+        at = self.index(Position(last.file, last.end))
+        end = self.entries[at - 1].end if at else None
+        if at in self._ends and end is not None and (end.file, end.offset) == (last.file, last.end):
+            return self._told(self._ends.index(at))
+        return Ending(self._begun(last.file))
+
+    def _told(self, number: int) -> Ending:
+        file = self.entries[self._ends[number] - 1].end.file
+        mark = zlib.crc32(f"{number} {number >= self.same}".encode())
+        return Ending(self._begun(file), _SIZE, self._when(number), mark)
+
+    def _begun(self, file: str) -> int:
+        first = self._first.get(file, 0)
+        later = self._later if first >= self._filed else 0
+        return _FIRST + first * _APART - 5 + self.server.shift + later
+
+    def _when(self, number: int) -> int:
+        return _FIRST + number * _APART + (self._later if number >= self.same else 0)
+
+    def _moment_us(self, number: int) -> int:
+        within = (7 if number < self.same else 8) if self.server.exact else 0
+        return self._when(number) * 1_000_000 + within
+
+
+class Source:
+    """Who answers under the source's name.  `log`: what is there now; `right`: what an operator brings back."""
+
+    def __init__(self, history: History, seed: int) -> None:
+        chance = Random(f"logs {seed}")
+        self._servers = 1
+        self._chance = chance
+        exact, gtids = chance.random() < 0.5, chance.random() < 0.75
+        self.right = self.log = self._all(history.entries, Server("server 1", exact, gtids))
+        self.start = replace(history.start, proof=self.right.proof(history.start, None, 0))
+
+    @staticmethod
+    def _all(entries: Sequence[Entry], server: Server) -> Log:
+        number = len(entries) + 1
+        return Log(entries, server, same=number, filed=number)
+
+    def open(self, place: Position) -> Log | None:
+        """The log to be read behind a place, None where it is refused.
+
+        Another log that is the history's own up to there is put right first: nobody could tell.  Raises Mistake for a
+        place that nothing proves.
+        """
+        if self.log.holds(place):
+            self.log = self.right
+        proof = lineage.decode(place.proof)
+        if proof is None:
+            raise Mistake(f"nothing proves the log of {place}")
+        if not _is_same(self.log, place, proof):
+            return None
+        return self.log
+
+    @property
+    def is_right(self) -> bool:
+        return self.log is self.right
+
+    def put_right(self) -> None:
+        self.log = self.right
+
+    def replace(self, stored: Position) -> str:
+        """Another history takes the log's place: reset, or put back to before `stored` and gone on from there.  Says
+        what it was; '' where there is too little of a log yet."""
+        whole = self.right.whole(self.right.index(stored))
+        count = self.right.whole(len(self.right.entries))
+        if not self.is_right or not whole:
+            return ""
+        chance = self._chance
+        same = chance.choice((0, chance.randrange(whole)))
+        if count - same < 2:
+            return ""
+        turn = chance.randrange(1, count - same)
+        length = chance.choice((count, chance.randrange(same + 1, count + 1)))
+        elsewhere = chance.random() < 0.4
+        server, later = replace(self.right.server, first=""), chance.choice(_MOMENTS)
+        if elsewhere:
+            server, later = self._another(later or 1), later or 1
+        filed = 0 if elsewhere or not same else same
+        entries = _turned(self.right.entries, same, turn, length)
+        self.log = Log(entries, server, same=same, filed=filed, later=later)
+        what = "put back" if same else "reset"
+        return f"{what}, {'shorter' if self.log.whole(len(entries)) < whole else 'longer'}"
+
+    def move(self, stored: Position) -> str:
+        """The same log elsewhere: says how, '' where nothing can prove it there yet."""
+        proof = lineage.decode(stored.proof)
+        if not self.is_right or proof is None or proof.last is None or proof.last.file not in self.right.files:
+            return ""
+        chance, log = self._chance, self.right
+        ways = ["disk"]
+        if log.server.gtids:
+            ways.append("replica")
+        if proof.server == log.server.name and log.here(stored, proof).begun == proof.begun:
+            ways.append("expired")
+        how = chance.choice(ways)
+        if how == "expired":
+            server = replace(log.server, first=stored.file)
+        else:
+            server = self._another(chance.choice(_MOMENTS) if how == "replica" else 0)
+        self.right = self.log = log.at(server)
+        return how
+
+    def _another(self, shift: int) -> Server:
+        self._servers += 1
+        server = self.right.server
+        return replace(server, name=f"server {self._servers}", shift=server.shift + shift)
+
+
+def _number(file: str) -> int:
+    return int(file.rpartition(".")[2] or 0)
+
+
+def _is_same(log: Log, place: Position, proof: Proof) -> bool:
+    """As the adapters' readers ask."""
+    here = log.here(place, proof)
+    answer = lineage.by_place(proof, here)
+    if answer is Answer.SEEK:
+        answer = lineage.by_gtid(proof, here, log.sought(place, proof.last))
+    if answer is not Answer.SAME:
+        return False
+    return proof.opened is None or proof.opened == log.opened(place)
+
+
+def _turned(entries: Sequence[Entry], same: int, turn: int, length: int) -> list[Entry]:
+    """So many transactions: behind the first `same` the others of the history in another order, under the names and
+    at the places of those that they replace."""
+    transactions: list[list[Entry]] = [[]]
+    for entry in entries:
+        transactions[-1].append(entry)
+        if entry.commit or entry.ddl is not None:
+            transactions.append([])
+    transactions.pop()
+    others = transactions[same:]
+    turned = [entry for transaction in transactions[:same] for entry in transaction]
+    before = turned[-1].end if turned else None
+    for number, named in enumerate(others[: length - same]):
+        end = named[-1].end
+        start = before.offset if before is not None and before.file == end.file else 0
+        for entry in others[(number + turn) % len(others)]:
+            place = Position(end.file, start, entry.end.rows) if entry.end.rows else end
+            ddl = entry.ddl and replace(entry.ddl, source=named[-1].source, number=named[-1].number)
+            turned.append(replace(entry, source=named[-1].source, number=named[-1].number, end=place, ddl=ddl))
+        before = end
+    return turned
