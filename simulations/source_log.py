@@ -193,15 +193,16 @@ class Source:
         if not self.is_right or not whole:
             return ""
         chance = self._chance
-        same = chance.choice((0, chance.randrange(whole)))
+        told = whole + (stored.rows > 0)
+        same = chance.choice((0, chance.randrange(told), told - 1))
         if count - same < 2:
             return ""
         turn = chance.randrange(1, count - same)
         length = chance.choice((count, chance.randrange(same + 1, count + 1)))
         elsewhere = chance.random() < 0.4
-        server, later = replace(self.right.server, first=""), chance.choice(_MOMENTS)
-        if elsewhere:
-            server, later = self._another(later or 1), later or 1
+        later = chance.choice(_MOMENTS)
+        later = later or 1 if elsewhere else later
+        server = replace(self._another(later) if elsewhere else self.right.server, first="")
         filed = 0 if elsewhere or not same else same
         entries = _turned(self.right.entries, same, turn, length)
         self.log = Log(entries, server, same=same, filed=filed, later=later)
@@ -219,7 +220,8 @@ class Source:
             ways.append("replica")
         if proof.server == log.server.name and log.here(stored, proof).begun == proof.begun:
             ways.append("expired")
-        how = chance.choice(ways)
+        parted = "expired" in ways and proof.last.file != stored.file  # seldom, and the last transaction's is the older
+        how = "expired" if parted else chance.choice(ways)
         if how == "expired":
             server = replace(log.server, first=stored.file)
         else:
