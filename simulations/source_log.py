@@ -151,7 +151,7 @@ class Source:
     """Who answers under the source's name.  `log`: what is there now; `right`: what an operator brings back."""
 
     def __init__(self, history: History, seed: int) -> None:
-        chance = Random(f"logs {seed}")
+        chance = Random(f"servers {seed}")
         self._servers = 1
         self._chance = chance
         exact, gtids = chance.random() < 0.5, chance.random() < 0.75
