@@ -201,7 +201,7 @@ class Source:
         length = chance.choice((count, chance.randrange(same + 1, count + 1)))
         elsewhere = chance.random() < 0.4
         later = chance.choice(_MOMENTS)
-        if elsewhere or self._servers > 1:  # seconds decide there, and no server is reset in that of a commit elsewhere
+        if elsewhere or same or self._servers > 1:  # where seconds decide alone: that takes longer than one
             later = later or 1
         server = replace(self._another(later) if elsewhere else self.right.server, first="")
         filed = 0 if elsewhere or not same else same
