@@ -5,6 +5,7 @@ take a fresh database with `mariadb.database("shop")`, and for topics a feed's n
 kills or configures a server makes its own with `make_…`.
 """
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,6 +22,9 @@ from bench.servers.kafka import Kafka
 
 settings.register_profile("no deadline", deadline=None)  # how long an example takes is the machine's business
 settings.load_profile("no deadline")
+
+# Whoever ignores it hands that on to what he starts, and a feed under `nohup` goes on when its terminal closes.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
