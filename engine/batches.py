@@ -423,8 +423,15 @@ class Batches:
         return bool(self._wishes)
 
     def wish(self, rows: Sequence[ParkedKey]) -> None:
-        """What was read before it was carried out, and is told only now, is not parked any more."""
-        self._wishes.add([row for row in rows if (row.source, row.number, row.ordinal) in self.lot])
+        """What was read before it was carried out, and is told only now, is not parked any more.
+
+        An operator's word comes before a trial of our own, for all that is parked of the same rows.
+        """
+        rows = [row for row in rows if (row.source, row.number, row.ordinal) in self.lot]
+        if self._wishes.own:
+            asked = [(row.source, row.number, row.ordinal) for row in rows if row.wish not in ("", AGAIN)]
+            self._wishes.withdraw(self.lot.of_same_rows(asked))
+        self._wishes.add(rows)
 
     def emptied(self, tables: Sequence[TableName]) -> None:
         """A TRUNCATE took the rows of these tables, the parked ones included: no wish brings them back."""

@@ -18,6 +18,7 @@ from engine import receipts
 from engine.effects import ApplyBatch, EffectId, ParkedRow
 from engine.events import ParkedKey
 from engine.merge import Ranks, merge
+from engine.orphans import AGAIN
 from engine.parking import Place, decode_change
 from engine.records import RowChange, TableName, Transaction
 from engine.schema import Binding, SchemaMismatch, TargetTable
@@ -94,7 +95,7 @@ class Retries:
     def split(self) -> bool:
         """The first group is refused.  True: its halves are to be tried instead."""
         group = self._groups[0]
-        alone = group[0].wish == "again" or all(decode_change(row.change).untried for row in group)
+        alone = group[0].wish == AGAIN or all(decode_change(row.change).untried for row in group)
         if len(group) < 2 or not alone:
             return False
         self._running, self._batch = False, None
@@ -123,6 +124,23 @@ class Retries:
         group = self._groups.popleft()
         self._forget(group)
         return _places(group)
+
+    @property
+    def own(self) -> bool:
+        """Does something wait that no operator asked for?"""
+        return any(group and group[0].wish == AGAIN for group in self._groups)
+
+    def withdraw(self, places: Sequence[Place]) -> None:
+        """These are not tried by ourselves any more: an operator has a wish for them.  What was sent stays as it is."""
+        gone = frozenset(places)
+        for at in range(1 if self.under_way else 0, len(self._groups)):
+            group = self._groups[at]
+            if group and group[0].wish == AGAIN:
+                kept = tuple(row for row in group if (row.source, row.number, row.ordinal) not in gone)
+                self._forget([row for row in group if row not in kept])
+                self._groups[at] = kept
+        sent = [self._groups.popleft()] if self.under_way else []
+        self._groups = deque([*sent, *(group for group in self._groups if group)])
 
     def forget(self, places: Sequence[Place]) -> None:
         """These are parked no more.  No batch is under way."""

@@ -1,9 +1,11 @@
 """Parked children are tried again once their parent is committed: who waits for whom, and what a machine does."""
 
+from msgspec.structs import replace
+
 from engine.apply import ApplyMachine, Options
 from engine.effects import ApplyBatch, UpsertRows
 from engine.errors import Failure, Trouble
-from engine.events import ApplyEvent, BatchCommitted, BatchFailed, LogArrived, ParkedKey, TakenOver
+from engine.events import ApplyEvent, BatchCommitted, BatchFailed, LogArrived, ParkedKey, ParkedWished, TakenOver
 from engine.orphans import Orphans
 from engine.records import LogBatch, RowChange, Transaction
 from engine.schema import Binding
@@ -129,3 +131,16 @@ def test_a_new_owner_tries_them_once() -> None:
     effects = owner.step(0, [TakenOver(2, position(1), tables=linked(CLIENT, ORDER), parked=(parked,))])
     (again,) = (effect for effect in effects if isinstance(effect, ApplyBatch))
     assert again.unparked == (("0-1", 1, 0),)
+
+
+def test_an_operator_s_skip_comes_before_a_trial_of_our_own() -> None:
+    feed = Feed()
+    (batch,) = feed.insert(CHILDREN, (1, "a", None, "x"))
+    (parking,) = feed.take(BatchFailed(batch.id, Failure(Trouble.ROW, "no parent", "23503")))
+    (row,) = parking.parked
+    parked = ParkedKey(row.source, row.number, row.ordinal, ORDER.name, row.change)
+    owner = ApplyMachine(Options(lanes=1, checkpoint_us=10**12))
+    taken = TakenOver(2, position(1), tables=linked(CLIENT, ORDER), parked=(parked,))
+    effects = owner.step(0, [taken, ParkedWished((replace(parked, wish="skip"),))])
+    (skipped,) = (effect for effect in effects if isinstance(effect, ApplyBatch))
+    assert (skipped.steps, skipped.unparked) == ([], (("0-1", 1, 0),))
