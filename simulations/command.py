@@ -158,8 +158,8 @@ def _write(trial: Trial, path: str, owner: int | None) -> None:
         raise CommandError(f"There was no owner {owner}: only {', '.join(map(str, owners))}")
     try:
         write_journal(trial, path, owner or owners[-1])
-    except OSError as error:
-        raise CommandError(f"{path}: {error.strerror}") from None
+    except JournalError as error:
+        raise CommandError(str(error)) from None
 
 
 def _kept(path: str) -> Plan:
