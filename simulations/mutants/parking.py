@@ -217,8 +217,8 @@ WISHES = (
         "wish-answered-twice",
         "engine.batches",
         """
-        - self._wishes.add([row for row in rows if (row.source, row.number, row.ordinal) in self.lot])
-        + self._wishes.add(rows)
+        - rows = [row for row in rows if (row.source, row.number, row.ordinal) in self.lot]
+        + rows = list(rows)
         """,
         "a wish that is told late is carried out again",
     ),
