@@ -34,7 +34,9 @@ def deadly(seed: int) -> Trial:
 def endless(marks: str, seed: int) -> Trial:
     """Leaves a file with its process number that holds the signals which it does not hear."""
     deaf = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    (Path(marks) / str(os.getpid())).write_text(str(sorted(deaf)))
+    begun = Path(marks) / f"{os.getpid()}.begun"
+    begun.write_text(str(sorted(deaf)))
+    begun.rename(begun.with_suffix(""))  # whole from the moment that it has its name
     time.sleep(600)
     return thirteenth(seed)
 
