@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -217,10 +216,12 @@ def test_the_log_of_the_prepare_is_purged(own: Callable[..., Source]) -> None:
     source.prepare("'gone'", "INSERT INTO t VALUES (2, '')")
     source.run("FLUSH BINARY LOGS")
     start = source.here()
-    for _ in itertools.repeat(None, 100):  # MariaDB keeps a file until a checkpoint that it logs in the background
+
+    def purged() -> bool:
         source.run(f"PURGE BINARY LOGS TO '{source.here().file}'")
-        if len(source.run("SHOW BINARY LOGS")) == 1:
-            break
+        return len(source.run("SHOW BINARY LOGS")) == 1
+
+    until(purged, "the log of the prepare is gone")  # MariaDB first logs a checkpoint in the background
     source.run("XA COMMIT 'gone'")
     with pytest.raises(PurgedPosition, match=r"X'676f6e65',X'',1 is committed.*prepared before") as caught:
         source.read(start)
@@ -238,6 +239,7 @@ def test_the_receipt_of_a_replicated_one(source: Source) -> None:
     parts = transactions(source.read(start, chunk_rows=1, is_marker=lambda table: table.table == "tidelock_progress"))
     assert [len(part.marks) for part in parts if part.rows] == [1, 0]
     assert [row.after[0] for part in parts for row in part.rows if row.after] == [1, 2]
+
 
 class Held:
     """Two-phase transactions of a rig's schema, each prepared in a session of its own."""
