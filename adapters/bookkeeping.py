@@ -127,17 +127,18 @@ _TYPES: dict[Dialect, dict[str, str]] = {
 
 
 class Lacking(msgspec.Struct, frozen=True):
-    """What a schema lacks of this version's bookkeeping: whole tables, and columns of those that are there."""
+    """What is missing of this version's bookkeeping: tables, columns of those that are there, the schema itself."""
 
     tables: tuple[str, ...]
     columns: dict[str, tuple[str, ...]]
+    schema: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.tables or self.columns)
 
     @property
     def everything(self) -> bool:
-        """No table is there, or none that this user can see."""
+        """No table is there, or at MySQL none that this user can see."""
         return len(self.tables) == len(TABLES)
 
     def __str__(self) -> str:
@@ -148,18 +149,18 @@ class Lacking(msgspec.Struct, frozen=True):
 def create_statements(dialect: Dialect, schema: str) -> list[str]:
     """Statements that make the schema and its tables where they are missing; each may be run again.
 
-    Both servers ask for the CREATE privilege even where there is nothing to create, so a feed's user without it must
-    look with `columns_query` first.
+    Both servers ask for the CREATE privilege even where there is nothing to create (PostgreSQL, for the schema, on the
+    whole database), so a feed's user without it must look with `columns_query` first.
     """
-    return statements_for(Lacking(TABLES, {}), dialect, schema)
+    return statements_for(Lacking(TABLES, {}, schema=True), dialect, schema)
 
 
 def statements_for(lacking: Lacking, dialect: Dialect, schema: str) -> list[str]:
-    """Statements that add what is missing, and the schema where no table is there."""
+    """Statements that add what is missing."""
     quoted = quote(dialect, schema)
     container, options = ("SCHEMA", "") if dialect == "postgres" else ("DATABASE", _MYSQL_OPTIONS)
     suffix = "" if dialect == "postgres" else f" ENGINE=InnoDB{_MYSQL_OPTIONS}"
-    made = [f"CREATE {container} IF NOT EXISTS {quoted}{options}"] if lacking.everything else []
+    made = [f"CREATE {container} IF NOT EXISTS {quoted}{options}"] if lacking.schema else []
     made += [
         f"CREATE TABLE IF NOT EXISTS {quoted}.{name} ({_COLUMNS[name].format_map(_TYPES[dialect])}\n){suffix}"
         for name in lacking.tables
@@ -174,21 +175,32 @@ def statements_for(lacking: Lacking, dialect: Dialect, schema: str) -> list[str]
 _MYSQL_OPTIONS = " DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 
 
-def columns_query(schema: str) -> str:
-    """SQL (both dialects): (table, column) of each of `TABLES` that this user can see in `schema`, for `lacking`."""
+def columns_query(dialect: Dialect, schema: str) -> str:
+    """SQL: (table, column) of each of `TABLES` in `schema`, for `lacking`.
+
+    MySQL shows those that this user may use.  PostgreSQL shows all, and a row of NULLs where there is only the schema.
+    """
     names = ", ".join(f"'{name}'" for name in TABLES)
-    literal = schema.replace("'", "''")
-    return (
-        "SELECT table_name, column_name FROM information_schema.columns "
-        f"WHERE table_schema = '{literal}' AND table_name IN ({names})"
-    )
+    return _COLUMNS_QUERIES[dialect].format(schema=schema.replace("'", "''"), names=names)
+
+
+_COLUMNS_QUERIES: dict[Dialect, str] = {
+    "mysql": "SELECT table_name, column_name FROM information_schema.columns "
+    "WHERE table_schema = '{schema}' AND table_name IN ({names})",
+    "postgres": "SELECT c.relname::text, a.attname::text FROM pg_namespace n "
+    "LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p') AND c.relname IN ({names}) "
+    "LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
+    "WHERE n.nspname = '{schema}'",
+}
 
 
 def lacking(seen: Iterable[Sequence[Any]]) -> Lacking:
     """`seen`: what `columns_query` returned."""
+    rows = list(seen)
     there: dict[str, set[str]] = {}
-    for table, column in seen:
-        there.setdefault(str(table), set()).add(str(column))
+    for table, column in rows:
+        if table is not None:
+            there.setdefault(str(table), set()).add(str(column))
     missing = {
         table: tuple(column for column in _definitions(table) if column not in there[table])
         for table in TABLES
@@ -197,6 +209,7 @@ def lacking(seen: Iterable[Sequence[Any]]) -> Lacking:
     return Lacking(
         tuple(table for table in TABLES if table not in there),
         {table: columns for table, columns in missing.items() if columns},
+        schema=not rows,
     )
 
 

@@ -87,7 +87,7 @@ async def _table_grants(feed: Feed, view: SourceView, target: Target) -> list[Fi
 
 async def _bookkeeping(feed: Feed, target: Target) -> list[Statement]:
     lacking = await target.lacking(feed.schema)
-    tables, columns = Lacking(lacking.tables, {}), Lacking((), lacking.columns)
+    tables, columns = Lacking(lacking.tables, {}, lacking.schema), Lacking((), lacking.columns)
     made = [
         Statement("target", sql, "tidelock's own tables") for sql in statements_for(tables, target.dialect, feed.schema)
     ]

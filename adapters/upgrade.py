@@ -21,7 +21,7 @@ _PATIENCE: dict[Dialect, str] = {
 
 async def look(target: Session, schema: str) -> Lacking:
     """Raises TargetError."""
-    return lacking(await target.fetch(columns_query(schema)))
+    return lacking(await target.fetch(columns_query(target.dialect, schema)))
 
 
 async def upgrade(target: Session, schema: str, seen: Lacking, user: str) -> None:

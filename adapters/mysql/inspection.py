@@ -112,7 +112,7 @@ class MySqlTarget:
         return [*findings, _for_copies(self._lacks(", ".join(copying), place))] if copying else findings
 
     async def lacking(self, schema: str) -> Lacking:
-        return lacking(await self._server.ask(columns_query(schema)))
+        return lacking(await self._server.ask(columns_query("mysql", schema)))
 
     async def may_add(self, schema: str, lacking: Lacking) -> bool:
         """The server asks for all three."""

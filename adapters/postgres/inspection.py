@@ -155,7 +155,7 @@ class PostgresTarget:
         return findings + [self._lacks(rights, place) for place, rights in missing]
 
     async def lacking(self, schema: str) -> Lacking:
-        return lacking(await self._connection.fetch(columns_query(schema)))
+        return lacking(await self._connection.fetch(columns_query("postgres", schema)))
 
     async def may_add(self, schema: str, lacking: Lacking) -> bool:
         owned = (

@@ -348,17 +348,18 @@ async def test_target_grants_of_postgres(place: Place, postgres: Postgres) -> No
         postgres.execute(statement, database=place.database)
     url = f"postgresql://poor:pw@127.0.0.1:{postgres.port}/{place.database}"
     for _ in range(3):  # rights on tables show once the schema may be used
-        found = await place.findings(target=url)
+        found = [f for f in await place.findings(target=url) if f.kind != "bookkeeping-older"]
         assert set(kinds(found)) <= {"target-grant"}
         for finding in found:
             postgres.execute(finding.hint, database=place.database)
     assert found == []
     granted = postgres.execute(
-        f"SELECT privilege_type FROM information_schema.role_table_grants WHERE grantee = 'poor' AND table_name = 't' "
-        f"AND table_schema = '{place.schema}' ORDER BY 1",
+        "SELECT table_name::text, string_agg(privilege_type, ' ' ORDER BY privilege_type) "
+        "FROM information_schema.role_table_grants WHERE grantee = 'poor' GROUP BY table_name",
         database=place.database,
     )
-    assert [row[0] for row in granted] == ["DELETE", "INSERT", "SELECT", "UPDATE"]
+    needed = "DELETE INSERT SELECT UPDATE"
+    assert dict(granted) == {"t": needed, "tidelock_owner": needed, "tidelock_progress": needed}
     postgres.execute_script("DROP OWNED BY poor; DROP ROLE poor", database=place.database)
 
 

@@ -74,7 +74,7 @@ async def park(
 async def test_bookkeeping_is_made_once_and_may_be_made_again(feed: Feed, target: Session) -> None:
     for statement in create_statements(target.dialect, feed.schema):
         await target.execute(statement)
-    assert set(TABLES) == {table for table, _ in await target.fetch(columns_query(feed.schema))}
+    assert set(TABLES) == {table for table, _ in await target.fetch(columns_query(target.dialect, feed.schema))}
 
 
 async def test_bookkeeping_holds_long_values_and_tells_feeds_apart(feed: Feed, target: Session) -> None:
