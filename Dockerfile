@@ -1,7 +1,7 @@
 FROM python:3.11-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev maven && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
-COPY requirements.lock pyproject.toml ./
+COPY requirements.lock pyproject.toml README.md LICENSE ./
 RUN python -m venv /opt/tidelock \
  && /opt/tidelock/bin/pip install --no-cache-dir --require-hashes --no-deps -r requirements.lock
 COPY engine engine

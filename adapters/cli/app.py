@@ -31,6 +31,26 @@ rows = typer.Typer(no_args_is_help=True, help="Look at parked rows and decide ab
 ddl = typer.Typer(no_args_is_help=True, help="Look at the statement that halted a feed and decide about it.")
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from adapters.cli.version import version_line
+
+        typer.echo(version_line())
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and the compiled forms in use."
+        ),
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+
+
 @app.command()
 def init(
     feed: FeedPath,

@@ -46,8 +46,9 @@ def pages() -> dict[str, str]:
 
 def cli_page() -> str:
     """Every command with its arguments and options."""
-    parts = [NOTICE, "# The command line\n", str(app.info.help).replace("\n\n", "\n\n") + "\n"]
-    parts += _commands(typer.main.get_command(app), "tidelock")
+    parts = [NOTICE, "# The command line\n", str(app.info.help) + "\n"]
+    root = typer.main.get_command(app)
+    parts += ["\n".join(_facts(root)) + "\n", *_commands(root, "tidelock")]
     return "\n".join(parts)
 
 
@@ -62,8 +63,14 @@ def _command(command: Any, path: str) -> str:
     params = [p for p in command.params if p.name != "help"]
     words = [p.metavar or p.name.upper() for p in params if p.param_type_name == "argument"]
     lines = [f"## {path}\n", f"`{' '.join([path, *words])}`\n", f"{command.help}\n"]
-    facts = [f"- `{_spelling(p)}`: {p.help}" for p in params if getattr(p, "help", None)]
+    facts = _facts(command)
     return "\n".join(lines + facts) + ("\n" if facts else "")
+
+
+def _facts(command: Any) -> list[str]:
+    """One line for each argument and option but `--help`."""
+    params = [p for p in command.params if p.name != "help" and getattr(p, "help", None)]
+    return [f"- `{_spelling(p)}`: {p.help}" for p in params]
 
 
 def _spelling(param: Any) -> str:

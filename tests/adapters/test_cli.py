@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import platform
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,6 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
+from adapters import compiled_forms
 from adapters.bookkeeping import create_statements
 from adapters.cli import reference
 from adapters.cli.failure import CommandError
@@ -271,6 +274,16 @@ def test_help_goes_to_stdout_and_the_bare_command_shows_it() -> None:
         assert f" {name} " in done.stdout
     assert tidelock("run", "--help").returncode == 0
     assert "Usage" in tidelock().stdout
+
+
+def test_the_version_comes_with_the_form_of_each_compiled_module() -> None:
+    done = tidelock("--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert done.stdout.startswith(f"tidelock {declared} (Python {platform.python_version()}; forms: ")
+    for name, form in compiled_forms.forms().items():
+        assert f"{name} {form}" in done.stdout
+    assert done.stdout.count("\n") == 1
 
 
 def test_a_plugin_that_is_not_installed_says_how_to_get_it() -> None:
