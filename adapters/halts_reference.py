@@ -27,6 +27,7 @@ class Halt(msgspec.Struct, frozen=True):
 
 RESYNCED: Final = "`tidelock resync FEED`, then `tidelock run FEED`"
 RUN: Final = "`tidelock run FEED`"
+_WORKERS: Final = "test_worker_halts.py::test_the_advice_of_a_halt"
 _CAUSE: Final = "test_resync.py::test_the_advice_of_a_halt"
 
 SOURCE: Final = (
@@ -34,7 +35,7 @@ SOURCE: Final = (
          "the source has removed the log behind the checkpoint", RESYNCED, f"{_CAUSE}[purged]", True),
     Halt(("PurgedPosition",), ("prepared before the log begins",),
          "the log of an XA transaction's PREPARE was removed before its COMMIT", RESYNCED,
-         "test_two_phase.py::test_the_log_of_the_prepare_is_purged"),
+         f"{_CAUSE}[a prepare that is purged]", True),
     Halt(("OtherHistory",), (),
          "the log was reset, the source put back from a backup, or another server has its name",
          f"correct `source`, {RUN}; if the source is the right one: {RESYNCED}", f"{_CAUSE}[a log begun anew]", True),
@@ -60,7 +61,7 @@ SOURCE: Final = (
     Halt(("DamagedLog",), ("has a column of",), "a column's type is not known",
          f"leave the table out of `tables`, then {RUN}"),
     Halt(("UnknownEvent",), (), "an event that is not understood may hold changes", RESYNCED,
-         "test_binlog_errors.py::test_an_unknown_event"),
+         f"{_CAUSE}[an unknown event]", True),
     Halt(("LogGap",), ("INCIDENT",), "the source itself says that its log lost changes", RESYNCED,
          f"{_CAUSE}[an incident]", True),
     Halt(("LogGap",), ("a transaction begins inside another", "were read before", "the log ends inside"),
@@ -72,8 +73,6 @@ SOURCE: Final = (
     Halt(("LogGap",), ("ends at", "is inside the transaction"), "no transaction ends at that place",
          f"correct `start`; where it is the checkpoint: {RESYNCED}",
          "test_log_identity.py::test_an_event_longer_than_a_packet_hides_no_position"),
-    Halt(("SourceError",), ("beyond 4 GiB",), "MariaDB and MySQL cannot start there by offset",
-         f"`FLUSH BINARY LOGS` at the source, then {RESYNCED}"),
     Halt(("SourceError",), ("answered:", "cannot send its log", "sent nothing of its log"),
          "an error of the source that is not known", f"see its error log, then {RUN}; else {RESYNCED}"),
     Halt(("SourceError",), ("the server's version is",), "the source is too old, or no MySQL or MariaDB",
@@ -130,10 +129,9 @@ KAFKA: Final = (
     Halt(("publisher",), (), "the source's log cannot be read on: see the first table", "as there; see above",
          "test_log_identity.py::test_workers_halt_where_the_log_was_reset", True),
     Halt(("log", "Uneven"), (), "the partitions do not end at one place: others wrote there, or a broker lost records",
-         "a feed of a new name, see above"),
+         "a feed of a new name, see above", f"{_WORKERS}[uneven partitions]", True),
     Halt(("wire", "WireError"), (), "a record of the changes topic is of a newer version, or not the publisher's",
-         "run the newest version everywhere; else a feed of a new name",
-         "test_places.py::test_what_something_else_wrote_is_refused"),
+         "run the newest version everywhere; else a feed of a new name", f"{_WORKERS}[a foreign record]", True),
     Halt(("gap",), ("no longer reaches back",), "the topic's retention was too short for how long a group stood still",
          "raise `retention.ms`; a feed of a new name", "test_places.py::test_a_beginning_that_retention_has_taken"),
     Halt(("target",), ("behind a statement could not be read",), "the target's fault, while the tables are read again",

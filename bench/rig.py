@@ -124,6 +124,10 @@ class Rig:
     def purge(self) -> None:
         """Remove all log files at the source but a new one; MariaDB keeps a file until InnoDB has flushed it."""
         self.at_source("FLUSH LOGS")
+        self.purge_before_here()
+
+    def purge_before_here(self) -> None:
+        """Remove all log files at the source but the one that is written."""
         last = self.here().partition(":")[0]
 
         def gone() -> bool:

@@ -32,6 +32,7 @@ POLL_SECONDS: Final = 0.05
 RESTART_SECONDS: Final = 1.0
 STOP_SECONDS: Final = 30.0
 CATCH_UP_SECONDS: Final = 120.0
+COPY_SECONDS: Final = 180.0
 LOG_TAIL_CHARACTERS: Final = 6000
 
 
@@ -158,6 +159,18 @@ class Workers:
             if process.running:
                 process.kill()
         return time.perf_counter() - begun
+
+    def copy_anew(self) -> None:
+        """End all, and do what `adapters.way_out.COPY_ANEW` says, to the letter; workers may go on from there, in a
+        `Workers` of their own.  Raises TidelockFailed, and AssertionError where the copy is not exact."""
+        self.stop()
+        rig = self.rig
+        log = rig.options.pop("log")
+        rig.name += "_anew"
+        rig.start_at, rig.options["copy"] = "copy", {"existing": "replace"}
+        rig.catch_up(COPY_SECONDS)
+        rig.assert_exact()
+        rig.start_at, rig.options["log"] = "now", log
 
     # ------------------------------------------------------------------ what they say
 

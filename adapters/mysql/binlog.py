@@ -21,6 +21,7 @@ from adapters.mysql.connection import Endpoint
 from adapters.mysql.decoder import Decoder
 from adapters.mysql.errors import SourceError, Unreachable
 from adapters.mysql.events import TRANSACTION_PAYLOAD
+from adapters.mysql.far_places import asked, begun_at
 from adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids, NoGtids
 from adapters.mysql.history import confirm, identity
 from adapters.mysql.packets import Packet, PacketStream, Silence, command, dump
@@ -30,7 +31,6 @@ from adapters.mysql.prepared_search import find_prepare
 from adapters.mysql.prepares import PATIENCE_SECONDS, Prepares
 from adapters.mysql.row_layout import Columns
 from adapters.mysql.tables import Tables
-from engine.errors import RESYNC
 from engine.records import Kind, Position, SourceChunk, TableName
 
 _DUMP_GTID: Final = 0x1E
@@ -77,6 +77,7 @@ class BinlogReader:
         self._clock_skew = 0.0
         self._patience = patience_seconds
         self._prepares: Prepares | None = None
+        self._from_head = False  # what comes begins before the start
         self.folded = False
         self._tables = Tables(wanted, is_marker, column_hints or self._catalogue_kinds, images)
 
@@ -125,6 +126,9 @@ class BinlogReader:
         self._prepares = decoder.prepares
         ready = assembly.ready
         stream = PacketStream(connection, self._silence_seconds)
+        if self._from_head:
+            for head in begun_at(stream.awaited(), self._start):
+                yield from self._packet(decoder, assembly, head)
         while True:
             stream.at = decoder.run(stream.buffer, stream.at)
             yield from self._due(decoder, assembly)
@@ -230,12 +234,8 @@ class BinlogReader:
         if by_gtid:
             server.rows(connection, "SET @slave_connect_state=%s, @slave_gtid_strict_mode=0", str(gtids))
             file, offset = "", 4
-        elif offset > 0xFFFFFFFF:
-            raise SourceError(
-                f"{file}:{offset} is beyond 4 GiB, where the protocol cannot start by offset",
-                f"FLUSH BINARY LOGS at the source; then {RESYNC}",
-            )
-        dump(connection, struct.pack("<IHI", offset, flags, self._server_id) + file.encode())
+        self._from_head = asked(offset) != offset
+        dump(connection, struct.pack("<IHI", asked(offset), flags, self._server_id) + file.encode())
 
     def _refused(self, b: bytes, p: int, end: int) -> NoReturn:
         if end > p and b[p] == _ERROR:

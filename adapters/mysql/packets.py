@@ -11,6 +11,7 @@ from __future__ import annotations
 import select
 import ssl
 import time
+from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 import pymysql
@@ -70,6 +71,14 @@ class PacketStream:
         if length < LONGEST:
             return self.buffer, start, self.at
         return self._joined(self.buffer[start : self.at])
+
+    def awaited(self) -> Iterator[Packet]:
+        """Packets for ever.  Raises as `packet` and `wait` do."""
+        while True:
+            if (packet := self.packet()) is not None:
+                yield packet
+            else:
+                self.wait()
 
     def wait(self) -> None:
         """Returns when more has arrived.  Raises Silence."""

@@ -12,7 +12,8 @@ from adapters.mysql import events
 from adapters.mysql.assembly import Assembly
 from adapters.mysql.connection import Endpoint
 from adapters.mysql.decoder import Decoder
-from adapters.mysql.errors import LogGap, SourceError
+from adapters.mysql.errors import LogGap
+from adapters.mysql.far_places import asked, begun_at
 from adapters.mysql.gtid import NoGtids
 from adapters.mysql.log_file import NOBODY, log_session, packets
 from adapters.mysql.packets import Packet, dump
@@ -22,19 +23,19 @@ from engine.errors import RESYNC
 from engine.records import Position
 
 _NON_BLOCKING, _ANNOTATE_ROWS = 1, 2
-_LONGEST_OFFSET: Final = 0xFFFFFFFF
 _CHUNK_ROWS: Final = 1 << 30  # none come: the rows wait for a commit, which is not looked for here
 
 
 def log_from(endpoint: Endpoint, file: str, offset: int) -> Generator[Packet]:
     """The log from there to its end, as packets whose first byte says that all is well.  Raises SourceError."""
-    if offset > _LONGEST_OFFSET:
-        raise SourceError(f"{file}:{offset} is beyond 4 GiB, where the protocol cannot start", RESYNC)
     with log_session(endpoint) as connection:
         # Without its annotations MariaDB's log has holes, and offsets could not be compared.
         flags = _NON_BLOCKING | (_ANNOTATE_ROWS if server.flavor(connection).is_mariadb else 0)
-        dump(connection, struct.pack("<IHI", offset, flags, NOBODY) + file.encode())
-        yield from packets(connection, endpoint)
+        dump(connection, struct.pack("<IHI", asked(offset), flags, NOBODY) + file.encode())
+        sent = packets(connection, endpoint)
+        if asked(offset) != offset:
+            yield from begun_at(sent, Position(file, offset))
+        yield from sent
 
 
 def prepared_events(endpoint: Endpoint, tables: Tables, xid: Xid, place: Position) -> Iterator[Event]:

@@ -19,7 +19,6 @@ from bench.servers.kafka import Kafka
 from bench.tidelock import TidelockFailed
 from bench.workers import Workers
 
-COPY_SECONDS = 180.0
 RESET = {"mariadb": "RESET MASTER", "mysql": "RESET BINARY LOGS AND GTIDS"}
 
 
@@ -312,23 +311,17 @@ def test_workers_halt_where_the_log_was_reset(
         with pytest.raises(TidelockFailed, match="exit code 4"):
             workers.work_off()
         assert "is not the one" in rig.said()
-    if rows > 10:
-        _assert_the_way_out_of_workers(rig)
+        if rows > 10:
+            _assert_the_way_out_of_workers(rig, workers)
 
 
-def _assert_the_way_out_of_workers(rig: Rig) -> None:
+def _assert_the_way_out_of_workers(rig: Rig, workers: Workers) -> None:
     """`tidelock resync` does not move workers, and no hint of theirs says that it does."""
     _, _, hint, *_ = rig.command("status", "@", "--json").json["halted"]["alarm"]
     assert "resync" not in hint and "feed of a new name" in hint, hint
     refused = rig.command("resync", "@", "--yes")
     assert refused.code == 2 and "feed of a new name" in refused.err, refused
-    log = rig.options.pop("log")
-    rig.name += "_anew"
-    rig.start_at = "copy"
-    rig.options["copy"] = {"existing": "replace"}
-    rig.catch_up(COPY_SECONDS)
-    rig.assert_exact()
-    rig.options["log"], rig.start_at = log, "now"
+    workers.copy_anew()
     _insert(rig, 101, 110)
     with Workers(rig, ["w2"]) as workers:
         workers.work_off()

@@ -6,6 +6,7 @@ it.  A run copies with Spark, which takes its seconds, so the causes share one p
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from bench.rig import Rig, until
 from bench.servers import MariaDb, MySql, Server
 
 COPY_SECONDS = 180.0
-TABLE_MAP, WRITE_ROWS, INCIDENT = 19, (23, 30, 166), 26
+TABLE_MAP, WRITE_ROWS, INCIDENT, UNKNOWN = 19, (23, 30, 166), 26, 99
 HEADER = struct.Struct("<IBIIIH")  # time, type, server, size, end, flags
 
 
@@ -53,6 +54,18 @@ def purged(rig: Rig) -> None:
     rig.purge()
 
 
+def prepared_and_purged(rig: Rig) -> None:
+    """The rows of a two-phase transaction go with the log before it is committed; the checkpoint is behind them."""
+    with contextlib.closing(rig.source.connect(rig.schema)) as session:
+        change = "UPDATE account SET v = 8 WHERE id = 1"
+        for sql in ("XA START 'purged'", change, "XA END 'purged'", "XA PREPARE 'purged'"):
+            session.execute(sql, ())
+    rig.at_source("FLUSH LOGS", "INSERT INTO account VALUES (60, 60)")
+    rig.catch_up()
+    rig.purge_before_here()
+    rig.at_source("XA COMMIT 'purged'")
+
+
 def begun_anew(rig: Rig) -> None:
     """Its first transactions get the numbers of others that are applied."""
     rig.at_source("RESET MASTER", "UPDATE account SET v = 7 WHERE id = 1")
@@ -60,8 +73,18 @@ def begun_anew(rig: Rig) -> None:
 
 def incident(rig: Rig) -> None:
     """The server found that it could not write all to its log."""
+    become(rig, INCIDENT)
+
+
+def of_a_later_version(rig: Rig) -> None:
+    """Of a type that no server writes yet."""
+    become(rig, UNKNOWN)
+
+
+def become(rig: Rig, kind: int) -> None:
+    """An event of a row that is inserted now is one of this type, with a checksum that fits."""
     file, at, event = event_of(rig, TABLE_MAP)
-    changed = event[:4] + bytes([INCIDENT]) + event[5:-4]
+    changed = event[:4] + bytes([kind]) + event[5:-4]
     rewrite(file, at, changed + struct.pack("<I", zlib.crc32(changed)))
 
 
@@ -96,8 +119,10 @@ CAUSES = {
     "columns without names": (without_names, "does not name the columns"),
     "rolled back in the log": (rolled_back, "rolled back"),
     "purged": (purged, "does not hold the position"),
+    "a prepare that is purged": (prepared_and_purged, "prepared before the log begins"),
     "a log begun anew": (begun_anew, "is not the one"),
     "an incident": (incident, "INCIDENT"),
+    "an unknown event": (of_a_later_version, "is not understood"),
     "a flipped bit": (damaged, "is damaged"),
 }
 

@@ -1,0 +1,91 @@
+"""Halts of workers over Kafka: what they say is done, literally, and then no row differs.
+
+Rows came, went and changed before and behind what halts; a feed that reports itself caught up over them is no way out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from adapters.kafka.places import Places
+from adapters.kafka.topics import changes_topic
+from adapters.kafka.wire import encode
+from bench.rig import Rig
+from bench.servers import Server
+from bench.servers.kafka import Kafka
+from bench.workers import Workers
+from engine.records import LogBatch
+
+Write = Callable[[bytes], Awaitable[Any]]
+
+
+async def foreign(places: Places, write: Write) -> None:
+    """Something else took the topic for its own."""
+    await write(b"\x63hello")
+
+
+async def uneven(places: Places, write: Write) -> None:
+    """One partition has a record more than the others: it is all that shows where a broker lost the others'."""
+    end = await places.last(0)
+    assert end is not None
+    behind = msgspec.structs.replace(end, offset=end.offset + 1)
+    await write(encode(LogBatch(end, behind), origin="", plan=1))
+
+
+async def spoil(kafka: Kafka, feed: str, how: Callable[[Places, Write], Awaitable[None]]) -> None:
+    topic, options = changes_topic(feed), {"bootstrap_servers": kafka.bootstrap}
+    producer = AIOKafkaProducer(**options)
+    await producer.start()
+    try:
+        async with Places(options, topic) as places:
+            await how(places, lambda record: producer.send_and_wait(topic, record, partition=0))
+    finally:
+        await producer.stop()
+
+
+CAUSES = {
+    "a foreign record": (foreign, "a record of version 99"),
+    "uneven partitions": (uneven, "do not end at the same position"),
+}
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_the_advice_of_a_halt(
+    cause: str, mariadb: Server, postgres: Server, kafka: Kafka, make_rig: Callable[..., Rig]
+) -> None:
+    """The foreign record is found while workers run, by the group that has it; uneven partitions by who begins."""
+    how, words = CAUSES[cause]
+    rig = make_rig(mariadb, postgres, "torn", log=kafka.url())
+    rig.table("account", "id bigint PRIMARY KEY, v int")
+    rig.table("note", "id bigint PRIMARY KEY, v int")
+    rig.at_source("INSERT INTO account VALUES (1, 1), (2, 2), (3, 3)", "INSERT INTO note VALUES (1, 1), (2, 2)")
+
+    def halted() -> list[str] | None:
+        found = rig.command("status", "@", "--json").json["halted"]
+        return found and [str(part) for part in found["alarm"]]
+
+    with Workers(rig, ["w1"]) as workers:
+        workers.start()
+        workers.until_caught_up()
+        if how is uneven:
+            assert workers.stop() == [0], workers.said()
+        rig.at_source("DELETE FROM account WHERE id = 3", "INSERT INTO note VALUES (4, 4)")
+        asyncio.run(spoil(kafka, rig.name, how))
+        rig.at_source("DELETE FROM account WHERE id = 2", "UPDATE note SET v = 22", "INSERT INTO account VALUES (5, 5)")
+        workers.start()
+        workers.until(lambda: halted() is not None, "the halt")
+        _, message, hint, *_ = halted() or []
+        assert words in message and "feed of a new name" in hint and "resync" not in hint, (message, hint)
+        assert rig.command("resume").code == 0
+        workers.until(lambda: halted() is not None, "the halt stays until its advice is followed")
+        workers.copy_anew()
+    rig.at_source("INSERT INTO account VALUES (6, 6)", "DELETE FROM note WHERE id = 4")
+    with Workers(rig, ["w2"]) as workers:
+        workers.work_off()
+    rig.assert_exact()
