@@ -54,7 +54,7 @@ class Pulse:
         self._line: Line | None = None
         self._task: asyncio.Task[None] | None = None
         self._answered = time.monotonic()
-        self._displaced: Callable[[], None] = lambda: None
+        self._displaced: Callable[[], None] | None = None
         self._known = False
 
     @property
@@ -62,8 +62,8 @@ class Pulse:
         """Since the target last answered."""
         return max(0.0, time.monotonic() - self._answered - BEAT_SECONDS)
 
-    def watch(self, displaced: Callable[[], None]) -> None:
-        """Call this once another run's name is in the place of ours."""
+    def watch(self, displaced: Callable[[], None] | None) -> None:
+        """Call this once another run's name is in the place of ours; None: nobody wants to know now."""
         self._displaced = displaced
 
     def begin(self) -> None:
@@ -106,7 +106,7 @@ class Pulse:
     async def _beat(self, line: Line) -> None:
         if await line.beat():
             self._known = True
-        elif self._known and await line.owner() not in ("", self.claim.token):
+        elif self._known and await line.owner() not in ("", self.claim.token) and self._displaced is not None:
             self._displaced()
 
     async def _open(self) -> Line:

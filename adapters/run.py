@@ -75,8 +75,10 @@ async def run(
                     raise
                 if code != AGAIN:
                     return code
+                life.let_go()
                 await capture.stop()
-                forget()  # the machine before, with its rows
+                await asyncio.sleep(0)  # this turn of the loop still holds a cancelled task's error, and its frames
+                forget()
                 by_force = False
                 capture = CaptureProcess()
     except asyncio.CancelledError:
@@ -95,6 +97,11 @@ class _Life:
         self.shell: Shell | None = None
         self.told_to_stop = False
         self._task = asyncio.current_task()
+
+    def let_go(self) -> None:
+        """The shell is over: its machine, which may hold all rows that were in flight, is held by nobody from here."""
+        self.shell = None
+        self.pulse.watch(None)
 
     def stop(self) -> None:
         """Finish what is in flight; before there is anything, end at once."""
@@ -128,7 +135,6 @@ async def _run(
     feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess, life: _Life, guest: Claim | None
 ) -> int:
     """`guest`: a run that leaves a live one alone."""
-    life.shell = None
     mapping = Mapping(rules_of(feed), feed.schema)
     source, (findings, over, there) = await asyncio.gather(_look(feed), _ask_target(feed, guest, progress))
     if findings:
