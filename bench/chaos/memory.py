@@ -1,76 +1,121 @@
-"""Is memory flat?  The resident memory of every process of a feed, once a second, and how it grows.
+"""Is memory flat?  The resident memory of every process of a feed, once a second, and how what it holds grows.
 
-Two looks, as one alone can be deceived.  *Slope*: of all that was seen of a name in the last two thirds of the run, a
-line of least squares; processes that were killed begin small, so what accumulates across restarts shows here.  *Life*:
-the same for each single process that lived long enough, without its first two minutes, in which it grows to its size.
+A blow that keeps rows waiting costs memory for a while; what is held in between is judged: of each minute of a
+process's life the least (its *floors*).  Processes that were killed begin small, so how a name's memory goes on over a
+run tells more of when they were killed than of what they gather.  So like is compared with like, in three ways.
+
+*Drift*: do later lives hold more than earlier ones did at the same age?  What accumulates outside of a process (at the
+servers, on disk) shows here.  *Slope*: how much more do lives hold from minute to minute, once they are warm?  All long
+lives together tell, so that a slow leak shows in lives that are each too short for it.  *Life*: by how much did the
+one life grow that grew the most?
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Final
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias
 
 from bench.usage import Sample
 
 MOST_SLOPE: Final = 0.25
-"""Megabytes a minute, over the last two thirds."""
+"""Megabytes a minute: drift and slope."""
 MOST_LIFE_GROWTH: Final = 10.0
 """Megabytes within one process's life, by the line through it."""
 JUDGED_MINUTES: Final = 10.0
 """What is shorter is not judged: it all is the beginning."""
+FLOOR_SECONDS: Final = 60.0
+START_SECONDS: Final = 10.0
+"""So long a process is about to start: it holds less than it ever will again."""
 WARM_SECONDS: Final = 120.0
 LIFE_SECONDS: Final = 300.0
 _MEGABYTE: Final = 1e6
 
+Point: TypeAlias = tuple[float, float]
+
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """Of the processes of one name.  MB; `slope`: MB a minute; `life_growth`: the largest of `lives` lives."""
+    """Of the processes of one name.  MB; `drift`, `slope`: MB a minute; `life_growth`: the largest of `lives` lives."""
 
     name: str
     peak: float
+    drift: float
     slope: float
     lives: int
     life_growth: float
 
     @property
     def flat(self) -> bool:
-        return self.slope <= MOST_SLOPE and self.life_growth <= MOST_LIFE_GROWTH
+        return max(self.drift, self.slope) <= MOST_SLOPE and self.life_growth <= MOST_LIFE_GROWTH
+
+
+@dataclasses.dataclass(frozen=True)
+class Life:
+    """`begun`: when, in minutes of the run.  `floors`: (age at the end of the minute, MB)."""
+
+    begun: float
+    floors: list[Point]
+
+    @property
+    def warm(self) -> list[Point]:
+        return [(age, mb) for age, mb in self.floors if age >= (WARM_SECONDS + FLOOR_SECONDS) / 60]
 
 
 def measured(name: str, samples: Sequence[Sample], peak_bytes: int) -> Memory:
-    own = [sample for sample in samples if sample.name == name]
-    end = max((sample.at for sample in own), default=0.0)
-    late = [(sample.at, sample.resident_bytes / _MEGABYTE) for sample in own if sample.at >= end / 3]
-    grown = [_growth(life) for life in _lives(own)]
+    lives = [_life(life) for life in _by_process(sample for sample in samples if sample.name == name)]
+    long = [life.warm for life in lives if life.floors and life.floors[-1][0] >= LIFE_SECONDS / 60]
+    grown = [line(warm) * (warm[-1][0] - warm[0][0]) for warm in long]
     return Memory(
         name=name,
         peak=round(peak_bytes / _MEGABYTE, 1),
-        slope=round(line(late) * 60.0, 3),
-        lives=len(grown),
+        drift=round(_common_line(_equal_ages(lives)), 3),
+        slope=round(_common_line(long), 3),
+        lives=len(long),
         life_growth=round(max(grown, default=0.0), 2),
     )
 
 
-def _lives(samples: Sequence[Sample]) -> list[list[tuple[float, float]]]:
-    """(seconds, MB) of each process that lived long enough, warm."""
-    of: dict[int, list[tuple[float, float]]] = {}
+def _by_process(samples: Iterable[Sample]) -> list[list[Sample]]:
+    of: dict[int, list[Sample]] = {}
     for sample in samples:
-        of.setdefault(sample.pid, []).append((sample.at, sample.resident_bytes / _MEGABYTE))
-    long = [life for life in of.values() if life[-1][0] - life[0][0] >= LIFE_SECONDS]
-    return [[point for point in life if point[0] >= life[0][0] + WARM_SECONDS] for life in long]
+        of.setdefault(sample.pid, []).append(sample)
+    return list(of.values())
 
 
-def _growth(life: Sequence[tuple[float, float]]) -> float:
-    return line(life) * (life[-1][0] - life[0][0])
+def _life(samples: Sequence[Sample]) -> Life:
+    """The part of a minute at its end is left out: it may be all blow."""
+    begun = samples[0].at
+    least: dict[int, float] = {}
+    for sample in samples:
+        minute = int((sample.at - begun - START_SECONDS) // FLOOR_SECONDS)
+        least[minute] = min(least.get(minute, float("inf")), sample.resident_bytes / _MEGABYTE)
+    whole = int((samples[-1].at - begun - START_SECONDS) // FLOOR_SECONDS)
+    ends = ((minute, (START_SECONDS + (minute + 1) * FLOOR_SECONDS) / 60) for minute in range(whole))
+    return Life(begun / 60, [(end, least[minute]) for minute, end in ends if minute in least])
 
 
-def line(points: Sequence[tuple[float, float]]) -> float:
+def _equal_ages(lives: Sequence[Life]) -> list[list[Point]]:
+    """By age: (when the life began, MB) of all lives that reached it."""
+    of: dict[float, list[Point]] = {}
+    for life, (age, mb) in itertools.chain.from_iterable(((life, at) for at in life.floors) for life in lives):
+        of.setdefault(age, []).append((life.begun, mb))
+    return list(of.values())
+
+
+def line(points: Sequence[Point]) -> float:
     """The slope of the line of least squares; 0 for fewer than two points."""
-    if len(points) < 2:
-        return 0.0
-    x_mean = sum(x for x, _ in points) / len(points)
-    y_mean = sum(y for _, y in points) / len(points)
-    spread = sum((x - x_mean) ** 2 for x, _ in points)
-    return sum((x - x_mean) * (y - y_mean) for x, y in points) / spread if spread else 0.0
+    return _common_line([points])
+
+
+def _common_line(groups: Sequence[Sequence[Point]]) -> float:
+    """The one slope that lines of least squares through all groups have, each at a height of its own."""
+    along = spread = 0.0
+    for points in groups:
+        if points:
+            x_mean = sum(x for x, _ in points) / len(points)
+            y_mean = sum(y for _, y in points) / len(points)
+            spread += sum((x - x_mean) ** 2 for x, _ in points)
+            along += sum((x - x_mean) * (y - y_mean) for x, y in points)
+    return along / spread if spread else 0.0

@@ -101,18 +101,22 @@ class Result:
 
     @property
     def held(self) -> list[Sequence[object]]:
-        return [(m.name, f"{m.peak:.1f}", f"{m.slope:+.3f}", m.lives, f"{m.life_growth:+.2f}") for m in self.memory]
+        return [
+            (m.name, f"{m.peak:.1f}", f"{m.drift:+.3f}", f"{m.slope:+.3f}", m.lives, f"{m.life_growth:+.2f}")
+            for m in self.memory
+        ]
 
     def shown(self, curves: dict[str, list[tuple[float, float]]]) -> dict[str, Any]:
         """For the page of results.  `curves`: name → (minutes, MB)."""
         memory = "; ".join(
-            f"{m.name}: at most {m.peak:.0f} MB, {m.slope:+.2f} MB a minute over the last two thirds, "
-            f"{m.life_growth:+.1f} MB at most in one of {m.lives} long lives"
+            f"{m.name}: at most {m.peak:.0f} MB, {m.drift:+.2f} MB a minute from life to life at equal ages, "
+            f"{m.slope:+.2f} MB a minute within {m.lives} long lives, {m.life_growth:+.1f} MB at most in one"
             for m in self.memory
         )
         asked = (
-            f"Asked for: no difference, rows within {WITHIN_SECONDS:.0f} s of every blow, no unasked end, memory below"
-            f" {MOST_SLOPE:+.2f} MB a minute and {MOST_LIFE_GROWTH:+.0f} MB in a life."
+            f"Asked for: no difference, rows within {WITHIN_SECONDS:.0f} s of every blow, no unasked end, memory held"
+            f" between blows that grows by at most {MOST_SLOPE:.2f} MB a minute either way, and by"
+            f" {MOST_LIFE_GROWTH:.0f} MB in a life."
         )
         verdict = "**Not met.**" if self.faults else "Met."
         return {
@@ -125,4 +129,6 @@ class Result:
 
 
 HEADER: Final = ("blow", "times", "lasted at most, s", "rows flow again, median s", "at most, s", "never")
-MEMORY_HEADER: Final = ("process", "peak MB", "MB a minute, last two thirds", "long lives", "most MB in a life")
+MEMORY_HEADER: Final = (
+    "process", "peak MB", "MB a minute at equal ages", "MB a minute in long lives", "long lives", "most MB in a life",
+)  # fmt: skip

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import random
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from bench.chaos import blows, one
-from bench.chaos.memory import LIFE_SECONDS, Memory, line, measured
+from bench.chaos.memory import MOST_SLOPE, Memory, line, measured
 from bench.chaos.result import Blow, Result
 from bench.chaos.small_disk import SmallDisk
 from bench.chaos.steady import Steady
@@ -188,9 +189,35 @@ def test_work_that_a_kill_cut_off_is_finished_and_nothing_is_done_twice() -> Non
 # ------------------------------------------------------------------ the verdict
 
 
-def life(pid: int, begun: float, seconds: float, first: float, growth: float) -> list[Sample]:
-    """One process, sampled once a second; MB, and MB a minute."""
-    return [Sample(begun + n, "run", pid, int((first + growth * n / 60) * 1e6), 0.0) for n in range(int(seconds) + 1)]
+Curve = Callable[[float, float], float]
+"""(minutes of the run, minutes of the process's life) → MB."""
+
+
+def life(pid: int, begun: float, minutes: float, curve: Curve) -> list[Sample]:
+    """One process, sampled once a second; it begins after so many minutes."""
+    ages = [n / 60 for n in range(int(minutes * 60) + 1)]
+    return [Sample((begun + age) * 60, "run", pid, int(curve(begun + age, age) * 1e6), 0.0) for age in ages]
+
+
+def hour(curve: Curve, last: float = 9.0) -> list[Sample]:
+    """As blows make it: a life of eight minutes, then some that are cut short; the last one is long again."""
+    lives = [length for _ in range(5) for length in (8.0, 0.2, 0.7, 1.5, 0.4)]
+    samples: list[Sample] = []
+    begun = 0.0
+    for pid, length in enumerate([*lives, last]):
+        samples += life(pid, begun, length, curve)
+        begun += length + 0.05
+    return samples
+
+
+def warming(_: float, age: float) -> float:
+    return 60.0 - 12.0 * math.exp(-age / 0.5)
+
+
+def blows_of(at: float, age: float) -> float:
+    """Rows wait for forty seconds of every one and a half minutes, more of them from blow to blow, and are gone."""
+    waiting = at % 1.5 / 0.7
+    return warming(at, age) + (waiting * (5.0 + at / 3) if waiting < 1 else 0.0)
 
 
 def test_a_line_through_points() -> None:
@@ -198,27 +225,53 @@ def test_a_line_through_points() -> None:
     assert line([(0, 1.0)]) == line([]) == 0.0
 
 
-def test_memory_that_grows_within_a_life_or_over_all_is_not_flat() -> None:
-    flat = measured("run", [*life(1, 0, 1800, 60, 0), *life(2, 1800, 1800, 60, 0)], 61_000_000)
-    assert flat.flat and (flat.peak, flat.slope, flat.lives) == (61.0, 0.0, 2)
-    within = measured("run", [s for n in range(8) for s in life(n, n * 450, 450, 60, 4)], 0)
-    assert within.slope < 1 and within.life_growth == pytest.approx(22, abs=0.1) and not within.flat
-    over = measured("run", [s for n in range(60) for s in life(n, n * 60, 60, 60 + n, 0)], 0)
-    assert over.lives == 0 and over.slope == pytest.approx(1.0, abs=0.05) and not over.flat
-    assert LIFE_SECONDS > 60
+def test_memory_of_killed_and_long_lives_that_all_are_alike_is_flat() -> None:
+    """Short lives before a long one are no growth, though a line through everything says so."""
+    short = [s for n in range(20) for s in life(n, n * 0.5, 0.5, warming)]
+    samples = [*short, *life(20, 10.0, 10.0, warming)]
+    assert line([(sample.at / 60, sample.resident_bytes / 1e6) for sample in samples]) > MOST_SLOPE
+    seen = measured("run", samples, 61_000_000)
+    assert (seen.peak, seen.lives) == (61.0, 1)
+    assert seen.flat, seen
+    seen = measured("run", hour(warming), 0)
+    assert seen.lives == 6 and seen.flat and abs(seen.drift) < 0.02 and seen.slope < 0.1, seen
+
+
+def test_what_blows_cost_while_they_last_is_no_growth() -> None:
+    seen = measured("run", hour(blows_of), 0)
+    assert seen.flat, seen
+
+
+def test_lives_that_hold_more_than_those_before_at_the_same_age_are_not_flat() -> None:
+    long = measured("run", hour(lambda at, age: blows_of(at, age) + 0.3 * at), 0)
+    assert long.drift == pytest.approx(0.3, abs=0.04) and not long.flat
+    short = [s for n in range(40) for s in life(n, n * 1.5, 1.5, lambda at, age: 60.0 + (at - age) * 0.3)]
+    seen = measured("run", short, 0)
+    assert seen.lives == 0 and seen.drift == pytest.approx(0.3, abs=0.01) and not seen.flat
+
+
+def test_memory_that_leaks_within_lives_is_not_flat() -> None:
+    fast = measured("run", hour(lambda at, age: blows_of(at, age) + 18.0 * age), 0)
+    assert fast.life_growth > 80 and fast.slope > 17 and not fast.flat
+    slow = measured("run", hour(lambda at, age: warming(at, age) + 0.3 * age), 0)
+    assert slow.life_growth < 3 and slow.slope > MOST_SLOPE and not slow.flat
+    alone = measured("run", life(1, 0, 20.0, lambda at, age: blows_of(at, age) + 0.3 * age), 0)
+    assert alone.lives == 1 and alone.slope > MOST_SLOPE and not alone.flat
+    once = measured("run", hour(lambda at, age: 60.0 + (3.0 * age if at < 9 else 0.0)), 0)
+    assert once.life_growth == pytest.approx(12.0, abs=0.1) and not once.flat, "one life of six"
 
 
 def test_everything_that_speaks_against_it_is_said() -> None:
     stood = Result(
         pair="mariadb:postgres", minutes=60.0, seed=1, rate=300.0, changes=9, cut=0, history=9, checkpoints=9,
         starts=1, differences=0, unique_violations=0, parked=0, violations=[], backward=[], unasked=[], left_out={},
-        memory=[Memory("run", 60.0, 0.0, 3, 1.0)], blows=[Blow(1.0, "killed", 0.1, 2.0)],
+        memory=[Memory("run", 60.0, 0.0, 0.0, 3, 1.0)], blows=[Blow(1.0, "killed", 0.1, 2.0)],
     )  # fmt: skip
     assert stood.faults == []
     fell = Result(
         pair="mariadb:postgres", minutes=60.0, seed=1, rate=300.0, changes=9, cut=0, history=9, checkpoints=9,
         starts=1, differences=1, unique_violations=1, parked=1, violations=["twice"], backward=[("b", "a")],
-        unasked=[End(5.0, 4, "halted")], left_out={}, memory=[Memory("run", 60.0, 9.0, 3, 1.0)],
+        unasked=[End(5.0, 4, "halted")], left_out={}, memory=[Memory("run", 60.0, 9.0, 0.0, 3, 1.0)],
         blows=[Blow(1.0, "killed", 0.1, None), Blow(2.0, "SIGTERM", 0.1, 60.0), Blow(3.0, "SIGTERM", 0.1, 59.9)],
     )  # fmt: skip
     assert len(fell.faults) == 9, fell.faults
