@@ -26,7 +26,7 @@ from adapters.copy_books import resync_pending
 from adapters.copying import Copies
 from adapters.embedded_log import EmbeddedLog
 from adapters.journal import Journal, NoJournal
-from adapters.mysql.errors import Busy, SourceError
+from adapters.mysql.errors import Busy, SourceError, Unreachable
 from adapters.mysql.source import Source, look
 from adapters.progress import Progress
 from adapters.pulse import Pulse
@@ -90,12 +90,13 @@ async def run(
 
 
 class _Life:
-    """What outlives a feed's taking over anew: the sign of life, and how to stop."""
+    """What outlives a feed's taking over anew: the sign of life, and how to stop.  `has_run`: it has had the feed."""
 
     def __init__(self, pulse: Pulse) -> None:
         self.pulse = pulse
         self.shell: Shell | None = None
         self.told_to_stop = False
+        self.has_run = False
         self._task = asyncio.current_task()
 
     def let_go(self) -> None:
@@ -115,15 +116,18 @@ class _Life:
 async def _begun(
     feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess, life: _Life, guest: Claim | None
 ) -> int:
-    """As `_run`, but what passes is waited for."""
+    """As `_run`, but what passes is waited for.  A server that cannot be reached is, once the feed has run: no typing
+    error keeps it away then."""
     delay = FIRST_WAIT_SECONDS
     while True:
         try:
             return await _run(feed, until_caught_up, progress, capture, life, guest)
-        except Busy as busy:
-            said = busy.message
+        except Unreachable as error:
+            if not (life.has_run or isinstance(error, Busy)):
+                raise
+            said = error.message
         except TargetError as error:
-            if not error.passing:
+            if not (error.passing or (life.has_run and error.unreachable)):
                 raise
             said = str(error)
         progress.message(f"{said}: tried again in {delay:.0f} s")
@@ -162,6 +166,7 @@ async def _run(
     life.pulse.begin()
     start = start_of(feed, source)
     taken = await sink.take_over(tables, start)
+    life.has_run = True
     if feed.start != "now" and not first_copy and taken.checkpoint != start:
         progress.message(f"`start: {feed.start}` is for a first run: goes on at the checkpoint, {taken.checkpoint}")
     first_copy = await _resync_pending(feed) or first_copy  # whoever resyncs from now on shuts us out
@@ -174,9 +179,7 @@ async def _run(
     machine = ApplyMachine(options)
     fault = _JournalFault(feed, life, progress)
     journal = (
-        Journal(feed.journal, options, fault, feed.journal_mb << 20, feed.journal_keep)
-        if feed.journal
-        else NoJournal()
+        Journal(feed.journal, options, fault, feed.journal_mb << 20, feed.journal_keep) if feed.journal else NoJournal()
     )
     log = EmbeddedLog(lambda at: order_of(feed, at, images=True), capture)
     copies = Copies(machine, sink, SparkCopier(feed, progress.message), progress.message, essential=first_copy)

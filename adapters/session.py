@@ -194,7 +194,7 @@ async def _open_postgres(target: Endpoint) -> PostgresSession:
 
 async def _open_mysql(target: Endpoint) -> MySqlSession:
     from adapters.mysql import connection
-    from adapters.mysql.errors import Busy, SourceError
+    from adapters.mysql.errors import Busy, SourceError, Unreachable
 
     place = connection.Endpoint(
         host=target.host,
@@ -211,7 +211,10 @@ async def _open_mysql(target: Endpoint) -> MySqlSession:
         return MySqlSession(await asyncio.to_thread(connection.connect, place), target)
     except SourceError as error:
         raise TargetError(
-            error.message, "Check the target's URL in the feed, its user and password", passing=isinstance(error, Busy)
+            error.message,
+            "Check the target's URL in the feed, its user and password",
+            passing=isinstance(error, Busy),
+            unreachable=isinstance(error, Unreachable),
         ) from None
 
 
@@ -229,6 +232,7 @@ def _unreachable(target: Endpoint, error: Exception) -> TargetError:
         f"{target} cannot be reached: {reason}",
         "Check the target's URL in the feed, its user, password and TLS",
         passing=_passes(error),
+        unreachable=_unheard(error),
     )
 
 
@@ -236,11 +240,26 @@ def _refused(target: Endpoint, error: Exception) -> TargetError:
     code = getattr(error, "sqlstate", None) or (error.args[0] if error.args else "")
     text = str(error.args[-1] if error.args else error)
     if isinstance(error, TimeoutError):
-        return TargetError(f"{target} gave no answer in {target.read_seconds:.0f} s", "See what the server is at")
+        words = f"{target} gave no answer in {target.read_seconds:.0f} s"
+        return TargetError(words, "See what the server is at", unreachable=True)
     return TargetError(
         f"{target} answered: {text} ({code})", "Check the rights of the feed's user at the target",
-        passing=_passes(error),
+        passing=_passes(error), unreachable=_unheard(error),
     )  # fmt: skip
+
+
+def _unheard(error: Exception) -> bool:
+    """True where no connection came about, or it was lost before the answer."""
+    import asyncpg
+
+    if isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError):
+        from adapters.postgres.failures import connection_lost
+
+        return connection_lost(error)
+    from adapters.mysql.error_numbers import meaning
+
+    number = error.args[0] if error.args else 0
+    return isinstance(error, OSError) or not isinstance(number, int) or meaning(number, str(error)).lost
 
 
 def _passes(error: Exception) -> bool:

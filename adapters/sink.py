@@ -130,9 +130,11 @@ class Sink(Protocol):
 class TargetError(Exception):
     """The target cannot be used: `args[0]` says what and where, `hint` what to do.  Holds no secret.
 
-    `passing`: the server itself says that it cannot now (too many connections, a full disk, read-only, starting)."""
+    `passing`: the server itself says that it cannot now (too many connections, a full disk, read-only, starting).
+    `unreachable`: no connection to it came about, or it was lost before the answer."""
 
-    def __init__(self, message: str, hint: str, *, passing: bool = False) -> None:
+    def __init__(self, message: str, hint: str, *, passing: bool = False, unreachable: bool = False) -> None:
         super().__init__(message)
         self.hint = hint
         self.passing = passing
+        self.unreachable = unreachable

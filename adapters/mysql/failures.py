@@ -71,7 +71,10 @@ def target_error(error: Exception, endpoint: Endpoint) -> TargetError:
     hint = _HINTS.get(code, "see the server's error log; check that it runs, and the host and port in the target's URL")
     words = _words(error)
     return TargetError(
-        f"{endpoint}: {words}" + (f" ({code})" if code else ""), hint, passing=meaning(code, words).passes
+        f"{endpoint}: {words}" + (f" ({code})" if code else ""),
+        hint,
+        passing=meaning(code, words).passes,
+        unreachable=is_lost(error),
     )
 
 

@@ -143,4 +143,6 @@ def _target_error(settings: SessionSettings, error: BaseException) -> TargetErro
         "53300": "raise max_connections at the target or lower the feed's `lanes`",
     }
     hint = hints.get(failure.code, "check that the target runs and can be reached from here")
-    return TargetError(f"{settings.endpoint}: {failure.message}", hint, passing=passes(error))
+    return TargetError(
+        f"{settings.endpoint}: {failure.message}", hint, passing=passes(error), unreachable=connection_lost(error)
+    )

@@ -8,7 +8,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.rig import Rig
+import pytest
+
+from bench.rig import Rig, until
 from bench.servers import Server
 
 RUN = """
@@ -49,3 +51,59 @@ def test_a_run_begun_anew_holds_no_machine_of_before(
     assert len(told) >= 2, ran.stderr
     assert set(told) == {"machines left: 0"}
     assert rig.rows(f"SELECT CAST(count(*) AS text) FROM {rig.schema}.note") == [(str(ROWS),)]
+
+
+HELD = """
+import sys
+import uvloop
+import adapters.run
+from adapters.capture import CaptureProcess
+from adapters.config import load
+from adapters.progress import PlainLines
+
+collect = adapters.run.forget
+
+def forget():
+    collect()
+    print("between two machines", flush=True)
+    sys.stdin.readline()
+
+adapters.run.forget = forget
+feed = load(sys.argv[1])
+uvloop.run(adapters.run.run(feed, True, PlainLines(sys.stderr, feed.name), CaptureProcess()))
+"""
+
+
+@pytest.mark.parametrize("end", ["source", "target"])
+def test_a_server_that_is_away_between_two_machines_is_waited_for(
+    end: str, make_rig: Callable[..., Rig], make_mariadb: Callable[..., Server], make_postgres: Callable[..., Server],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    """A first run ends where it cannot reach a server; one that had the feed goes on once it can."""
+    source, target = make_mariadb(), make_postgres()
+    rig = make_rig(source, target, "away", lanes=4, journal=str(tmp_path / "journal"), journal_mb=1)
+    rig.table("note", "id bigint PRIMARY KEY, note varchar(200)")
+    rig.at_source(f"INSERT INTO note SELECT seq, REPEAT('x', 150) FROM seq_1_to_{ROWS}")
+    away = source if end == "source" else target
+    told = tmp_path / "told"
+    with (
+        told.open("w") as errors,
+        subprocess.Popen(
+            [sys.executable, "-c", HELD, str(rig.feed)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+        ) as process,
+    ):  # fmt: skip
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            assert process.stdout.readline() == "between two machines\n"
+            away.stop()
+            process.stdin.write("\n" * 100)  # and go on at once every time after this one
+            process.stdin.flush()
+            until(lambda: "tried again in" in told.read_text() or process.poll() is not None, "a word of it")
+            away.start()
+            code = process.wait(120)
+        finally:
+            process.kill()
+    assert code == 0, told.read_text()
+    rig.reconnect()
+    rig.assert_exact()
