@@ -74,7 +74,7 @@ def target_error(error: Exception, endpoint: Endpoint) -> TargetError:
         f"{endpoint}: {words}" + (f" ({code})" if code else ""),
         hint,
         passing=meaning(code, words).passes,
-        unreachable=is_lost(error),
+        unreachable=isinstance(error, OSError) or (isinstance(error, err.MySQLError) and is_lost(error)),
     )
 
 
