@@ -12,8 +12,9 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 | `tidelock_runs`      | feed, table group          | who runs it, and the last sign of life (`adapters.runs`)         |
 | `tidelock_wanted`    | table or row to read anew  | what the operator asked to be copied or repaired, until it is    |
 
-`halt` is JSON `{"alarm": Alarm, "ddl": Ddl | null}`; `ddl_passed` is `source:number` of the statement that an operator
-declared done or skipped; `position` is JSON of `engine.records.Position`; `change_data` is `ParkedRow.change`.
+`covered` is as `engine.receipts` encodes it; `halt` is JSON `{"alarm": Alarm, "ddl": Ddl | null}`; `ddl_passed` is
+`source:number` of the statement that an operator declared done or skipped; `position` is JSON of
+`engine.records.Position`; `change_data` is `ParkedRow.change`.
 `split` is msgpack of `engine.spans.Split`; `rows_merged` is NULL until the chunk is merged.  Of what is wanted, tables
 are named as the target names them; `mode` is `copy`, `keep`, `repair` or `resync` (a copy without which nothing may be
 applied), and for `repair` `row_key` is msgpack of the key's canonical values; what could not be had is `refused`, with

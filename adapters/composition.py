@@ -78,7 +78,7 @@ def _weight(feed: Feed, target: TableName) -> int:
     return next((rule.weight for rule in rules), 0)
 
 
-def order_of(feed: Feed, start: Position, *, images: bool = False) -> Order:
+def order_of(feed: Feed, start: Position, *, images: bool = False, further: Sequence[Position] = ()) -> Order:
     target = feed.target_url
     return Order(
         source=feed.source_url,
@@ -88,6 +88,7 @@ def order_of(feed: Feed, start: Position, *, images: bool = False) -> Order:
         node=f"{target.host}:{target.port}",
         start=start,
         images=images,
+        further=tuple(further),
     )
 
 

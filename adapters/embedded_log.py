@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from adapters.capture import CaptureProcess
 from adapters.frames import Failed, Order, Unanswered
@@ -17,10 +17,10 @@ LONGEST_RESTART_SECONDS = 5.0
 
 
 class EmbeddedLog:
-    """`order(position)`: the capture order that reads on from there.  `first`: a process that is started already, so
-    that its imports overlap the takeover."""
+    """`order(position, further)`: the capture order that reads on from there.  `first`: a process that is started
+    already, so that its imports overlap the takeover."""
 
-    def __init__(self, order: Callable[[Position], Order], first: CaptureProcess) -> None:
+    def __init__(self, order: Callable[[Position, Sequence[Position]], Order], first: CaptureProcess) -> None:
         self.restarts = 0
         self._order = order
         self._capture: CaptureProcess | None = first
@@ -37,7 +37,7 @@ class EmbeddedLog:
     def silent_seconds(self) -> float:
         return 0.0 if self._heard is None else max(0.0, time.monotonic() - self._heard)
 
-    async def read_from(self, position: Position, reader: int) -> None:
+    async def read_from(self, position: Position, reader: int, further: Sequence[Position] = ()) -> None:
         async with self._restarting:
             if self._reading is not None:
                 self.restarts += 1
@@ -48,7 +48,7 @@ class EmbeddedLog:
                 self._delay = min(max(self._delay * 2, FIRST_RESTART_SECONDS), LONGEST_RESTART_SECONDS)
             self._reading = asyncio.current_task()
             capture = self._capture = self._capture or CaptureProcess()
-            await capture.begin(self._order(position))
+            await capture.begin(self._order(position, further))
         await self._read(capture, reader)
 
     async def _read(self, capture: CaptureProcess, reader: int) -> None:

@@ -27,7 +27,8 @@ class Order(msgspec.Struct, frozen=True):
 
     A batch holds about `chunk_rows` rows, fewer where they are `chunk_bytes` in the source's log.  `images`: its rows
     may be row images, in frames of kind IMAGES (`adapters.mysql.batch_frames`).  A transaction that stays prepared for
-    longer than `patience_seconds` is told in a frame of kind UNANSWERED, and when it is decided too.
+    longer than `patience_seconds` is told in a frame of kind UNANSWERED, and when it is decided too.  `further`: places
+    that the log must hold besides `start` (`engine.effects.RequestResend`).
     """
 
     source: Endpoint
@@ -41,6 +42,7 @@ class Order(msgspec.Struct, frozen=True):
     heartbeat_seconds: float = 1.0
     images: bool = False
     patience_seconds: float = 600.0
+    further: tuple[Position, ...] = ()
 
 
 class Unanswered(msgspec.Struct, frozen=True):

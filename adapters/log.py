@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from adapters.frames import Unanswered
@@ -30,9 +30,10 @@ class Log(Protocol):
         not set nothing more is read."""
         ...
 
-    async def read_from(self, position: Position, reader: int) -> None:
+    async def read_from(self, position: Position, reader: int, further: Sequence[Position] = ()) -> None:
         """Read on from behind `position`, in the place of whatever was read before, as reader number `reader`; the
-        first batch is marked `resent`.  Returns when reading has ended, also because another call took over."""
+        first batch is marked `resent`.  `further`: as in `RequestResend`.  Returns when reading has ended, also because
+        another call took over."""
         ...
 
     async def close(self) -> None: ...

@@ -44,6 +44,7 @@ from engine.effects import ApplyDdl
 from engine.events import DdlApplied, DdlFailed, GoalSet
 from engine.mapping import Mapping
 from engine.pattern import Pattern
+from engine.receipts import furthest
 from engine.records import Position, TableName
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ async def _run(
     journal = (
         Journal(feed.journal, options, fault, feed.journal_mb << 20, feed.journal_keep) if feed.journal else NoJournal()
     )
-    log = EmbeddedLog(lambda at: order_of(feed, at, images=True), capture)
+    log = EmbeddedLog(lambda at, further: order_of(feed, at, images=True, further=further), capture)
     copies = Copies(machine, sink, SparkCopier(feed, progress.message), progress.message, essential=first_copy)
     if any(len(one.merged) < one.split.chunks for one in taken.chunks):
         copies.resume(taken.chunks, await start_copy.rows_merged(feed))
@@ -202,7 +203,7 @@ async def _run(
             shell.stop()
         reporter = asyncio.get_running_loop().create_task(board.report())
         try:
-            await shell.run(taken.checkpoint)
+            await shell.run(taken.checkpoint, furthest(taken.receipts, taken.checkpoint))
         finally:
             reporter.cancel()
             await asyncio.gather(reporter, return_exceptions=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, assert_never
 
 from msgspec.structs import replace
@@ -95,10 +95,10 @@ class Shell:
         self._mailbox.append(event)
         self._wake.set()
 
-    async def run(self, start: Position) -> None:
-        """Read the log from behind `start`, until `ended`.  Raises whatever a sink raises: that is a bug, and the
-        process must not go on."""
-        beginning = self._start(self._begin(start))
+    async def run(self, start: Position, further: Sequence[Position] = ()) -> None:
+        """Read the log from behind `start`, until `ended`; `further`: as in `RequestResend`.  Raises whatever a sink
+        raises: that is a bug, and the process must not go on."""
+        beginning = self._start(self._begin(start, further))
         try:
             while not self.ended.is_set():
                 self._step()
@@ -114,13 +114,13 @@ class Shell:
             beginning.cancel()
             await self._close()
 
-    async def _begin(self, start: Position) -> None:
+    async def _begin(self, start: Position, further: Sequence[Position]) -> None:
         """What is wanted already is copied from the first row of the log on."""
         await self.copies.want((await self._sink.control()).wanted, 0)
         self._start(self._watch_control())
         await self.copies.none_about_to_begin()
         if not self.ended.is_set():
-            self._start(self._log.read_from(start, 0))
+            self._start(self._log.read_from(start, 0, further))
 
     def _refused(self, alarm: Alarm) -> None:
         self.refusal = alarm
@@ -173,7 +173,7 @@ class Shell:
             case BeginCopy() | ReadChunk() | MergeChunk() | DropStaged() | RefuseCopy():
                 self._start(self.copies.carry_out(effect))
             case RequestResend():
-                self._start(self._log.read_from(effect.position, effect.reader))
+                self._start(self._log.read_from(effect.position, effect.reader, effect.further))
             case Halt():
                 self._start(self._record_halt(effect))
             case StandDown():

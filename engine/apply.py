@@ -295,7 +295,8 @@ class ApplyMachine:
 
     def _resend(self) -> None:
         """Ask for everything behind what was taken; what is in flight goes on."""
-        self._effects.append(RequestResend(*self._chain.expect_resend()))
+        behind = self._chain.last
+        self._effects.append(RequestResend(*self._chain.expect_resend(), self._fence.furthest(behind)))
         self.copying.interrupted()
 
     # ------------------------------------------------------------------ going on

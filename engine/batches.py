@@ -246,7 +246,7 @@ class Batches:
             id=id_,
             lane=attempt.lane,
             steps=merge(run, self._ranks) if isolation is None else in_log_order(run),
-            covered=receipts.encode(covered),
+            covered=receipts.encode(covered, self._watermark.end(attempt.window)),
             rows=len(covered),
             parked=tuple(
                 parked_row(change, error, id_, n, orphan=isolation is not None and change in isolation.orphans)

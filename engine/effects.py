@@ -205,11 +205,13 @@ class Publish(msgspec.Struct, frozen=True):
 class RequestResend(msgspec.Struct, frozen=True):
     """Start a new reader behind `position`, in the place of the one before; its first batch is marked `resent`.
 
-    `reader`: its number, to be told with each batch of it.
+    `reader`: its number, to be told with each batch of it.  `further`: places that its log must hold too, or it is
+    not the one that was read (`engine.receipts`); they name no GTID sets.
     """
 
     position: Position
     reader: int
+    further: tuple[Position, ...] = ()
 
 
 class Halt(msgspec.Struct, frozen=True):

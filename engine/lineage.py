@@ -48,12 +48,14 @@ class Group(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class Proof(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """`server`: its UUID or id.  `begun`: when the position's file was begun (0: unknown).  `last`: None where no
-    transaction was seen.  `opened`: (source, number, moment) of the transaction that the position is inside of."""
+    transaction was seen.  `opened`: (source, number, moment) of the transaction that the position is inside of.
+    `part`: (end, size, when, mark) of the last event of it that was read, where moments are in seconds."""
 
     server: str
     begun: int
     last: Group | None = None
     opened: tuple[str, int, int] | None = None
+    part: tuple[int, int, int, int] | None = None
 
 
 def encode(proof: Proof) -> str:
@@ -68,10 +70,21 @@ def decode(text: str) -> Proof | None:
     return _DECODER.decode(text) if text else None
 
 
+def server_of(text: str) -> str:
+    """Where a position with this proof was read; '' where nobody knows."""
+    try:
+        proof = decode(text)
+    except msgspec.MsgspecError:
+        return ""
+    return proof.server if proof is not None else ""
+
+
 def carried(proof: Proof, server: str) -> Proof:
     """The proof as a reader at `server` goes on with it: the last transaction's place is one at the server before."""
-    last = proof.last
-    if last is None or server == proof.server:
+    if server == proof.server:
+        return proof
+    last, proof = proof.last, msgspec.structs.replace(proof, part=None)
+    if last is None:
         return proof
     seen_at = last.server or proof.server
     last = msgspec.structs.replace(last, server="" if seen_at == server else seen_at)
@@ -130,13 +143,26 @@ def by_place(proof: Proof, here: Here) -> Answer:
     return Answer.SEEK if can_seek else Answer.OTHER
 
 
-def by_gtid(proof: Proof, here: Here, found: Sought) -> Answer:
+def by_gtid(proof: Proof, here: Here, found: Sought, *, further: bool = False) -> Answer:
     """Of a log whose files do not tell: the same, where it has the last transaction as it was, or, of the same server,
-    where nothing but files behind the position were removed."""
+    where nothing but files behind the position were removed.
+
+    `further`: the log is proven at the place where it is read from, and what it has purged was before that.
+    """
     if proof.last is not None and found.moment_us:
         return Answer.SAME if found.moment_us == proof.last.moment_us else Answer.OTHER
+    if further and found.purged and proof.last is not None and proof.last.source:
+        return Answer.SAME
     gone = found.purged or proof.last is None
     return Answer.SAME if gone and found.continues and here.server == proof.server else Answer.OTHER
+
+
+def same_opened(proof: Proof, found: tuple[str, int, int] | None, part: Ending | None = None) -> bool:
+    """Is it the transaction that was read in part?  `found`: the one in its place.  `part`: what ends in the same file
+    where the part of it ended; None: nobody can tell."""
+    if found != proof.opened:
+        return False
+    return proof.part is None or part is None or (part.size, part.when, part.mark) == proof.part[1:]
 
 
 def agree(one: str, other: str) -> bool:

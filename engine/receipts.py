@@ -3,6 +3,12 @@ re-read, or a change of the selected tables; and the fence that keeps covered ro
 
 Bytes of a receipt: msgpack of {transaction source: [number delta, ordinal, number delta, ordinal, …]}, in ascending
 (number, ordinal) order within a source, deltas from 0.  About three bytes a row.
+
+A number covers its rows in *one* log: in another, whose transactions bear the same numbers, other rows would be
+dropped.  So a receipt also holds the place that the last window of its rows ends at, with its proof
+(`engine.lineage`), and a reader asks for the furthest such places besides the one where it begins.  The place is JSON
+of a `Position`, its bytes as numbers, under the name of no transaction source: an older version that finds it takes it
+for rows that never come by, and keeps the receipt until its fence closes.
 """
 
 from __future__ import annotations
@@ -11,18 +17,23 @@ from collections.abc import Iterable
 
 import msgspec
 
+from engine import lineage
 from engine.effects import EffectId
 from engine.events import Receipt
+from engine.records import Position
 from engine.segments import Change
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(dict[str, list[int]])
+_PLACE_ENCODER = msgspec.json.Encoder()
+_PLACE_DECODER = msgspec.json.Decoder(Position)
+_PLACE = ""  # in the place of a transaction source
 
 NOTHING = _ENCODER.encode({})
 
 
-def encode(changes: Iterable[Change]) -> bytes:
-    """The receipt for these changes of one lane, in any order."""
+def encode(changes: Iterable[Change], end: Position | None = None) -> bytes:
+    """The receipt for these changes of one lane, in any order; `end`: of the last window that they are of."""
     by_source: dict[str, list[tuple[int, int]]] = {}
     for change in changes:
         at = by_source.get(change.source)
@@ -38,6 +49,8 @@ def encode(changes: Iterable[Change]) -> bytes:
             flat += (number - last, ordinal)
             last = number
         out[source] = flat
+    if end is not None and end.proof:
+        out[_PLACE] = _spelled(end)
     return _ENCODER.encode(out)
 
 
@@ -45,11 +58,47 @@ def decode(covered: bytes) -> list[tuple[str, int, int]]:
     """(source, number, ordinal) of every row that the receipt covers."""
     out = []
     for source, flat in _DECODER.decode(covered).items():
+        if source == _PLACE:
+            continue
         number = 0
         for delta, ordinal in zip(flat[::2], flat[1::2], strict=True):
             number += delta
             out.append((source, number, ordinal))
     return out
+
+
+def end_of(covered: bytes) -> Position | None:
+    """Where the last window of its rows ends, without the GTID set there; None: an older version wrote it, or it covers
+    nothing.  Raises msgspec.MsgspecError."""
+    spelled = _DECODER.decode(covered).get(_PLACE)
+    return None if spelled is None else _PLACE_DECODER.decode(bytes(spelled))
+
+
+def furthest(receipts: Iterable[Receipt], begin: Position) -> tuple[Position, ...]:
+    """Places behind `begin` that a reader from there on must find in its log, for no row to be dropped in vain.
+
+    One of each owner and server: what an owner reads is one log, and it asked for the receipts that it found.  Places
+    compare at one server alone, unless nothing but file and offset names them; one of another may be before `begin`.
+    """
+    found: dict[tuple[int, str], Position] = {}
+    here = lineage.server_of(begin.proof)
+    for receipt in receipts:
+        end = end_of(receipt.covered)
+        if end is None:
+            continue
+        server = lineage.server_of(end.proof)
+        known = found.get(key := (receipt.id.epoch, server))
+        comparable = server == here or not begin.gtids
+        behind = end.order > begin.order if comparable else True
+        if behind and (known is None or end.order > known.order):
+            found[key] = end
+    return tuple(found.values())
+
+
+def _spelled(end: Position) -> list[int]:
+    """An even count of numbers: an older version takes them two by two."""
+    text = _PLACE_ENCODER.encode(Position(end.file, end.offset, end.rows, "", end.proof))
+    return list(text if len(text) % 2 == 0 else text + b" ")
 
 
 class Fence:
@@ -61,7 +110,8 @@ class Fence:
     def __init__(self, receipts: Iterable[Receipt]) -> None:
         self._rows: dict[tuple[str, int, int], EffectId] = {}
         self._left: dict[EffectId, int] = {}
-        for receipt in receipts:
+        self._receipts = {receipt.id: receipt for receipt in receipts}
+        for receipt in self._receipts.values():
             rows = decode(receipt.covered)
             self._rows.update(dict.fromkeys(rows, receipt.id))
             self._left[receipt.id] = len(rows)
@@ -85,10 +135,17 @@ class Fence:
                 spent.append(id_)
         return fresh, spent
 
+    def furthest(self, begin: Position) -> tuple[Position, ...]:
+        """As `furthest`, of the receipts with rows that have not come by."""
+        if not self._rows:
+            return ()
+        return furthest((r for id_, r in self._receipts.items() if self._left[id_] > 0), begin)
+
     def close(self) -> list[EffectId]:
         """The log is past every row that was covered at takeover: those that have not come by are below the checkpoint,
         so their receipts are spent.  Returns them."""
         spent = [id_ for id_, left in self._left.items() if left > 0]
         self._rows.clear()
         self._left.clear()
+        self._receipts.clear()
         return spent

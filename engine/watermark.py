@@ -54,6 +54,12 @@ class Watermark:
         _, end, end_us = self._open[-1]
         return self.open(end, segments, end_us, first=first, waits=waits)
 
+    def end(self, window: int) -> Position:
+        """Where a window ends that is not done."""
+        number, end, _ = self._open[window - self._open[0][0]]
+        assert number == window, f"window {window} is done"
+        return end
+
     def upcoming(self) -> int:
         """The number that `open` gives next."""
         return self._next

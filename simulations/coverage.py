@@ -26,7 +26,11 @@ EXPECTED: tuple[str, ...] = (
     *(f"taken over during {name}" for name in ("SaveCheckpoint", "ApplyDdl", "RollbackBatch")),
     *(f"source: ddl {kind}" for kind in DdlKind),
     *(f"halted: {kind}" for kind in ("ddl", "gap", "purged", "unreadable", "target", "copy", "OtherHistory")),
-    *(f"log: {what}, {than}" for what in ("reset", "put back") for than in ("shorter", "longer")),
+    *(
+        f"log: {what}, {than}"
+        for what in ("reset", "put back", "put back behind the checkpoint")
+        for than in ("shorter", "longer")
+    ),
     *(f"log: {how}" for how in ("disk", "replica", "expired")),
     "source: unique values handed over",
     "source: unique values of two rows swapped",

@@ -5,6 +5,7 @@ It carries out what the machine wants done as the shell does.  A dead one hears 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, assert_never
 
@@ -45,6 +46,7 @@ from engine.events import (
     TakenOver,
     Tick,
 )
+from engine.receipts import furthest
 from engine.records import LogBatch, Position
 from simulations.copier import Copier
 from simulations.faults import Faults
@@ -97,12 +99,15 @@ class Owner:
 
     def begin(self, taken: TakenOver, chance: Random) -> None:
         self.post(msgspec.structs.replace(taken, log_end=self._history.told_end))
-        self._read_behind(taken.checkpoint, taken.checkpoint, chance)
+        further = furthest(taken.receipts, taken.checkpoint)
+        self._read_behind(taken.checkpoint, taken.checkpoint, further, chance)
 
-    def _read_behind(self, confirmed: Position, place: Position, chance: Random) -> None:
-        """A new reader, unless the source's log is not the one that `confirmed` is a place of."""
+    def _read_behind(
+        self, confirmed: Position, place: Position, further: Sequence[Position], chance: Random
+    ) -> None:
+        """A new reader, unless the source's log is not the one that `confirmed` and `further` are places of."""
         self.reader = None
-        log = self._source.open(confirmed)
+        log = self._source.open(confirmed, further)
         if log is not None:
             self.reader = Reader(self._history, log, place if place != confirmed else confirmed, chance)
             return
@@ -199,7 +204,8 @@ class Owner:
                 self._refused(effect.alarm)
             case RequestResend():
                 skipped = chance.randrange(1, 9) if self._faults.strikes("hole") else 0
-                self._read_behind(effect.position, self._history.behind(effect.position, skipped), chance)
+                behind = self._history.behind(effect.position, skipped)
+                self._read_behind(effect.position, behind, effect.further, chance)
                 self._reader = effect.reader
                 self._sent.clear()
             case Halt():

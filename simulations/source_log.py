@@ -19,7 +19,7 @@ from engine import lineage
 from engine.lineage import Answer, Ending, Group, Here, Proof, Sought
 from engine.records import Position
 from simulations.history import Entry, History
-from simulations.ledger import Mistake
+from simulations.ledger import Ledger, Mistake
 
 _FIRST = 1_700_000_000  # the first commit, in seconds since the epoch
 _APART = 10  # seconds between two commits
@@ -81,8 +81,9 @@ class Log:
         """Of a place in this log, told by a reader that began behind `since` transactions with `known` as the last."""
         whole = self.whole(self.index(place))
         last = self._group(whole - 1) if whole > since else known
-        opened = self.opened(place)
-        return lineage.encode(Proof(self.server.name, self._begun(place.file), last, opened))
+        ending = self.part(place)
+        part = (place.offset + place.rows, ending.size, ending.when, ending.mark) if ending is not None else None
+        return lineage.encode(Proof(self.server.name, self._begun(place.file), last, self.opened(place), part))
 
     def opened(self, place: Position) -> tuple[str, int, int] | None:
         """The transaction that the place is inside of."""
@@ -91,6 +92,14 @@ class Log:
             return None
         end = self.entries[self._ends[number] - 1]
         return (end.source, end.number, self._moment_us(number))
+
+    def part(self, place: Position) -> Ending | None:
+        """The event that ends what is before the place of the transaction that it is inside of."""
+        if self.server.exact or self.opened(place) is None:
+            return None
+        number = self.whole(self.index(place))
+        mark = zlib.crc32(f"{number} {place.rows} {number >= self.same}".encode())
+        return Ending(self._begun(place.file), _SIZE, self._when(number), mark)
 
     def here(self, place: Position, proof: Proof) -> Here:
         """What the server shows of the proof's places."""
@@ -150,8 +159,10 @@ class Log:
 class Source:
     """Who answers under the source's name.  `log`: what is there now; `right`: what an operator brings back."""
 
-    def __init__(self, history: History, seed: int) -> None:
+    def __init__(self, history: History, seed: int, ledger: Ledger) -> None:
         chance = Random(f"servers {seed}")
+        self._history = history
+        self._ledger = ledger
         self._servers = 1
         self._chance = chance
         exact, gtids = chance.random() < 0.5, chance.random() < 0.75
@@ -163,20 +174,27 @@ class Source:
         number = len(entries) + 1
         return Log(entries, server, same=number, filed=number)
 
-    def open(self, place: Position) -> Log | None:
-        """The log to be read behind a place, None where it is refused.
+    def open(self, place: Position, further: Sequence[Position] = ()) -> Log | None:
+        """The log to be read behind a place, None where it is refused; `further`: places that it must hold too.
 
-        Another log that is the history's own up to there is put right first: nobody could tell.  Raises Mistake for a
-        place that nothing proves.
+        Another log that is the history's own up to there, and up to all that the target has, is put right first: nobody
+        could tell.  Raises Mistake for a place that nothing proves.
         """
-        if self.log.holds(place):
+        if self.log.holds(place) and self._reached() <= self.log.same:
             self.log = self.right
-        proof = lineage.decode(place.proof)
-        if proof is None:
-            raise Mistake(f"nothing proves the log of {place}")
-        if not _is_same(self.log, place, proof):
-            return None
+        for at in (place, *further):
+            proof = lineage.decode(at.proof)
+            if proof is None:
+                raise Mistake(f"nothing proves the log of {at}")
+            if not _is_same(self.log, at, proof, further=at is not place):
+                return None
         return self.log
+
+    def _reached(self) -> int:
+        """How many transactions there are up to the last that the target has a row of."""
+        index = self._ledger.index
+        last = max((index[place] for place in self._ledger.covered if place in index), default=-1)
+        return self.right.whole(int(last)) + 1 if last >= 0 else 0
 
     @property
     def is_right(self) -> bool:
@@ -186,27 +204,30 @@ class Source:
         self.log = self.right
 
     def replace(self, stored: Position) -> str:
-        """Another history takes the log's place: reset, or put back to before `stored` and gone on from there.  Says
-        what it was; '' where there is too little of a log yet."""
+        """Another history takes the log's place: reset, or put back and gone on from there, to before `stored` or to
+        where less was read than readers have.  Says what it was; '' where there is too little of a log yet."""
         whole = self.right.whole(self.right.index(stored))
         count = self.right.whole(len(self.right.entries))
         if not self.is_right or not whole:
             return ""
         chance = self._chance
         told = whole + (stored.rows > 0)
-        same = chance.choice((0, chance.randrange(told), told - 1))
+        read = max(self.right.whole(self._history.told), told)
+        same = chance.choice((0, chance.randrange(told), told - 1, chance.randrange(told, read + 1)))
         if count - same < 2:
             return ""
         turn = chance.randrange(1, count - same)
         length = chance.choice((count, chance.randrange(same + 1, count + 1)))
         elsewhere = chance.random() < 0.4
         later = chance.choice(_MOMENTS)
-        if elsewhere or same or self._servers > 1:  # where seconds decide alone: that takes longer than one
-            later = later or 1
+        if elsewhere or self._servers > 1 or self.right.server.first:
+            later = later or 1  # where seconds decide alone: that takes longer than one
         server = replace(self._another(later) if elsewhere else self.right.server, first="")
         filed = 0 if elsewhere or not same else same
         entries = _turned(self.right.entries, same, turn, length)
         self.log = Log(entries, server, same=same, filed=filed, later=later)
+        if same >= told:
+            return f"put back behind the checkpoint, {'shorter' if self.log.whole(len(entries)) < read else 'longer'}"
         what = "put back" if same else "reset"
         return f"{what}, {'shorter' if self.log.whole(len(entries)) < whole else 'longer'}"
 
@@ -240,15 +261,16 @@ def _number(file: str) -> int:
     return int(file.rpartition(".")[2] or 0)
 
 
-def _is_same(log: Log, place: Position, proof: Proof) -> bool:
+def _is_same(log: Log, place: Position, proof: Proof, *, further: bool) -> bool:
     """As the adapters' readers ask."""
     here = log.here(place, proof)
+    part = log.part(place)
     answer = lineage.by_place(proof, here)
     if answer is Answer.SEEK:
-        answer = lineage.by_gtid(proof, here, log.sought(place, proof.last))
+        answer, part = lineage.by_gtid(proof, here, log.sought(place, proof.last), further=further), None
     if answer is not Answer.SAME:
         return False
-    return proof.opened is None or proof.opened == log.opened(place)
+    return proof.opened is None or lineage.same_opened(proof, log.opened(place), part)
 
 
 def _turned(entries: Sequence[Entry], same: int, turn: int, length: int) -> list[Entry]:

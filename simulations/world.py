@@ -87,7 +87,7 @@ class World:
         self.target.checkers = (*self.target.checkers, self._exercise)
         self._steppers = [c for c in self.target.checkers if type(c).stepped is not Checker.stepped]
         self.source = copier.Source(self.history)
-        self.log = source_log.Source(self.history, plan.schedule)
+        self.log = source_log.Source(self.history, plan.schedule, ledger)
         self.target.begin_at(self.log.start)
         again = plan.copy.again if plan.copy is not None else ()
         self._repairs = Repairs(self.history, self.target) if plan.repairs else None

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -127,7 +127,8 @@ class PartitionLog:
 
     # ------------------------------------------------------------------ to the machine
 
-    async def read_from(self, position: Position, reader: int) -> None:
+    async def read_from(self, position: Position, reader: int, further: Sequence[Position] = ()) -> None:
+        """Whatever becomes of the source, Kafka keeps all records that receipts are of, so `further` needs no look."""
         async with self._turn:
             if self._reading is not None:
                 self.restarts += 1

@@ -72,11 +72,12 @@ class Assembly:
         self._rows: list[RowChange] = []
         self._marks: list[tuple[int, Row]] = []
         self.ending = b"", 0, 0  # the event that may end the open group: buffer, its body's place and end
+        self.part = b"", 0, 0  # likewise the last event with rows, told where a part of the group may be handed out
         self.moment_us = 0
         self.closed: Closed | None = None
         self._proof = carried(decode(start.proof) or Proof(server, 0), server)
         self._proof_text = encode(self._proof)
-        self._expected = self._proof.opened
+        self._expected, self._part = self._proof.opened, self._proof.part
         self._server = server
         self._begun = self._proof.begun
 
@@ -92,7 +93,9 @@ class Assembly:
         opened = self._expected
         if rows and self.is_open:
             opened = self._source, self._number, self.moment_us
-        proof = Proof(self._server, self._begun, self._proof.last, opened if rows else None)
+        part = self._part if self._part is not None and self._part[0] > self.boundary else None
+        inside = (opened, part) if rows else (None, None)
+        proof = Proof(self._server, self._begun, self._proof.last, *inside)
         if proof != self._proof:
             self._proof, self._proof_text = proof, encode(proof)
         return self._proof_text
@@ -108,6 +111,16 @@ class Assembly:
             self._proof = msgspec.structs.replace(self._proof, last=last)
             self._proof_text = encode(self._proof)
             self.closed = None
+
+    def _close_part(self) -> None:
+        """Up to where the open group is handed out.  Another commit within the second of MariaDB's GTID could have its
+        number; rows that come from elsewhere in the log prove nothing."""
+        b, p, body_end = self.part
+        self._part = None
+        if p and self._tables.by_mariadb:
+            when, _, _, size, end, _ = HEADER(b, p - HEADER_SIZE)
+            if end > self.boundary:  # of this group, and not so far in the file that it cannot be asked for
+                self._part = end, size, when, zlib.crc32(b[p:body_end])
 
     # -- the open group ------------------------------------------------------------------------------------------
 
@@ -127,6 +140,7 @@ class Assembly:
         self._parted = self.is_xa = False
         self._ordinal = self._bytes = 0
         self._first = self._skip
+        self.part = b"", 0, 0
 
     def rows(self, operation: int, table: Table, b: bytes, p: int, end: int) -> None:
         """The rows of one event, which begin with the column count at `p`."""
@@ -196,6 +210,7 @@ class Assembly:
 
     def _hand_out_part(self) -> None:
         self.flush()
+        self._close_part()
         part = self._taken(self.boundary, complete=False)
         self._parted = True
         self._emit([part], self._ordinal)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 import pymysql
@@ -49,6 +49,7 @@ class BinlogReader:
     BINARY); by default the source's catalogue is asked, once for each table that could have some.
     `images`: rows may be row images (`row_layout`).  `patience_seconds`: see `unanswered`.
     `folded`: the server keeps names in lower case, as told since the first chunk (`lower_case_table_names=1`).
+    `further`: places that the log must hold besides `start` (`engine.effects.RequestResend`).
     """
 
     def __init__(
@@ -65,10 +66,12 @@ class BinlogReader:
         column_hints: Callable[[TableName], Mapping[str, Kind]] | None = None,
         images: bool = False,
         patience_seconds: float = PATIENCE_SECONDS,
+        further: Sequence[Position] = (),
     ) -> None:
         self._endpoint = endpoint
         self._server_id = server_id
         self._start = start
+        self._further = further
         self._chunk_rows = chunk_rows
         self._chunk_bytes = chunk_bytes
         self._heartbeat = heartbeat_seconds
@@ -178,7 +181,7 @@ class BinlogReader:
     def _machines(self, connection: pymysql.Connection[Any]) -> tuple[Decoder, Assembly]:
         """Sets the session up, asks for the log, and makes the machines that understand it."""
         self._flavor = server.flavor(connection)
-        confirm(self._endpoint, self._start)
+        confirm(self._endpoint, self._start, self._further)
         who = identity(connection)
         gtids, by_gtid = self._gtids(connection)
         self.folded = server.variable(connection, "lower_case_table_names") == "1"

@@ -69,6 +69,7 @@ def reader_of(order: Order) -> BinlogReader:
         heartbeat_seconds=order.heartbeat_seconds,
         images=order.images,
         patience_seconds=order.patience_seconds,
+        further=order.further,
     )
 
 

@@ -499,6 +499,7 @@ class Decoder:
             low, high = _TABLE_ID(b, p)
             table = maps.get(low | high << 32) or self._table(b, p)
             if table is not None and not (assembly.is_xa and self._waits(kind, table, b, p, end)):
+                assembly.part = b, p, end
                 rows(operation, table, b, p + 8 if version == 1 else p + 8 + (b[p + 8] | b[p + 9] << 8), end)
 
         return handle
@@ -515,6 +516,7 @@ class Decoder:
             count, rows = lenenc(b, start)
             rows += (count + 7) // 8 * images
             plain = b[start:rows] + inflated(b, rows, end)
+            self._assembly.part = b, p, end
             self._assembly.rows(operation, table, plain, 0, len(plain))
 
         return handle

@@ -7,9 +7,8 @@ itself, of MariaDB's log the one file is read that holds it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +16,7 @@ import pymysql
 
 from adapters.mysql import connection as server
 from adapters.mysql import events
+from adapters.mysql import history_words as words
 from adapters.mysql.connection import Endpoint
 from adapters.mysql.errors import SEE_THE_LOG, OtherHistory, SourceError
 from adapters.mysql.gtid import MySqlGtids
@@ -30,8 +30,9 @@ from engine.records import Position
 _FURTHEST: Final = 0xFFFFFFFF
 _FAR: Final = 64 << 20  # a second or two of reading
 HINT: Final = (
-    "Rows may be missing between the two, so nothing is applied. If the source is the wrong one, correct `source`. If"
-    f" its log was reset, or it was put back from a backup: {RESYNC}"
+    "Rows may be missing between the two, so nothing is applied. If the source is the wrong one, correct `source`; if"
+    " it is a replica that is behind, run the feed again once it has caught up. If its log was reset, or it was put"
+    f" back from a backup: {RESYNC}"
 )
 
 
@@ -41,8 +42,17 @@ def identity(connection: pymysql.Connection[Any]) -> str:
     return uuid or f"server_id {server.variable(connection, 'server_id')}"
 
 
-def confirm(endpoint: Endpoint, place: Position) -> None:
-    """A position without a proof passes.  Raises OtherHistory, or any SourceError where the log cannot be asked."""
+def confirm(endpoint: Endpoint, start: Position, further: Sequence[Position] = ()) -> None:
+    """Is the log that of the place where it is to be read from, and of those `further` in it (`engine.receipts`)?
+
+    A position without a proof passes.  Raises OtherHistory, or any SourceError where the log cannot be asked.
+    """
+    _confirm(endpoint, start)
+    for place in further:
+        _confirm(endpoint, msgspec.structs.replace(place, gtids=start.gtids), further=True)
+
+
+def _confirm(endpoint: Endpoint, place: Position, *, further: bool = False) -> None:
     try:
         proof = lineage.decode(place.proof)
     except msgspec.MsgspecError:
@@ -51,14 +61,14 @@ def confirm(endpoint: Endpoint, place: Position) -> None:
         return
     connection = server.connect(endpoint)
     try:
-        found = _judged(connection, endpoint, place, proof)
+        found = _judged(connection, endpoint, place, proof, further=further)
     except pymysql.MySQLError as error:
         raise server.explained(error, endpoint) from error
     finally:
         connection.close()
     if found is not None:
         problem = OtherHistory(
-            f"the log of {endpoint} is not the one that was read up to {place}: that was {_told(place, proof)};"
+            f"the log of {endpoint} is not the one that was read up to {place}: that was {words.told(place, proof)};"
             f" here is {found}",
             HINT,
         )
@@ -86,31 +96,62 @@ def witnessed(endpoint: Endpoint, place: Position, *, deep: bool = True) -> Posi
 
 def other_transaction(expected: tuple[str, int, int], found: tuple[str, int, int]) -> tuple[str, str]:
     """Message and hint where a transaction was read in part, and another is in its place now."""
-    told = [f"{source}:{number} of {_time(moment)}" for source, number, moment in (expected, found)]
+    told = [f"{source}:{number} of {words.time(moment)}" for source, number, moment in (expected, found)]
     return f"the log is not the one that was read: inside {told[0]} it was left, and here is {told[1]}", HINT
 
 
 def _judged(
-    connection: pymysql.Connection[Any], endpoint: Endpoint, place: Position, proof: Proof
+    connection: pymysql.Connection[Any], endpoint: Endpoint, place: Position, proof: Proof, *, further: bool
 ) -> str | None:
     """What is found in the place of the proof, in words; None where it is the same log."""
-    flavor = server.flavor(connection)
+    mariadb = server.flavor(connection).is_mariadb
     files = [str(row[0]) for row in server.rows(connection, "SHOW BINARY LOGS")]
-    here = _here(endpoint, place, proof, files, identity(connection), exact=not flavor.is_mariadb)
+    here = _here(endpoint, place, proof, files, identity(connection), exact=not mariadb)
     match lineage.by_place(proof, here):
         case Answer.SAME:
-            return None
+            if proof.opened is None or not proof.opened[2] or place.offset > _FURTHEST:
+                return None
+            begun = _opened(endpoint, place)
+            part = None if proof.part is None else _ending(endpoint, place.file, *proof.part[:2])
+            return None if lineage.same_opened(proof, begun, part) else words.found_open(proof, here, begun, part)
         case Answer.OTHER:
-            return _found(place, proof, here)
-    sought = _seek(connection, endpoint, place, proof.last, files, mariadb=flavor.is_mariadb)
-    if lineage.by_gtid(proof, here, sought) is Answer.SAME:
+            return words.found(place, proof, here)
+    sought = _seek(connection, endpoint, place, proof.last, files, mariadb=mariadb)
+    if lineage.by_gtid(proof, here, sought, further=further) is Answer.OTHER:
+        return words.found(place, proof, here, sought)
+    if proof.opened is None or proof.last is None or not proof.last.source:
         return None
-    return _found(place, proof, here, sought)
+    source, number, moment = proof.opened
+    sought = _seek(connection, endpoint, place, _named(source, number), files, mariadb=mariadb)
+    if sought.moment_us == moment or (further and sought.purged):
+        return None
+    return words.found_open(proof, here, (source, number, sought.moment_us) if sought.moment_us else None)
+
+
+def _named(source: str, number: int) -> Group:
+    """A transaction of which nothing else is known."""
+    return Group(source, number, 0, "", 0, 0, 0, 0, 0)
+
+
+def _opened(endpoint: Endpoint, place: Position) -> tuple[str, int, int] | None:
+    """The transaction that the place is inside of; None: none begins there."""
+    try:
+        with closing(events_of(endpoint, place.file, offset=place.offset)) as read:
+            for event in read:
+                if event.kind == events.ANONYMOUS_GTID:
+                    return place.file, event.log_end - ending_of(event)[0], gtid_of(event)[2]
+                if has_gtid(event):
+                    return gtid_of(event)
+    except (server.Unreachable, server.AccessDenied):
+        raise
+    except SourceError:  # nothing begins there, or the file ends before
+        pass
+    return None
 
 
 def _here(endpoint: Endpoint, place: Position, proof: Proof, files: list[str], who: str, *, exact: bool) -> Here:
     last = proof.last
-    ending = _ending(endpoint, last) if last is not None and last.file in files else None
+    ending = _ending(endpoint, last.file, last.end, last.size) if last is not None and last.file in files else None
     begun: int | None = None
     if place.file in files:
         begun = ending.begun if ending and last and last.file == place.file else _begun(endpoint, place.file)
@@ -125,18 +166,18 @@ def _begun(endpoint: Endpoint, file: str) -> int:
     raise SourceError(f"{endpoint} sent nothing of its log {file}", SEE_THE_LOG)
 
 
-def _ending(endpoint: Endpoint, last: Group) -> Ending | None:
-    """What ends where the last transaction ended; None where that is too far in the file to be asked for."""
-    if last.end - last.size > _FURTHEST:
+def _ending(endpoint: Endpoint, file: str, end: int, size: int) -> Ending | None:
+    """What ends where an event of this size ended; None where that is too far in the file to be asked for."""
+    if end - size > _FURTHEST:
         return None
     begun = 0
     try:
-        with closing(events_of(endpoint, last.file, offset=last.end - last.size)) as read:
+        with closing(events_of(endpoint, file, offset=end - size)) as read:
             for event in read:
                 if event.kind == events.FORMAT_DESCRIPTION:
                     begun = event.when
                 elif event.kind != events.ROTATE or event.log_end:
-                    if event.log_end == last.end & _FURTHEST:
+                    if event.log_end == end & _FURTHEST:
                         return Ending(begun, *ending_of(event))
                     break
     except (server.Unreachable, server.AccessDenied):
@@ -219,44 +260,3 @@ def _moment(read: Iterator[Event], last: Group) -> int:
             if number == last.number and source == last.source:
                 return moment
     return 0
-
-
-# -- words ---------------------------------------------------------------------------------------------------------
-
-
-def _told(place: Position, proof: Proof) -> str:
-    begun = f", whose {place.file} was begun {_time(proof.begun * 1_000_000)}" if proof.begun else ""
-    last = proof.last
-    if last is None:
-        return f"{_who(proof.server)}{begun}"
-    what = f"transaction {last.gtid}" if last.gtid else "a transaction"
-    when = _time(last.moment_us or last.when * 1_000_000)
-    return f"{_who(proof.server)}{begun}, with {what} of {when} up to {last.file}:{last.end}"
-
-
-def _found(place: Position, proof: Proof, here: Here, sought: Sought | None = None) -> str:
-    parts = [_who(here.server)]
-    last = proof.last
-    if here.begun is None:
-        parts.append(f"without a file {place.file}")
-    elif here.begun != proof.begun:
-        parts.append(f"whose {place.file} was begun {_time(here.begun * 1_000_000)}")
-    elif last is not None and here.ending is not None:
-        ends = f"an event of {_time(here.ending.when * 1_000_000)} ends" if here.ending.size else "no event ends"
-        parts.append(f"where {ends} at {last.file}:{last.end}")
-    if last is not None and sought is not None and last.source:
-        if sought.moment_us:
-            parts.append(f"with a transaction {last.gtid} of {_time(sought.moment_us)}")
-        else:
-            parts.append(f"where transaction {last.gtid} " + ("is purged" if sought.purged else "is not in the log"))
-    return ", ".join(parts)
-
-
-def _who(name: str) -> str:
-    return name if name.startswith("server_id") else f"server {name}"
-
-
-def _time(moment_us: int) -> str:
-    seconds, fraction = divmod(moment_us, 1_000_000)
-    at = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    return f"{at}.{fraction:06} UTC" if fraction else f"{at} UTC"

@@ -140,6 +140,8 @@ cdef class UsualEvents:
     cdef int64_t closed_end
     cdef bint closed, closed_by_gtid
     cdef Py_ssize_t body, body_end
+    # the body of the event with which a chunk is full
+    cdef Py_ssize_t last_body
     # the buffer that was looked through last, and up to where its events have the checksums that their bytes give
     cdef bytes checked
     cdef Py_ssize_t checked_to
@@ -158,10 +160,12 @@ cdef class UsualEvents:
         if self.assembly._skip:  # a group that was read before in part
             return at
         self.load()
+        self.last_body = 0
         at = self.events(b, at)
         self.store(b)
         if self.is_full():
             if self.is_open:
+                self.assembly.part = b, self.last_body, at - self.tail
                 self.assembly._relieve()
             else:
                 self.assembly.flush()
@@ -190,6 +194,7 @@ cdef class UsualEvents:
             self.offset, self.when = header.log_end, header.when
             at = end
             if outcome == GROWN and self.is_full():
+                self.last_body = p
                 return at
         return at
 

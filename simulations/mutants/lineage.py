@@ -58,12 +58,64 @@ LINEAGE = (
     ),
     Mutant(
         "open-transaction-not-compared",
-        "simulations.source_log",
+        "engine.lineage",
         """
-        - return proof.opened is None or proof.opened == log.opened(place)
+        - if found != proof.opened:
+        -     return False
+        - return proof.part is None or part is None or (part.size, part.when, part.mark) == proof.part[1:]
         + return True
         """,
         "the rest of another transaction is read behind a part of the one that was left",
+        case="L5: the log put back",
+    ),
+    Mutant(
+        "bytes-of-the-open-transaction-not-compared",
+        "engine.lineage",
+        """
+        - return proof.part is None or part is None or (part.size, part.when, part.mark) == proof.part[1:]
+        + return True
+        """,
+        "another transaction of the same second and number is read on in its middle",
+        case="L5: the log put back",
+    ),
+    Mutant(
+        "receipts-not-confirmed",
+        "engine.receipts",
+        """
+        - if behind and (known is None or end.order > known.order):
+        + if False:
+        """,
+        "receipts of a killed run cover transactions of another log that bear the same numbers",
+        case="L5: the log put back",
+    ),
+    Mutant(
+        "nearest-receipt-confirmed",
+        "engine.receipts",
+        """
+        - if behind and (known is None or end.order > known.order):
+        + if behind and (known is None or end.order < known.order):
+        """,
+        "a log that was put back to a place between two receipts is read on",
+        case="L5: the log put back",
+    ),
+    Mutant(
+        "receipts-confirmed-at-the-start-alone",
+        "engine.apply",
+        """
+        - self._effects.append(RequestResend(*self._chain.expect_resend(), self._fence.furthest(behind)))
+        + self._effects.append(RequestResend(*self._chain.expect_resend()))
+        """,
+        "a log that is put back before all rows that receipts cover have come by is read on",
+        case="L5: the log put back",
+    ),
+    Mutant(
+        "receipt-of-what-is-committed",
+        "engine.batches",
+        """
+        - covered=receipts.encode(covered, self._watermark.end(attempt.window)),
+        + covered=receipts.encode(covered, self._watermark.position),
+        """,
+        "a receipt proves the log up to what is committed before it, not up to its own rows",
         case="L5: the log put back",
     ),
     Mutant(

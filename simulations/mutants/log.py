@@ -66,8 +66,11 @@ ORDER = (
         "resend-too-early",
         "engine.apply",
         """
-        - self._effects.append(RequestResend(*self._chain.expect_resend()))
-        + self._effects.append(RequestResend(self.watermark.position, self._chain.expect_resend()[1]))
+        - behind = self._chain.last
+        + behind = self.watermark.position
+
+        - self._effects.append(RequestResend(*self._chain.expect_resend(), self._fence.furthest(behind)))
+        + self._effects.append(RequestResend(behind, self._chain.expect_resend()[1], self._fence.furthest(behind)))
         """,
         "a resend is asked from what is committed, though more is taken",
     ),

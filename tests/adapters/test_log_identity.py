@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from adapters.mysql.binlog import BinlogReader
 from adapters.mysql.connection import Endpoint, connect, current_position, mariadb_gtids
-from adapters.mysql.errors import LogGap, PurgedPosition
+from adapters.mysql.errors import LogGap, OtherHistory, PurgedPosition
+from adapters.mysql.history import confirm, witnessed
+from bench import session
 from bench.rig import Rig, until
 from bench.servers import MariaDb, MySql, Postgres, Server
 from bench.servers.kafka import Kafka
 from bench.tidelock import TidelockFailed
 from bench.workers import Workers
+from engine.records import Position
 
 RESET = {"mariadb": "RESET MASTER", "mysql": "RESET BINARY LOGS AND GTIDS"}
 
@@ -215,6 +219,23 @@ def test_a_failover_to_a_replica_goes_on_and_another_server_halts(
     _assert_halted(rig)
 
 
+def _backed_up(rig: Rig, folder: Path) -> Path:
+    rig.source.stop()
+    backup = folder / "backup"
+    subprocess.run(["cp", "-a", str(rig.source.data), str(backup)], check=True)
+    rig.source.start()
+    rig.reconnect()
+    return backup
+
+
+def _put_back(rig: Rig, backup: Path) -> None:
+    rig.source.kill()
+    subprocess.run(["rm", "-rf", str(rig.source.data)], check=True)
+    subprocess.run(["cp", "-a", str(backup), str(rig.source.data)], check=True)
+    rig.source.start()
+    rig.reconnect()
+
+
 @pytest.mark.parametrize("scheme", ["mariadb", "mysql"])
 @pytest.mark.parametrize("running", [False, True], ids=["stopped", "running"])
 def test_a_source_put_back_from_a_backup_halts(
@@ -228,28 +249,149 @@ def test_a_source_put_back_from_a_backup_halts(
     """The same server id and UUID, the same file, and then another history, as long and longer."""
     source = make(scheme)
     rig = _stopped_feed(make_rig, source, postgres, "backup")
-    source.stop()
-    backup = tmp_path / "backup"
-    subprocess.run(["cp", "-a", str(source.data), str(backup)], check=True)
-    source.start()
-    rig.reconnect()
+    backup = _backed_up(rig, tmp_path)
     _insert(rig, 11, 20)
     rig.catch_up()
     run = rig.run() if running else None
     if run is not None:
         rig.at_source("INSERT INTO account VALUES (21, 'last')")
         until(lambda: rig.rows("SELECT id FROM account WHERE id = 21") != [], "the row at the target")
-    source.kill()
-    subprocess.run(["rm", "-rf", str(source.data)], check=True)
-    subprocess.run(["cp", "-a", str(backup), str(source.data)], check=True)
-    source.start()
-    rig.reconnect()
+    _put_back(rig, backup)
     _insert(rig, 111, 150)
     if run is None:
         _assert_halted(rig)
     else:
         assert run.code(60) == 4, rig.said()[-2000:]
         assert "is not the one" in rig.said()
+
+
+def _killed_behind_its_checkpoint(rig: Rig, first: int, last: int) -> None:
+    """A run brings these rows to the target and is killed; its checkpoint cannot be stored, so only receipts tell."""
+    checkpoint = _checkpoint(rig)
+    postgres = isinstance(rig.target, Postgres)
+    on = "BEFORE UPDATE ON tidelock.tidelock_checkpoint FOR EACH ROW"
+    if postgres:
+        rig.at_target(
+            f"CREATE FUNCTION {rig.schema}.held() RETURNS trigger LANGUAGE plpgsql "
+            "AS $$ BEGIN RAISE 'held' USING ERRCODE = '55P03'; END $$",
+            f"CREATE TRIGGER {rig.name} {on} WHEN (OLD.feed = '{rig.name}') EXECUTE FUNCTION {rig.schema}.held()",
+        )
+    else:
+        held = "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'held'"
+        rig.at_target(
+            f"CREATE TRIGGER tidelock.{rig.name} {on} IF OLD.feed = '{rig.name}' THEN {held}; END IF"
+        )
+    run = rig.run()
+    _insert(rig, first, last)
+    until(lambda: rig.rows(f"SELECT id FROM account WHERE id = {last}") != [], "the last row at the target")
+    run.kill()
+    rig.at_target(
+        f"DROP TRIGGER {rig.name} ON tidelock.tidelock_checkpoint" if postgres else f"DROP TRIGGER tidelock.{rig.name}"
+    )
+    assert rig.receipts() and _checkpoint(rig) == checkpoint
+
+
+@pytest.mark.parametrize("rows", [30, 3], ids=["longer", "shorter"])
+@pytest.mark.parametrize("scheme", ["mariadb", "mysql"])
+def test_a_source_put_back_to_between_checkpoint_and_receipts_halts(
+    make: Callable[..., Server],
+    postgres: Postgres,
+    mariadb: Server,
+    make_rig: Callable[..., Rig],
+    tmp_path: Path,
+    scheme: str,
+    rows: int,
+) -> None:
+    """The place of the checkpoint is there as it was; the receipts' transactions bear the GTIDs of others now."""
+    source, target = make(scheme), mariadb if scheme == "mysql" else postgres
+    rig = _stopped_feed(make_rig, source, target, "receipts")
+    _insert(rig, 11, 12)
+    backup = _backed_up(rig, tmp_path)
+    _killed_behind_its_checkpoint(rig, 13, 20)
+    _put_back(rig, backup)
+    _insert(rig, 113, 112 + rows)
+    _assert_halted(rig, "; here is")
+    if rows > 10:  # its way out, literally
+        assert "`tidelock resync FEED`" in rig.command("status", "@", "--json").json["halted"]["alarm"][2]
+        said = rig.command("resync", "@", "--yes")
+        assert said.code == 0, said
+        rig.catch_up(COPY_SECONDS)
+        rig.assert_exact()
+
+
+@pytest.mark.parametrize("scheme", ["mariadb", "mysql"])
+def test_receipts_of_a_killed_run_after_a_failover(
+    make: Callable[..., Server], postgres: Postgres, make_rig: Callable[..., Rig], scheme: str
+) -> None:
+    """A replica that lacks what is at the target already halts the feed; once it has all that, the feed goes on."""
+    first, second = make(scheme), make(scheme)
+    for server in (first, second):
+        server.execute(RESET[scheme])
+    rig = _stopped_feed(make_rig, first, postgres, "receipts")
+    _replicate(scheme, first, second)
+    _killed_behind_its_checkpoint(rig, 11, 20)
+    _turn_to(rig, second)
+    _assert_halted(rig, "is not in the log", "a replica that is behind")
+    _replicate(scheme, first, second)
+    _insert(rig, 21, 24)
+    rig.catch_up()
+    rig.assert_exact()
+
+
+def _inside_a_transaction(endpoint: Endpoint) -> tuple[Position, Position]:
+    """The place where the log begins, and one behind some rows of its first transaction."""
+    connection = connect(endpoint)
+    file = current_position(connection).file
+    connection.close()
+    start = witnessed(endpoint, Position(file, 4))
+    reader = BinlogReader(
+        endpoint,
+        server_id=4711,
+        wanted=lambda _table: True,
+        is_marker=lambda _table: False,
+        start=start,
+        chunk_rows=50,
+    )
+    with closing(reader):
+        inside = next(chunk.last for chunk in reader.chunks() if chunk.transactions)
+    assert inside.rows == 50
+    return start, inside
+
+
+@pytest.mark.parametrize(("scheme", "second"), [("mariadb", 0), ("mariadb", 1), ("mysql", 1)])
+def test_a_place_inside_a_transaction_is_known_by_what_was_read_of_it(
+    make: Callable[..., Server], scheme: str, second: int
+) -> None:
+    """Another transaction of the same length has the GTID now.  In the same second too, as the session's clock stands:
+    files are begun, and transactions committed, when it says."""
+    source = make(scheme)
+    endpoint = Endpoint(source.host, source.port, source.user)
+    source.execute("CREATE DATABASE inside")
+    writer = session.connect(source.url("inside"))
+    writer.send("CREATE TABLE t (id int PRIMARY KEY, name varchar(40))")
+
+    def begin_anew(first: int, later: int) -> None:
+        writer.send(f"TRUNCATE t; SET TIMESTAMP=1790000000; {RESET[scheme]}")
+        writer.send(f"SET TIMESTAMP={1790000000 + later}; BEGIN")
+        for n in range(first, first + 200):
+            writer.send(f"INSERT INTO t VALUES ({n}, 'of {n}')")
+        writer.send("COMMIT")
+
+    begin_anew(1000, 0)
+    start, inside = _inside_a_transaction(endpoint)
+    confirm(endpoint, inside)
+    confirm(endpoint, start, [inside])
+    begin_anew(2000, second)
+    if scheme == "mariadb":
+        confirm(endpoint, start)  # up to there nothing tells the two logs apart
+        found = "an event of .* ends at byte" if not second else "is in the place of"
+        for question in (lambda: confirm(endpoint, inside), lambda: confirm(endpoint, start, [inside])):
+            with pytest.raises(OtherHistory, match=found):
+                question()
+    else:
+        with pytest.raises(OtherHistory):
+            confirm(endpoint, inside)
+    writer.close()
 
 
 def test_a_log_without_gtids_is_known_by_its_bytes(

@@ -16,6 +16,8 @@ from engine.lineage import (
     carried,
     decode,
     encode,
+    same_opened,
+    server_of,
 )
 from engine.ordering import Chain, Verdict
 from engine.records import LogBatch, Position
@@ -109,3 +111,29 @@ def test_behind_a_failover_the_transaction_of_the_server_before_is_sought():
     assert by_place(carried(there, "server_id 3"), msgspec.structs.replace(here, server="server_id 2")) is Answer.SEEK
     assert carried(there, "server_id 1").last == LAST, "back where it was read"
     assert carried(PROOF, "server_id 1") == PROOF
+
+
+def test_what_is_purged_was_before_the_place_that_reading_begins_at():
+    elsewhere, gone = changed(server="server_id 2", begun=None, ending=None), Sought(purged=True)
+    assert by_gtid(PROOF, elsewhere, gone) is Answer.OTHER
+    assert by_gtid(PROOF, elsewhere, gone, further=True) is Answer.SAME
+    assert by_gtid(PROOF, elsewhere, Sought(), further=True) is Answer.OTHER, "it is not there and was not"
+    nameless = msgspec.structs.replace(PROOF, last=msgspec.structs.replace(LAST, source="", number=0))
+    assert by_gtid(nameless, elsewhere, gone, further=True) is Answer.OTHER
+
+
+def test_an_open_transaction_is_known_by_its_name_and_by_what_was_read_of_it():
+    opened = ("0-1", 51, 1_700_000_000_000_000)
+    proof = msgspec.structs.replace(PROOF, opened=opened, part=(1000, 40, 1_700_000_000, 5))
+    assert same_opened(proof, opened, Ending(0, 40, 1_700_000_000, 5))
+    assert not same_opened(proof, opened, Ending(0, 40, 1_700_000_000, 6)), "the same second, and other rows"
+    assert not same_opened(proof, opened, Ending(0))
+    assert not same_opened(proof, ("0-1", 51, 1_700_000_001_000_000), Ending(0, 40, 1_700_000_000, 5))
+    assert not same_opened(proof, None)
+    assert same_opened(proof, opened), "at another server, where its rows are written in another way"
+    assert decode(encode(proof)) == proof
+    assert carried(proof, "server_id 2").part is None and carried(proof, "server_id 1").part is not None
+
+
+def test_where_a_position_was_read():
+    assert (server_of(encode(PROOF)), server_of(""), server_of("what is this")) == ("server_id 1", "", "")

@@ -8,7 +8,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from engine.effects import EffectId
 from engine.events import Receipt
-from engine.receipts import NOTHING, Fence, decode, encode
+from engine.lineage import Proof
+from engine.lineage import encode as proven
+from engine.receipts import NOTHING, Fence, decode, encode, end_of, furthest
+from engine.records import Position
 from engine.segments import Change
 from tests.engine.world import ACCOUNT, change
 
@@ -199,3 +202,77 @@ TestTakeovers.settings = settings(
 @pytest.mark.proof
 def test_takeovers_at_length() -> None:
     run_state_machine_as_test(Takeovers, settings=settings(max_examples=2500, stateful_step_count=50, deadline=None))
+
+
+# ---------------------------------------------------------------------- which log they are of
+
+
+def place(offset: int, server: str = "one", file: str = "bin.000007", gtids: str = "0-1-5") -> Position:
+    return Position(file, offset, 0, gtids, proven(Proof(server, 1_700_000_000)))
+
+
+def held(epoch: int, counter: int, *rows: tuple[str, int, int], end: Position | None) -> Receipt:
+    return Receipt(EffectId(epoch, counter), encode(map(at, rows), end))
+
+
+def test_a_receipt_keeps_where_its_last_window_ends() -> None:
+    covered = encode([at(("0-1", 5, 0))], place(4711))
+    kept = end_of(covered)
+    assert kept is not None
+    assert (kept.file, kept.offset, kept.proof, kept.gtids) == ("bin.000007", 4711, place(4711).proof, "")
+    assert decode(covered) == [("0-1", 5, 0)]
+    assert len(covered) - len(encode([at(("0-1", 5, 0))])) < 80 + len(kept.proof)
+
+
+def test_a_place_that_nothing_proves_is_not_kept() -> None:
+    rows = [at(("0-1", 5, 0))]
+    assert encode(rows, Position("bin.000007", 4)) == encode(rows)
+    assert end_of(encode(rows)) is None and end_of(NOTHING) is None
+
+
+@pytest.mark.parametrize("offset", [9, 10])  # texts of odd and of even length
+def test_an_older_version_finds_its_rows_and_some_that_never_come(offset: int) -> None:
+    """As it decoded them: in pairs, whatever source they are under."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    covered = encode([at(("0-1", 5, 2))], place(offset))
+    for source, flat in msgspec.msgpack.decode(covered, type=dict[str, list[int]]).items():
+        found[source] = list(zip(flat[::2], flat[1::2], strict=True))
+    assert found.pop("0-1") == [(5, 2)]
+    assert list(found) == [""]
+
+
+def test_the_furthest_place_of_each_owner_and_server() -> None:
+    rows = ("0-1", 5, 0)
+    receipts = [
+        held(1, 1, rows, end=place(300)),
+        held(1, 2, rows, end=place(500)),
+        held(1, 3, rows, end=place(400)),
+        held(1, 4, rows, end=place(90, "two")),
+        held(2, 1, rows, end=place(350)),
+        held(2, 2, rows, end=None),
+        held(2, 3, end=None),
+    ]
+    offsets = [(p.offset, p.proof) for p in furthest(receipts, place(100))]
+    assert offsets == [(500, place(0).proof), (90, place(0, "two").proof), (350, place(0).proof)]
+    assert [p.offset for p in furthest(receipts, place(500))] == [90], "of one server, those behind the place alone"
+    assert furthest(receipts, place(500, gtids="")) == (), "without GTIDs a file has its name at every server"
+
+
+def test_a_fence_asks_for_what_has_not_come_by() -> None:
+    rows = [("0-1", n, 0) for n in range(4)]
+    fence = Fence([held(1, 1, *rows[:2], end=place(200)), held(1, 2, *rows[2:], end=place(400))])
+    begin = place(100)
+    assert [p.offset for p in fence.furthest(begin)] == [400]
+    fence.admit([at(rows[2]), at(rows[3])])
+    assert [p.offset for p in fence.furthest(begin)] == [200]
+    fence.admit([at(rows[0])])
+    assert [p.offset for p in fence.furthest(begin)] == [200]
+    fence.admit([at(rows[1])])
+    assert fence.furthest(begin) == ()
+
+
+def test_a_fence_that_is_closed_asks_for_nothing() -> None:
+    fence = Fence([held(1, 1, ("0-1", 1, 0), end=place(200))])
+    assert fence.furthest(place(100))
+    fence.close()
+    assert fence.furthest(place(100)) == ()
