@@ -20,7 +20,7 @@ from aiokafka.structs import TopicPartition
 from adapters.config import Spark
 from adapters.endpoint import parse
 from adapters.journal import Journal
-from adapters.kafka.topics import changes_topic
+from adapters.kafka.topics import changes_topic, control_topic
 from adapters.kafka.wire import encode
 from adapters.spark.changes import TidelockSource
 from adapters.spark.changes.log import ChangesError, Place, offsets, places
@@ -31,6 +31,7 @@ from bench.rig import Rig, until
 from bench.servers import Server
 from bench.servers.kafka import Kafka
 from bench.tidelock import Process
+from bench.workers import Workers
 from bench.workload.mix import Mix
 from engine.apply import Options
 from engine.errors import Alarm
@@ -240,6 +241,92 @@ def test_what_cannot_be_read_says_why(
     given = {name: str(rig.feed) if value == "FEED" else value for name, value in options.items()}
     with pytest.raises(Exception, match=message):
         spark.read.format("tidelock").options(**given).load().collect()
+
+
+# ---------------------------------------------------------------------- another log under the same names
+
+
+def begun_anew(rig: Rig) -> str:
+    """The source's log, and where it begins."""
+    rig.at_source("RESET MASTER")
+    rig.start_at = rig.here()
+    return rig.start_at
+
+
+def insert(rig: Rig, first: int, last: int) -> None:
+    """All rows are of one length, so a log that holds as many others has the same places."""
+    rig.at_source(*(f"INSERT INTO account VALUES ({n}, 'of {n}')" for n in range(first, last + 1)))
+
+
+def feed(rig: Rig) -> None:
+    """Until all is in what the stream reads."""
+    if "journal" in rig.options:
+        rig.catch_up()
+        return
+    with Workers(rig, ["w1"]) as workers:
+        workers.work_off()
+
+
+def forgotten(rig: Rig, kafka: Kafka) -> None:
+    """An operator begins the feed from nothing, under its old name."""
+    rig.options["schema"] = f"{rig.schema}_books"
+    rig.at_target("DELETE FROM account")
+    if "log" in rig.options:
+        kafka.delete_topic(changes_topic(rig.name))
+        kafka.delete_topic(control_topic(rig.name))
+
+
+def found_by_a_stream(spark: Any, rig: Rig, checkpoint: Path) -> list[int]:
+    found: list[int] = []
+
+    def take(frame: Any, _number: int) -> None:
+        found.extend(int(row.after["id"]) for row in frame.collect())
+
+    stream = spark.readStream.format("tidelock").option("feed", str(rig.feed)).load().writeStream.foreachBatch(take)
+    stream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+    return sorted(found)
+
+
+@pytest.mark.parametrize("how", ["reset", "another server"])
+@pytest.mark.parametrize("kept", ["topic", "journal"])
+def test_a_stream_does_not_go_on_in_another_log(
+    kept: str,
+    how: str,
+    make_mariadb: Callable[..., Server],
+    make_rig: Callable[..., Rig],
+    postgres: Server,
+    kafka: Kafka,
+    spark: Any,
+    tmp_path: Path,
+) -> None:
+    """It has the same files, offsets and GTIDs, and the feed the same name: what differs is which rows they mean."""
+    options = {"log": kafka.url(), "partitions": 1} if kept == "topic" else {"journal": str(tmp_path / "run.journal")}
+    rig = make_rig(make_mariadb(extra=["--server-id=77"]), postgres, "another", **options)
+    columns = "id int PRIMARY KEY, name varchar(40)"
+    rig.table("account", columns)
+    begun = begun_anew(rig)
+    insert(rig, 11, 20)
+    feed(rig)
+    checkpoint = tmp_path / "checkpoint"
+    assert found_by_a_stream(spark, rig, checkpoint) == list(range(11, 21))
+    stood = rig.here()
+
+    if how == "another server":
+        rig.source = make_mariadb(extra=["--server-id=77"])
+        rig.source_url = rig.source.url()
+        rig.source.execute(f"CREATE DATABASE {rig.schema}")
+        rig.reconnect()
+        rig.at_source(f"CREATE TABLE account ({columns})")
+    forgotten(rig, kafka)
+    assert begun_anew(rig) == begun
+    insert(rig, 21, 30)
+    assert rig.here() == stood
+    feed(rig)
+    for rows in range(2):  # the other log ends at the stream's place, then behind it
+        insert(rig, 31, 30 + 10 * rows)
+        feed(rig)
+        with pytest.raises(Exception, match=r"is of another log than the one that was read up to .*; here is"):
+            found_by_a_stream(spark, rig, checkpoint)
 
 
 # ---------------------------------------------------------------------- topics with faults

@@ -6,7 +6,8 @@ record behind it was found last, a hint that saves the search.  Places of all pa
     {"0": {"file": "binlog.000003", "offset": 4567, "rows": 0, "gtids": "", "at": 81}}
 
 *Exactness*: whoever reads from one place to another walks the chain (`engine.ordering`).  A record that was there
-before is dropped, one that is missing is an error, and so is a chain that does not end where it was meant to.
+before is dropped, one that is missing is an error, and so is a chain that does not end where it was meant to.  So is a
+place of another log, however like it is named (`engine.lineage`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from engine.lineage import agree
+from adapters.mysql.history_words import told
+from engine.lineage import agree, decode
 from engine.ordering import Chain, Verdict
 from engine.records import LogBatch, Position
 
@@ -108,6 +110,11 @@ def follow(records: Iterable[tuple[int, LogBatch]], part: Slice) -> Iterator[tup
         raise gap(part.partition, chain.last, part.end.position)
 
 
+def named_alike(one: Position, other: Position) -> bool:
+    """Places of two logs that bear one name."""
+    return one.order == other.order and not agree(one.proof, other.proof)
+
+
 def same_place(one: Position, other: Position) -> bool:
     """As the chain sees it where reading begins."""
     if not agree(one.proof, other.proof):
@@ -118,8 +125,22 @@ def same_place(one: Position, other: Position) -> bool:
 
 
 def gap(partition: int, stood: Position, found: Position) -> ChangesError:
+    if named_alike(stood, found):
+        return another_log(f"partition {partition} of the log", stood, found)
     return ChangesError(
         f"partition {partition} of the log has a gap: behind {stood} the next record begins at {found}",
         "Records are missing: something else wrote to the log, or lost a part of it. Nothing behind it can be read "
         "exactly: copy the tables anew, and begin a new checkpoint",
+    )
+
+
+def another_log(where: str, stood: Position, found: Position) -> ChangesError:
+    """`where` was read up to `stood`, and has another log's place of that name now."""
+    before, now = decode(stood.proof), decode(found.proof)
+    assert before is not None and now is not None, "else they agree"
+    return ChangesError(
+        f"{where} is of another log than the one that was read up to {stood}: that was {told(stood, before)}; here is "
+        f"{told(found, now)}",
+        "The source's log was reset, or it was put back from a backup, or another server has its name. Nothing behind "
+        "that place can be read exactly: copy the tables anew, and begin a new checkpoint",
     )

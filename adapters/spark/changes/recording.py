@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from adapters import journal
-from adapters.spark.changes.log import ChangesError, Place, Slice, gap, same_place
+from adapters.spark.changes.log import ChangesError, Place, Slice, another_log, gap, named_alike, same_place
 from engine.events import LogArrived, SourceFailed, TakenOver
 from engine.ordering import Chain, Verdict
 from engine.records import LogBatch, Position, Shape, TableName
@@ -80,6 +80,10 @@ class Recording(msgspec.Struct, frozen=True):
         return end
 
     def _begun_anew(self, place: Place) -> ChangesError:
+        for _, batch in self._taken():
+            for found in (batch.prev, batch.last):
+                if named_alike(place.position, found):
+                    return another_log(self.path, place.position, found)
         return ChangesError(
             f"{self.path} has no record that begins at {place.position}",
             "Another run of the feed has begun the journal anew: begin a new checkpoint too",

@@ -22,9 +22,9 @@ from adapters.kafka.connection import LogError, client_options, explained
 from adapters.kafka.places import ANSWER_SECONDS, Places
 from adapters.kafka.topics import changes_topic, look
 from adapters.kafka.wire import WireError, decode
-from adapters.spark.changes.log import ChangesError, Place, Slice, follow, same_place
+from adapters.spark.changes.log import ChangesError, Place, Slice, another_log, follow, named_alike, same_place
 from engine.ordering import Chain, Verdict
-from engine.records import LogBatch
+from engine.records import LogBatch, Position
 
 SLICE_RECORDS: Final = 200
 MOST_SLICES: Final = 64
@@ -179,19 +179,27 @@ class Ends(Places):
         return first
 
     async def _found(self, partition: int, place: Place) -> Place:
-        """The place with the offset of the record behind it."""
-        async with self._asking(partition) as log:
-            inside = log.begin <= place.at <= log.end
-            behind = await log.at_or_behind(place.at) if inside else None
-        if inside:
-            before = await self._stands(partition, place.at)
-            stands = before.position if before else decode(behind.value).batch.prev if behind else None
-            if stands is not None and same_place(stands, place.position):
-                return place
+        """The place with the offset of the record behind it.  Raises ChangesError."""
+        stands = await self._stands_or_begins(partition, place.at)
+        if stands is not None and same_place(stands, place.position):
+            return place
         offset = await self.find(partition, place.position)
         if offset is None:
             raise too_short(self._topic, partition, place)
+        stands = await self._stands_or_begins(partition, offset)
+        if stands is not None and named_alike(place.position, stands):
+            raise another_log(f"partition {partition} of {self._topic}", place.position, stands)
         return Place(place.position, offset)
+
+    async def _stands_or_begins(self, partition: int, offset: int) -> Position | None:
+        """Where the chain stands before `offset`, which may be where it begins; None: there is no such offset."""
+        async with self._asking(partition) as log:
+            inside = log.begin <= offset <= log.end
+            behind = await log.at_or_behind(offset) if inside else None
+        if not inside:
+            return None
+        before = await self._stands(partition, offset)
+        return before.position if before else decode(behind.value).batch.prev if behind else None
 
     async def _stands(self, partition: int, offset: int) -> Place | None:
         """Where the chain stands before `offset`; None: there is no record."""
