@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo check test proof bench lock clean
+.PHONY: help setup servers demo check quick test proof bench lock clean
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -66,7 +66,14 @@ check: setup ## ruff, mypy, import-linter
 	echo 'check: import-linter'
 	$(BIN)/lint-imports
 
-test: servers check ## all checks and tests; TESTS=tests/engine for a part, WORKERS=0 for one process
+quick: setup ## a minute's look: ruff, the engine, the scenarios, some hundred simulated worlds
+	@echo 'quick: ruff'
+	$(BIN)/ruff check --quiet .
+	$(BIN)/pytest -q -n $(WORKERS) tests/engine tests/test_scenarios.py
+	$(BIN)/tidelock simulate --seeds 300 --from 2000000 --json >/dev/null
+	echo 'quick: 300 worlds are clean'
+
+test: servers ## all checks and tests; TESTS=tests/engine for a part, WORKERS=0 for one process
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
 proof: servers ## the long evidence: scale, endurance, exhaustive exploration

@@ -5,6 +5,7 @@ take a fresh database with `mariadb.database("shop")`, and for topics a feed's n
 kills or configures a server makes its own with `make_…`.
 """
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -23,8 +24,16 @@ from bench.servers.kafka import Kafka
 settings.register_profile("no deadline", deadline=None)  # how long an example takes is the machine's business
 settings.load_profile("no deadline")
 
+# Java's lives are short in tests: its second compiler and several collectors would take longer than they save.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # Whoever ignores it hands that on to what he starts, and a feed under `nohup` goes on when its terminal closes.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest alone begins first: at the end one worker would wait for another that has it."""
+    items.sort(key=lambda item: item.name != "test_mypy_strict")
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ Seen at the size of `make test`, all clean (seconds of one core):
 
 | model, scope            | changes | histories |  states |   moves | seconds |
 |-------------------------|---------|-----------|---------|---------|---------|
-| locks, one unique value |       4 |     5,694 | 282,323 | 817,428 |      37 |
+| locks, one unique value |       3 |       961 |  20,735 |  49,213 |       2 |
 | locks, one unique key   |       3 |     2,132 |  50,696 | 119,932 |       4 |
 | locks, three rows       |       4 |       568 |  20,370 |  57,422 |       3 |
 | locks, two unique keys  |       2 |       889 |   8,128 |  14,876 |       1 |

@@ -27,7 +27,7 @@ from simulations.explore.world import World
 # Scopes of the lock model with the number of changes up to which all their histories are explored.
 SIZES: dict[str, tuple[tuple[Callable[[], Scope], int], ...]] = {
     "small": (
-        (scopes.one_value, 4),
+        (scopes.one_value, 3),
         (scopes.one_unique, 3),
         (scopes.three_rows, 4),
         (scopes.two_uniques, 2),

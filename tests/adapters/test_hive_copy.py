@@ -46,14 +46,6 @@ IN_HIVE = (
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_java() -> Iterator[None]:
-    """Spark's lives are short here: its compiler would take longer than it saves."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        yield
-
-
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory, mariadb: Server, postgres: Server) -> Iterator[Lake]:
     """The rigs' PostgreSQL ends are not used."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from adapters.config import load
 from adapters.hive.opening import Hive, opened
@@ -16,14 +14,6 @@ from adapters.progress import PlainLines
 from bench.rig import Rig
 from bench.servers import Server
 from bench.servers.metastore import Metastore
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_java() -> Iterator[None]:
-    """Spark's lives are short here: its compiler would take longer than it saves."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        yield
 
 
 def test_a_metastore_elsewhere(

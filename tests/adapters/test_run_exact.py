@@ -30,30 +30,33 @@ main()
 """
 
 TO_POSTGRES = ("mariadb", "postgres")
+# Every workload that has keys to fight for with every source and every target, with one lane and many, in both modes.
 COVERING = [
-    # Every pair with every workload that has keys to fight for, with one lane and many, in both modes.
     (Mix, *TO_POSTGRES, 8, "row"),
-    (Churn, *TO_POSTGRES, 8, "row"),
     (Churn, *TO_POSTGRES, 1, "row"),
     (Family, *TO_POSTGRES, 8, "transaction"),
     (Shop, *TO_POSTGRES, 4, "row"),
     (Keyless, *TO_POSTGRES, 8, "row"),
     (Mix, "mysql", "postgres", 1, "transaction"),
     (Churn, "mysql", "postgres", 8, "row"),
-    (Family, "mysql", "postgres", 8, "row"),
     (Shop, "mysql", "postgres", 4, "transaction"),
-    (Churn, "mariadb", "mysql", 8, "row"),
     (Churn, "mariadb", "mysql", 8, "transaction"),
     (Family, "mariadb", "mysql", 4, "row"),
-    (Shop, "mariadb", "mysql", 8, "row"),
     (Keyless, "mariadb", "mysql", 1, "transaction"),
-    (Churn, "mariadb", "other_mariadb", 8, "row"),
     (Churn, "mariadb", "other_mariadb", 4, "transaction"),
-    (Family, "mariadb", "other_mariadb", 8, "transaction"),
     (Shop, "mariadb", "other_mariadb", 8, "row"),
     (Churn, "mysql", "other_mysql", 8, "row"),
     (Family, "mysql", "other_mysql", 8, "row"),
     (Shop, "mysql", "other_mysql", 4, "transaction"),
+]
+# With them every such workload between every pair.
+MORE = [
+    (Churn, *TO_POSTGRES, 8, "row"),
+    (Family, "mysql", "postgres", 8, "row"),
+    (Churn, "mariadb", "mysql", 8, "row"),
+    (Shop, "mariadb", "mysql", 8, "row"),
+    (Churn, "mariadb", "other_mariadb", 8, "row"),
+    (Family, "mariadb", "other_mariadb", 8, "transaction"),
 ]
 
 
@@ -68,7 +71,7 @@ def name(case: tuple[type[Workload], str, str, int, str]) -> str:
     return f"{kind.name}-{source}-{target}-{lanes}-{consistency}"
 
 
-@pytest.mark.parametrize("case", COVERING, ids=name)
+@pytest.mark.parametrize("case", [*COVERING, *(pytest.param(one, marks=pytest.mark.proof) for one in MORE)], ids=name)
 def test_no_row_differs(
     case: tuple[type[Workload], str, str, int, str],
     make_rig: Callable[..., Rig],

@@ -76,7 +76,9 @@ def recorded(workers: Workers) -> Iterator[tuple[Several, Work]]:
 # ------------------------------------------------------------------ exactness
 
 
-@pytest.mark.parametrize(("count", "target"), [(1, "postgres"), (2, "mysql"), (3, "postgres")])
+@pytest.mark.parametrize(
+    ("count", "target"), [pytest.param(1, "postgres", marks=pytest.mark.proof), (2, "mysql"), (3, "postgres")]
+)
 def test_no_row_differs(
     count: int, target: str, make_workers: Make, mariadb: Server, request: pytest.FixtureRequest
 ) -> None:
@@ -163,7 +165,7 @@ def test_a_rolling_restart_under_load(make_workers: Make, mariadb: Server, postg
             workers.until_flowing()
 
 
-@pytest.mark.parametrize("target", ["postgres", "mysql"])
+@pytest.mark.parametrize("target", ["mysql", pytest.param("postgres", marks=pytest.mark.proof)])
 def test_killed_workers_are_started_again(
     target: str, make_workers: Make, mariadb: Server, request: pytest.FixtureRequest
 ) -> None:
@@ -266,7 +268,9 @@ def count_statements(rig: Rig) -> None:
     )
 
 
-@pytest.mark.parametrize("killing", [False, True], ids=["in peace", "conductor killed"])
+@pytest.mark.parametrize(
+    "killing", [pytest.param(False, marks=pytest.mark.proof), True], ids=["in peace", "conductor killed"]
+)
 def test_statements_under_load_run_once(killing: bool, make_workers: Make, mariadb: Server, postgres: Server) -> None:
     workers = make_workers(mariadb, postgres, "ddl", 3)
     rig = workers.rig
