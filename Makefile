@@ -12,7 +12,8 @@ BIN := $(VENV)/bin
 SETUP := $(VENV)/.setup-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
 COMPILED := $(VENV)/.compiled-$(shell cat adapters/mysql/*.pyx adapters/mysql/*.h adapters/compiled.py | sha256sum | cut -c1-16)
 PYTHONS := $(PYTHON) python3.11 python3 python3.12 python3.13
-WORKERS ?= 2
+# One more than the smallest machine has cores: tests on real servers wait as long as they work.
+WORKERS ?= 3
 TESTS ?= tests
 
 help: ## this list

@@ -44,7 +44,7 @@ def follow_init(rig: Rig) -> None:
     assert applied.code == 0, applied
 
 
-@pytest.mark.parametrize("target", ["mysql", "make_mariadb", "postgres"])
+@pytest.mark.parametrize("target", ["mysql", pytest.param("make_mariadb", marks=pytest.mark.proof), "postgres"])
 def test_what_init_prints_suffices(
     target: str, mariadb: Server, make_rig: Callable[..., Rig], request: pytest.FixtureRequest
 ) -> None:
