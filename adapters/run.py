@@ -328,6 +328,8 @@ def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:
         return REFUSED
     if shell.stood_down is not None:
         progress.message(shell.stood_down.reason)
+        if shell.stopping and shell.stood_down.again:
+            return OK
         return AGAIN if shell.stood_down.again else REFUSED
     parked = len(machine.batches.lot)
     if parked and shell.caught_up:

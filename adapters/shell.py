@@ -24,6 +24,7 @@ from engine.effects import (
     ApplyBatch,
     ApplyDdl,
     ApplyEffect,
+    ApplyPiece,
     BeginCopy,
     CaughtUp,
     CommitBatch,
@@ -162,6 +163,8 @@ class Shell:
         match effect:
             case ApplyBatch():
                 self._start(self._answer(self._sink.apply(effect)))
+            case ApplyPiece():
+                self._start(self._answer(self._sink.apply_piece(effect)))
             case CommitBatch():
                 self._start(self._answer(self._sink.commit(effect)))
             case RollbackBatch():

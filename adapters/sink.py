@@ -14,6 +14,7 @@ import msgspec
 from engine.effects import (
     ApplyBatch,
     ApplyDdl,
+    ApplyPiece,
     BeginCopy,
     CommitBatch,
     EffectId,
@@ -75,6 +76,11 @@ class Sink(Protocol):
         ...
 
     async def apply(self, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed: ...
+
+    async def apply_piece(self, effect: ApplyPiece) -> BatchReady | BatchFailed:
+        """A savepoint makes it one: whatever is wrong with a row leaves the transaction as it was.  A transaction that
+        is not open any more is told as TRANSIENT trouble."""
+        ...
 
     async def commit(self, effect: CommitBatch) -> BatchCommitted | BatchFailed: ...
 

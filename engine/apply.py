@@ -51,6 +51,7 @@ from engine.ordering import Chain, Verdict
 from engine.records import DdlKind, LogBatch, Position, TableName
 from engine.schema import SchemaMismatch, TargetTable
 from engine.segments import Change
+from engine.streaming import Streaming
 from engine.watermark import Watermark
 
 _RETRY_US = 200_000
@@ -73,6 +74,7 @@ class ApplyMachine:
 
     batches: Batches
     copying: Copying
+    streaming: Streaming
     watermark: Watermark
     _barrier: barriers.Barrier
     _chain: Chain
@@ -112,7 +114,7 @@ class ApplyMachine:
         """Take events in order; return what to do.  `now`: microseconds, never less than before."""
         self._now = max(now, self._now)
         if self.state is State.FLOWING:
-            self.batches.now = self.copying.now = self._now
+            self.batches.now = self.copying.now = self.streaming.now = self._now
         for event in events:
             self._take(event)
         if self.state is State.FLOWING:
@@ -130,7 +132,8 @@ class ApplyMachine:
         """What keeps us from going on at the `target` and the `source`, as far as it is tried again."""
         if self.state is not State.FLOWING:
             return {}
-        at_target = (self.batches.hindrance, self.copying.hindrance, self._unapplied, self._unsaved)
+        trying = (self.batches.hindrance, self.copying.hindrance, self.streaming.hindrance)
+        at_target = (*trying, self._unapplied, self._unsaved)
         found = [one for one in at_target if one is not None]
         ends: dict[Literal["source", "target"], Hindrance] = {}
         if found:
@@ -141,17 +144,12 @@ class ApplyMachine:
 
     @property
     def full(self) -> bool:
-        """The log should wait: enough rows are taken and not committed, or few large ones.  Never while those are half
-        a transaction."""
+        """The log should wait: enough rows are taken and not committed, or few large ones."""
         if self.state is not State.FLOWING:
             return True
-        rows = self._inbox.rows + self.batches.rows
+        rows = self._inbox.rows + self.batches.rows + self.streaming.rows
         heavy = rows * self._inbox.row_bytes + self.batches.gathering.size > self.options.room_bytes
-        return (heavy or rows >= self.options.room_rows) and not self._starved
-
-    @property
-    def _starved(self) -> bool:
-        return self.options.atomic and not self.batches.rows and not self._inbox.whole
+        return heavy or rows >= self.options.room_rows
 
     def snapshot(self) -> dict[str, int | str | list[int]]:
         """Figures for people: state, position, lanes, locks."""
@@ -161,6 +159,7 @@ class ApplyMachine:
             "state": self.state.value,
             "position": str(self.watermark.position),
             "lanes": [lane.rows for lane in self.batches.lanes],
+            **self.streaming.figures(),
             "locks": len(self.batches.locks),
             "lock_waits": self.batches.dispatcher.waits,
             "rows": self.batches.committed_rows,
@@ -192,17 +191,28 @@ class ApplyMachine:
             case BatchCommitted() | CopyBegun():
                 if self.copying.answers(event.id):
                     self._copied()
+                elif self.streaming.answers(event.id):
+                    self.streaming.committed()
                 else:
                     self.batches.committed(event.id)
             case BatchReady():
-                self.batches.ready(event.id)
+                if self.streaming.answers(event.id):
+                    self._stand_down(self.streaming.ready())
+                else:
+                    self.batches.ready(event.id)
             case BatchRolledBack():
-                self.batches.rolled_back(event.id)
+                if self.streaming.answers(event.id):
+                    self.streaming.rolled_back()
+                else:
+                    self.batches.rolled_back(event.id)
             case BatchFailed() | CopyFailed() if self.copying.answers(event.id):
                 if (failure := self.copying.failed(event.failure)) is not None:
                     self._give_up(failure)
             case CopyFailed():
                 pass
+            case BatchFailed() if self.streaming.answers(event.id):
+                if (failure := self.streaming.failed(event.failure)) is not None:
+                    self._give_up(failure)
             case BatchFailed():
                 if policy(event.failure) in (Policy.RETRY, Policy.SPLIT):
                     self.batches.failed(event.id, event.failure)
@@ -267,8 +277,9 @@ class ApplyMachine:
         self.copying = Copying(
             self.options, self._tables, self.batches, self.watermark, self._next_id, self._effects_append
         )
+        self.streaming = Streaming(self.options, self.batches, self.watermark, self._next_id, self._effects_append)
         self._lineup = Lineup(self._tables, self.batches.bind)
-        self.batches.now = self.copying.now = self._now
+        self.batches.now = self.copying.now = self.streaming.now = self._now
         self.batches.adopt(event.parked)
         self.copying.adopt(event.chunks)
         for receipt in self._fence.empty:
@@ -285,6 +296,7 @@ class ApplyMachine:
         match self._chain.judge(batch, reader):
             case Verdict.NEXT:
                 self._inbox.put(batch)
+                self.streaming.heard()
             case Verdict.DUPLICATE | Verdict.LATE:
                 pass
             case Verdict.GAP if self._gap_at == self._chain.last:
@@ -306,8 +318,10 @@ class ApplyMachine:
         self.hurried = not self.hurried and bool(self._inbox) and self.batches.sendable
         if not self.paused and not self.hurried:
             self._plan()
-            if self.state is not State.FLOWING:
-                return
+        if self.streaming:
+            self._stream()
+        if self.state is not State.FLOWING:
+            return
         self.batches.send(wishes=self._barrier.ddl is None and not self.copying.writing)
         self.copying.send(saving=self._saving is not None)
         if self._barrier.draining and not self.batches.busy:
@@ -329,7 +343,7 @@ class ApplyMachine:
         """Plan windows while there is room; a DDL statement stops planning until all before it is committed."""
         if self.full or 2 * self._inbox.rows >= self.options.window_rows:
             self._behind_until = self._now + _BEHIND_US
-        while self._barrier.ddl is None and not self.batches.wishing:
+        while self._barrier.ddl is None and not self.batches.wishing and not self.streaming:
             if self.batches.gathering.since(latest := self._latest):
                 if self._crowded:
                     return
@@ -354,9 +368,24 @@ class ApplyMachine:
                     self._barrier.raise_for(ddl, batch.last)
                 continue
             if self.options.atomic and not self._inbox.whole:
+                if self.full and not self.batches.busy:
+                    self.streaming.begin()
                 return
             if not self._plan_window():
                 return
+
+    def _stream(self) -> None:
+        """A transaction that does not fit goes to the target as it comes.  It is under way, so a pause lets it end."""
+        while self.streaming.hungry and self._inbox:
+            window = self._inbox.piece(self.streaming.piece_rows(self._inbox.row_bytes))
+            if window:
+                if (lined := self._line_up(window)) is None or (changes := self._effective(window, lined)) is None:
+                    return
+                self.streaming.take(changes, window[-1].last, window[-1].end_us)
+            if not self._inbox.open:
+                self.streaming.end()
+        self.streaming.go_on()
+        self.hurried = self.hurried or (self.streaming.hungry and bool(self._inbox))
 
     @property
     def _crowded(self) -> bool:
@@ -365,23 +394,36 @@ class ApplyMachine:
 
     def _plan_window(self) -> bool:
         """Take batches of the log for one window and hand their changes over; False if the feed had to halt."""
-        lined: list[Lined] = []
         may_wait = self._may_wait
         window = self._inbox.window(self.options.batch_rows if self.options.atomic else self.options.window_rows)
-        end_us = 0
+        if (lined := self._line_up(window)) is None:
+            return False
+        end, end_us = window[-1].last, next((batch.end_us for batch in reversed(window) if batch.end_us), 0)
+        if may_wait and self.batches.gathering.concerns([table for one in lined for table in one.bindings.values()]):
+            self.copying.seen(end, resent=any(batch.resent for batch in window))
+            self.batches.gather(lined, end, end_us)
+            return True
+        if (changes := self._effective(window, lined)) is None:
+            return False
+        self.batches.plan(changes, end, end_us)
+        return True
+
+    def _line_up(self, window: Sequence[LogBatch]) -> list[Lined] | None:
+        """With the target's tables; None if the feed had to halt."""
+        lined: list[Lined] = []
         for batch in window:
             try:
                 self._lineup.learn(batch)
                 lined.append(self._lineup.line_up(batch))
             except SchemaMismatch as error:
                 self._halt(Halt(_mismatch(error, batch.prev)))
-                return False
-            end_us = batch.end_us or end_us
+                return None
+        return lined
+
+    def _effective(self, window: Sequence[LogBatch], lined: Sequence[Lined]) -> list[Change] | None:
+        """What the batches change at the target: less what comes with a chunk and what receipts cover.  None if the
+        feed had to halt."""
         end = window[-1].last
-        if may_wait and self.batches.gathering.concerns([table for one in lined for table in one.bindings.values()]):
-            self.copying.seen(end, resent=any(batch.resent for batch in window))
-            self.batches.gather(lined, end, end_us)
-            return True
         changes = [change for one in lined for change in one.changes()]
         altered: dict[Change, Change | None] = {}
         if self.copying:
@@ -389,7 +431,7 @@ class ApplyMachine:
                 altered = self.copying.sift(changes)
             except SchemaMismatch as error:
                 self._halt(Halt(_mismatch(error, end)))
-                return False
+                return None
         self.copying.seen(end, resent=any(batch.resent for batch in window))
         if self._fence:
             changes, spent = self._fence.admit(changes)
@@ -399,8 +441,7 @@ class ApplyMachine:
                 self.watermark.receipt(self.watermark.upcoming(), receipt)
         if altered:
             changes = [part for change in changes if (part := altered.get(change, change)) is not None]
-        self.batches.plan(changes, end, end_us)
-        return True
+        return changes
 
     @property
     def _may_wait(self) -> bool:
@@ -505,6 +546,11 @@ class ApplyMachine:
         if comparable and mark.saved.order >= self._goal.order:
             self._goal = None
             self._effects.append(CaughtUp())
+
+    def _stand_down(self, effect: StandDown | None) -> None:
+        if effect is not None:
+            self.state = State.OUSTED
+            self._effects.append(effect)
 
     def _give_up(self, failure: Failure) -> None:
         if policy(failure) is Policy.STAND_DOWN:

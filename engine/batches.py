@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from engine import receipts
 from engine.attempt import Attempt, Phase
 from engine.dispatch import Dispatcher
-from engine.effects import ApplyBatch, ApplyEffect, CommitBatch, EffectId, RollbackBatch
+from engine.effects import ApplyBatch, ApplyEffect, CommitBatch, EffectId, ParkedRow, RollbackBatch, Step
 from engine.errors import Failure, Hindrance, Policy, lacks_parent, policy
 from engine.events import ParkedKey
 from engine.gathering import Gathering
@@ -65,6 +65,7 @@ class Batches:
         self.committed_batches = 0
         self.retries = 0
         self.rows = 0  # planned and not yet committed
+        self.streaming = False  # a transaction is applied as it comes, alone
         self.gathering = Gathering(options)
         self._options = options
         self._watermark = watermark
@@ -156,7 +157,7 @@ class Batches:
     @property
     def busy(self) -> bool:
         """Is anything planned or sent and not known to be committed?"""
-        return bool(self.rows) or self._wishes.under_way
+        return bool(self.rows) or self._wishes.under_way or self.streaming
 
     @property
     def hindrance(self) -> Hindrance | None:
@@ -245,16 +246,26 @@ class Batches:
         attempt.effect = ApplyBatch(
             id=id_,
             lane=attempt.lane,
-            steps=merge(run, self._ranks) if isolation is None else in_log_order(run),
+            steps=self.steps(run, in_order=isolation is not None),
             covered=receipts.encode(covered, self._watermark.end(attempt.window)),
             rows=len(covered),
-            parked=tuple(
-                parked_row(change, error, id_, n, orphan=isolation is not None and change in isolation.orphans)
-                for n, (change, error) in enumerate(parked)
-            ),
+            parked=self.parked_rows(parked, id_, isolation),
             held=self._options.atomic or probing,
         )
         self._dispatch(attempt)
+
+    def steps(self, run: Sequence[Change], *, in_order: bool) -> list[Step]:
+        """What does these changes at the target; `in_order`: one after another."""
+        return in_log_order(run) if in_order else merge(run, self._ranks)
+
+    def parked_rows(
+        self, parked: Sequence[tuple[Change, str]], id_: EffectId, isolation: Isolation | None
+    ) -> tuple[ParkedRow, ...]:
+        """As the batch or piece `id_` writes them, with their errors."""
+        return tuple(
+            parked_row(change, error, id_, n, orphan=isolation is not None and change in isolation.orphans)
+            for n, (change, error) in enumerate(parked)
+        )
 
     def _dispatch(self, attempt: Attempt) -> None:
         assert attempt.effect is not None
@@ -279,7 +290,7 @@ class Batches:
         if attempt is None or attempt.effect is None:
             return
         self._watermark.receipt(attempt.window, id_)
-        self._park(attempt)
+        self.park(attempt.parked, attempt.effect.parked, attempt.isolation)
         if self._orphans:
             covered = attempt.changes if attempt.isolation is None else attempt.isolation.piece
             self._arrived([change for change in covered if change not in attempt.parked])
@@ -294,18 +305,29 @@ class Batches:
                 return
         self._finish(attempt)
 
-    def _park(self, attempt: Attempt) -> None:
-        assert attempt.effect is not None
-        for change, row in zip(attempt.parked, attempt.effect.parked, strict=True):
+    def park(self, changes: Sequence[Change], rows: Sequence[ParkedRow], isolation: Isolation | None) -> None:
+        """These changes are parked at the target, as these rows."""
+        for change, row in zip(changes, rows, strict=True):
             self.lot.park(change)
             key = ParkedKey(row.source, row.number, row.ordinal, TableName(row.schema, row.table), row.change)
-            if attempt.isolation is not None and change in attempt.isolation.orphans:
+            if isolation is not None and change in isolation.orphans:
                 self._orphans.wait(change, key)
             elif self._orphans:
                 self._orphans.behind(key)
 
     def _arrived(self, changes: Sequence[Change]) -> None:
-        if self._orphans and (orphans := self._orphans.arrived(changes)):
+        if orphans := self.adopted(changes):
+            self._try_again(orphans)
+
+    def adopted(self, changes: Sequence[Change]) -> list[Place]:
+        """The orphans that one of these changes brings what they lack."""
+        return self._orphans.arrived(changes) if self._orphans else []
+
+    def streamed(self, rows: int, orphans: Sequence[Place]) -> None:
+        """A transaction of so many rows that was applied as it came is committed, and brings these what they lack."""
+        self.committed_rows += rows
+        self.committed_batches += 1
+        if orphans:
             self._try_again(orphans)
 
     def _finish(self, attempt: Attempt) -> None:
@@ -445,7 +467,7 @@ class Batches:
         self._wishes.forget(gone)
 
     def _send_wishes(self) -> None:
-        if not self._wishes or self.rows or self._wishes.running or self.now < self._wish_at:
+        if not self._wishes or self.rows or self.streaming or self._wishes.running or self.now < self._wish_at:
             return
         if self.lot.follows(self._wishes.places):
             self._emit(self._wishes.refuse(self._next_id(), _FOLLOWS))

@@ -94,6 +94,24 @@ class ApplyBatch(msgspec.Struct, gc=False):
     held: bool = False
 
 
+class ApplyPiece(msgspec.Struct, gc=False):
+    """A part of a source transaction that is too large to hold, in the open transaction of the held `batch`: `steps` in
+    order, then `parked` rows into `tidelock_parked`.  All of it takes effect in that transaction, or nothing of it.
+
+    `covered`: what the receipt of `batch` is to say from now on; None: it stays as it is.  Sent one at a time.
+    Answers: BatchReady; BatchFailed, with Trouble.ROW only where the transaction is open and as it was before the
+    piece.  After any other trouble it is rolled back, and nothing is left of `batch`.
+    """
+
+    id: EffectId
+    batch: EffectId
+    lane: int
+    steps: list[Step]
+    rows: int
+    parked: tuple[ParkedRow, ...] = ()
+    covered: bytes | None = None
+
+
 class CommitBatch(msgspec.Struct, frozen=True, gc=False):
     """COMMIT the held batch.  Answers: BatchCommitted or BatchFailed."""
 
@@ -239,6 +257,7 @@ class CaughtUp(msgspec.Struct, frozen=True):
 CopyEffect: TypeAlias = BeginCopy | ReadChunk | MergeChunk | DropStaged | RefuseCopy
 ApplyEffect: TypeAlias = (
     ApplyBatch
+    | ApplyPiece
     | CommitBatch
     | RollbackBatch
     | SaveCheckpoint

@@ -2,7 +2,7 @@
 
 A window is a stretch of whole batches, of no more rows than it may have unless one batch alone has more, and never goes
 over a statement.  With `consistency: transaction` it ends where no transaction is open, however long that is, and does
-not begin one whose end has not arrived.
+not begin one whose end has not arrived.  One whose end does not fit is taken piece by piece (`streaming`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ _FADES = 3 / 4
 
 
 class Inbox:
-    """`rows`: how many wait.  `row_bytes`: how large one was lately.  `atomic`: with `consistency: transaction`."""
+    """`rows`: how many wait.  `row_bytes`: how large one was lately.  `atomic`: with `consistency: transaction`.
+    `open`: the last piece that was taken ends inside a transaction."""
 
     def __init__(self, *, atomic: bool) -> None:
         self.rows = 0
         self.row_bytes = 0.0
+        self.open = False
         self._lately = (0.0, 0.0)  # bytes and rows
         self._atomic = atomic
         self._batches: deque[LogBatch] = deque()
@@ -71,6 +73,23 @@ class Inbox:
             rows += len(batch.rows)
             open_ = self._atomic and _left_open(batch, open_)
         self.rows -= rows
+        return taken
+
+    def piece(self, limit: int) -> list[LogBatch]:
+        """The batches of the next piece of a transaction, of about `limit` rows, up to where no transaction is open, or
+        to a statement."""
+        taken: list[LogBatch] = []
+        rows = 0
+        while self._batches and self._batches[0].ddl is None and rows < limit:
+            batch = self._batches.popleft()
+            taken.append(batch)
+            rows += len(batch.rows)
+            self.rows -= len(batch.rows)
+            self.open = _left_open(batch, self.open)
+            if not self.open:
+                break
+        if self.ddl is not None:
+            self.open = False
         return taken
 
 

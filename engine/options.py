@@ -9,12 +9,15 @@ from engine.records import TableName
 
 class Options(msgspec.Struct, frozen=True):
     """`window_rows`: how many rows are planned at once.  `room_rows`: rows taken from the log and not yet committed.
-    `room_bytes`: about what all of them, and those that wait for more of their tables, take in memory.
+    `room_bytes`: about what all of them, and those that wait for more of their tables, take in memory.  In atomic mode
+    a transaction that does not fit is applied as it comes (`streaming`).
     `fill_rows`: rows of a window that a lane gets before another takes part; 0: all lanes take part.
     `gather_rows`: while the log is behind, a table waits until it has so many changes, or for `gather_us`, or while no
     more than twelve `room_rows` and half of `room_bytes` do; 0: none waits.
     `commit_bound_us`: how long the head of the commit order may wait before all later open transactions are rolled
     back.
+    `stream_idle_us`: how long a transaction that is applied as it comes stays open at the target while nothing more of
+    it arrives.
     `copy_reads`: chunks that are read or wait for their merge at once.  `copy_touched`: rows remembered for them.
     `locking`: off only in the test that shows what the locks are for."""
 
@@ -30,6 +33,7 @@ class Options(msgspec.Struct, frozen=True):
     checkpoint_us: int = 500_000
     idle_checkpoint_us: int = 10_000_000
     commit_bound_us: int = 1_000_000
+    stream_idle_us: int = 30_000_000
     weights: dict[TableName, int] = {}
     locking: bool = True
     copy_reads: int = 4

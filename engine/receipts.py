@@ -2,7 +2,8 @@
 re-read, or a change of the selected tables; and the fence that keeps covered rows from being applied again (design 6).
 
 Bytes of a receipt: msgpack of {transaction source: [number delta, ordinal, number delta, ordinal, …]}, in ascending
-(number, ordinal) order within a source, deltas from 0.  About three bytes a row.
+(number, ordinal) order within a source, deltas from 0.  About three bytes a row.  A pair of 0 and -n stands for the n
+ordinals that follow the one before it: a transaction of millions of rows, applied as it comes, takes a few bytes.
 
 A number covers its rows in *one* log: in another, whose transactions bear the same numbers, other rows would be
 dropped.  So a receipt also holds the place that the last window of its rows ends at, with its proof
@@ -13,7 +14,8 @@ for rows that never come by, and keeps the receipt until its fence closes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -49,6 +51,10 @@ def encode(changes: Iterable[Change], end: Position | None = None) -> bytes:
             flat += (number - last, ordinal)
             last = number
         out[source] = flat
+    return _placed(out, end)
+
+
+def _placed(out: dict[str, list[int]], end: Position | None) -> bytes:
     if end is not None and end.proof:
         out[_PLACE] = _spelled(end)
     return _ENCODER.encode(out)
@@ -56,15 +62,64 @@ def encode(changes: Iterable[Change], end: Position | None = None) -> bytes:
 
 def decode(covered: bytes) -> list[tuple[str, int, int]]:
     """(source, number, ordinal) of every row that the receipt covers."""
-    out = []
+    return [
+        (source, number, ordinal)
+        for source, number, first, last in stretches(covered)
+        for ordinal in range(first, last + 1)
+    ]
+
+
+def stretches(covered: bytes) -> Iterator[tuple[str, int, int, int]]:
+    """(source, number, first ordinal, last ordinal) of what the receipt covers."""
     for source, flat in _DECODER.decode(covered).items():
         if source == _PLACE:
             continue
-        number = 0
-        for delta, ordinal in zip(flat[::2], flat[1::2], strict=True):
+        number, first, last = 0, 0, -1
+        for at in range(0, len(flat), 2):
+            delta, ordinal = flat[at], flat[at + 1]
+            if ordinal < 0:
+                last -= ordinal
+                continue
+            if last >= first:
+                yield source, number, first, last
             number += delta
-            out.append((source, number, ordinal))
-    return out
+            first = last = ordinal
+        if last >= first:
+            yield source, number, first, last
+
+
+class Cover:
+    """The receipt of changes that are told piece by piece, each transaction's in log order."""
+
+    def __init__(self) -> None:
+        self._stretches: dict[tuple[str, int], array[int]] = {}  # first and last ordinal, by turns
+
+    def add(self, changes: Iterable[Change]) -> None:
+        found: array[int] | None = None
+        source, number = "", -1
+        for change in changes:
+            if found is None or change.number != number or change.source != source:
+                source, number = change.source, change.number
+                found = self._stretches.setdefault((source, number), array("q"))
+            if found and found[-1] + 1 == change.ordinal:
+                found[-1] = change.ordinal
+            else:
+                found.extend((change.ordinal, change.ordinal))
+
+    def encode(self, end: Position | None = None) -> bytes:
+        """`end`: as in `encode`."""
+        out: dict[str, list[int]] = {}
+        numbers: dict[str, int] = {}
+        for source, number in sorted(self._stretches):
+            flat = out.setdefault(source, [])
+            ends = self._stretches[source, number]
+            for at in range(0, len(ends), 2):
+                first, last = ends[at], ends[at + 1]
+                flat += (number - numbers.get(source, 0), first)
+                numbers[source] = number
+                if last > first:
+                    flat += (0, first - last)
+        return _placed(out, end)
 
 
 def end_of(covered: bytes) -> Position | None:
@@ -109,17 +164,25 @@ class Fence:
 
     def __init__(self, receipts: Iterable[Receipt]) -> None:
         self._rows: dict[tuple[str, int, int], EffectId] = {}
+        self._long: dict[tuple[str, int], list[_Stretch]] = {}
         self._left: dict[EffectId, int] = {}
         self._receipts = {receipt.id: receipt for receipt in receipts}
         for receipt in self._receipts.values():
-            rows = decode(receipt.covered)
-            self._rows.update(dict.fromkeys(rows, receipt.id))
-            self._left[receipt.id] = len(rows)
+            self._left[receipt.id] = 0
+            for source, number, first, last in stretches(receipt.covered):
+                self._left[receipt.id] += last - first + 1
+                if last > first:
+                    self._long.setdefault((source, number), []).append(_Stretch(first, last, receipt.id))
+                else:
+                    self._rows[source, number, first] = receipt.id
         self.empty: list[EffectId] = [id_ for id_, left in self._left.items() if left == 0]
 
     def __len__(self) -> int:
         """How many covered rows have not come by yet."""
-        return len(self._rows)
+        return len(self._rows) + sum(s.last - s.first + 1 for found in self._long.values() for s in found)
+
+    def __bool__(self) -> bool:
+        return bool(self._rows) or bool(self._long)
 
     def admit(self, changes: list[Change]) -> tuple[list[Change], list[EffectId]]:
         """The changes that are not covered, and the receipts whose last row was among those that are."""
@@ -127,6 +190,8 @@ class Fence:
         spent: list[EffectId] = []
         for change in changes:
             id_ = self._rows.pop((change.source, change.number, change.ordinal), None)
+            if id_ is None and self._long:
+                id_ = self._pass(change)
             if id_ is None:
                 fresh.append(change)
                 continue
@@ -137,15 +202,39 @@ class Fence:
 
     def furthest(self, begin: Position) -> tuple[Position, ...]:
         """As `furthest`, of the receipts with rows that have not come by."""
-        if not self._rows:
+        if not self:
             return ()
         return furthest((r for id_, r in self._receipts.items() if self._left[id_] > 0), begin)
+
+    def _pass(self, change: Change) -> EffectId | None:
+        """The receipt that covers the change in a stretch.  A transaction's changes come by in their order, so those
+        before it in the stretch have come by, or are of tables that are selected no more."""
+        found = self._long.get((change.source, change.number), [])
+        for stretch in found:
+            if stretch.first <= change.ordinal <= stretch.last:
+                self._left[stretch.id] -= change.ordinal - stretch.first
+                stretch.first = change.ordinal + 1
+                if stretch.first > stretch.last:
+                    found.remove(stretch)
+                    if not found:
+                        del self._long[change.source, change.number]
+                return stretch.id
+        return None
 
     def close(self) -> list[EffectId]:
         """The log is past every row that was covered at takeover: those that have not come by are below the checkpoint,
         so their receipts are spent.  Returns them."""
         spent = [id_ for id_, left in self._left.items() if left > 0]
         self._rows.clear()
+        self._long.clear()
         self._left.clear()
         self._receipts.clear()
         return spent
+
+
+class _Stretch(msgspec.Struct, eq=False):
+    """Ordinals of one transaction that have not come by yet, and the receipt that covers them."""
+
+    first: int
+    last: int
+    id: EffectId

@@ -15,6 +15,7 @@ from engine.effects import (
     ApplyBatch,
     ApplyDdl,
     ApplyEffect,
+    ApplyPiece,
     BeginCopy,
     CaughtUp,
     CommitBatch,
@@ -132,6 +133,8 @@ def spell_effect(effect: ApplyEffect) -> str:
     match effect:
         case ApplyBatch():
             return _spell_batch(effect)
+        case ApplyPiece():
+            return _spell_piece(effect)
         case CommitBatch():
             return f"commit {spell_id(effect.id)}"
         case RollbackBatch():
@@ -177,6 +180,20 @@ def _spell_batch(batch: ApplyBatch) -> str:
     return f"apply {spell_id(batch.id)} lane {batch.lane}{held} [{covered}]: {'; '.join(parts) or 'nothing'}"
 
 
+def _spell_piece(piece: ApplyPiece) -> str:
+    parts = [*(_spell_step(step) for step in piece.steps), *_spell_parked(piece)]
+    if piece.covered is not None:
+        parts.append(
+            "receipt ["
+            + " ".join(
+                f"{source}:{number}:{first}" + (f"-{last}" if last > first else "")
+                for source, number, first, last in receipts.stretches(piece.covered)
+            )
+            + "]"
+        )
+    return f"piece {spell_id(piece.id)} of {spell_id(piece.batch)}: {'; '.join(parts) or 'nothing'}"
+
+
 def _spell_merge(merge: MergeChunk) -> str:
     parts = [f"delete {_spell_rows(merge.gone)}"] if merge.gone else []
     parts.append(f"{merge.rows} staged rows of {spell_id(merge.staged)}")
@@ -187,11 +204,11 @@ def _spell_merge(merge: MergeChunk) -> str:
     return f"merge {chunk} {spell_id(merge.id)} at {merge.position}: {'; '.join(parts)}"
 
 
-def _spell_parked(effect: ApplyBatch | MergeChunk) -> Iterator[str]:
+def _spell_parked(effect: ApplyBatch | ApplyPiece | MergeChunk) -> Iterator[str]:
     if effect.parked:
         places = (f"{p.source}:{p.number}:{p.ordinal} of {p.schema}.{p.table} ({p.error})" for p in effect.parked)
         yield f"park {', '.join(places)}"
-    if effect.unparked:
+    if not isinstance(effect, ApplyPiece) and effect.unparked:
         yield f"unpark {', '.join(f'{s}:{n}:{o}' for s, n, o in effect.unparked)}"
 
 

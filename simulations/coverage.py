@@ -8,10 +8,12 @@ from simulations.plan import FAULTS
 _MERGES = ("insert, update", "insert, delete", "update, update", "update, delete", "delete, insert")
 _EFFECTS = (
     "ApplyBatch", "CommitBatch", "RollbackBatch", "SaveCheckpoint", "ApplyDdl", "RequestResend", "Halt", "StandDown",
-    "CaughtUp", "BeginCopy", "ReadChunk", "MergeChunk", "DropStaged", "RefuseCopy",
+    "ApplyPiece", "CaughtUp", "BeginCopy", "ReadChunk", "MergeChunk", "DropStaged", "RefuseCopy",
 )  # fmt: skip
 _COPIES = ("BeginCopy", "ReadChunk", "MergeChunk", "DropStaged")
-_DEATHS = ("ApplyBatch", "CommitBatch", "RollbackBatch", "SaveCheckpoint", "ApplyDdl", "RequestResend", "Halt")
+_DEATHS = (
+    "ApplyBatch", "ApplyPiece", "CommitBatch", "RollbackBatch", "SaveCheckpoint", "ApplyDdl", "RequestResend", "Halt",
+)  # fmt: skip
 
 EXPECTED: tuple[str, ...] = (
     *(f"fault: {name}" for name in FAULTS),
@@ -62,6 +64,12 @@ EXPECTED: tuple[str, ...] = (
     "target forgot commits",
     "owner of a target that forgot is told so",
     "target's own column written",
+    "streamed: committed",
+    "streamed: a row parked",
+    "streamed: pieces after a parked row",
+    "streamed: cut off amid a piece",
+    "streamed: rolled back as its end does not come",
+    "streamed: taken over anew",
     "copy: chunk merged",
     "copy: begun again",
     "copy: begun without an answer",

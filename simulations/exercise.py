@@ -96,6 +96,10 @@ class Exercise(Checker):
 
     def _parked(self, commit: Commit) -> None:
         coverage = self._coverage
+        if commit.effect.rows == 0 and commit.places:
+            coverage["streamed: committed"] += 1
+            coverage["streamed: a row parked"] += bool(commit.parked)
+            coverage["streamed: pieces after a parked row"] += self._went_on(commit)
         for row in commit.effect.parked:
             entry = self.ledger.entry((row.source, row.number, row.ordinal))
             if row.error == BLOCKED:
@@ -108,6 +112,12 @@ class Exercise(Checker):
             coverage["parked, then applied"] += 1
         if commit.skipped:
             coverage["parked, then given up"] += 1
+
+    def _went_on(self, commit: Commit) -> bool:
+        """Was something applied behind a row that was parked?"""
+        index = self.ledger.index
+        first = min((index[place] for place in commit.parked), default=None)
+        return first is not None and any(index[place] > first for place in commit.applied)
 
     def _merged(self, commit: Commit) -> None:
         """Pairs of neighbours among the changes of one row in one batch."""

@@ -12,7 +12,7 @@ from collections import Counter
 import msgspec
 
 from engine.apply import ApplyMachine
-from engine.effects import ApplyBatch, ApplyEffect, CommitBatch, EffectId, RequestResend, SaveCheckpoint
+from engine.effects import ApplyBatch, ApplyEffect, ApplyPiece, CommitBatch, EffectId, RequestResend, SaveCheckpoint
 from engine.errors import Failure, Trouble
 from engine.events import (
     ApplyEvent,
@@ -168,6 +168,11 @@ class Narrator:
                 if effect.unparked:
                     places = ", ".join(f"{s}:{n}:{o}" for s, n, o in effect.unparked)
                     self._say(owner, f"takes up what was set aside: {places}")
+            case ApplyPiece():
+                self._quiet[owner].sent += 1
+                for row in effect.parked:
+                    place = f"{row.source}:{row.number}:{row.ordinal}"
+                    self._say(owner, f"sets {place} of {row.schema}.{row.table} ({row.key}) aside: {row.error}")
             case SaveCheckpoint():
                 self._saving[effect.id] = str(effect.position)
             case RequestResend():

@@ -17,6 +17,7 @@ from engine.effects import (
     ApplyBatch,
     ApplyDdl,
     ApplyEffect,
+    ApplyPiece,
     BeginCopy,
     CaughtUp,
     CommitBatch,
@@ -131,8 +132,8 @@ class Owner:
         return events or [Tick()]
 
     def windows(self) -> int | None:
-        """How many windows its machine has planned; None unless it is paused."""
-        flows = self.machine.state is State.FLOWING
+        """How many windows its machine has planned; None unless it is paused, and no transaction is half applied."""
+        flows = self.machine.state is State.FLOWING and not self.machine.streaming
         return self.machine.watermark.upcoming() if flows and self.machine.paused else None
 
     def obeys(self, events: list[ApplyEvent], windows: int | None) -> None:
@@ -187,6 +188,8 @@ class Owner:
         match effect:
             case ApplyBatch():
                 target.apply(self.number, effect, self.post)
+            case ApplyPiece():
+                target.piece(self.number, effect, self.post)
             case CommitBatch():
                 target.commit(self.number, effect, self.post)
             case RollbackBatch():

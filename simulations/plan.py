@@ -82,6 +82,7 @@ class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gather_rows: int = 0
     gather_us: int = 0
     room_bytes: int = 32 << 20
+    stream_idle_us: int = 30_000_000
 
 
 class Copy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -161,6 +162,7 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
             gather_rows=gathering.choice((0, 2, 5, 20)),
             gather_us=gathering.choice((1_000, 50_000, 10_000_000)),
             room_bytes=ROW_BYTES * gathering.choice((4, 16, 100, 1_000)),
+            stream_idle_us=Random(f"stream {seed}").choice((1_000, 50_000, 30_000_000)),
         ),
         cascades=chance.choice(catalogue.CASCADES),
         locking=locking,

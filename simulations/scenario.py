@@ -27,7 +27,7 @@ import msgspec
 
 from engine import receipts
 from engine.apply import ApplyMachine, Options, State
-from engine.effects import ApplyBatch, ApplyDdl, ApplyEffect, EffectId, RequestResend
+from engine.effects import ApplyBatch, ApplyDdl, ApplyEffect, ApplyPiece, EffectId, RequestResend
 from engine.errors import Alarm, Failure, Trouble
 from engine.events import (
     ApplyEvent,
@@ -142,7 +142,7 @@ class Scenario:
             self._asked = effect.reader
         if isinstance(effect, ApplyDdl):
             self._emptied = effect.ddl.tables if effect.ddl.kind is DdlKind.TRUNCATE else ()
-        for row in effect.parked if isinstance(effect, ApplyBatch) else ():
+        for row in effect.parked if isinstance(effect, ApplyBatch | ApplyPiece) else ():
             key = ParkedKey(row.source, row.number, row.ordinal, TableName(row.schema, row.table), row.change)
             self._parked[f"{row.source}:{row.number}:{row.ordinal}"] = key
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from simulations.model import Database
 
 Lock = tuple[TableName, object, Token]
+Savepoint = tuple[dict[TableName, Table], dict[tuple[TableName, Token], None]]
 
 
 class Session:
@@ -46,6 +47,13 @@ class Session:
     def touched(self) -> tuple[TableName, ...]:
         """Tables that it wrote to."""
         return tuple(dict.fromkeys(name for name, _ in self._written))
+
+    def savepoint(self) -> Savepoint:
+        return {name: table.copy() for name, table in self._tables.items()}, self._written.copy()
+
+    def back_to(self, savepoint: Savepoint) -> None:
+        """What ran since is undone; its locks stay."""
+        self._tables, self._written = savepoint
 
     def conflicts(self, other: Session) -> set[Lock]:
         """What both touch: a real server would have made one wait."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Any, TypeAlias
@@ -19,6 +20,7 @@ from engine import receipts
 from engine.effects import (
     ApplyBatch,
     ApplyDdl,
+    ApplyPiece,
     BeginCopy,
     CommitBatch,
     EffectId,
@@ -66,6 +68,11 @@ _FAILED: dict[type[Order], Callable[[EffectId, Failure], ApplyEvent]] = {
 }  # fmt: skip
 
 
+_PIECE_FAULTS = (
+    ("deadlock", Trouble.TRANSIENT, "deadlock"),
+    ("broken", Trouble.TARGET, "disk full"),
+)
+
 LACKS_PARENT = "23503"
 """SQLSTATE of a row that refers to one that is not there."""
 
@@ -78,9 +85,10 @@ class Stage(enum.Enum):
 
 
 class Work:
-    """One lane's batch. `owner`: number of the machine that sent it.  `merge`: the chunk that it merges."""
+    """One lane's batch. `owner`: number of the machine that sent it.  `merge`: the chunk that it merges.  `piece`: what
+    comes next of a transaction that is applied as it comes."""
 
-    __slots__ = ("effect", "merge", "owner", "post", "session", "stage")
+    __slots__ = ("effect", "merge", "owner", "piece", "post", "session", "stage")
 
     def __init__(self, owner: int, effect: ApplyBatch, post: Post, merge: MergeChunk | None = None) -> None:
         self.owner = owner
@@ -88,6 +96,7 @@ class Work:
         self.merge = merge
         self.post = post
         self.stage = Stage.QUEUED
+        self.piece: ApplyPiece | None = None
         self.session: Session | None = None
 
 
@@ -122,6 +131,7 @@ class Target:
         self._cut: dict[EffectId, None] = {}  # held batches whose connection is gone; told when they are to commit
         self._faults = faults
         self._strict = strict
+        self.opened: Counter[EffectId] = Counter()  # how often a batch was held
         self.staged: dict[EffectId, list[Row]] = {}  # by attempt
         self.tampered: dict[TableName, None] = {}
         self.wanted: dict[TableName, dict[Row, None]] = {}  # keys of rows that an operator wants repaired
@@ -186,12 +196,25 @@ class Target:
             checker.sent(effect)
         self.works.append(Work(owner, effect, post, merge))
 
+    def piece(self, owner: int, effect: ApplyPiece, post: Post) -> None:
+        work = self._work(owner, effect.batch)
+        if effect.batch in self._cut:
+            post(BatchFailed(effect.id, Failure(Trouble.TRANSIENT, "connection lost")))
+            return
+        if work is None or work.stage is not Stage.OPEN or work.piece is not None:
+            raise Mistake(f"{effect.id} is a piece of {effect.batch}, which is not open for it")
+        if any(number == owner and isinstance(order, ApplyDdl | BeginCopy) for number, order, _ in self._orders):
+            raise Mistake(f"{effect.id} sent while a schema change runs")
+        for checker in self.checkers:
+            checker.sent_piece(effect)
+        work.piece = effect
+
     def commit(self, owner: int, effect: CommitBatch, post: Post) -> None:
         work = self._work(owner, effect.id)
         if effect.id in self._cut:
             post(BatchFailed(effect.id, Failure(Trouble.TRANSIENT, "connection lost")))
             return
-        if work is None or work.stage is not Stage.OPEN:
+        if work is None or work.stage is not Stage.OPEN or work.piece is not None:
             raise Mistake(f"told to commit {effect.id}, which is not held")
         work.stage = Stage.COMMITTING
 
@@ -271,7 +294,11 @@ class Target:
 
     def _cut_off(self, work: Work, failure: Failure) -> None:
         """Its connection is gone: whoever waits for an answer is told; whoever does not will ask."""
-        if work.stage is Stage.ROLLING:
+        if work.piece is not None:
+            self._faults.seen("streamed: cut off amid a piece")
+            work.post(BatchFailed(work.piece.id, Failure(Trouble.TRANSIENT, "connection lost")))
+            self._cut[work.effect.id] = None
+        elif work.stage is Stage.ROLLING:
             work.post(BatchRolledBack(work.effect.id))
         elif work.stage is Stage.OPEN and work.effect.held:
             self._cut[work.effect.id] = None
@@ -300,6 +327,8 @@ class Target:
                 self._try_commit(work)
             case Stage.OPEN if not work.effect.held:
                 self._try_commit(work)
+            case Stage.OPEN if work.piece is not None:
+                self._execute_piece(work, work.piece)
             case Stage.OPEN:
                 pass  # until it is told to commit
 
@@ -312,6 +341,8 @@ class Target:
             self._fail(work, Trouble.TRANSIENT, "lock wait timeout")
 
     def _end(self, work: Work, answer: ApplyEvent) -> None:
+        if isinstance(answer, BatchRolledBack) and work.effect.steps and work.effect.covered == receipts.NOTHING:
+            self._faults.seen("streamed: rolled back as its end does not come")
         self.works.remove(work)
         work.post(answer)
 
@@ -376,7 +407,39 @@ class Target:
         work.session = session
         work.stage = Stage.OPEN
         if effect.held:
+            self.opened[effect.id] += 1
             work.post(BatchReady(effect.id))
+
+    def _execute_piece(self, work: Work, piece: ApplyPiece) -> None:
+        work.piece = None
+        session, faults = work.session, self._faults
+        assert session is not None
+        for fault, trouble, words in _PIECE_FAULTS:
+            if faults.strikes(fault):
+                self.works.remove(work)
+                work.post(BatchFailed(piece.id, Failure(trouble, words)))
+                return
+        before = session.savepoint()
+        try:
+            session.run(piece.steps)
+        except Violation as error:
+            session.back_to(before)
+            for checker in self.checkers:
+                checker.refused_piece(piece, str(error))
+            code = LACKS_PARENT if error.lacks_parent else ""
+            work.post(BatchFailed(piece.id, Failure(Trouble.ROW, str(error), code)))
+            return
+        effect = work.effect
+        work.effect = msgspec.structs.replace(
+            effect,
+            steps=[*effect.steps, *piece.steps],
+            parked=(*effect.parked, *piece.parked),
+            covered=effect.covered if piece.covered is None else piece.covered,
+        )
+        for other in self.works:
+            if other is not work and other.session is not None and (both := session.conflicts(other.session)):
+                raise Mistake(f"{effect.id} runs alone, and {other.effect.id} touches {min(both, key=repr)} too")
+        work.post(BatchReady(piece.id))
 
     def _try_commit(self, work: Work) -> None:
         faults = self._faults

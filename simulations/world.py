@@ -214,8 +214,13 @@ class World:
             owner.carry_out(effect, self.target, self.chance)
         if not owner.alive and owner is self.owner:
             self._replace(owner)
-        elif owner.stood_down and owner.stood_down.again and not self._faults.forgot:
+        elif owner.stood_down and owner.stood_down.again and not (self._faults.forgot or self._asked(owner)):
             raise Mistake(f"owner {owner.number} would take over what a newer one has: {owner.stood_down}")
+
+    def _asked(self, owner: Owner) -> bool:
+        """Had it a transaction that it applied as it came, and did the target say since that it is gone?"""
+        opening = owner.machine.streaming._opening
+        return opening is not None and self.target.opened[opening.id] > 1
 
     # ------------------------------------------------------------------ owners
 
@@ -241,6 +246,8 @@ class World:
         if halt is not None:
             self.coverage[f"halted: {halt.alarm.kind}"] += 1
             again = self._attend_to(owner, halt)
+        elif owner.stood_down and owner.stood_down.again and self._asked(owner):
+            self.coverage["streamed: taken over anew"] += 1
         elif owner.stood_down and not (self._faults.forgot and owner.stood_down.again):
             raise Mistake(f"the newest owner stood down: {owner.stood_down}")
         self._take_over()

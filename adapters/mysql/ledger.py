@@ -41,6 +41,11 @@ class Ledger:
             f"SELECT {values} {self._owner.owner_row(session, id.epoch)}"
         ).encode()
 
+    def complete(self, id: EffectId, covered: bytes) -> bytes:
+        """In the transaction of its receipt: what that covers, all told."""
+        mine = f"{self._of} AND epoch={id.epoch:d} AND batch={id.counter:d}"
+        return f"UPDATE {self._table}progress SET covered={blob(covered)} WHERE {mine}".encode()
+
     def park(self, rows: Sequence[ParkedRow]) -> Iterator[bytes]:
         """A row that is parked already (its retry failed) gets the new error and has no wish any more."""
         head = f"INSERT INTO {self._table}parked (feed,grp,{_PARKED}) VALUES "

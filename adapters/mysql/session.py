@@ -179,6 +179,16 @@ class Session:
     async def commit(self) -> None:
         await self.ask("COMMIT")
 
+    async def back_to(self, savepoint: str) -> bool:
+        """What ran since is undone, and the transaction goes on.  False: there is none any more."""
+        if self.lost or self._misplaced:
+            return False
+        try:
+            await self.ask(f"ROLLBACK TO SAVEPOINT {savepoint}")
+        except StatementFailed:
+            return False
+        return True
+
     async def rollback(self) -> bool:
         """Whether the session is clean again; else it is dropped."""
         if not self.lost:

@@ -41,6 +41,7 @@ from adapters.sink import Control, TargetError
 from engine.effects import (
     ApplyBatch,
     ApplyDdl,
+    ApplyPiece,
     BeginCopy,
     CommitBatch,
     EffectId,
@@ -69,8 +70,10 @@ from engine.schema import Binding
 log = logging.getLogger(__name__)
 
 LOCK_TIMEOUT_SECONDS = 30
+PIECE = "tidelock_piece"
 HALT_ATTEMPTS = 3
 RETRY_SECONDS = 0.5
+PIECE_ATTEMPTS = 3
 
 
 class MySqlSink:
@@ -222,6 +225,63 @@ class MySqlSink:
         await self._reported.believe(session, sessions)
         self._reported.add(effect.id)
         return BatchCommitted(effect.id)
+
+    async def apply_piece(self, effect: ApplyPiece) -> BatchReady | BatchFailed:
+        """Raises CancelledError as `apply` does."""
+        lane = self._lanes[effect.lane]
+        session = lane.session
+        if session is None or not lane.held or lane.last != effect.batch:
+            return BatchFailed(effect.id, Failure(Trouble.TRANSIENT, "the transaction's session is gone"))
+        lane.running = True
+        lane.interrupted = False
+        lane.idle.clear()
+        try:
+            failed = await self._piece(lane, session, effect)
+        except asyncio.CancelledError:
+            lane.drop()
+            raise
+        finally:
+            lane.running = False
+            lane.idle.set()
+        if lane.interrupted:
+            lane.drop()
+            raise asyncio.CancelledError
+        return BatchReady(effect.id) if failed is None else BatchFailed(effect.id, failed)
+
+    async def _piece(self, lane: Lane, session: Session, effect: ApplyPiece) -> Failure | None:
+        """None: it is in the transaction.  A row's fault leaves that as it was before; after any other it is rolled
+        back.  What passes is tried again as long as the transaction stands: a deadlock ends all of it."""
+        for left in reversed(range(PIECE_ATTEMPTS)):
+            try:
+                await session.ask(f"SAVEPOINT {PIECE}")
+            except StatementFailed as failed:
+                await self._clean(lane)
+                return failure(failed)
+            try:
+                await self._write_piece(session, effect)
+            except (BatchError, Unwritable, *SERVER_ERRORS) as error:
+                found = failure(error)
+                if not await session.back_to(PIECE):
+                    await self._clean(lane)
+                    words = f"the transaction was lost: {found.message}"
+                    return Failure(Trouble.TRANSIENT, words) if found.trouble is Trouble.ROW else found
+                if found.trouble is Trouble.ROW:
+                    return found
+                if found.trouble is not Trouble.TRANSIENT or lane.interrupted or not left:
+                    await self._clean(lane)
+                    return found
+            else:
+                return None
+        raise AssertionError("the last attempt has an answer")
+
+    async def _write_piece(self, session: Session, effect: ApplyPiece) -> None:
+        batch = Batch(session, self._statements_of)
+        await batch.run(effect.steps)
+        for sql in self._ledger.park(effect.parked):
+            batch.add(sql, "tidelock_parked")
+        if effect.covered is not None:
+            batch.add(self._ledger.complete(effect.batch, effect.covered), "tidelock_progress")
+        await batch.flush()
 
     async def commit(self, effect: CommitBatch) -> BatchCommitted | BatchFailed:
         lane = next((lane for lane in self._lanes if lane.held and lane.last == effect.id), None)

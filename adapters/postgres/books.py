@@ -67,6 +67,13 @@ class Books:
             f"EXECUTE tidelock_check({batch.epoch}, {batch.counter})",
         ]
 
+    def complete(self, batch: EffectId, covered: bytes) -> str:
+        """In the transaction of its receipt: what that covers, all told."""
+        return (
+            f"UPDATE {self.progress} SET covered = '\\x{covered.hex()}' "
+            f"WHERE {self.mine} AND epoch = {batch.epoch} AND batch = {batch.counter}"
+        )
+
     def fence(self, epoch: int) -> list[str]:
         """For transactions without a receipt."""
         row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"

@@ -132,6 +132,16 @@ class Session:
         finally:
             connection.terminate()
 
+    async def back_to(self, savepoint: str) -> bool:
+        """What ran since is undone, and the transaction goes on.  False: there is none any more."""
+        if self._misplaced or not self.alive:
+            return False
+        try:
+            await self.run([f"ROLLBACK TO SAVEPOINT {savepoint}", f"RELEASE SAVEPOINT {savepoint}"])
+        except CONNECTION_ERRORS:
+            return False
+        return True
+
     async def rollback(self) -> None:
         """Afterwards the server holds no lock of ours, or could not be reached within `RELEASE_SECONDS`.
 

@@ -40,6 +40,7 @@ from adapters.sink import Control, TargetError
 from engine.effects import (
     ApplyBatch,
     ApplyDdl,
+    ApplyPiece,
     BeginCopy,
     CommitBatch,
     EffectId,
@@ -47,6 +48,7 @@ from engine.effects import (
     MergeChunk,
     RollbackBatch,
     SaveCheckpoint,
+    Step,
     UpsertRows,
 )
 from engine.errors import Alarm, Failure, Trouble
@@ -69,7 +71,9 @@ from engine.schema import Binding, TargetTable
 log = logging.getLogger(__name__)
 
 LOCK_TIMEOUT_SECONDS = 10.0
+PIECE = "tidelock_piece"
 HALT_ATTEMPTS = 3
+PIECE_ATTEMPTS = 3
 
 
 class PostgresSink:
@@ -137,8 +141,7 @@ class PostgresSink:
 
     async def _apply(self, lane: Lane, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed:
         failure = await self._attempt(lane, effect, careful=False)
-        fresh = any(isinstance(step, UpsertRows) and step.fresh and step.table.key for step in effect.steps)
-        if failure is not None and fresh and failure.code == asyncpg.UniqueViolationError.sqlstate:
+        if failure is not None and _believed(effect.steps) and failure.code == asyncpg.UniqueViolationError.sqlstate:
             failure = await self._attempt(lane, effect, careful=True)
         if failure is not None:
             return BatchFailed(effect.id, failure)
@@ -181,6 +184,69 @@ class PostgresSink:
         yield from self._books.unpark(effect.unparked)
         if not effect.held:
             yield "COMMIT"
+
+    async def apply_piece(self, effect: ApplyPiece) -> BatchReady | BatchFailed:
+        """Raises CancelledError when `rollback` interrupts it."""
+        lane = self._lanes[effect.lane]
+        if lane.batch != effect.batch or lane.task is not None:
+            return BatchFailed(effect.id, Failure(Trouble.TRANSIENT, "the transaction's session is gone"))
+        lane.task = asyncio.current_task()
+        lane.ended.clear()
+        failure: Failure | None = Failure(Trouble.TRANSIENT, "interrupted")
+        try:
+            failure = await self._piece(lane, effect)
+            return BatchReady(effect.id) if failure is None else BatchFailed(effect.id, failure)
+        finally:
+            lane.task = None
+            if failure is not None and failure.trouble is not Trouble.ROW:
+                lane.batch = None
+            lane.ended.set()
+
+    async def _piece(self, lane: Lane, effect: ApplyPiece) -> Failure | None:
+        """None: it is in the transaction.  A row's fault leaves that as it was before; after any other it is rolled
+        back.  What passes is tried again as long as the transaction stands."""
+        careful, attempts = False, 0
+        while (failure := await self._try_piece(lane, effect, careful)) is not None and lane.left_open:
+            attempts += 1
+            if failure.code == asyncpg.UniqueViolationError.sqlstate and not careful and _believed(effect.steps):
+                careful = True
+            elif failure.trouble is Trouble.ROW:
+                return failure
+            elif failure.trouble is not Trouble.TRANSIENT or attempts >= PIECE_ATTEMPTS:
+                await lane.leave()
+        if failure is not None and failure.trouble is Trouble.ROW:
+            return Failure(Trouble.TRANSIENT, f"the transaction was lost after {failure.message}")
+        return failure
+
+    async def _try_piece(self, lane: Lane, effect: ApplyPiece, careful: bool) -> Failure | None:
+        """Afterwards `lane.left_open` tells whether the transaction stands."""
+        session = lane.session
+        assert session is not None, "a transaction that is open has a session"
+        try:
+            statements = list(self._piece_statements(effect, careful))
+        except BadValue as error:
+            return Failure(Trouble.ROW, str(error))
+        try:
+            await session.run(statements)
+        except CONNECTION_ERRORS as error:
+            tables = ", ".join(dict.fromkeys(str(step.table.name) for step in effect.steps))
+            failure = failure_of(error, tables=tables)
+            if not await session.back_to(PIECE):
+                await lane.leave()
+            return failure
+        return None
+
+    def _piece_statements(self, effect: ApplyPiece, careful: bool) -> Iterator[str | Copy]:
+        """Constraints that may wait for the COMMIT do not: a row that breaks one is to be found in its piece.  After
+        each piece they hold, as they held at the source after its last row."""
+        yield f"SAVEPOINT {PIECE}"
+        yield "SET CONSTRAINTS ALL IMMEDIATE"
+        for step in effect.steps:
+            yield from self._statements_of(step.table).of(step, careful)
+        yield from self._books.park(effect.parked)
+        if effect.covered is not None:
+            yield self._books.complete(effect.batch, effect.covered)
+        yield f"RELEASE SAVEPOINT {PIECE}"
 
     def _statements_of(self, binding: Binding) -> Statements:
         found = self._statements.get(binding)
@@ -319,3 +385,8 @@ class PostgresSink:
         await self._copying.close()
         await self._clerk.close()
         self._statements.clear()
+
+
+def _believed(steps: Sequence[Step]) -> bool:
+    """Is a row inserted plainly, as the log says that it is not there?"""
+    return any(isinstance(step, UpsertRows) and step.fresh and step.table.key for step in steps)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from engine.apply import ApplyMachine, State
+from engine.streaming import Phase
 from simulations.checkers.checker import Checker
 from simulations.ledger import Mistake
 
 
 class Bounds(Checker):
-    """`_longest`: rows in the largest transaction and batch of the log, which are never cut apart.
+    """`_longest`: rows in the largest transaction and batch of the log, which may come together.
 
     With `consistency: transaction` a window goes on to the first batch that ends at a commit, and readers that cut
     transactions anywhere may let that wait for ever; the adapters' readers do not.
@@ -25,8 +26,20 @@ class Bounds(Checker):
         self._longest = max(sizes.values(), default=0) + plan.longest
         self._bounded = not (self.atomic and plan.cut_anywhere)
 
+    def _streamed(self, machine: ApplyMachine) -> None:
+        """Two pieces of a transaction that is applied as it comes, and no transaction that waits for ever."""
+        streaming, options = machine.streaming, machine.options
+        if streaming.rows > 2 * (options.batch_rows + self.ledger.history.plan.longest):
+            raise Mistake(f"{streaming.rows} rows of one transaction wait for the target")
+        idle = streaming._idle_since
+        if streaming._phase is Phase.OPEN and idle is not None and machine._now - idle >= options.stream_idle_us:
+            raise Mistake(f"a transaction is open at the target, and nothing has come for {machine._now - idle} us")
+
     def stepped(self, machine: ApplyMachine) -> None:
-        if machine.state is not State.FLOWING or not self._bounded:
+        if machine.state is not State.FLOWING:
+            return
+        self._streamed(machine)
+        if not self._bounded:
             return
         options = machine.options
         window = max(options.window_rows, options.batch_rows) + self._longest

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from engine.apply import ApplyMachine
-from engine.effects import ApplyBatch, BeginCopy, EffectId, MergeChunk, ReadChunk
+from engine.effects import ApplyBatch, ApplyPiece, BeginCopy, EffectId, MergeChunk, ReadChunk
 from engine.records import Position, Row, TableName
 from simulations.history import Entry, Place
 from simulations.layout import Token
@@ -51,6 +51,12 @@ class Checker:
 
     def sent(self, effect: ApplyBatch) -> None:
         """A batch reaches the target."""
+
+    def sent_piece(self, effect: ApplyPiece) -> None:
+        """A piece of a transaction that is applied as it comes reaches the target."""
+
+    def refused_piece(self, effect: ApplyPiece, error: str) -> None:
+        """The target cannot carry it out; what was in the transaction before still is."""
 
     def refused(self, effect: ApplyBatch, error: str) -> None:
         """The target cannot carry the batch out; nothing has changed."""

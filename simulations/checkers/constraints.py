@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from engine.apply import ApplyMachine
-from engine.effects import ApplyBatch, DeleteRows, UpdateRows, UpsertRows
+from engine.effects import ApplyBatch, ApplyPiece, DeleteRows, UpdateRows, UpsertRows
 from engine.records import Row
 from simulations.checkers.checker import Checker, Commit
 from simulations.ledger import Mistake
 
 
 class Constraints(Checker):
-    def sent(self, effect: ApplyBatch) -> None:
+    def sent_piece(self, effect: ApplyPiece) -> None:
+        self.sent(effect)
+
+    def sent(self, effect: ApplyBatch | ApplyPiece) -> None:
         for step in effect.steps:
             if not step.table.key:
                 continue

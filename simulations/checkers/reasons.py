@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from engine import receipts
 from engine.apply import ApplyMachine
-from engine.effects import ApplyBatch
+from engine.effects import ApplyBatch, ApplyPiece
 from engine.merge import in_log_order
 from engine.records import TableName
 from engine.schema import Equality
@@ -37,6 +37,10 @@ class Reasons(Checker):
             return
         if places and self._works(self.target.database, self.ledger.in_log_order(places)):
             raise Mistake(f"{effect.id} is refused, though its changes are not: {error}")
+
+    def refused_piece(self, effect: ApplyPiece, error: str) -> None:
+        if self.whole:
+            raise Mistake(f"{effect.id} is refused, and no row is bad: {error}")
 
     def _justify_merge(self, effect: ApplyBatch, error: str) -> None:
         """Rows of it are bad, or others are missing or out of date because theirs are."""

@@ -15,6 +15,7 @@ from simulations.mutants.merge import MERGE
 from simulations.mutants.parking import ISOLATION, PARKING, WISHES
 from simulations.mutants.receipts import DOUBT, FENCE
 from simulations.mutants.repairing import KEPT, REFUSED, REPAIRS
+from simulations.mutants.streaming import STREAMING
 from simulations.mutants.target import TARGET
 
 CATALOGUE = (
@@ -32,6 +33,7 @@ CATALOGUE = (
     *ROOM,
     *GATHERING,
     *COMMIT_ORDER,
+    *STREAMING,
     *ISOLATION,
     *PARKING,
     *WISHES,

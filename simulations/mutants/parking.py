@@ -115,8 +115,8 @@ PARKING = (
         "orphan-not-tried-again",
         "engine.batches",
         """
-        - if self._orphans and (orphans := self._orphans.arrived(changes)):
-        + if (orphans := self._orphans.arrived(changes)) and False:
+        - if orphans := self.adopted(changes):
+        + if (orphans := self.adopted(changes)) and False:
         """,
         "a child that was refused as its parent was not there stays parked when it comes",
     ),
@@ -199,8 +199,8 @@ WISHES = (
         "wish-beside-rows",
         "engine.batches",
         """
-        - if not self._wishes or self.rows or self._wishes.running or self.now < self._wish_at:
-        + if not self._wishes or self._wishes.running or self.now < self._wish_at:
+        - if not self._wishes or self.rows or self.streaming or self._wishes.running or self.now < self._wish_at:
+        + if not self._wishes or self.streaming or self._wishes.running or self.now < self._wish_at:
         """,
         "a retry runs while rows before it are in flight",
     ),
@@ -208,8 +208,8 @@ WISHES = (
         "wish-does-not-stop-planning",
         "engine.apply",
         """
-        - while self._barrier.ddl is None and not self.batches.wishing:
-        + while self._barrier.ddl is None:
+        - while self._barrier.ddl is None and not self.batches.wishing and not self.streaming:
+        + while self._barrier.ddl is None and not self.streaming:
         """,
         "rows are planned while a retry runs",
     ),

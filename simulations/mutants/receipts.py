@@ -48,8 +48,8 @@ FENCE = (
         "fence-whole-transactions",
         "engine.receipts",
         """
-        - self._rows.update(dict.fromkeys(rows, receipt.id))
-        + self._rows.update(dict.fromkeys([(s, n, 0) for s, n, _ in rows], receipt.id))
+        - self._rows[source, number, first] = receipt.id
+        + self._rows[source, number, 0] = receipt.id
 
         - id_ = self._rows.pop((change.source, change.number, change.ordinal), None)
         + id_ = self._rows.get((change.source, change.number, 0))
@@ -60,8 +60,8 @@ FENCE = (
         "fence-without-source",
         "engine.receipts",
         """
-        - self._rows.update(dict.fromkeys(rows, receipt.id))
-        + self._rows.update(dict.fromkeys([('', n, o) for _, n, o in rows], receipt.id))
+        - self._rows[source, number, first] = receipt.id
+        + self._rows['', number, first] = receipt.id
 
         - id_ = self._rows.pop((change.source, change.number, change.ordinal), None)
         + id_ = self._rows.pop(('', change.number, change.ordinal), None)

@@ -4,9 +4,9 @@ import pytest
 
 from engine import receipts
 from engine.apply import ApplyMachine, Options, State
-from engine.effects import ApplyBatch, Halt, RequestResend
+from engine.effects import ApplyBatch, ApplyPiece, Halt, RequestResend
 from engine.errors import Alarm, Failure, Hindrance, Trouble
-from engine.events import ApplyEvent, BatchCommitted, BatchFailed, LogArrived, SourceFailed, TakenOver, Tick
+from engine.events import ApplyEvent, BatchCommitted, BatchFailed, BatchReady, LogArrived, SourceFailed, TakenOver, Tick
 from engine.records import LogBatch, Position, RowChange, TableName, Transaction
 from simulations.catalogue import ACCOUNT, EXACT, SEAT, linked, shape, table
 from simulations.scenario import Scenario, position
@@ -86,7 +86,7 @@ def test_what_a_free_lane_can_run_goes_out_before_the_next_window_is_planned() -
     assert taken.batches.rows >= before
 
 
-def test_atomic_takes_the_rest_of_a_transaction_however_large() -> None:
+def test_atomic_takes_the_rest_of_a_transaction_that_does_not_fit_once_its_beginning_is_at_the_target() -> None:
     taken = machine(Options(room_rows=1, atomic=True))
     part = LogBatch(
         position(0),
@@ -96,7 +96,11 @@ def test_atomic_takes_the_rest_of_a_transaction_however_large() -> None:
         {0: shape(ACCOUNT)},
         resent=True,
     )
-    assert taken.step(1, [LogArrived([part], size=1 << 30)]) == []
+    (opening,) = taken.step(1, [LogArrived([part], size=1 << 30)])
+    assert isinstance(opening, ApplyBatch) and taken.full
+    (piece,) = taken.step(2, [BatchReady(opening.id)])
+    assert isinstance(piece, ApplyPiece) and taken.full
+    taken.step(3, [BatchReady(piece.id)])
     assert not taken.full
 
 

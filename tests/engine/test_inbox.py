@@ -52,6 +52,23 @@ def test_a_window_of_whole_transactions_goes_on_to_the_end_of_the_last() -> None
     assert waiting.rows == 3 and not waiting.whole
 
 
+def test_a_transaction_that_does_not_fit_is_taken_in_pieces_up_to_its_end() -> None:
+    half = batch(2, complete=False)
+    waiting = inbox(half, half, batch(0, transaction=False), half, batch(1), batch(5), atomic=True)
+    assert [len(b.rows) for b in waiting.piece(3)] == [2, 2] and waiting.open and waiting.rows == 8
+    assert [len(b.rows) for b in waiting.piece(9)] == [0, 2, 1] and not waiting.open and waiting.rows == 5
+
+
+def test_a_piece_ends_before_a_statement() -> None:
+    """In the middle of a transaction too: what was taken of it is one then."""
+    waiting = inbox(batch(2, complete=False), batch(0, ddl=Ddl("shop", "create table t", "0-1", 1)), atomic=True)
+    assert len(waiting.piece(1)) == 1 and not waiting.open
+    waiting = inbox(batch(2, complete=False), atomic=True)
+    assert len(waiting.piece(1)) == 1 and waiting.open
+    waiting.put(batch(0, ddl=Ddl("shop", "create table t", "0-1", 1)))
+    assert waiting.piece(1) == [] and not waiting.open
+
+
 def test_a_row_is_as_large_as_rows_were_lately() -> None:
     waiting = inbox()
     waiting.weigh(1_000, 10)

@@ -10,7 +10,7 @@ from engine.effects import EffectId
 from engine.events import Receipt
 from engine.lineage import Proof
 from engine.lineage import encode as proven
-from engine.receipts import NOTHING, Fence, decode, encode, end_of, furthest
+from engine.receipts import NOTHING, Cover, Fence, decode, encode, end_of, furthest
 from engine.records import Position
 from engine.segments import Change
 from tests.engine.world import ACCOUNT, change
@@ -94,6 +94,71 @@ def test_a_receipt_that_straddles_the_checkpoint_is_spent_once_the_log_is_past_i
     assert fence.admit([at(above)]) == ([], [])
     assert fence.close() == [EffectId(1, 1)]
     assert len(fence) == 0 and fence.close() == []
+
+
+ORDINALS = st.lists(st.integers(0, 12), unique=True).map(sorted)
+PARTS = st.lists(
+    st.tuples(st.sampled_from(["0-1", "0-2"]), st.integers(0, 9), ORDINALS),
+    unique_by=lambda part: part[:2],
+)
+
+
+def told(parts: list, cuts: list[int]) -> bytes:
+    """The receipt of these, in pieces of these lengths, then in one."""
+    places = [(source, number, ordinal) for source, number, ordinals in parts for ordinal in ordinals]
+    cover = Cover()
+    for cut in [*cuts, len(places)]:
+        cover.add([at(place) for place in places[:cut]])
+        places = places[cut:]
+    return cover.encode()
+
+
+@given(PARTS, st.lists(st.integers(1, 4)))
+def test_a_receipt_that_is_told_piece_by_piece_covers_the_same(parts: list, cuts: list[int]) -> None:
+    places = sorted((source, number, ordinal) for source, number, ordinals in parts for ordinal in ordinals)
+    assert decode(told(parts, cuts)) == places
+
+
+def test_a_receipt_of_a_million_rows_in_a_row_is_small() -> None:
+    cover = Cover()
+    cover.add(at(("0-1", 7, ordinal)) for ordinal in range(100_000))
+    assert len(cover.encode()) < 30
+
+
+def test_a_receipt_that_is_told_piece_by_piece_says_its_log() -> None:
+    end = Position("binlog.000001", 900, proof="a proof")
+    cover = Cover()
+    cover.add(at(("0-1", 7, ordinal)) for ordinal in range(5))
+    covered = cover.encode(end)
+    assert end_of(covered) == end
+    assert decode(covered) == [("0-1", 7, ordinal) for ordinal in range(5)]
+
+
+@given(PARTS, st.lists(st.integers(1, 4)), st.data())
+def test_a_fence_drops_the_rows_of_a_stretch_once_each(parts: list, cuts: list[int], data: st.DataObject) -> None:
+    covered = {(source, number, ordinal) for source, number, ordinals in parts for ordinal in ordinals}
+    fence = Fence([Receipt(EffectId(1, 1), told(parts, cuts))])
+    assert len(fence) == len(covered) and bool(fence) is bool(covered)
+    log = [(source, number, ordinal) for source, number, _ in parts for ordinal in range(13)]
+    spent: list[EffectId] = []
+    while log:
+        cut = data.draw(st.integers(1, 20))
+        window, log = log[:cut], log[cut:]
+        fresh, done = fence.admit([at(place) for place in window])
+        assert [(c.source, c.number, c.ordinal) for c in fresh] == [place for place in window if place not in covered]
+        assert bool(done) is (not spent and not covered.intersection(log) and bool(covered.intersection(window)))
+        spent += done
+    assert len(fence) == 0 and not fence
+
+
+def test_a_stretch_with_rows_of_a_table_that_is_selected_no_more() -> None:
+    """They never come by; the others are dropped all the same."""
+    fence = Fence([Receipt(EffectId(1, 1), told([("0-1", 5, list(range(9)))], []))])
+    assert fence.admit([at(("0-1", 5, n)) for n in (1, 2, 4)]) == ([], [])
+    assert fence.admit([at(("0-1", 5, n)) for n in (7, 8)]) == ([], [EffectId(1, 1)])
+    open_ended = Fence([Receipt(EffectId(1, 1), told([("0-1", 5, list(range(9)))], []))])
+    assert open_ended.admit([at(("0-1", 5, 7))]) == ([], [])
+    assert open_ended.close() == [EffectId(1, 1)] and not open_ended
 
 
 class Takeovers(RuleBasedStateMachine):
