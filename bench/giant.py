@@ -1,8 +1,9 @@
-"""One source transaction of about 2 GB through Kafka, and what each of our processes held in memory meanwhile.
+"""One source transaction of about 2 GB, and what each of our processes held in memory while it passed.
 
-Two tables, each a group of its own, are filled by one `INSERT … SELECT` each, in one transaction.  The workers run and
-have nothing to do when it commits.  Resident memory is read from /proc five times a second, the peak from the kernel's
-own high-water mark.  In the end the rows of both ends are compared.
+Two tables are filled by one `INSERT … SELECT` each, in one transaction.  The feed runs and has nothing to do when it
+commits.  With `consistency: row` it goes through Kafka, each table a group of its own; with `consistency: transaction`
+through an embedded run, and a reader of the target must see all of it or nothing.  Resident memory is read from /proc
+five times a second, the peak from the kernel's own high-water mark.  In the end the rows of both ends are compared.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ import typer
 
 from bench import curve
 from bench.rig import Rig
-from bench.servers import MariaDb, Postgres
+from bench.servers import MariaDb, MySql, Postgres, Server
 from bench.servers.kafka import Kafka
+from bench.session import connect
+from bench.tidelock import Process
 from bench.usage import Usage
 from bench.workers import Workers
 
@@ -33,6 +36,7 @@ TABLES: Final = ("ledger", "archive")
 COLUMNS: Final = "id bigint PRIMARY KEY, code varchar(64), body varchar(2000)"
 ROW_BYTES: Final = 980
 APPLY_SECONDS: Final = 1800.0
+LOOK_SECONDS: Final = 0.5
 PASSING: Final = ("innodb-buffer-pool-size=1G", "innodb-log-file-size=512M", "max-binlog-cache-size=8G")
 
 
@@ -95,6 +99,63 @@ def measure(megabytes: int, workers: int) -> Passed:
         )
 
 
+def measure_whole(megabytes: int, target: str) -> Passed:
+    """With `consistency: transaction`.  Raises AssertionError if a part of it is seen, or all of it not in time."""
+    rows = megabytes * 1_000_000 // ROW_BYTES // len(TABLES)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-giant-")))
+        source = stack.enter_context(MariaDb([f"--{option}" for option in PASSING]))
+        server = stack.enter_context(_target(target))
+        options = {"consistency": "transaction", "lanes": 4}
+        rig = stack.enter_context(contextlib.closing(Rig(source, server, folder, "giant", **options)))
+        for table in TABLES:
+            rig.table(table, COLUMNS)
+        rig.catch_up()
+        process = rig.run()
+        usage = stack.enter_context(Usage(lambda: {"run": process.pid}))
+        before, begun = _log_bytes(rig), time.monotonic()
+        _commit(rig, rows)
+        committed = time.monotonic()
+        _until_there(rig, rows, process)
+        seconds, load = time.monotonic() - committed, os.getloadavg()[0]
+        process.stop()
+        return Passed(
+            rows=rows * len(TABLES),
+            transaction_bytes=_log_bytes(rig) - before,
+            source_seconds=round(committed - begun, 1),
+            seconds=round(seconds, 1),
+            load_average=round(load, 2),
+            differences=rig.differences().total,
+            peak_mb={name: round(held / 1e6, 1) for name, held in usage.peak_bytes.items()},
+            curves={name: _thinned(usage.curve(name)) for name in usage.peak_bytes},
+        )
+
+
+def _target(name: str) -> Server:
+    match name:
+        case "postgres":
+            return Postgres(["-c", "max_wal_size=2GB"])
+        case "mariadb":
+            return MariaDb([f"--{option}" for option in PASSING])
+        case _:
+            return MySql(["--innodb-buffer-pool-size=1G", "--innodb-redo-log-capacity=1G"])
+
+
+def _until_there(rig: Rig, rows: int, process: Process) -> None:
+    """A look at both tables is one statement, so of one moment."""
+    first, second = (f"(SELECT CONCAT(count(*), '') FROM {rig.schema}.{table})" for table in TABLES)
+    session, deadline = connect(rig.target.url()), time.monotonic() + APPLY_SECONDS
+    with contextlib.closing(session):
+        while True:
+            seen = tuple(map(int, session.rows(f"SELECT {first}, {second}")[0]))
+            if seen == (rows, rows):
+                return
+            assert seen == (0, 0), f"a part of the transaction is visible: {seen}"
+            assert time.monotonic() < deadline, f"not applied within {APPLY_SECONDS:.0f} s"
+            process.check()
+            time.sleep(LOOK_SECONDS)
+
+
 def _commit(rig: Rig, rows: int) -> None:
     fill = "INSERT INTO {} SELECT seq, CONCAT('code ', seq), REPEAT(MD5(seq), 30) FROM seq_1_to_{}"
     rig.at_source("BEGIN; " + "; ".join(fill.format(table, rows) for table in TABLES) + "; COMMIT")
@@ -113,24 +174,27 @@ def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return [(float(at), round(value, 1)) for at, value in seconds.items()]
 
 
-def write(passed: Passed) -> None:
+def write(passed: Passed, name: str = "giant") -> None:
     """The figures to bench/results/, the curve to the page that shows it."""
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "giant.json").write_text(json.dumps(dataclasses.asdict(passed), indent=1) + "\n")
+    (RESULTS / f"{name}.json").write_text(json.dumps(dataclasses.asdict(passed), indent=1) + "\n")
     title = f"Resident memory while a transaction of {passed.transaction_bytes / 1e9:.2f} GB passes"
-    (PAGE / "giant.svg").write_text(curve.svg(title, "MB", passed.curves, LIMIT_MB))
+    (PAGE / f"{name}.svg").write_text(curve.svg(title, "MB", passed.curves, LIMIT_MB))
 
 
 def command(
     megabytes: Annotated[int, typer.Option(min=1, help="Size of the transaction's row images.")] = 2000,
-    workers: Annotated[int, typer.Option(min=1, help="Workers of the feed.")] = 2,
-    keep: Annotated[bool, typer.Option(help="Write bench/results/giant.json and the curve.")] = True,
+    workers: Annotated[int, typer.Option(min=1, help="Workers of the feed, with `row`.")] = 2,
+    consistency: Annotated[str, typer.Option(help="`row`: through Kafka; `transaction`: an embedded run.")] = "row",
+    target: Annotated[str, typer.Option(help="postgres, mariadb or mysql, with `transaction`.")] = "postgres",
+    keep: Annotated[bool, typer.Option(help="Write bench/results/giant….json and the curve.")] = True,
 ) -> int:
-    """Pass one giant transaction through Kafka; exit code 3 if rows differ or a process held too much."""
-    passed = measure(megabytes, workers)
+    """Pass one giant transaction; exit code 3 if rows differ or a process held too much."""
+    whole = consistency == "transaction"
+    passed = measure_whole(megabytes, target) if whole else measure(megabytes, workers)
     print(passed)
     if keep:
-        write(passed)
+        write(passed, f"giant-whole-{target}" if whole else "giant")
     return 0 if passed.ok else 3
 
 

@@ -105,7 +105,7 @@ STREAMING = (
         """
           else:
         -     self._ask()
-        +     return Failure("rewound", failure.message)
+        +     self._emit(StandDown(failure.message, again=True))
         """,
         "who loses a transaction takes the feed over, though a newer owner may have it",
     ),
@@ -120,9 +120,9 @@ STREAMING = (
     ),
     Mutant(
         "streamed-bad-row-forgotten",
-        "engine.batches",
+        "engine.streaming",
         """
-        - self.lot.park(change)
+        - self._batches.park(self._parked, sent.parked, isolation)
         """,
         "later changes of a row that was parked are applied",
     ),

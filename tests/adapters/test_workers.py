@@ -396,6 +396,15 @@ def test_a_transaction_of_two_gigabytes() -> None:
 
 
 @pytest.mark.proof
+@pytest.mark.parametrize("target", ["postgres", "mariadb"])
+def test_a_transaction_of_two_gigabytes_as_one_at_the_target(target: str) -> None:
+    """The other curve of that page."""
+    passed = giant.measure_whole(2000, target)
+    giant.write(passed, f"giant-whole-{target}")
+    assert passed.ok, str(passed)
+
+
+@pytest.mark.proof
 def test_catch_up_through_kafka_keeps_its_budget() -> None:
     assert scaleout.command() == 0
 
