@@ -22,6 +22,7 @@ class Silent(NamedTuple):
 
     source: float
     target: float
+    log: float = 0.0
 
 
 class Board:
@@ -51,20 +52,24 @@ class Board:
             sample = sample_of(self._machine, self._shell, 0.0)
             rate = (sample.rows_total - rows) / (now - then)
             rows, then = sample.rows_total, now
-            self.latest = self._with_silence(msgspec.structs.replace(sample, rows_per_second=rate))
+            sample = msgspec.structs.replace(sample, rows_per_second=rate)
+            self.latest = with_silence(sample, self._silent(), self._ready_seconds)
             self._progress.update(self.latest)
 
 
-    def _with_silence(self, sample: Sample) -> Sample:
-        silent = self._silent()
-        named = (("source", silent.source), ("target", silent.target))
-        too_long = [(name, seconds) for name, seconds in named if seconds > self._ready_seconds]
-        return msgspec.structs.replace(
-            sample,
-            source_silent_seconds=silent.source,
-            target_silent_seconds=silent.target,
-            unreachable=", ".join(f"the {name} has not answered for {seconds:.0f} s" for name, seconds in too_long),
-        )
+def with_silence(sample: Sample, silent: Silent, ready_seconds: float) -> Sample:
+    """The sample, and which of them has not answered for too long."""
+    named = {"source": silent.source, "target": silent.target, "log in Kafka": silent.log}
+    return msgspec.structs.replace(
+        sample,
+        source_silent_seconds=silent.source,
+        target_silent_seconds=silent.target,
+        unreachable=", ".join(
+            f"the {name} has not answered for {seconds:.0f} s"
+            for name, seconds in named.items()
+            if seconds > ready_seconds
+        ),
+    )
 
 
 def sample_of(machine: ApplyMachine, shell: Shell, rate: float) -> Sample:
@@ -88,7 +93,7 @@ def sample_of(machine: ApplyMachine, shell: Shell, rate: float) -> Sample:
         restarts=shell.restarts,
         copies=shell.copies.figures(),
         prepared=shell.unanswered.xid,
-        prepared_seconds=max(0.0, time.time() - since) if (since := shell.unanswered.since) else 0.0,
+        prepared_seconds=shell.unanswered.seconds,
         hindrances=_hindrances(machine),
     )
 

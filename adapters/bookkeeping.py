@@ -18,7 +18,8 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 `split` is msgpack of `engine.spans.Split`; `rows_merged` is NULL until the chunk is merged.  Of what is wanted, tables
 are named as the target names them; `mode` is `copy`, `keep`, `repair` or `resync` (a copy without which nothing may be
 applied), and for `repair` `row_key` is msgpack of the key's canonical values; what could not be had is `refused`, with
-JSON of the `engine.errors.Alarm` in its place.
+JSON of the `engine.errors.Alarm` in its place.  A run's `prepared` is JSON of `adapters.frames.Unanswered`, NULL where
+the source has nothing prepared for long.
 
 MySQL's `text` ends at 64 KiB, and a DDL statement or a GTID set may be longer, hence `longtext` there.
 
@@ -112,6 +113,7 @@ _COLUMNS = {
   since {timestamp} NOT NULL DEFAULT {now},
   beat_at {timestamp} NULL DEFAULT NULL,
   lease_seconds int NOT NULL,
+  prepared {long_text},
   PRIMARY KEY (feed, grp)""",
 }
 

@@ -167,7 +167,7 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     ready_seconds: Annotated[
         int,
-        Meta(ge=1, le=86_400, description="`/readyz` is 503 once source or target has not answered for so long."),
+        Meta(ge=1, le=86_400, description="`/readyz` is 503 once source, target or Kafka is silent for so long."),
     ] = 30
     zero_dates: Annotated[
         Literal["park", "null"], Meta(description="What becomes of `0000-00-00` where the target has no such date.")

@@ -7,6 +7,7 @@ when the reader does not read, the writer blocks, and so does the source behind 
 from __future__ import annotations
 
 import socket
+import time
 from typing import Final
 
 import msgspec
@@ -51,6 +52,19 @@ class Unanswered(msgspec.Struct, frozen=True):
 
     xid: str = ""
     since: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """So long, by our clock."""
+        return max(0.0, time.time() - self.since) if self.xid else 0.0
+
+    def __str__(self) -> str:
+        return prepared_for(self.xid, self.seconds)
+
+
+def prepared_for(xid: str, seconds: float) -> str:
+    """In words."""
+    return f"XA {xid} is prepared at the source for {seconds / 60:.0f} min: commit it or roll it back"
 
 
 class Failed(msgspec.Struct, frozen=True):

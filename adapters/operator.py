@@ -17,6 +17,7 @@ from adapters.bookkeeping import Lacking
 from adapters.books import CONDUCTOR, Books, Halted, ParkedChange, ParkedDetail, ParkedTable, never_ran
 from adapters.config import Feed
 from adapters.copy_books import CopiedTable, copies
+from adapters.frames import Unanswered
 from adapters.progress import Sample
 from adapters.runs import Run
 from adapters.runs import read as read_run
@@ -37,7 +38,8 @@ class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One group of a scaled-out feed, as its owner reported last.
 
     `checkpoint`, `checkpoint_seconds`: as the target has it, and how old.  `vote`: `source:number` of the statement
-    that it waits before.  `lag_seconds`: source time of what is committed, behind this machine's clock.
+    that it waits before.  `hindrance`: what it tries again and again, and why.
+    `lag_seconds`: source time of what is committed, behind this machine's clock.
     `report_seconds`: how old the report is, by the clocks of two machines.
     """
 
@@ -52,6 +54,7 @@ class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
     parked: int = 0
     fenced: int = 0
     vote: str = ""
+    hindrance: str = ""
     report_seconds: float | None = None
     halted: Halted | None = None
 
@@ -60,6 +63,7 @@ class ScaleOut(msgspec.Struct, frozen=True, kw_only=True):
     """A scaled-out feed, as its control topic tells it; `unread`: why that could not be read.
 
     `resolved`, `checkpoint`: the least of the groups'.  `published`: the end of the log.  `plan`: its version.
+    `hindrance`: why the source's log is not read on just now.
     """
 
     unread: str = ""
@@ -72,7 +76,9 @@ class ScaleOut(msgspec.Struct, frozen=True, kw_only=True):
     published: Position | None = None
     lag_seconds: float | None = None
     refusal: str = ""
+    hindrance: str = ""
     groups: tuple[GroupStatus, ...] = ()
+    prepared: Unanswered = Unanswered()
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +106,15 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     scale_out: ScaleOut | None = None
     forms: dict[str, str] = {}
     run: Run | None = None
+
+    @property
+    def unanswered(self) -> Unanswered:
+        """What the source has prepared and not decided for long, as whoever reads its log says."""
+        if self.activity != "running":
+            return Unanswered()
+        if self.scale_out is not None:
+            return self.scale_out.prepared
+        return self.run.prepared if self.run is not None else Unanswered()
 
     @property
     def activity(self) -> Activity:
@@ -190,6 +205,8 @@ async def _scale_out(feed: Feed, checkpoints: Checkpoints, halts: dict[int, Halt
         published=seen.state.published,
         lag_seconds=None if None in lags else max((lag for lag in lags if lag is not None), default=None),
         refusal=seen.state.refusal,
+        hindrance=seen.state.hindrance,
+        prepared=Unanswered(seen.state.prepared, seen.state.prepared_since),
     )
 
 
@@ -223,6 +240,7 @@ def _group(
         parked=report.parked,
         fenced=report.fenced,
         vote=f"{report.vote.source}:{report.vote.number}" if report.vote else "",
+        hindrance=report.hindrance,
         report_seconds=_seconds_since(report.at_us),
     )
 

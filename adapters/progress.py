@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TextIO, TypeAlias
 
 import msgspec
 
+from adapters.frames import prepared_for
 from adapters.table_copy import TableCopy, bars, summary
 
 if TYPE_CHECKING:
@@ -228,8 +229,7 @@ def live_view(name: str, sample: Sample, fullest: int) -> RenderableType:
 
 
 def _prepared(sample: Sample) -> str:
-    minutes = sample.prepared_seconds / 60
-    return f"XA {sample.prepared} is prepared at the source for {minutes:.0f} min: commit it or roll it back"
+    return prepared_for(sample.prepared, sample.prepared_seconds)
 
 
 def _lag(sample: Sample) -> str:

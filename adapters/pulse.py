@@ -16,7 +16,10 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
+import msgspec
+
 from adapters.config import Feed
+from adapters.frames import Unanswered
 from adapters.runs import BEAT_SECONDS, Claim
 
 log = logging.getLogger(__name__)
@@ -28,8 +31,8 @@ END_SECONDS: Final = 3.0
 class Line(Protocol):
     """A session at the target that holds the claim's lock.  Methods raise whatever its driver raises."""
 
-    async def beat(self) -> bool:
-        """False: our name is not there."""
+    async def beat(self, prepared: str) -> bool:
+        """False: our name is not there.  `prepared`: for the column of that name, '' for NULL."""
         ...
 
     async def owner(self) -> str:
@@ -54,7 +57,7 @@ class Pulse:
         self._line: Line | None = None
         self._task: asyncio.Task[None] | None = None
         self._answered = time.monotonic()
-        self._displaced: Callable[[], None] | None = None
+        self.unwatch()
         self._known = False
 
     @property
@@ -62,9 +65,15 @@ class Pulse:
         """Since the target last answered."""
         return max(0.0, time.monotonic() - self._answered - BEAT_SECONDS)
 
-    def watch(self, displaced: Callable[[], None] | None) -> None:
-        """Call this once another run's name is in the place of ours; None: nobody wants to know now."""
-        self._displaced = displaced
+    def watch(self, displaced: Callable[[], None], prepared: Callable[[], Unanswered]) -> None:
+        """`displaced` is called once another run's name is in the place of ours.  What `prepared` says is told with
+        each sign of life."""
+        self._displaced, self._prepared = displaced, prepared
+
+    def unwatch(self) -> None:
+        """Nobody wants to know now, and nothing is to be told."""
+        self._displaced: Callable[[], None] = lambda: None
+        self._prepared: Callable[[], Unanswered] = Unanswered
 
     def begin(self) -> None:
         if self._task is None:
@@ -104,9 +113,10 @@ class Pulse:
             await asyncio.sleep(BEAT_SECONDS)
 
     async def _beat(self, line: Line) -> None:
-        if await line.beat():
+        prepared = self._prepared()
+        if await line.beat(msgspec.json.encode(prepared).decode() if prepared.xid else ""):
             self._known = True
-        elif self._known and await line.owner() not in ("", self.claim.token) and self._displaced is not None:
+        elif self._known and await line.owner() not in ("", self.claim.token):
             self._displaced()
 
     async def _open(self) -> Line:

@@ -103,7 +103,7 @@ class _Life:
     def let_go(self) -> None:
         """The shell is over: its machine, which may hold all rows that were in flight, is held by nobody from here."""
         self.shell = None
-        self.pulse.watch(None)
+        self.pulse.unwatch()
 
     def stop(self) -> None:
         """Finish what is in flight; before there is anything, end at once."""
@@ -198,7 +198,7 @@ async def _run(
 
             await stack.enter_async_context(serve(feed.http_address, lambda: board.latest))
         life.shell = shell
-        life.pulse.watch(shell.displaced)
+        life.pulse.watch(shell.displaced, lambda: shell.unanswered)
         if fault.stopped:
             shell.stop()
         reporter = asyncio.get_running_loop().create_task(board.report())

@@ -34,6 +34,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from adapters.bookkeeping import quote
+from adapters.frames import Unanswered
 from adapters.session import Session
 
 BEAT_SECONDS: Final = 3.0
@@ -67,7 +68,8 @@ class Claim(msgspec.Struct, frozen=True):
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """A row of `tidelock_runs`.  `since`: seconds since 1970; `silent_seconds` None: it ended in order.  `beat`: its
-    last sign of life, as a number that only differs from others.  `session`: whether its session is at the target."""
+    last sign of life, as a number that only differs from others.  `session`: whether its session is at the target.
+    `prepared`: what the source has prepared and not decided for long."""
 
     token: str
     host: str
@@ -78,6 +80,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     beat: float
     lease_seconds: int
     session: bool
+    prepared: Unanswered = Unanswered()
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -189,13 +192,13 @@ async def read(target: Session, schema: str, feed: str) -> Run | None:
         moment, now = "unix_timestamp({})", "now(6)"
     columns = f"{moment.format('since')}, {moment.format('beat_at')}, {moment.format(now)}"
     rows = await target.fetch(
-        f"SELECT token, host, pid, place, lease_seconds, {columns} "
+        f"SELECT token, host, pid, place, lease_seconds, {columns}, prepared "
         f"FROM {quote(target.dialect, schema)}.tidelock_runs WHERE feed = %s AND grp = 0",
         feed,
     )
     if not rows:
         return None
-    token, host, pid, place, lease, since, beat, at = rows[0]
+    token, host, pid, place, lease, since, beat, at, prepared = rows[0]
     return Run(
         token=token,
         host=host,
@@ -206,6 +209,7 @@ async def read(target: Session, schema: str, feed: str) -> Run | None:
         beat=float(beat or 0),
         lease_seconds=int(lease),
         session=await _has_session(target, lock_of(schema, feed, token)),
+        prepared=msgspec.json.decode(prepared, type=Unanswered) if prepared else Unanswered(),
     )
 
 

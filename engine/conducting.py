@@ -98,7 +98,7 @@ class PassStatement(msgspec.Struct, frozen=True):
 
 
 class Announce(msgspec.Struct, frozen=True):
-    """Tell everyone.  The shell fills in the time."""
+    """Tell everyone.  The shell fills in the time, and how the source is."""
 
     feed: FeedState
 

@@ -25,6 +25,7 @@ class GroupReport(msgspec.Struct, frozen=True):
 
     `resolved`: everything at or below it is committed.  `checkpoint`: the same, and stored at the target for good.
     `vote`: the statement that the group has drained before, with all that was committed durable; None while rows flow.
+    `hindrance`: what is tried again and again, and why, in words.
     `end_us`: source time of `resolved` (0: unknown).  `at_us`: the worker's clock.  Both microseconds since the epoch.
     """
 
@@ -41,6 +42,7 @@ class GroupReport(msgspec.Struct, frozen=True):
     end_us: int = 0
     at_us: int = 0
     alarm: Alarm | None = None
+    hindrance: str = ""
 
 
 class FeedState(msgspec.Struct, frozen=True):
@@ -49,6 +51,9 @@ class FeedState(msgspec.Struct, frozen=True):
     `epoch`: the conductor's.  `resolved`, `checkpoint`: the least of its groups', never back.  `published`: the end of
     the log.  `passed`: the last statement that has run (or that the operator passed); `emptied`: the tables that it
     emptied.  `refused`: the statement that the target refused, with which votes (group to epoch), and why.
+    `prepared`: a transaction that the source has prepared and not decided for long; `prepared_since`: when it did, in
+    seconds since the epoch.  `hindrance`: why the source's log is not read on just now, though that is tried again and
+    again; `silent_seconds`: for how long nothing has come of it, where something was wanted.
     """
 
     epoch: int
@@ -65,3 +70,7 @@ class FeedState(msgspec.Struct, frozen=True):
     refusal: str = ""
     at_us: int = 0
     alarm: Alarm | None = None
+    prepared: str = ""
+    prepared_since: int = 0
+    hindrance: str = ""
+    silent_seconds: float = 0.0

@@ -29,7 +29,9 @@ def status(path: str, json: bool) -> int:
         return status_of_lake(feed, json)
     seen = msgspec.structs.replace(asyncio.run(operator.status(feed)), forms=compiled_forms.forms())
     if json:
-        print_json({"activity": seen.activity, **msgspec.structs.asdict(seen)})
+        waits = seen.unanswered
+        prepared = {"prepared": waits.xid, "prepared_seconds": waits.seconds}
+        print_json({"activity": seen.activity, **msgspec.structs.asdict(seen), **prepared})
     else:
         print_facts(_facts(seen))
         if seen.scale_out:
@@ -71,7 +73,8 @@ _GROUP_COLUMNS = (
 def _group_cells(group: GroupStatus) -> tuple[str, ...]:
     age = "" if group.checkpoint_seconds is None else f"{span(group.checkpoint_seconds)} ago"
     silent = group.report_seconds is not None and group.report_seconds > SILENT_SECONDS
-    state = f"{group.state}, silent for {span(group.report_seconds or 0)}" if silent else group.state
+    waits = f"{group.state}, waits for {group.hindrance}" if group.hindrance else group.state
+    state = f"{group.state}, silent for {span(group.report_seconds or 0)}" if silent else waits
     return (
         str(group.group),
         group.worker,
@@ -95,6 +98,7 @@ def _scale_out_facts(scaled: ScaleOut) -> list[tuple[str, str]]:
     facts += [("resolved", str(scaled.resolved)), ("published", str(scaled.published))]
     facts += [] if scaled.lag_seconds is None else [("lag", f"{scaled.lag_seconds:.1f} s")]
     facts += [("plan", f"version {scaled.plan}, {len(scaled.groups)} groups")]
+    facts += [("source", f"is tried again: {scaled.hindrance}")] if scaled.hindrance else []
     return facts + ([("refused", scaled.refusal)] if scaled.refusal else [])
 
 
@@ -110,6 +114,7 @@ def _facts(seen: Status) -> list[tuple[str, str]]:
         facts.append(("checkpoint", f"{seen.checkpoint}, saved {span(seen.checkpoint_seconds)} ago"))
         facts += [("gtids", seen.checkpoint.gtids)] if seen.checkpoint.gtids else []
     facts += _scale_out_facts(seen.scale_out) if seen.scale_out else []
+    facts += [("prepared", str(seen.unanswered))] if seen.unanswered.xid else []
     facts += [("epoch", str(seen.epoch)), ("receipts", f"{seen.receipts:,}")]
     if seen.halted:
         facts.append(("alarm", str(seen.halted.alarm)))

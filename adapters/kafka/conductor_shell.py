@@ -47,7 +47,7 @@ from engine.effects import ApplyDdl, Halt, StandDown
 from engine.events import DdlApplied, DdlFailed, Tick
 from engine.mapping import Mapping
 from engine.records import TableName
-from engine.reports import GroupReport
+from engine.reports import FeedState, GroupReport
 
 log = logging.getLogger(__name__)
 
@@ -264,7 +264,18 @@ class _Conducting:
                 await self._pen.write(PLAN, plan)
                 self._post(PlanStored(plan.version))
             case Announce(feed=feed):
-                await self._pen.write(FEED, msgspec.structs.replace(feed, at_us=time.time_ns() // 1000))
+                await self._pen.write(FEED, self._completed(feed))
+
+    def _completed(self, feed: FeedState) -> FeedState:
+        source = self._publishing
+        return msgspec.structs.replace(
+            feed,
+            at_us=time.time_ns() // 1000,
+            prepared=source.unanswered.xid,
+            prepared_since=source.unanswered.since,
+            hindrance=source.hindrance,
+            silent_seconds=source.silent_seconds,
+        )
 
     async def _drive(self) -> None:
         while True:

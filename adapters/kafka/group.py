@@ -218,12 +218,13 @@ class Group:
             rows, then = sample.rows_total, now
             self.latest = msgspec.structs.replace(sample, rows_per_second=rate)
             mark = machine.watermark
-            news = (mark.saved, mark.position, self._vote, sample.state, sample.parked_rows)
+            hindrance = "; ".join(f"the {one.at}: {one.message}" for one in sample.hindrances)
+            news = (mark.saved, mark.position, self._vote, sample.state, sample.parked_rows, hindrance)
             if news != told or now - spoke > QUIET_SECONDS:
                 told, spoke = news, now
-                await self._write(machine, sample.state)
+                await self._write(machine, sample.state, hindrance)
 
-    async def _write(self, machine: ApplyMachine, state: str) -> None:
+    async def _write(self, machine: ApplyMachine, state: str, hindrance: str = "") -> None:
         mark = machine.watermark
         await self._control.write(
             f"group/{self.number}",
@@ -241,5 +242,6 @@ class Group:
                 end_us=mark.end_us,
                 at_us=time.time_ns() // 1000,
                 alarm=self._alarm,
+                hindrance=hindrance,
             ),
         )

@@ -1,7 +1,7 @@
 """What the publisher process and its parent tell each other: frames of `adapters.frames`, over one socket pair.
 
 To the process: its `PublishOrder` first, then a `GoOn` for each `AtStatement`.  From it: `Published`, `AtStatement`,
-and last of all a `Failed`.
+and last of all a `Failed`; in between `adapters.frames.Unanswered`, as a capture process tells it.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -28,7 +29,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from adapters.collector import calm
-from adapters.frames import FAILED, Failed, Order, receive
+from adapters.frames import FAILED, UNANSWERED, Failed, Order, Unanswered, receive
 from adapters.kafka.connection import LogError, client_options, reach, stopped
 from adapters.kafka.gathering import Gathering, TooLarge
 from adapters.kafka.log_end import LogEnd, Uneven, read_end
@@ -117,7 +118,13 @@ async def _publish_from(
     capture = msgspec.structs.replace(
         order.capture, start=end.position, chunk_bytes=min(order.capture.chunk_bytes, RECORD_LOG_BYTES)
     )
-    threading.Thread(target=_gather, args=(capture, gathering), name="capture", daemon=True).start()
+    loop = asyncio.get_running_loop()
+
+    def tell(waits: Unanswered) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(parent.tell, UNANSWERED, waits)
+
+    threading.Thread(target=_gather, args=(capture, gathering, tell), name="capture", daemon=True).start()
     while True:
         flush = await gathering.take()
         if isinstance(flush, Failed):
@@ -132,11 +139,15 @@ async def _publish_from(
             gathering.go_on(plan)
 
 
-def _gather(order: Order, gathering: Gathering) -> None:
-    """In the capture thread: all that the source says, until it fails us."""
+def _gather(order: Order, gathering: Gathering, tell: Callable[[Unanswered], None]) -> None:
+    """In the capture thread: all that the source says, until it fails us.  `tell`: what it has prepared for long."""
+    reader, told = reader_of(order), Unanswered()
     try:
-        for batch in batches(order, reader_of(order)):
+        for batch in batches(order, reader):
             gathering.add(batch)
+            if (now := reader.unanswered or Unanswered()) != told:
+                told = now
+                tell(told)
     except SourceError as error:
         gathering.fail(failed(error))
     except TooLarge as error:

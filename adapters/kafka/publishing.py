@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -16,7 +18,7 @@ from aiokafka.errors import KafkaError
 
 from adapters.composition import order_of
 from adapters.config import Feed
-from adapters.frames import Failed
+from adapters.frames import Failed, Unanswered
 from adapters.kafka.connection import client_options, stopped
 from adapters.kafka.log_end import LogEnd, Uneven, read_end
 from adapters.kafka.orders import AtStatement, Published, PublishOrder
@@ -30,9 +32,12 @@ from engine.errors import Alarm
 from engine.events import SourceFailed
 from engine.plan import Plan
 
+log = logging.getLogger(__name__)
+
 FIRST_RESTART_SECONDS: Final = 0.2
 LONGEST_RESTART_SECONDS: Final = 10.0
 FENCED: Final = "Fenced"
+TELLS_SECONDS: Final = 2.0
 
 
 class Publishing:
@@ -51,15 +56,20 @@ class Publishing:
         self._start: StartPublisher | None = None
         self._running: asyncio.Task[None] | None = None
         self._delay = 0.0
+        self._heard: float | None = None  # when the source's log last went on; None: nothing is wanted
+        self.hindrance = ""
+        """Why the publisher was started anew, until the source's log goes on."""
 
     async def start(self, effect: StartPublisher) -> None:
         """In the place of any before."""
         await self._end()
         delay, self._delay = self._delay, min(max(self._delay * 2, FIRST_RESTART_SECONDS), LONGEST_RESTART_SECONDS)
         self._start = effect
+        self._heard = self._heard or time.monotonic()
         self._begin(self._run(effect, delay))
 
     async def go_on(self, effect: GoOn) -> None:
+        self._heard = time.monotonic()
         if self._process is not None:
             with contextlib.suppress(ConnectionError):  # it has died: `next` says so
                 await self._process.go_on(effect.plan)
@@ -69,6 +79,16 @@ class Publishing:
 
     async def stop(self) -> None:
         await self._end()
+
+    @property
+    def unanswered(self) -> Unanswered:
+        """What the source has prepared and not decided for long, as far as the present publisher has seen it."""
+        return self._process.unanswered if self._process is not None else Unanswered()
+
+    @property
+    def silent_seconds(self) -> float:
+        """Since the source's log went on; an idle source tells so each second."""
+        return 0.0 if self._heard is None else max(0.0, time.monotonic() - self._heard - TELLS_SECONDS)
 
     def check(self) -> None:
         """Raises what ended our side of the conversation: that is a bug."""
@@ -125,22 +145,31 @@ class Publishing:
         )
         process = self._process = PublisherProcess()
         await process.begin(order)
-        while await self._hear(process):
-            pass
+        first = True
+        while await self._hear(process, first):
+            first = False
 
-    async def _hear(self, process: PublisherProcess) -> bool:
-        """Is there more to come?"""
-        match await process.next():
+    async def _hear(self, process: PublisherProcess, first: bool) -> bool:
+        """Is there more to come?  `first`: what it says before it has asked the source."""
+        before = process.unanswered
+        said = await process.next()
+        if process.unanswered not in (before, Unanswered()):
+            log.warning("feed %s: %s", self._feed.name, process.unanswered)
+        match said:
             case Published() as said:
+                if not first:
+                    self._heard, self.hindrance = time.monotonic(), ""
                 if said.rows:
                     self._delay = 0.0
                 self._post(LogGrew(said.position, said.rows))
             case AtStatement() as said:
+                self._heard, self.hindrance = None, ""
                 self._post(StatementReached(said.ddl, said.position))
             case Failed() as failed if failed.kind == FENCED:
                 self._displaced(failed.message)
                 return False
             case Failed() as failed:
+                self.hindrance = failed.message if failed.retryable else ""
                 self._post(SourceFailed(Alarm("publisher", failed.message, of_workers(failed.hint)), failed.retryable))
                 return False
         return True

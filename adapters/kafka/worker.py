@@ -24,14 +24,17 @@ from typing import Any, Final, cast
 import faust
 from faust.types import TP
 
+from adapters.board import Silent, with_silence
 from adapters.collector import calm
 from adapters.config import Feed
+from adapters.frames import Unanswered
 from adapters.kafka.conductor_shell import Conductor
 from adapters.kafka.connection import client_options, faust_options
 from adapters.kafka.consumer import App, CommittedTransport, PartitionFetcher
 from adapters.kafka.control import ControlTopic, News
 from adapters.kafka.group import Group
 from adapters.kafka.places import Places
+from adapters.kafka.target_watch import TargetWatch
 from adapters.kafka.topics import changes_topic, control_topic, ensure
 from adapters.progress import Sample
 from engine.reports import FeedState
@@ -50,6 +53,7 @@ METADATA_MS: Final = 1_000  # a topic that the conductor makes or widens is noti
 WATCH_SECONDS: Final = 1.0
 SILENT_SECONDS: Final = 4.0
 LOST_SECONDS: Final = 20.0
+TELLS_SECONDS: Final = 6.0  # of its own accord the conductor speaks every five seconds
 
 
 class Deaf(Exception):
@@ -71,6 +75,8 @@ class Worker:
         self._watched = watched
         self._stack = contextlib.AsyncExitStack()
         self._told = 0.0  # when the conductor last said anything
+        self._born = time.monotonic()
+        self._target = TargetWatch(feed.target_url)
         self._running: dict[object, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self.changes, self.elects = changes_topic(feed.name), control_topic(feed.name)
@@ -141,6 +147,7 @@ class Worker:
             await self._stack.enter_async_context(serve(self.feed.http_address, lambda: self.latest))
         await self._stack.enter_async_context(self.places)
         await self._stack.enter_async_context(self.control)
+        await self._stack.enter_async_context(self._target)
         self.control.watch(self._hear)
 
     def _hear(self, news: News) -> None:
@@ -263,8 +270,10 @@ class Worker:
     @property
     def latest(self) -> Sample:
         samples = [group.latest for group in self.groups.values()]
-        return Sample(
-            state="running" if samples else "starting",
+        halt = self.control.state.alarm if self.control.state is not None else None
+        sample = Sample(
+            state="halted" if halt else "running" if samples else "starting",
+            alarm=str(halt) if halt else None,
             rows_total=sum(s.rows_total for s in samples),
             rows_per_second=sum(s.rows_per_second for s in samples),
             lag_seconds=max((s.lag_seconds for s in samples if s.lag_seconds is not None), default=None),
@@ -274,4 +283,24 @@ class Worker:
             restarts=sum(s.restarts for s in samples),
             hindrances=tuple(one for s in samples for one in s.hindrances),
             fenced_total=sum(group.fenced for group in self.groups.values()),
+            prepared=self._prepared.xid,
+            prepared_seconds=self._prepared.seconds,
         )
+        return with_silence(sample, self._silent, self.feed.ready_seconds)
+
+    @property
+    def _silent(self) -> Silent:
+        """A conductor that has halted says no more."""
+        state, unheard = self.control.state, time.monotonic() - (self._told or self._born)
+        if state is not None and state.alarm is not None:
+            return Silent(0.0, self._target.silent_seconds)
+        source = state.silent_seconds + unheard if state is not None and state.silent_seconds else 0.0
+        return Silent(source, self._target.silent_seconds, max(0.0, unheard - TELLS_SECONDS))
+
+    @property
+    def _prepared(self) -> Unanswered:
+        """As the conductor told it, unless that was long ago."""
+        state = self.control.state
+        if state is None or time.monotonic() - self._told > LOST_SECONDS:
+            return Unanswered()
+        return Unanswered(state.prepared, state.prepared_since)

@@ -14,7 +14,7 @@ LOCK_SECONDS = 5
 def claim_statement(claim: Claim) -> str:
     set_to = (
         f"token={text(claim.token)},host={text(claim.host)},pid={claim.pid:d},place={text(claim.place)},since=NOW(6),"
-        f"beat_at=NOW(6),lease_seconds={LEASE_SECONDS}"
+        f"beat_at=NOW(6),lease_seconds={LEASE_SECONDS},prepared=NULL"
     )
     return f"INSERT INTO {_table(claim)} SET feed={text(claim.feed)},grp=0,{set_to} ON DUPLICATE KEY UPDATE {set_to}"
 
@@ -41,8 +41,9 @@ class MySqlLine:
         self._of = f"WHERE feed={text(claim.feed)} AND grp=0 AND token={text(claim.token)}"
         self._table, self._token = _table(claim), token_query(claim)
 
-    async def beat(self) -> bool:
-        statement = f"UPDATE {self._table} SET beat_at=NOW(6) {self._of}".encode()
+    async def beat(self, prepared: str) -> bool:
+        words = text(prepared) if prepared else "NULL"
+        statement = f"UPDATE {self._table} SET beat_at=NOW(6),prepared={words} {self._of}".encode()
         beaten, _ = await self._session.run([statement, b"COMMIT"])
         return beaten.affected == 1
 
@@ -52,7 +53,7 @@ class MySqlLine:
         return str(found[0][0]) if found else ""
 
     async def end(self) -> None:
-        await self._session.run([f"UPDATE {self._table} SET beat_at=NULL {self._of}".encode(), b"COMMIT"])
+        await self._session.run([f"UPDATE {self._table} SET beat_at=NULL,prepared=NULL {self._of}".encode(), b"COMMIT"])
         await self._session.close()
 
     def drop(self) -> None:

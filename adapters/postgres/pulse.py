@@ -16,9 +16,9 @@ LOCK_SECONDS = 5.0
 def claim_statement(claim: Claim) -> str:
     values = (
         f"{text(claim.feed)}, 0, {text(claim.token)}, {text(claim.host)}, {claim.pid:d}, {text(claim.place)}, now(), "
-        f"clock_timestamp(), {LEASE_SECONDS}"
+        f"clock_timestamp(), {LEASE_SECONDS}, NULL"
     )
-    columns = ("token", "host", "pid", "place", "since", "beat_at", "lease_seconds")
+    columns = ("token", "host", "pid", "place", "since", "beat_at", "lease_seconds", "prepared")
     return (
         f"INSERT INTO {_table(claim)} (feed, grp, {', '.join(columns)}) VALUES ({values}) "
         f"ON CONFLICT (feed, grp) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in columns)}"
@@ -42,15 +42,18 @@ class PostgresLine:
         self._of = f"WHERE feed = {text(claim.feed)} AND grp = 0 AND token = {text(claim.token)}"
         self._table, self._token = _table(claim), token_query(claim)
 
-    async def beat(self) -> bool:
-        done = await self._connection.execute(f"UPDATE {self._table} SET beat_at = clock_timestamp() {self._of}")
+    async def beat(self, prepared: str) -> bool:
+        words = text(prepared) if prepared else "NULL"
+        done = await self._connection.execute(
+            f"UPDATE {self._table} SET beat_at = clock_timestamp(), prepared = {words} {self._of}"
+        )
         return bool(done == "UPDATE 1")
 
     async def owner(self) -> str:
         return await self._connection.fetchval(self._token) or ""
 
     async def end(self) -> None:
-        await self._connection.execute(f"UPDATE {self._table} SET beat_at = NULL {self._of}")
+        await self._connection.execute(f"UPDATE {self._table} SET beat_at = NULL, prepared = NULL {self._of}")
         await self._connection.close()
 
     def drop(self) -> None:

@@ -6,8 +6,11 @@ is tested but the bound of each command.
 
 import socket
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,8 +28,10 @@ from adapters.postgres.session import SessionSettings
 from bench.chaos.wire import Way, Wire
 from bench.rig import Rig, tidelock, until
 from bench.servers import MariaDb, Postgres, Server
+from bench.servers.kafka import Kafka
 from bench.servers.place import free_port
 from bench.tidelock import Feed, sample
+from bench.workers import Workers
 
 SHORT = "connect_timeout=1&read_timeout=1"
 COMMAND_SECONDS = 60.0
@@ -157,3 +162,94 @@ def test_a_run_outlives_a_silence(
         until(lambda: len(rig.rows("SELECT id FROM t")) == 2, "the second row", 60)
         process.stop()
         assert not rig.differences().total
+
+
+# ------------------------------------------------------------------ workers over Kafka
+
+
+class Trial:
+    """One worker that serves `http`, and a table."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        rig.options |= {"http": f"127.0.0.1:{free_port()}", "ready_seconds": 2}
+        rig.table("t", "id bigint PRIMARY KEY, note text")
+
+    def ready(self) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://{self.rig.options['http']}/readyz", timeout=5.0) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def arrived(self, rows: int) -> bool:
+        return len(self.rig.rows("SELECT id FROM t")) == rows
+
+    @contextmanager
+    def silence(self, wire: Wire, words: str) -> Iterator[Workers]:
+        """`words`: what `/readyz` says in it.  Before and after rows arrive, and it is ready."""
+        with Workers(self.rig, ["w1"]) as workers:
+            workers.start()
+            self.rig.at_source("INSERT INTO t VALUES (1, 'before')")
+            workers.until(lambda: self.arrived(1), "the first row")
+            workers.until(lambda: self.ready()[0] == 200, "it is ready")
+            wire.silence()
+            self.rig.at_source("INSERT INTO t VALUES (2, 'meanwhile')")
+            workers.until(lambda: self.ready()[0] == 503 and words in self.ready()[1], "it is not ready any more")
+            yield workers
+            wire.speak()
+            workers.until(lambda: self.arrived(2), "the second row", 120)
+            workers.until(lambda: self.ready()[0] == 200, "it is ready again", 120)
+            self.rig.at_source("INSERT INTO t VALUES (3, 'after')")
+            workers.until(lambda: self.arrived(3), "the third row")
+            assert workers.stop() == [0], workers.said()
+        assert not self.rig.differences().total
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        ("source", "is tried again: "),
+        ("target postgres", "waits for the target: "),
+        pytest.param("target mariadb", "waits for the target: ", marks=pytest.mark.proof),
+    ],
+)
+def test_a_worker_outlives_a_silence(
+    end: str,
+    told: str,
+    mariadb: MariaDb,
+    postgres: Postgres,
+    kafka: Kafka,
+    make_mariadb: Callable[..., MariaDb],
+    make_rig: Callable[..., Rig],
+) -> None:
+    target: Server = make_mariadb() if end == "target mariadb" else postgres
+    rig = make_rig(mariadb, target, "silence", lanes=2, log=kafka.url())
+    trial = Trial(rig)
+    side = end.partition(" ")[0]
+    far = mariadb if side == "source" else target
+    with Wire(far.port) as wire:
+        direct = rig.source_url, rig.target_url
+        setattr(rig, f"{side}_url", with_port(getattr(rig, f"{side}_url"), wire.port))
+        with trial.silence(wire, f"the {side} has not answered") as workers:
+            rig.source_url, rig.target_url = direct  # of who asks for the status
+            workers.until(lambda: told in rig.command("status").out, "the status says it", 90)
+
+
+@pytest.mark.parametrize("seconds", [0, pytest.param(75, marks=pytest.mark.proof)])
+def test_workers_outlive_a_silent_broker(
+    seconds: int, mariadb: MariaDb, postgres: Postgres, make_rig: Callable[..., Rig]
+) -> None:
+    """For longer than the session of a consumer lives; the proof's, longer than any request is waited for."""
+    broker = Kafka()
+    with Wire(broker.port) as wire:
+        names = f"CLIENT://127.0.0.1:{wire.port},INTERNAL://{broker._internal}"
+        broker.extra = [f"advertised.listeners={names}"]
+        with broker:
+            trial = Trial(make_rig(mariadb, postgres, "broker", lanes=2, log=f"kafka://127.0.0.1:{wire.port}/"))
+            with trial.silence(wire, "the log in Kafka has not answered"):
+                said = trial.rig.command("status")
+                assert f"kafka://127.0.0.1:{wire.port}" in said.out and "Traceback" not in said.err, said
+                threading.Event().wait(seconds)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -302,6 +303,41 @@ async def test_a_prepare_without_an_answer_is_told(source: Source) -> None:
                 assert not isinstance(await capture.next(), Failed)
     finally:
         await capture.stop()
+
+
+OLD = "SET TIMESTAMP = UNIX_TIMESTAMP() - 700"
+"""The log says then that what follows was prepared so long ago."""
+
+
+@pytest.mark.parametrize("kinds", [("mariadb", "postgres"), ("mysql", "mariadb")], ids="-".join)
+def test_status_tells_of_a_prepare_without_an_answer(
+    kinds: tuple[str, str], make_rig: Callable[..., Rig], request: pytest.FixtureRequest
+) -> None:
+    """By what the run leaves at the target: it serves no `http`."""
+    rig = make_rig(*map(request.getfixturevalue, kinds), "forgotten")
+    rig.table("account", "id bigint PRIMARY KEY, v int")
+
+    def told() -> str:
+        process.check()
+        said = rig.command("status", "@", "--json").json
+        assert (said["prepared_seconds"] >= 700) is bool(said["prepared"])
+        return str(said["prepared"])
+
+    process = rig.run()
+    Held(rig).prepare("forgotten", OLD, "INSERT INTO account VALUES (1, 1)")
+    until(lambda: told() == "X'666f72676f7474656e',X'',1", "the status tells it")
+    words = r"XA X'666f72676f7474656e',X'',1 is prepared at the source for 1[12] min"
+    assert re.search(words, rig.command("status").out)
+    rig.at_source("XA COMMIT 'forgotten'")
+    until(lambda: not told(), "it is answered")
+    assert "prepared" not in rig.command("status").out
+    Held(rig).prepare("again", OLD, "INSERT INTO account VALUES (2, 2)")
+    until(lambda: bool(told()), "the status tells the next one")
+    process.stop()
+    assert not rig.command("status", "@", "--json").json["prepared"], "nobody reads the log"
+    rig.at_source("XA COMMIT 'again'")
+    rig.catch_up()
+    rig.assert_exact()
 
 
 def test_how_an_unanswered_prepare_is_shown() -> None:

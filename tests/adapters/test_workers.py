@@ -21,7 +21,9 @@ from bench.recorder import Recorder
 from bench.rig import Rig, Work, until
 from bench.servers import Server
 from bench.servers.kafka import Kafka
+from bench.servers.place import free_port
 from bench.session import connect
+from bench.tidelock import sample
 from bench.workers import Workers
 from bench.workload.churn import Churn
 from bench.workload.family import Family
@@ -332,6 +334,34 @@ def test_status_shows_every_group(make_workers: Make, mariadb: Server, postgres:
     assert {group["worker"] for group in shown["groups"]} == {"w1", "w2"}
     text = rig.command("status").out
     assert "w1" in text and "w2" in text
+
+
+def test_a_prepare_without_an_answer_is_told(make_workers: Make, mariadb: Server, postgres: Server) -> None:
+    """In the status, by the worker that conducts, and as a metric of every worker."""
+    address = f"127.0.0.1:{free_port()}"
+    workers = make_workers(mariadb, postgres, "prepared", 1, http=address)
+    rig = workers.rig
+    rig.table("account", "id bigint PRIMARY KEY, v int")
+
+    def told() -> str:
+        said = rig.command("status", "@", "--json").json
+        assert (said["prepared_seconds"] >= 700) is bool(said["prepared"])
+        return str(said["prepared"])
+
+    workers.start()
+    workers.until_owned(1)
+    old, change = "SET TIMESTAMP = UNIX_TIMESTAMP() - 700", "INSERT INTO account VALUES (1, 1)"
+    with contextlib.closing(mariadb.connect(rig.schema)) as session:
+        for sql in ("XA START 'left'", old, change, "XA END 'left'", "XA PREPARE 'left'"):
+            session.execute(sql, ())
+    workers.until(lambda: told() == "X'6c656674',X'',1", "the status tells it")
+    words = "XA X'6c656674',X'',1 is prepared at the source for"
+    assert words in rig.command("status").out and words in workers.said()
+    workers.until(lambda: (now := sample(address)) is not None and now.prepared_seconds >= 700, "the worker's sample")
+    rig.at_source("XA COMMIT 'left'")
+    workers.until(lambda: not told(), "it is answered")
+    workers.until_caught_up()
+    workers.assert_exact()
 
 
 def test_a_graceful_stop_leaves_nothing_behind(make_workers: Make, mariadb: Server, postgres: Server) -> None:
