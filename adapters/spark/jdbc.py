@@ -1,16 +1,21 @@
 """A database as Spark reads it over JDBC: URL, properties, and what each session is told first.
 
 The password travels as a property, inside the session's memory; it is in no URL, plan or log.
+
+Connecting and logging in are bounded by `connect_timeout`, a lost route is found by TCP keepalive.  Reads have no limit
+here, which would cut a query that works for long: `adapters.spark.vigil` looks after those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from adapters.endpoint import Endpoint
+from adapters.peers import KEEPALIVE_SECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +27,12 @@ POSTGRES_START: Final = (
     "SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO, YMD', false), "
     "set_config('IntervalStyle', 'postgres', false), set_config('extra_float_digits', '1', false)"
 )
+_MARIADB_KEEPALIVE: Final = {
+    "tcpKeepAlive": "true",
+    "tcpKeepIdle": str(KEEPALIVE_SECONDS),
+    "tcpKeepInterval": str(KEEPALIVE_SECONDS // 3),
+    "tcpKeepCount": "3",
+}
 _MARIADB_TLS: Final = {"disable": "disable", "require": "trust", "verify-ca": "verify-ca", "verify-full": "verify-full"}
 
 
@@ -61,9 +72,12 @@ class Database(msgspec.Struct, frozen=True):
         if place.dialect == "postgres":
             tls = {"sslmode": place.ssl_mode} | ({"sslrootcert": root} if root else {})
             own = {"driver": "org.postgresql.Driver", "ApplicationName": "tidelock verify"}
-            return common | tls | own | {"sessionInitStatement": POSTGRES_START}
+            seconds = str(ceil(place.connect_seconds))
+            limits = {"connectTimeout": seconds, "loginTimeout": seconds, "tcpKeepAlive": "true"}
+            return common | tls | own | limits | {"sessionInitStatement": POSTGRES_START}
         mode = ("require" if self.encrypted else "disable") if place.ssl_mode == "prefer" else place.ssl_mode
         tls = {"sslMode": _MARIADB_TLS[mode]} | ({"serverSslCert": root} if root else {})
         # Else the driver takes TINYINT(1) for a truth value, of which 2 is none.
         own = {"driver": "org.mariadb.jdbc.Driver", "allowPublicKeyRetrieval": "true", "tinyInt1isBit": "false"}
-        return common | tls | own | {"sessionVariables": MYSQL_START}
+        limits = {"connectTimeout": str(ceil(place.connect_seconds * 1000)), **_MARIADB_KEEPALIVE}
+        return common | tls | own | limits | {"sessionVariables": MYSQL_START}

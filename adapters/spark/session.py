@@ -144,13 +144,15 @@ def _stderr_into(path: Path) -> Iterator[None]:
 
 
 def _stop(spark: SparkSession) -> None:
-    """The session, and the Java process behind it, which pyspark would keep until Python ends."""
+    """The session, and the Java process behind it, which pyspark would keep until Python ends; it may be gone."""
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
     gateway = SparkContext._gateway
     with contextlib.suppress(Exception):  # a job that was interrupted may have broken the connection
         spark.stop()
-    SparkContext._gateway = SparkContext._jvm = None
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
     if gateway is not None:
         with contextlib.suppress(Exception):
             gateway.shutdown()

@@ -29,6 +29,7 @@ from adapters.spark.since import Changed, Since, changed, since
 from adapters.spark.small import Small
 from adapters.spark.survey import paired
 from adapters.spark.suspects import ROUNDS, Key, Seen, Suspects, compared
+from adapters.spark.vigil import Vigil, end_java
 from adapters.spark.watermark import (
     confirm_checkpoints,
     has_run,
@@ -241,14 +242,20 @@ def verify(feed: Feed, tables: Sequence[str], wait_seconds: float, progress: Pro
 
 @contextlib.contextmanager
 def spark_for(feed: Feed, made: Plan, progress: Progress) -> Iterator[SparkSession | None]:
-    """A session, where the plan needs one.  Raises Missing, SparkFailed."""
+    """A session, where the plan needs one.  Raises Missing, SparkFailed; also SparkFailed in the place of whatever was
+    raised in it because a database fell silent."""
     if not made.needs_spark:
         yield None
         return
     progress.begin(Step("starting Spark"))
-    with session(feed.spark, feed.name) as spark:
+    with session(feed.spark, feed.name) as spark, Vigil((feed.source_url, feed.target_url), end_java) as vigil:
         progress.attach(spark)
-        yield spark
+        try:
+            yield spark
+        except Exception:
+            if vigil.silent:
+                raise SparkFailed(vigil.silent) from None
+            raise
 
 
 def _changed(feed: Feed, tables: Sequence[str], first: Since, end: Position, progress: Progress) -> Changed:

@@ -23,6 +23,7 @@ from bench.tidelock import TidelockFailed
 from bench.workers import Workers
 from engine.records import Position
 
+COPY_SECONDS = 180.0
 RESET = {"mariadb": "RESET MASTER", "mysql": "RESET BINARY LOGS AND GTIDS"}
 
 

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from adapters.config import Spark
+from adapters.endpoint import Endpoint
 from adapters.spark.session import session
+from adapters.spark.vigil import Vigil, end_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,8 +30,11 @@ class Cancelled(Exception):
 
 
 class Jobs:
-    def __init__(self, wanted: Spark, name: str) -> None:
+    """`source`: the database that Spark reads from."""
+
+    def __init__(self, wanted: Spark, name: str, source: Endpoint) -> None:
         self._wanted, self._name = wanted, name
+        self._vigil = Vigil([source], end_java)
         self._starting = threading.Lock()
         self._stack = contextlib.ExitStack()
         self._spark: SparkSession | None = None
@@ -40,6 +45,7 @@ class Jobs:
         with self._starting:
             if self._spark is None:
                 spark = self._stack.enter_context(session(self._wanted, self._name, JAVA))
+                self._stack.enter_context(self._vigil)
                 spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", BATCH_BYTES)
                 self._spark = spark
             return self._spark
@@ -74,6 +80,11 @@ class Jobs:
 
         gateway = SparkContext._gateway
         return self._spark is not None and (gateway is None or gateway.proc.poll() is not None)
+
+    @property
+    def silent(self) -> str:
+        """Why Java was ended, in words, where that was because the source fell silent."""
+        return self._vigil.silent
 
     def end(self) -> None:
         """Java is gone then."""

@@ -83,7 +83,7 @@ class Worker:
         self._open: dict[EffectId, Read] = {}  # not yet answered
         self._stopped: set[EffectId] = set()
         self._running: dict[str, list[EffectId]] = {}  # by the tag of their job
-        self._jobs = Jobs(self._feed.spark, f"copy {self._feed.name}")
+        self._jobs = Jobs(self._feed.spark, f"copy {self._feed.name}", self._feed.source_url)
         self._pool = ThreadPoolExecutor(THREADS, "copy")
 
     def take(self, order: Order) -> None:
@@ -173,7 +173,7 @@ class Worker:
         try:
             events = read(self._feed, self._group, Request(tuple(effects), reads[0].table), self._jobs, tag)
         except Exception as error:
-            self._unread(reads, f"{effects[0].split.table} cannot be copied yet: {told(error)}")
+            self._unread(reads, f"{effects[0].split.table} cannot be copied yet: {self._jobs.silent or told(error)}")
         else:
             for order, event in zip(reads, events, strict=True):
                 self._answer(Staged(order.number, event))

@@ -1,0 +1,79 @@
+"""Ends a Spark that waits for a database which has fallen silent, so that nothing waits for it without end.
+
+Spark reads over JDBC, in Java.  A limit on the driver's reads (`socketTimeout`) cannot tell a wire that is silent from
+a query that works for an hour before its first row; so that stays off, and while a session is open each database is
+asked now and then on a connection of its own, as lanes do (`adapters.patience`).  A server that answers, be it by a
+refusal, is waited for.  One that twice says nothing ends Java: a task that reads from a socket cannot be interrupted.
+What fell silent for one connection alone is TCP keepalive's to find.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from adapters.endpoint import Endpoint
+from adapters.patience import SECOND_LOOK_SECONDS
+from adapters.session import session
+from adapters.sink import TargetError
+
+END_SECONDS: Final = 1.0  # nobody waits for a look that is under way
+
+
+class Vigil:
+    """Context manager.  `silent`: which database has not answered, in words, once Java was ended for it; else ''."""
+
+    def __init__(self, places: Sequence[Endpoint], end: Callable[[], None]) -> None:
+        self.silent = ""
+        self._places = [place for place in places if place.scheme != "hive"]
+        self._end = end
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="vigil", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join(END_SECONDS)
+
+    def _watch(self) -> None:
+        seconds = min((place.read_seconds for place in self._places), default=None)
+        while seconds is not None and not self._over.wait(seconds):
+            for place in self._places:
+                if not self._answers_in_two_looks(place) and not self._over.is_set():
+                    self.silent = f"{place} has not answered, and what Spark read from it was given up"
+                    self._end()
+                    return
+
+    def _answers_in_two_looks(self, place: Endpoint) -> bool:
+        return answers(place) or self._over.wait(SECOND_LOOK_SECONDS) or answers(place)
+
+
+def answers(place: Endpoint) -> bool:
+    """Within `connect_timeout`; a refusal is an answer too."""
+
+    async def ask() -> None:
+        async with session(place):
+            pass
+
+    try:
+        asyncio.run(ask())
+    except TargetError as error:
+        return error.passing or not error.unreachable
+    return True
+
+
+def end_java() -> None:
+    """The Java of this process's Spark, at once: what is asked of it fails."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.proc.kill()
