@@ -51,14 +51,17 @@ class Line(Protocol):
 class Pulse:
     """`begin` before the takeover, whose length is not ours to choose; `end` when the run is over."""
 
+    _displaced: Callable[[], None]
+    _prepared: Callable[[], Unanswered]
+
     def __init__(self, feed: Feed, claim: Claim) -> None:
         self._feed = feed
         self.claim = claim
         self._line: Line | None = None
         self._task: asyncio.Task[None] | None = None
         self._answered = time.monotonic()
-        self.unwatch()
         self._known = False
+        self.unwatch()
 
     @property
     def silent_seconds(self) -> float:
@@ -72,8 +75,7 @@ class Pulse:
 
     def unwatch(self) -> None:
         """Nobody wants to know now, and nothing is to be told."""
-        self._displaced: Callable[[], None] = lambda: None
-        self._prepared: Callable[[], Unanswered] = Unanswered
+        self._displaced, self._prepared = _nothing, Unanswered
 
     def begin(self) -> None:
         if self._task is None:
@@ -140,3 +142,7 @@ class Pulse:
 
 def _told(error: Exception) -> str:
     return str(error) or type(error).__name__
+
+
+def _nothing() -> None:
+    """Does nothing."""

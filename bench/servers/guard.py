@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import json
 import os
 import shutil
@@ -22,6 +23,7 @@ import threading
 import time
 
 GRACE_SECONDS = 10.0
+_DETACH = 2
 
 
 class Guard:
@@ -115,7 +117,7 @@ def _watch() -> None:
     for pid in processes:
         _signal_group(pid, signal.SIGKILL)
     for path in mounts:
-        subprocess.run(["umount", "--lazy", path], stdin=subprocess.DEVNULL, check=False)
+        ctypes.CDLL(None).umount2(os.fsencode(path), _DETACH)
     for path in folders:
         shutil.rmtree(path, ignore_errors=True)
 

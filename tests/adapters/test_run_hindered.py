@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from pymysql.err import OperationalError
 
+from bench.chaos.namespace import mounting
 from bench.chaos.small_disk import SmallDisk
 from bench.rig import Rig, until
 from bench.servers import MariaDb, Postgres, Server
@@ -200,6 +201,7 @@ def test_a_full_tablespace_at_mariadb(
     assert not rig.differences().total
 
 
+@mounting
 def test_a_full_disk_at_postgresql(
     make_postgres: Callable[..., Postgres], mariadb: MariaDb, make_rig: Callable[..., Rig]
 ) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 from bench.chaos import blows, one
 from bench.chaos.memory import MOST_SLOPE, Memory, line, measured
+from bench.chaos.namespace import mounting
 from bench.chaos.result import Blow, Result
 from bench.chaos.small_disk import SmallDisk
 from bench.chaos.steady import Steady
@@ -134,7 +135,7 @@ def test_the_end_of_a_server_ends_the_connection() -> None:
 # ------------------------------------------------------------------ the disk, the work
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
+@mounting
 def test_a_small_disk_is_full_to_the_last_byte_and_free_again(tmp_path: Path) -> None:
     with SmallDisk(tmp_path / "small") as disk:
         if disk.missing:
@@ -148,7 +149,7 @@ def test_a_small_disk_is_full_to_the_last_byte_and_free_again(tmp_path: Path) ->
     assert list(disk.folder.iterdir()) == []
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
+@mounting
 def test_a_small_disk_does_not_outlive_its_owner(tmp_path: Path) -> None:
     place = tmp_path / "small"
     program = (
