@@ -2,6 +2,8 @@
 
 The batch is split as *raw changes in log order*; splitting by folded rows parks innocents (counter-example 15: 568 of
 35,929).  Rows mode: halves, each committed with its own receipt, until one change alone fails; that one is parked.
+Where it lacks a row that it refers to, those behind it mostly do too (an import of children before their parents): they
+are tried one by one, and up to `RUN` that fail are parked with one commit, which is one trial a row and not three.
 Atomic mode (`consistency: transaction`): halves of whole transactions; one transaction is tried whole in log order,
 which may do where its merged form does not (a unique index over what the log does not hold); then held trials of
 growing prefixes that are rolled back find each bad change, and the rest commits at once with it parked.
@@ -10,8 +12,12 @@ growing prefixes that are rolled back find each bad change, and the rest commits
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from engine.segments import Change
+
+RUN: Final = 16
+"""Each trial carries what is parked with it, so a longer run costs more than its commits save."""
 
 
 class Isolation:
@@ -61,7 +67,10 @@ class Isolation:
 
     def succeeded(self) -> None:
         if not self.probing:
+            run = len(self.bad) == RUN
             self._pieces.pop()
+            if run and self._pieces and len(self.piece) > 1:
+                self._split(1)
             self._reset()
             return
         self._good = self._tried
@@ -70,17 +79,37 @@ class Isolation:
     def failed(self, error: str, *, lacks_parent: bool = False) -> None:
         piece = self.piece
         assert self.trial(), "an empty trial cannot fail for its rows"
-        if not self._atomic and len(piece) > 1:
-            self._split(len(piece) // 2)
-        elif self._atomic and (cut := _middle_transaction(piece)):
+        if not self._atomic:
+            self._row_failed(error, lacks_parent)
+        elif (cut := _middle_transaction(piece)):
             self._split(cut)
-        elif self._atomic and self._merged and len(piece) > 1:
+        elif self._merged and len(piece) > 1:
             pass  # the same again, in log order
         else:
             self._failing = self._tried
             self._error, self._lacks_parent = error, lacks_parent
             self._narrow()
         self._merged = False
+
+    def _row_failed(self, error: str, lacks_parent: bool) -> None:
+        """In rows mode, of `bad` and what follows them only one change is tried."""
+        piece, trial = self.piece, self.trial()
+        if len(trial) > 1:
+            self._split(len(piece) // 2)
+            return
+        self.bad.append((trial[0], error))
+        if lacks_parent:
+            self.orphans[trial[0]] = None
+            if len(self.bad) < RUN and len(self._pieces) > 1:
+                self._reach_one_more()
+
+    def _reach_one_more(self) -> None:
+        """The piece and the first change of the next."""
+        piece, following = self._pieces.pop(), self._pieces.pop()
+        self._pieces += [following[1:]] if len(following) > 1 else []
+        self._pieces.append([*piece, following[0]])
+        self._tried = len(self.piece)
+        self._failing = self._tried + 1
 
     def _split(self, at: int) -> None:
         piece = self._pieces.pop()

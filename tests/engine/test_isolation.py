@@ -25,8 +25,9 @@ def log(*sizes: int) -> list[Change]:
 class Target:
     """Refuses a trial that holds a bad change; keeps what was committed, in the order of the commits."""
 
-    def __init__(self, bad: list[Change], at_commit: bool = False) -> None:
+    def __init__(self, bad: list[Change], at_commit: bool = False, lacking: bool = False) -> None:
         self.bad = bad
+        self.lacking = lacking  # what is bad lacks its parent
         self.at_commit = at_commit
         self.committed: list[Change] = []
         self.parked: list[Change] = []
@@ -43,7 +44,7 @@ class Target:
             assert [c for c in isolation.piece if c in trial] == trial, "log order"
             wrong = [c for c in trial if c in self.bad]
             if wrong and not (self.at_commit and isolation.probing):
-                isolation.failed(f"row {wrong[0].number}")
+                isolation.failed(f"row {wrong[0].number}", lacks_parent=self.lacking)
                 continue
             if not isolation.probing:
                 self.committed += trial
@@ -95,6 +96,20 @@ def test_a_constraint_checked_at_commit_comes_to_an_end(atomic: bool, sizes: lis
     assert set(bad) <= set(target.parked)
     assert sorted([*target.committed, *target.parked], key=changes.index) == changes
     assert len(target.parked) == len(set(target.parked))
+
+
+def test_children_before_their_parents_take_one_trial_each_and_few_commits() -> None:
+    """All of them, and with an innocent here and there."""
+    for innocent in ((), range(0, 512, 100)):
+        changes = log(512)
+        bad = [change for n, change in enumerate(changes) if n not in innocent]
+        target = Target(bad, lacking=True)
+        isolation = Isolation(changes, atomic=False)
+        target.work_off(isolation)
+        assert target.parked == bad and list(isolation.orphans) == bad
+        assert target.committed == [change for change in changes if change not in bad]
+        assert [c for piece in target.commits for c in piece] == changes
+        assert target.trials < 512 * 1.2 and len(target.commits) < 512 / 10
 
 
 def test_the_error_of_each_bad_row_is_kept() -> None:
@@ -169,9 +184,13 @@ class Bisecting(RuleBasedStateMachine):
         sizes=st.lists(st.integers(1, 4), min_size=1, max_size=4),
         bad=st.lists(st.integers(0, 9), max_size=2),
         clashes=st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5)), max_size=2),
+        lacking=st.booleans(),
     )
-    def start(self, atomic: bool, sizes: list[int], bad: list[int], clashes: list[tuple[int, int]]) -> None:
-        """`clashes`: (first, how far on): the second is refused where the first is."""
+    def start(
+        self, atomic: bool, sizes: list[int], bad: list[int], clashes: list[tuple[int, int]], lacking: bool
+    ) -> None:
+        """`clashes`: (first, how far on): the second is refused where the first is.  `lacking`: `bad` lack a parent."""
+        self.lacking = lacking
         self.atomic = atomic
         self.changes = log(*sizes)
         count = len(self.changes)
@@ -187,7 +206,9 @@ class Bisecting(RuleBasedStateMachine):
             self.bad.append(self.changes[0])
         refused = self.refusal(self.changes)
         assert refused is not None
-        self.isolation.failed(f"row {refused.number}.{refused.ordinal}")
+        self.isolation.failed(
+            f"row {refused.number}.{refused.ordinal}", lacks_parent=lacking and refused in self.bad
+        )
 
     def refusal(self, trial: list[Change]) -> Change | None:
         """The first change that the target refuses after what is there."""
@@ -216,7 +237,7 @@ class Bisecting(RuleBasedStateMachine):
         assert trial == [c for c in one.tried if c not in parked], "log order, the bad ones left out"
         refused = self.refusal(trial)
         if refused is not None:
-            one.failed(f"row {refused.number}.{refused.ordinal}")
+            one.failed(f"row {refused.number}.{refused.ordinal}", lacks_parent=self.lacking and refused in self.bad)
         elif one.probing:
             one.succeeded()
         else:
