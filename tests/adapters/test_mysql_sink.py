@@ -1404,7 +1404,8 @@ async def test_a_piece_with_a_bad_row_leaves_the_transaction_as_it_was(target: T
     assert await pieces.failed(UpsertRows(table, [(9, "x" * 21, 1)], True)) is Trouble.ROW
     await pieces.ready(UpsertRows(table, [(1, "a", 1)], True))
     for bad in ((2, "x" * 21, 1), (2, "b", "no number")):
-        assert await pieces.failed(UpsertRows(table, [(3, "c", 1), bad], True), parked=(ASIDE,)) is Trouble.ROW
+        steps = DeleteRows(table, [(1,)]), UpsertRows(table, [(3, "c", 1)], True), UpsertRows(table, [bad], True)
+        assert await pieces.failed(*steps, parked=(ASIDE,)) is Trouble.ROW
     await pieces.ready(UpsertRows(table, [(4, "d", 1)], True))
     assert await sink.commit(CommitBatch(pieces.id)) == BatchCommitted(pieces.id)
     assert target.rows() == [(1, "a", 1), (4, "d", 1)] and target.book("parked") == []
@@ -1420,11 +1421,15 @@ async def test_a_deadlock_ends_all_pieces(target: Target) -> None:
     await rival.run([f"UPDATE `{target.database}`.t SET x = 9 WHERE id = 2".encode()])
     many = ",".join(f"({n},'r{n}',1)" for n in range(100, 400))
     await rival.run([f"INSERT INTO `{target.database}`.t VALUES {many}".encode()])  # the lighter one is rolled back
-    crossing = asyncio.create_task(rival.run([f"UPDATE `{target.database}`.t SET x = 9 WHERE id = 1".encode()]))
+
+    async def cross_and_leave() -> None:
+        await rival.run([f"UPDATE `{target.database}`.t SET x = 9 WHERE id = 1".encode()])
+        await rival.rollback()
+        await rival.close()
+
+    crossing = asyncio.create_task(cross_and_leave())
     assert await pieces.failed(UpsertRows(table, [(2, "b", 2)], False)) is Trouble.TRANSIENT
     await crossing
-    await rival.rollback()
-    await rival.close()
     assert await pieces.failed(UpsertRows(table, [(3, "c", 1)], True)) is Trouble.TRANSIENT
     assert target.rows() == [(1, "a", 1), (2, "b", 1)]
 

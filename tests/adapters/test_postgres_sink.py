@@ -1316,8 +1316,9 @@ async def test_a_piece_with_a_bad_row_leaves_the_transaction_as_it_was(target: T
     sink, table, epoch = await opened(target)
     pieces = await Pieces.open(target, sink, epoch)
     await pieces.ready(UpsertRows(table, [account(1, "a")], True))
-    for bad in (account(2, "x" * 65), account(2, "a"), account(2, "nul \0")):
-        failure = await pieces.failed(UpsertRows(table, [account(3), bad], True), parked=(PARKED,))
+    for bad in (account(2, "x" * 65), account(2, "user3"), account(2, "nul \0")):
+        steps = DeleteRows(table, [(1,)]), UpsertRows(table, [account(3), bad], True)
+        failure = await pieces.failed(*steps, parked=(PARKED,))
         assert failure.trouble is Trouble.ROW, failure
     await pieces.ready(UpsertRows(table, [account(4)], True))
     assert await sink.commit(CommitBatch(pieces.id)) == BatchCommitted(pieces.id)
@@ -1371,10 +1372,21 @@ async def test_a_lock_that_is_let_go_in_time_costs_a_piece_and_not_the_transacti
     transaction = other.transaction()
     await transaction.start()
     await other.execute("INSERT INTO account (id, email) VALUES (9, 'mine')")
+    timed_out, session = asyncio.Event(), sink._lanes[0].session
+    assert session is not None
+    back_to = session.back_to
+
+    async def once_more(savepoint: str) -> bool:
+        timed_out.set()
+        await rolled_back.wait()
+        return await back_to(savepoint)
+
+    rolled_back = asyncio.Event()
+    session.back_to = once_more  # type: ignore[method-assign]
     waiting = asyncio.create_task(pieces.send(UpsertRows(table, [account(2, "mine")], True)))
-    while not await other.fetchval("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    await timed_out.wait()
     await transaction.rollback()
+    rolled_back.set()
     await other.close()
     assert isinstance(await waiting, BatchReady)
     await sink.commit(CommitBatch(pieces.id))
