@@ -52,6 +52,7 @@ class _Quiet(msgspec.Struct):
     batches: int = 0
     rows: int = 0
     sent: int = 0
+    pieces: int = 0
     committed: int = 0
     failed: Counter[str] = msgspec.field(default_factory=Counter)
     waits: int = 0
@@ -61,6 +62,7 @@ class _Quiet(msgspec.Struct):
         parts = [
             f"reads {many(self.rows, 'row')} in {self.batches} of the log's batches" if self.rows else "",
             f"sends {many(self.sent, 'batch', 'batches')}" if self.sent else "",
+            f"sends {many(self.pieces, 'piece')} of a large transaction" if self.pieces else "",
             f"{many(self.waits, 'wait')} at the lock table" if self.waits else "",
             f"{many(self.committed, 'commit')}" if self.committed else "",
             *(f"{many(n, 'failure')} ({message})" for message, n in self.failed.items()),
@@ -169,7 +171,7 @@ class Narrator:
                     places = ", ".join(f"{s}:{n}:{o}" for s, n, o in effect.unparked)
                     self._say(owner, f"takes up what was set aside: {places}")
             case ApplyPiece():
-                self._quiet[owner].sent += 1
+                self._quiet[owner].pieces += 1
                 for row in effect.parked:
                     place = f"{row.source}:{row.number}:{row.ordinal}"
                     self._say(owner, f"sets {place} of {row.schema}.{row.table} ({row.key}) aside: {row.error}")

@@ -32,6 +32,7 @@ def test_all_commits_and_all_of_the_log_are_in_it(seed: int) -> None:
     assert total(r"reads ([\d,]+) rows?\b", chapters) == sum(len(batch.rows) for batch in batches)
     sent = sum("  → apply " in line and "  → apply ddl" not in line for line in trial.transcript)
     assert total(r"sends ([\d,]+) batch", chapters) == sent
+    assert total(r"sends ([\d,]+) pieces?\b", chapters) == sum("  → piece " in line for line in trial.transcript)
 
 
 @pytest.mark.parametrize("seed", range(6))
