@@ -46,11 +46,13 @@ class Source:
         return [server.rows(self.session, sql) for sql in statements][-1]
 
     def prepare(self, xid: str, *statements: str) -> None:
-        """In a session of its own: one that has prepared can do nothing else."""
+        """In a session of its own: one that has prepared can do nothing else, and others only when it is gone."""
         session = server.connect(self.endpoint)
+        number = session.thread_id()
         for sql in (f"USE {self.database}", f"XA START {xid}", *statements, f"XA END {xid}", f"XA PREPARE {xid}"):
             server.rows(session, sql)
         session.close()
+        until(lambda: all(id_ != number for id_, *_ in self.run("SHOW PROCESSLIST")), "the end of the session")
 
     def here(self) -> Position:
         return server.current_position(self.session)
