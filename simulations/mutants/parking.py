@@ -75,7 +75,7 @@ ISOLATION = (
         "transaction-not-tried-whole",
         "engine.isolation",
         """
-        - elif self._atomic and self._merged and len(piece) > 1:
+        - elif self._merged and len(piece) > 1:
         + elif False:
         """,
         "a transaction that only its merged form spoils is searched for a bad row",
