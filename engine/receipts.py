@@ -15,6 +15,7 @@ for rows that never come by, and keeps the receipt until its fence closes.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -175,6 +176,9 @@ class Fence:
                     self._long.setdefault((source, number), []).append(_Stretch(first, last, receipt.id))
                 else:
                     self._rows[source, number, first] = receipt.id
+        for found in self._long.values():
+            found.sort(key=_first)
+        self._open = {transaction: len(found) for transaction, found in self._long.items()}
         self.empty: list[EffectId] = [id_ for id_, left in self._left.items() if left == 0]
 
     def __len__(self) -> int:
@@ -209,17 +213,20 @@ class Fence:
     def _pass(self, change: Change) -> EffectId | None:
         """The receipt that covers the change in a stretch.  A transaction's changes come by in their order, so those
         before it in the stretch have come by, or are of tables that are selected no more."""
-        found = self._long.get((change.source, change.number), [])
-        for stretch in found:
-            if stretch.first <= change.ordinal <= stretch.last:
-                self._left[stretch.id] -= change.ordinal - stretch.first
-                stretch.first = change.ordinal + 1
-                if stretch.first > stretch.last:
-                    found.remove(stretch)
-                    if not found:
-                        del self._long[change.source, change.number]
-                return stretch.id
-        return None
+        transaction = change.source, change.number
+        found = self._long.get(transaction)
+        if found is None:
+            return None
+        stretch = found[bisect_right(found, change.ordinal, key=_first) - 1]
+        if not stretch.first <= change.ordinal <= stretch.last:
+            return None
+        self._left[stretch.id] -= change.ordinal - stretch.first
+        stretch.first = change.ordinal + 1
+        if stretch.first > stretch.last:  # it stays in its place: there may be very many behind it
+            self._open[transaction] -= 1
+            if not self._open[transaction]:
+                del self._long[transaction], self._open[transaction]
+        return stretch.id
 
     def close(self) -> list[EffectId]:
         """The log is past every row that was covered at takeover: those that have not come by are below the checkpoint,
@@ -227,6 +234,7 @@ class Fence:
         spent = [id_ for id_, left in self._left.items() if left > 0]
         self._rows.clear()
         self._long.clear()
+        self._open.clear()
         self._left.clear()
         self._receipts.clear()
         return spent
@@ -238,3 +246,7 @@ class _Stretch(msgspec.Struct, eq=False):
     first: int
     last: int
     id: EffectId
+
+
+def _first(stretch: _Stretch) -> int:
+    return stretch.first
