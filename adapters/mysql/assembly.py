@@ -208,6 +208,13 @@ class Assembly:
         if len(self._rows) >= self._chunk_rows or self._bytes >= self._chunk_bytes:
             self._hand_out_part()
 
+    def go_on(self) -> None:
+        """Tells how far the open group is read, if part of it was handed out: whoever holds that waits for the rest,
+        however much of it is of other tables."""
+        begun = self.is_open and not self.is_xa and (self._parted or self._skip > 0)
+        if begun and self._ordinal > self._first and self._ordinal >= self._skip:
+            self._hand_out_part()
+
     def _hand_out_part(self) -> None:
         self.flush()
         self._close_part()

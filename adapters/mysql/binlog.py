@@ -37,6 +37,7 @@ _DUMP_GTID: Final = 0x1E
 _THROUGH_GTID: Final = 4
 _ANNOTATE_ROWS: Final = 2
 _OK, _ERROR = 0, 0xFF
+_SIGN_SECONDS: Final = 1.0  # inside a transaction of which there is nothing else to tell
 _SLACK_SECONDS: Final = 10
 _MISSED_HEARTBEATS: Final = 4
 _TYPE_AT: Final = 5  # after the status byte and the time
@@ -129,12 +130,18 @@ class BinlogReader:
         self._prepares = decoder.prepares
         ready = assembly.ready
         stream = PacketStream(connection, self._silence_seconds)
+        told = time.monotonic()
         if self._from_head:
             for head in begun_at(stream.awaited(), self._start):
                 yield from self._packet(decoder, assembly, head)
         while True:
             stream.at = decoder.run(stream.buffer, stream.at)
             yield from self._due(decoder, assembly)
+            if ready:
+                told = time.monotonic()
+            elif time.monotonic() - told >= _SIGN_SECONDS:
+                told = time.monotonic()
+                assembly.go_on()
             if not ready:
                 packet = stream.packet()
                 if packet is None:

@@ -278,3 +278,23 @@ TestReading.settings = settings(
 @pytest.mark.proof
 def test_reading_at_length() -> None:
     run_state_machine_as_test(Reading, settings=LONG)
+
+
+def test_a_group_in_parts_tells_how_far_it_is_read_where_other_tables_follow() -> None:
+    """Its rows wait at the target in an open transaction, which is given up where nothing more comes."""
+    assembly = reader(Position(FILE, START))
+    assembly.begin("source", 1, 0, False)
+    feed(assembly, ("others", 1, SMALL), 0)
+    assembly.go_on()
+    assert not assembly.ready, "nobody waits for it"
+    feed(assembly, ("rows", CHUNK_ROWS, SMALL), 0)
+    (part,) = assembly.ready
+    feed(assembly, ("others", 3, SMALL), 0)
+    assembly.go_on()
+    assembly.go_on()
+    _, sign = assembly.ready
+    assert (part.last.rows, sign.last.rows) == (CHUNK_ROWS + 1, CHUNK_ROWS + 4)
+    assert [(t.rows, t.complete) for t in sign.transactions] == [([], False)]
+    assembly.commit(200, 0)
+    assembly.flush()
+    assert [t.complete for t in assembly.ready[-1].transactions] == [True]
