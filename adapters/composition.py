@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from adapters.config import Feed
 from adapters.frames import Order
 from adapters.mysql.source import Source
@@ -52,12 +54,12 @@ def start_of(feed: Feed, source: Source) -> Position:
             return position
 
 
-def options_of(feed: Feed, tables: Sequence[TableName]) -> Options:
-    """`tables`: the feed's target tables."""
+def options_of(feed: Feed, tables: Sequence[TableName], stream_idle_us: int | None = None) -> Options:
+    """`tables`: the feed's target tables.  `stream_idle_us`: as the owner before said that this one should have it."""
     atomic = feed.consistency == "transaction"
     batch_rows = feed.batch_rows or (ATOMIC_BATCH_ROWS if atomic else BATCH_ROWS)
     weights = {name: weight for name in tables if (weight := _weight(feed, name))}
-    return Options(
+    options = Options(
         lanes=feed.lanes,
         batch_rows=batch_rows,
         fill_rows=_filled(batch_rows),
@@ -65,6 +67,7 @@ def options_of(feed: Feed, tables: Sequence[TableName]) -> Options:
         atomic=atomic,
         weights=weights,
     )
+    return options if stream_idle_us is None else msgspec.structs.replace(options, stream_idle_us=stream_idle_us)
 
 
 def _filled(batch_rows: int) -> int:

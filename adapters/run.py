@@ -91,17 +91,21 @@ async def run(
 
 
 class _Life:
-    """What outlives a feed's taking over anew: the sign of life, and how to stop.  `has_run`: it has had the feed."""
+    """What outlives a feed's taking over anew: the sign of life, and how to stop.  `has_run`: it has had the feed.
+    `stream_idle_us`: of the next machine (`StandDown`)."""
 
     def __init__(self, pulse: Pulse) -> None:
         self.pulse = pulse
         self.shell: Shell | None = None
         self.told_to_stop = False
         self.has_run = False
+        self.stream_idle_us: int | None = None
         self._task = asyncio.current_task()
 
     def let_go(self) -> None:
         """The shell is over: its machine, which may hold all rows that were in flight, is held by nobody from here."""
+        if self.shell is not None and self.shell.stood_down is not None:
+            self.stream_idle_us = self.shell.stood_down.stream_idle_us or self.stream_idle_us
         self.shell = None
         self.pulse.unwatch()
 
@@ -118,17 +122,17 @@ async def _begun(
     feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess, life: _Life, guest: Claim | None
 ) -> int:
     """As `_run`, but what passes is waited for.  A server that cannot be reached is, once the feed has run: no typing
-    error keeps it away then."""
+    error keeps it away then.  What the shell itself raises is a bug."""
     delay = FIRST_WAIT_SECONDS
     while True:
         try:
             return await _run(feed, until_caught_up, progress, capture, life, guest)
         except Unreachable as error:
-            if not (life.has_run or isinstance(error, Busy)):
+            if life.shell is not None or not (life.has_run or isinstance(error, Busy)):
                 raise
             said = error.message
         except TargetError as error:
-            if not (error.passing or (life.has_run and error.unreachable)):
+            if life.shell is not None or not (error.passing or (life.has_run and error.unreachable)):
                 raise
             said = str(error)
         progress.message(f"{said}: tried again in {delay:.0f} s")
@@ -176,7 +180,7 @@ async def _run(
     if taken.receipts:  # an older owner may have read on until its last moment, so ask again
         now = await _look(feed)
         taken = msgspec.structs.replace(taken, log_end=now.now if isinstance(now, Source) else None)
-    options = options_of(feed, tables)
+    options = options_of(feed, tables, life.stream_idle_us)
     machine = ApplyMachine(options)
     fault = _JournalFault(feed, life, progress)
     journal = (

@@ -244,10 +244,15 @@ class Halt(msgspec.Struct, frozen=True):
 
 class StandDown(msgspec.Struct, frozen=True):
     """This owner is over: stop at once, write nothing more.  `again`: take the feed over anew and go on; else a newer
-    owner has it."""
+    owner has it.
+
+    `stream_idle_us`: the next owner's (`Options`); None: it stays.  It doubles where the end of a large transaction did
+    not come in time: with the same patience every owner would meet the same, and none would end.
+    """
 
     reason: str
     again: bool
+    stream_idle_us: int | None = None
 
 
 class CaughtUp(msgspec.Struct, frozen=True):

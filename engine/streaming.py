@@ -11,7 +11,7 @@ What has been taken is not there any more, so a transaction that is lost is neve
 is asked for under the same id, which tells three things: whether it was committed after all (an answer of COMMIT was
 lost), whether the feed is still ours, and that nothing is left of it.  Then this owner stands down, and the next one
 begins again at the checkpoint.  The same follows where its end does not come: it is rolled back after a while, and
-asked for once the log goes on.
+asked for once the log goes on; the next owner waits twice as long, so that one of them ends it.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ class Streaming:
         self._sent: ApplyPiece | None = None
         self._resting_until: int | None = None  # the opening is to be sent again then
         self._idle_since: int | None = None
+        self._idled = False  # rolled back as its end did not come
         self._waiting: deque[list[Change]] = deque()
         self._isolation: Isolation | None = None  # of the piece at the target
         self._piece: list[Change] = []
@@ -207,6 +208,7 @@ class Streaming:
         elif self.now - self._idle_since >= self._options.stream_idle_us:
             assert self._opening is not None
             self._phase = Phase.LEAVING
+            self._idled = True
             self._emit(RollbackBatch(self._opening.id))
 
     # ------------------------------------------------------------------ answers
@@ -225,13 +227,15 @@ class Streaming:
             self._phase = Phase.OPEN
         elif self._phase is Phase.ASKING and self._resting_until is None:
             reason = "a transaction that is applied as it comes was lost before its commit: it begins again"
-            return StandDown(reason, again=True)
+            patience = self._options.stream_idle_us
+            return StandDown(reason, again=True, stream_idle_us=2 * patience if self._idled else patience)
         return None
 
     def _applied(self, sent: ApplyPiece) -> None:
         isolation, self._sent = self._isolation, None
         self._batches.park(self._parked, sent.parked, isolation)
-        found = self._batches.adopted([c for c in self._done_with() if c not in self._parked])
+        parked = dict.fromkeys(self._parked)
+        found = self._batches.adopted([change for change in self._done_with() if change not in parked])
         self._orphans.update(dict.fromkeys(found))
         self.rows -= sent.rows
         self._total += sent.rows

@@ -69,16 +69,26 @@ ANSWERS = (BatchCommitted, BatchReady, BatchRolledBack, CheckpointSaved, DdlAppl
 
 class Owner:
     """`dies_at`: how many more effects it carries out before it dies; below zero: no end is near.
-    `refused_its_own`: its reader took the log of the feed for another one."""
+    `refused_its_own`: its reader took the log of the feed for another one.
+    `stream_idle_us`: as the owner before told."""
 
     def __init__(
-        self, number: int, plan: Plan, history: History, faults: Faults, copier: Copier, source: Source
+        self,
+        number: int,
+        plan: Plan,
+        history: History,
+        faults: Faults,
+        copier: Copier,
+        source: Source,
+        stream_idle_us: int | None = None,
     ) -> None:
         self.number = number
         self.copier = copier
         options = Options(atomic=plan.atomic, locking=plan.locking, **msgspec.structs.asdict(plan.engine))
         if plan.copy is not None:
             options = replace(options, copy_reads=plan.copy.reads, copy_touched=plan.copy.touched)
+        if stream_idle_us is not None:
+            options = replace(options, stream_idle_us=stream_idle_us)
         self.machine = ApplyMachine(options)
         self.mailbox: list[ApplyEvent] = []
         self.reader: Reader | None = None

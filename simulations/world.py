@@ -229,7 +229,9 @@ class World:
             self.source, self.history, self.target.ledger.view, self.target.staged, self.target.database.refuses,
             self._faults,
         )  # fmt: skip
-        owner = Owner(len(self.owners) + 1, self.plan, self.history, self._faults, hands, self.log)
+        told = self.owner.stood_down if self.owners else None
+        patience = None if told is None else told.stream_idle_us or self.owner.machine.options.stream_idle_us
+        owner = Owner(len(self.owners) + 1, self.plan, self.history, self._faults, hands, self.log, patience)
         if self.owners:
             self._exercise.left(self.owner.machine)
         owner.skew = self.chance.randrange(10**9)

@@ -65,6 +65,7 @@ class Group:
         self._fetcher = fetcher
         self._mapping = Mapping(rules_of(feed), feed.schema)
         self._shell: Shell | None = None
+        self._stream_idle_us: int | None = None  # of the next machine (StandDown)
         self._vote: Statement | None = None
         self._alarm: Alarm | None = None
         self._epoch = 0
@@ -120,7 +121,7 @@ class Group:
         except BaseException:
             await sink.close()
             raise
-        machine = ApplyMachine(options_of(self._feed, tables))
+        machine = ApplyMachine(options_of(self._feed, tables, self._stream_idle_us))
         partition = self.log = PartitionLog(self.number, self._places, self._fetcher)
         forget()  # the machine before, with its rows
 
@@ -141,6 +142,8 @@ class Group:
             self._shell = None
             reporter.cancel()
             await asyncio.gather(reporter, return_exceptions=True)
+        if shell.stood_down is not None:
+            self._stream_idle_us = shell.stood_down.stream_idle_us or self._stream_idle_us
         await self._ended(machine, shell)
 
     # ------------------------------------------------------------------ the end of an ownership

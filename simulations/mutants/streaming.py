@@ -171,6 +171,15 @@ STREAMING = (
         "a transaction whose end does not come is never rolled back",
     ),
     Mutant(
+        "streamed-patience-never-grows",
+        "engine.streaming",
+        """
+        - return StandDown(reason, again=True, stream_idle_us=2 * patience if self._idled else patience)
+        + return StandDown(reason, again=True, stream_idle_us=patience)
+        """,
+        "each owner waits as long as the one before for an end that comes later",
+    ),
+    Mutant(
         "streamed-left-and-gone-on-with",
         "engine.streaming",
         """

@@ -6,12 +6,23 @@ Transcripts of it are in tests/scenarios (`streamed_…`); simulated worlds have
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from engine import receipts
 from engine.apply import ApplyMachine, Options, State
-from engine.effects import ApplyBatch, ApplyEffect, ApplyPiece, CommitBatch, EffectId, StandDown
+from engine.effects import ApplyBatch, ApplyEffect, ApplyPiece, CommitBatch, EffectId, RollbackBatch, StandDown
 from engine.errors import Failure, Trouble
-from engine.events import ApplyEvent, BatchCommitted, BatchFailed, BatchReady, LogArrived, Receipt, TakenOver, Tick
+from engine.events import (
+    ApplyEvent,
+    BatchCommitted,
+    BatchFailed,
+    BatchReady,
+    BatchRolledBack,
+    LogArrived,
+    Receipt,
+    TakenOver,
+    Tick,
+)
 from engine.records import LogBatch, Position, RowChange, Transaction
 from engine.schema import Binding
 from engine.segments import Change
@@ -160,3 +171,30 @@ def test_a_commit_that_is_refused_halts(trouble: Trouble) -> None:
         answered = feed.answer(answered)
     (halt,) = feed.step(BatchFailed(feed.sent[-1].id, Failure(trouble, "refused")))
     assert "refused" in str(halt) and feed.machine.state is State.HALTED
+
+
+def attempt(options: Options) -> StandDown | CommitBatch:
+    """One owner: a large part, then 31 s of silence, then the end."""
+    feed, answered = Feed(options), 0
+    for first in range(0, 12, 2):
+        answered = feed.until_room(answered)
+        feed.step(LogArrived([part(first, 2)]))
+    while answered < len(feed.sent):
+        answered = feed.answer(answered)
+    feed.step(passed=1_000)
+    feed.step(passed=31_000_000)
+    if isinstance(feed.sent[-1], RollbackBatch):
+        feed.step(BatchRolledBack(feed.sent[-1].id))
+        answered = len(feed.sent)
+    feed.step(LogArrived([part(12, 2, last=True)]))
+    while answered < len(feed.sent):
+        answered = feed.answer(answered)
+    last = feed.sent[-1]
+    assert isinstance(last, StandDown | CommitBatch)
+    return last
+
+
+def test_an_end_that_is_late_each_time_is_waited_for_longer() -> None:
+    first = attempt(OPTIONS)
+    assert isinstance(first, StandDown) and first.again and first.stream_idle_us == 2 * OPTIONS.stream_idle_us
+    assert isinstance(attempt(replace(OPTIONS, stream_idle_us=first.stream_idle_us)), CommitBatch)

@@ -34,7 +34,8 @@ class Jobs:
 
     def __init__(self, wanted: Spark, name: str, source: Endpoint) -> None:
         self._wanted, self._name = wanted, name
-        self._vigil = Vigil([source], end_java)
+        self._source = source
+        self._vigil: Vigil | None = None
         self._starting = threading.Lock()
         self._stack = contextlib.ExitStack()
         self._spark: SparkSession | None = None
@@ -44,9 +45,11 @@ class Jobs:
         """Raises Missing, SparkFailed."""
         with self._starting:
             if self._spark is None:
-                spark = self._stack.enter_context(session(self._wanted, self._name, JAVA))
-                self._stack.enter_context(self._vigil)
-                spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", BATCH_BYTES)
+                with contextlib.ExitStack() as opening:  # a session that cannot be set up is closed
+                    spark = opening.enter_context(session(self._wanted, self._name, JAVA))
+                    self._vigil = opening.enter_context(Vigil([self._source], end_java))
+                    spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", BATCH_BYTES)
+                    self._stack = opening.pop_all()
                 self._spark = spark
             return self._spark
 
@@ -84,7 +87,7 @@ class Jobs:
     @property
     def silent(self) -> str:
         """Why Java was ended, in words, where that was because the source fell silent."""
-        return self._vigil.silent
+        return self._vigil.silent if self._vigil is not None else ""
 
     def end(self) -> None:
         """Java is gone then."""
