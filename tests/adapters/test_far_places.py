@@ -81,7 +81,7 @@ def test_the_same_comes_from_a_place_that_cannot_be_named(
     for place, chunks in zip((start, inside), expected, strict=True):
         again = source.read(place)
         assert [one.transactions for one in again] == [one.transactions for one in chunks]
-        assert again[-1].last == chunks[-1].last
+        assert again[-1].last.proof == chunks[-1].last.proof  # MariaDB may log a checkpoint of its own behind it
 
 
 def test_rows_that_were_prepared_there(
