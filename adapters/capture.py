@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from adapters.child import Child
-from adapters.frames import FAILED, UNANSWERED, Failed, Order, Unanswered
+from adapters.frames import FAILED, Failed, Order, Unanswered
 from adapters.mysql.batch_frames import Decoder
 from engine.records import LogBatch
 
@@ -17,11 +17,15 @@ class CaptureProcess:
         self._child = Child("adapters.mysql.capture_process", "capture")
         self._decoder = Decoder()
         self.frame_bytes = 0  # of the last batch
-        self.unanswered = Unanswered()  # as it told last
 
     @property
     def pid(self) -> int:
         return self._child.pid
+
+    @property
+    def unanswered(self) -> Unanswered:
+        """As it told last."""
+        return self._child.unanswered
 
     async def begin(self, order: Order) -> None:
         await self._child.connect()
@@ -29,14 +33,10 @@ class CaptureProcess:
 
     async def next(self) -> LogBatch | Failed:
         """The next batch, or why there are no more."""
-        while True:
-            frame = await self._child.receive()
-            if isinstance(frame, Failed):
-                return frame
-            kind, body = frame
-            if kind != UNANSWERED:
-                break
-            self.unanswered = msgspec.msgpack.decode(body, type=Unanswered)
+        frame = await self._child.message()
+        if isinstance(frame, Failed):
+            return frame
+        kind, body = frame
         self.frame_bytes = len(body)
         return msgspec.msgpack.decode(body, type=Failed) if kind == FAILED else self._decoder.batch(kind, body)
 

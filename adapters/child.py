@@ -14,14 +14,17 @@ import sys
 
 import msgspec
 
-from adapters.frames import Failed
+from adapters.frames import UNANSWERED, Failed, Unanswered
 
 _BUFFER_BYTES = 4 << 20
 _STOP_SECONDS = 5.0
 
 
 class Child:
-    """`python -m module FD`, where FD is its end of the socket pair.  `name`: for people."""
+    """`python -m module FD`, where FD is its end of the socket pair.  `name`: for people.
+
+    `unanswered`: as one that reads a source's log told last.
+    """
 
     def __init__(self, module: str, name: str) -> None:
         ours, theirs = socket.socketpair()
@@ -34,6 +37,7 @@ class Child:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         )
         theirs.close()
+        self.unanswered = Unanswered()
         self._name = name
         self._socket = ours
         self._reader: asyncio.StreamReader | None = None
@@ -72,6 +76,14 @@ class Child:
                 retryable=True,
             )
         return frame[0], memoryview(frame)[1:]
+
+    async def message(self) -> tuple[int, memoryview] | Failed:
+        """As `receive`, but what is only `unanswered` is kept."""
+        while True:
+            frame = await self.receive()
+            if isinstance(frame, Failed) or frame[0] != UNANSWERED:
+                return frame
+            self.unanswered = msgspec.msgpack.decode(frame[1], type=Unanswered)
 
     async def stop(self) -> None:
         """End it and wait until it is gone."""

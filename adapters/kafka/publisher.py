@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from adapters.child import Child
-from adapters.frames import FAILED, UNANSWERED, Failed, Unanswered
+from adapters.frames import FAILED, Failed, Unanswered
 from adapters.kafka.orders import AT_STATEMENT, PUBLISHED, AtStatement, GoOn, Published, PublishOrder
 from engine.plan import Plan
 
@@ -27,11 +27,15 @@ class PublisherProcess:
 
     def __init__(self) -> None:
         self._child = Child("adapters.kafka.publisher_process", "publisher")
-        self.unanswered = Unanswered()  # as it told last
 
     @property
     def pid(self) -> int:
         return self._child.pid
+
+    @property
+    def unanswered(self) -> Unanswered:
+        """As it told last."""
+        return self._child.unanswered
 
     async def begin(self, order: PublishOrder) -> None:
         await self._child.connect()
@@ -39,14 +43,10 @@ class PublisherProcess:
 
     async def next(self) -> Published | AtStatement | Failed:
         """What the process tells next."""
-        while True:
-            frame = await self._child.receive()
-            if isinstance(frame, Failed):
-                return frame
-            kind, body = frame
-            if kind != UNANSWERED:
-                break
-            self.unanswered = msgspec.msgpack.decode(body, type=Unanswered)
+        frame = await self._child.message()
+        if isinstance(frame, Failed):
+            return frame
+        kind, body = frame
         said: Published | AtStatement | Failed = _SAYS[kind].decode(body)
         return said
 

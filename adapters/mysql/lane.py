@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable
+from typing import TypeVar
 
 from adapters.mysql.failures import SERVER_ERRORS
 from adapters.mysql.ownership import Fenced, Ownership
 from adapters.mysql.session import Session
 from engine.effects import EffectId
+
+T = TypeVar("T")
 
 
 class Lane:
@@ -47,6 +51,27 @@ class Lane:
         if self.opening is not None:
             self.opening.cancel()
             await self.opened()
+
+    async def answer(self, work: Awaitable[T]) -> T:
+        """What the work of an effect answers; a rollback waits until it is `idle`.
+
+        Raises CancelledError, the session dropped, where the work is cancelled or a rollback came meanwhile.
+        """
+        self.running = True
+        self.interrupted = False
+        self.idle.clear()
+        try:
+            found = await work
+        except asyncio.CancelledError:
+            self.drop()
+            raise
+        finally:
+            self.running = False
+            self.idle.set()
+        if self.interrupted:
+            self.drop()
+            raise asyncio.CancelledError
+        return found
 
     def drop(self) -> None:
         if self.session is not None:

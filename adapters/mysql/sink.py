@@ -175,20 +175,7 @@ class MySqlSink:
         lane = self._lanes[effect.lane]
         assert not lane.running and not lane.held, "effects of one lane never overlap"
         lane.last = effect.id
-        lane.running = True
-        lane.interrupted = False
-        lane.idle.clear()
-        try:
-            answer = await self._transact(lane, effect)
-        except asyncio.CancelledError:
-            lane.drop()
-            raise
-        finally:
-            lane.running = False
-            lane.idle.set()
-        if lane.interrupted:
-            lane.drop()
-            raise asyncio.CancelledError
+        answer = await lane.answer(self._transact(lane, effect))
         lane.held = isinstance(answer, BatchReady)
         return answer
 
@@ -232,20 +219,7 @@ class MySqlSink:
         session = lane.session
         if session is None or not lane.held or lane.last != effect.batch:
             return BatchFailed(effect.id, Failure(Trouble.TRANSIENT, "the transaction's session is gone"))
-        lane.running = True
-        lane.interrupted = False
-        lane.idle.clear()
-        try:
-            failed = await self._piece(lane, session, effect)
-        except asyncio.CancelledError:
-            lane.drop()
-            raise
-        finally:
-            lane.running = False
-            lane.idle.set()
-        if lane.interrupted:
-            lane.drop()
-            raise asyncio.CancelledError
+        failed = await lane.answer(self._piece(lane, session, effect))
         return BatchReady(effect.id) if failed is None else BatchFailed(effect.id, failed)
 
     async def _piece(self, lane: Lane, session: Session, effect: ApplyPiece) -> Failure | None:
