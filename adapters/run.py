@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -28,7 +29,7 @@ from adapters.embedded_log import EmbeddedLog
 from adapters.journal import Journal, NoJournal
 from adapters.mysql.errors import Busy, SourceError, Unreachable
 from adapters.mysql.source import Source, look
-from adapters.progress import Progress
+from adapters.progress import Hindered, Progress, Sample
 from adapters.pulse import Pulse
 from adapters.runs import Claim, Entry, Overtaken, admitted
 from adapters.session import Session, session
@@ -87,12 +88,14 @@ async def run(
             return OK
         raise
     finally:
-        await life.pulse.end()
+        await life.end()
 
 
 class _Life:
-    """What outlives a feed's taking over anew: the sign of life, and how to stop.  `has_run`: it has had the feed.
-    `stream_idle_us`: of the next machine (`StandDown`)."""
+    """What outlives a feed's taking over anew: the sign of life, HTTP, and how to stop.
+
+    `has_run`: it has had the feed.  `stream_idle_us`: of the next machine (`StandDown`).
+    """
 
     def __init__(self, pulse: Pulse) -> None:
         self.pulse = pulse
@@ -100,13 +103,37 @@ class _Life:
         self.told_to_stop = False
         self.has_run = False
         self.stream_idle_us: int | None = None
+        self.board: Board | None = None
+        self._between = Sample()  # two machines
+        self._http = contextlib.AsyncExitStack()
+        self._serves = False
         self._task = asyncio.current_task()
+
+    async def serve(self, address: tuple[str, int] | None) -> None:
+        """From the first machine on, also while a server is waited for.  Raises ListenError."""
+        if address is not None and not self._serves:
+            from adapters.web import serve
+
+            await self._http.enter_async_context(serve(address, self._latest))
+            self._serves = True
+
+    def _latest(self) -> Sample:
+        return self._between if self.board is None else self.board.latest
+
+    def waits(self, at: Literal["source", "target"], said: str, seconds: float) -> None:
+        """No machine runs, as that end cannot be reached."""
+        self._between = Sample(unreachable=said, hindrances=(Hindered(at, seconds, said),))
+
+    async def end(self) -> None:
+        await self._http.aclose()
+        await self.pulse.end()
 
     def let_go(self) -> None:
         """The shell is over: its machine, which may hold all rows that were in flight, is held by nobody from here."""
         if self.shell is not None and self.shell.stood_down is not None:
             self.stream_idle_us = self.shell.stood_down.stream_idle_us or self.stream_idle_us
         self.shell = None
+        self.board, self._between = None, Sample()
         self.pulse.unwatch()
 
     def stop(self) -> None:
@@ -123,18 +150,20 @@ async def _begun(
 ) -> int:
     """As `_run`, but what passes is waited for.  A server that cannot be reached is, once the feed has run: no typing
     error keeps it away then.  What the shell itself raises is a bug."""
-    delay = FIRST_WAIT_SECONDS
+    delay, begun = FIRST_WAIT_SECONDS, time.monotonic()
+    at: Literal["source", "target"]
     while True:
         try:
             return await _run(feed, until_caught_up, progress, capture, life, guest)
         except Unreachable as error:
             if life.shell is not None or not (life.has_run or isinstance(error, Busy)):
                 raise
-            said = error.message
+            at, said = "source", error.message
         except TargetError as error:
             if life.shell is not None or not (error.passing or (life.has_run and error.unreachable)):
                 raise
-            said = str(error)
+            at, said = "target", str(error)
+        life.waits(at, said, time.monotonic() - begun)
         progress.message(f"{said}: tried again in {delay:.0f} s")
         await asyncio.sleep(delay)  # back off, not synchronisation
         delay = min(2 * delay, LONGEST_WAIT_SECONDS)
@@ -195,22 +224,18 @@ async def _run(
     if until_caught_up:
         shell.post(GoalSet(source.now))
     silent = lambda: Silent(log.silent_seconds, life.pulse.silent_seconds)  # noqa: E731
-    board = Board(machine, shell, progress, silent, feed.ready_seconds)
-    async with contextlib.AsyncExitStack() as stack:
-        if feed.http_address is not None:
-            from adapters.web import serve
-
-            await stack.enter_async_context(serve(feed.http_address, lambda: board.latest))
-        life.shell = shell
-        life.pulse.watch(shell.displaced, lambda: shell.unanswered)
-        if fault.stopped:
-            shell.stop()
-        reporter = asyncio.get_running_loop().create_task(board.report())
-        try:
-            await shell.run(taken.checkpoint, furthest(taken.receipts, taken.checkpoint))
-        finally:
-            reporter.cancel()
-            await asyncio.gather(reporter, return_exceptions=True)
+    board = life.board = Board(machine, shell, progress, silent, feed.ready_seconds)
+    await life.serve(feed.http_address)
+    life.shell = shell
+    life.pulse.watch(shell.displaced, lambda: shell.unanswered)
+    if fault.stopped:
+        shell.stop()
+    reporter = asyncio.get_running_loop().create_task(board.report())
+    try:
+        await shell.run(taken.checkpoint, furthest(taken.receipts, taken.checkpoint))
+    finally:
+        reporter.cancel()
+        await asyncio.gather(reporter, return_exceptions=True)
     code = _ending(machine, shell, progress)
     return OPERATOR if fault.stopped and code in (OK, AGAIN) else code
 

@@ -5,6 +5,8 @@ Told in a process of its own: what is alive there is counted.
 
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 
 from bench.rig import Rig, until
 from bench.servers import Server
+from bench.servers.place import free_port
 
 RUN = """
 import asyncio, gc, sys
@@ -33,7 +36,7 @@ adapters.run.forget = forget
 feed = load(sys.argv[1])
 uvloop.run(adapters.run.run(feed, True, PlainLines(sys.stderr, feed.name), CaptureProcess()))
 """
-ROWS = 40_000
+ROWS = 15_000
 
 
 def test_a_run_begun_anew_holds_no_machine_of_before(
@@ -51,6 +54,15 @@ def test_a_run_begun_anew_holds_no_machine_of_before(
     assert len(told) >= 2, ran.stderr
     assert set(told) == {"machines left: 0"}
     assert rig.rows(f"SELECT CAST(count(*) AS text) FROM {rig.schema}.note") == [(str(ROWS),)]
+
+
+def asked(port: int, page: str) -> tuple[int, str]:
+    """The status code and the text of a page."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=5.0) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
 
 
 HELD = """
@@ -81,7 +93,9 @@ def test_a_server_that_is_away_between_two_machines_is_waited_for(
 ) -> None:  # fmt: skip
     """A first run ends where it cannot reach a server; one that had the feed goes on once it can."""
     source, target = make_mariadb(), make_postgres()
-    rig = make_rig(source, target, "away", lanes=4, journal=str(tmp_path / "journal"), journal_mb=1)
+    port = free_port()
+    journal = {"journal": str(tmp_path / "journal"), "journal_mb": 1}
+    rig = make_rig(source, target, "away", lanes=4, http=f"127.0.0.1:{port}", **journal)
     rig.table("note", "id bigint PRIMARY KEY, note varchar(200)")
     rig.at_source(f"INSERT INTO note SELECT seq, REPEAT('x', 150) FROM seq_1_to_{ROWS}")
     away = source if end == "source" else target
@@ -100,6 +114,9 @@ def test_a_server_that_is_away_between_two_machines_is_waited_for(
             process.stdin.write("\n" * 100)  # and go on at once every time after this one
             process.stdin.flush()
             until(lambda: "tried again in" in told.read_text() or process.poll() is not None, "a word of it")
+            assert asked(port, "livez") == (200, "ok\n")
+            answer, why = asked(port, "readyz")
+            assert answer == 503 and why.startswith("starting: ") and str(away.port) in why
             away.start()
             code = process.wait(120)
         finally:
