@@ -73,9 +73,7 @@ class _Quiet(msgspec.Struct):
 
 class Narrator:
     def __init__(self, trial: Trial) -> None:
-        assert trial.options is not None
         self._trial = trial
-        self._options = trial.options
         self._machines: dict[int, ApplyMachine] = {}
         self._quiet: dict[int, _Quiet] = {}
         self._saving: dict[EffectId, str] = {}
@@ -95,7 +93,7 @@ class Narrator:
         return self._chapters
 
     def _turn(self, turn: Turn) -> None:
-        machine = self._machines.setdefault(turn.owner, ApplyMachine(self._options))
+        machine = self._machines.setdefault(turn.owner, ApplyMachine(self._trial.options[turn.owner]))
         self._begun.setdefault(turn.owner, turn.now)
         self._clock = turn.now - self._begun[turn.owner]
         waits = _waits(machine)

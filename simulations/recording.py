@@ -39,8 +39,8 @@ class Recording(msgspec.Struct):
 
 def write_journal(trial: Trial, path: Path | str, owner: int) -> None:
     """The run of one owner.  Raises OSError."""
-    assert trial.options is not None, "the trial was not told"
-    journal = Journal(path, trial.options)
+    assert trial.options, "the trial was not told"
+    journal = Journal(path, trial.options[owner])
     try:
         for turn in trial.turns:
             if turn.owner == owner:

@@ -46,7 +46,7 @@ class Trial(msgspec.Struct):
     transactions: tuple[int, ...] = ()
     transcript: list[str] = []
     turns: list[Turn] = []
-    options: Options | None = None
+    options: dict[int, Options] = {}  # by owner
     history: History | None = None
 
     @property
@@ -90,7 +90,7 @@ def attempt(plan: Plan, *, history: History | None = None, told: bool = False) -
     trial.transactions = tuple(dict.fromkeys(entry.number for entry in world.history.entries))
     if told:
         trial.transcript, trial.turns, trial.history = world.transcript or [], turns, world.history
-        trial.options = world.owners[0].machine.options
+        trial.options = {owner.number: owner.machine.options for owner in world.owners}
     return trial
 
 

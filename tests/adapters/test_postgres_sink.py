@@ -961,6 +961,7 @@ async def test_rows_on_their_way_behind_a_statement_that_fails_do_no_harm(target
     """The server passes over them, and the session is of use again."""
     sink, table, epoch = await opened(target, lanes=1)
     await committed(sink, target.batch(epoch, UpsertRows(table, [account(0)], True)))
+    await sessions_are(target, 1)  # that of the takeover may still be on its way out
     backend = target.sql("SELECT pid FROM pg_stat_activity WHERE application_name = 'tidelock/shop'")
     target.sql("UPDATE tidelock.tidelock_owner SET epoch = epoch + 1")
     large = [account(n, payload="x" * 20_000) for n in range(1, 1_001)]
