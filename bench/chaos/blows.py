@@ -1,7 +1,7 @@
 """The blows that fall on one process of a feed, its servers and the wires between; each returns when it is over.
 
-Two decks take turns.  The first, three times over, strikes all but the process itself, which must live through it, so
-that its memory is seen over a long life.  The second kills and ends the process too.
+Two decks take turns.  The first, eight times over, strikes all but the process itself, which must live through it, so
+that its memory is seen over a life of some twenty minutes.  The second kills and ends the process too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AROUND: Final = (
     "target read-only",
     "journal's disk full",
 )
-LONG_ROUNDS: Final = 3
+LONG_ROUNDS: Final = 8
 AT_IT: Final = ("killed",) * 3 + ("killed alone",) * 2 + ("SIGTERM",) * 2
 BLOWS: Final = (*AROUND, *dict.fromkeys(AT_IT))
 SILENT_SECONDS: Final = (5.0, 40.0)

@@ -6,8 +6,11 @@ run tells more of when they were killed than of what they gather.  So like is co
 
 *Drift*: do later lives hold more than earlier ones did at the same age?  What accumulates outside of a process (at the
 servers, on disk) shows here.  *Slope*: how much more do lives hold from minute to minute, once they are warm?  All long
-lives together tell, so that a slow leak shows in lives that are each too short for it.  *Life*: by how much did the
-one life grow that grew the most?
+lives together tell.  *Life*: by how much did the one life grow that grew the most?
+
+A process is warm once it has met about the longest silence: Python gives memory back by the megabyte, and only what is
+wholly free, so what the most rows took that ever waited stays resident.  Seen over twenty minutes of blows: 50 to 73 MB
+in the first six, 72 to 75 afterwards, with 15 MB in use between blows all along.
 """
 
 from __future__ import annotations
@@ -28,8 +31,8 @@ JUDGED_MINUTES: Final = 10.0
 FLOOR_SECONDS: Final = 60.0
 START_SECONDS: Final = 10.0
 """So long a process is about to start: it holds less than it ever will again."""
-WARM_SECONDS: Final = 120.0
-LIFE_SECONDS: Final = 300.0
+WARM_SECONDS: Final = 360.0
+LIFE_SECONDS: Final = 900.0
 _MEGABYTE: Final = 1e6
 
 Point: TypeAlias = tuple[float, float]

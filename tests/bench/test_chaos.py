@@ -200,9 +200,9 @@ def life(pid: int, begun: float, minutes: float, curve: Curve) -> list[Sample]:
     return [Sample((begun + age) * 60, "run", pid, int(curve(begun + age, age) * 1e6), 0.0) for age in ages]
 
 
-def hour(curve: Curve, last: float = 9.0) -> list[Sample]:
+def hour(curve: Curve, last: float = 17.0) -> list[Sample]:
     """As blows make it: a life of eight minutes, then some that are cut short; the last one is long again."""
-    lives = [length for _ in range(5) for length in (8.0, 0.2, 0.7, 1.5, 0.4)]
+    lives = [length for _ in range(2) for length in (19.0, 0.2, 0.7, 1.5, 0.4)]
     samples: list[Sample] = []
     begun = 0.0
     for pid, length in enumerate([*lives, last]):
@@ -229,13 +229,13 @@ def test_a_line_through_points() -> None:
 def test_memory_of_killed_and_long_lives_that_all_are_alike_is_flat() -> None:
     """Short lives before a long one are no growth, though a line through everything says so."""
     short = [s for n in range(20) for s in life(n, n * 0.5, 0.5, warming)]
-    samples = [*short, *life(20, 10.0, 10.0, warming)]
+    samples = [*short, *life(20, 10.0, 20.0, warming)]
     assert line([(sample.at / 60, sample.resident_bytes / 1e6) for sample in samples]) > MOST_SLOPE
     seen = measured("run", samples, 61_000_000)
     assert (seen.peak, seen.lives) == (61.0, 1)
     assert seen.flat, seen
     seen = measured("run", hour(warming), 0)
-    assert seen.lives == 6 and seen.flat and abs(seen.drift) < 0.02 and seen.slope < 0.1, seen
+    assert seen.lives == 3 and seen.flat and abs(seen.drift) < 0.02 and seen.slope < 0.1, seen
 
 
 def test_what_blows_cost_while_they_last_is_no_growth() -> None:
@@ -255,11 +255,11 @@ def test_memory_that_leaks_within_lives_is_not_flat() -> None:
     fast = measured("run", hour(lambda at, age: blows_of(at, age) + 18.0 * age), 0)
     assert fast.life_growth > 80 and fast.slope > 17 and not fast.flat
     slow = measured("run", hour(lambda at, age: warming(at, age) + 0.3 * age), 0)
-    assert slow.life_growth < 3 and slow.slope > MOST_SLOPE and not slow.flat
+    assert slow.life_growth < 5 and slow.slope > MOST_SLOPE and not slow.flat
     alone = measured("run", life(1, 0, 20.0, lambda at, age: blows_of(at, age) + 0.3 * age), 0)
     assert alone.lives == 1 and alone.slope > MOST_SLOPE and not alone.flat
-    once = measured("run", hour(lambda at, age: 60.0 + (3.0 * age if at < 9 else 0.0)), 0)
-    assert once.life_growth == pytest.approx(12.0, abs=0.1) and not once.flat, "one life of six"
+    once = measured("run", hour(lambda at, age: 60.0 + (1.2 * age if at < 19 else 0.0)), 0)
+    assert once.life_growth > 10 and not once.flat, "one life of three"
 
 
 def test_everything_that_speaks_against_it_is_said() -> None:
