@@ -130,7 +130,7 @@ _TYPES: dict[Dialect, dict[str, str]] = {
 
 
 class Lacking(msgspec.Struct, frozen=True):
-    """What is missing of this version's bookkeeping: tables, columns of those that are there, the schema itself."""
+    """Lists what this version's bookkeeping lacks: tables, columns of those that are there, the schema itself."""
 
     tables: tuple[str, ...]
     columns: dict[str, tuple[str, ...]]

@@ -55,7 +55,7 @@ class Unanswered(msgspec.Struct, frozen=True):
 
     @property
     def seconds(self) -> float:
-        """So long, by our clock."""
+        """Seconds since then, by our clock."""
         return max(0.0, time.time() - self.since) if self.xid else 0.0
 
     def __str__(self) -> str:

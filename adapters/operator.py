@@ -109,7 +109,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unanswered(self) -> Unanswered:
-        """What the source has prepared and not decided for long, as whoever reads its log says."""
+        """Returns what the source has prepared and not decided for long, as whoever reads its log says."""
         if self.activity != "running":
             return Unanswered()
         if self.scale_out is not None:

@@ -92,7 +92,7 @@ async def run(
 
 
 class _Life:
-    """What outlives a feed's taking over anew: the sign of life, HTTP, and how to stop.
+    """Outlives a feed's taking over anew: the sign of life, HTTP, and how to stop.
 
     `has_run`: it has had the feed.  `stream_idle_us`: of the next machine (`StandDown`).
     """

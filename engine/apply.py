@@ -421,8 +421,8 @@ class ApplyMachine:
         return lined
 
     def _effective(self, window: Sequence[LogBatch], lined: Sequence[Lined]) -> list[Change] | None:
-        """What the batches change at the target: less what comes with a chunk and what receipts cover.  None if the
-        feed had to halt."""
+        """Returns what the batches change at the target: less what comes with a chunk and what receipts cover.  None if
+        the feed had to halt."""
         end = window[-1].last
         changes = [change for one in lined for change in one.changes()]
         altered: dict[Change, Change | None] = {}

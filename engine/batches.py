@@ -255,7 +255,7 @@ class Batches:
         self._dispatch(attempt)
 
     def steps(self, run: Sequence[Change], *, in_order: bool) -> list[Step]:
-        """What does these changes at the target; `in_order`: one after another."""
+        """Returns the steps that do these changes at the target; `in_order`: one after another."""
         return in_log_order(run) if in_order else merge(run, self._ranks)
 
     def parked_rows(
@@ -306,7 +306,7 @@ class Batches:
         self._finish(attempt)
 
     def park(self, changes: Sequence[Change], rows: Sequence[ParkedRow], isolation: Isolation | None) -> None:
-        """These changes are parked at the target, as these rows."""
+        """Notes that these changes are parked at the target, as these rows."""
         for change, row in zip(changes, rows, strict=True):
             self.lot.park(change)
             key = ParkedKey(row.source, row.number, row.ordinal, TableName(row.schema, row.table), row.change)

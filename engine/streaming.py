@@ -289,6 +289,6 @@ class Streaming:
         self._sent = None
 
     def _ask(self) -> None:
-        """What became of it, before anything else is done."""
+        """Asks what became of it, before anything else is done."""
         self._batches.retries += 1
         self._phase, self._sent, self._resting_until = Phase.ASKING, None, self.now

@@ -52,7 +52,7 @@ class Session:
         return {name: table.copy() for name, table in self._tables.items()}, self._written.copy()
 
     def back_to(self, savepoint: Savepoint) -> None:
-        """What ran since is undone; its locks stay."""
+        """Undoes what ran since; its locks stay."""
         self._tables, self._written = savepoint
 
     def conflicts(self, other: Session) -> set[Lock]:

@@ -82,7 +82,7 @@ class Publishing:
 
     @property
     def unanswered(self) -> Unanswered:
-        """What the source has prepared and not decided for long, as far as the present publisher has seen it."""
+        """Returns what the source has long prepared and not decided, as far as the present publisher has seen it."""
         return self._process.unanswered if self._process is not None else Unanswered()
 
     @property

@@ -37,8 +37,8 @@ def asked(offset: int) -> int:
 
 
 def begun_at(packets: Iterator[Packet], place: Position) -> Iterator[Packet]:
-    """What a server sends at the head of the file, in the form that it has at `place`; ends just before the events
-    behind the place, which `packets` still holds.  Raises LogGap where the file ends before, DamagedLog."""
+    """Yields what a server sends at the head of the file, in the form that it has at `place`; ends just before the
+    events behind the place, which `packets` still holds.  Raises LogGap where the file ends before, DamagedLog."""
     file, offset = "", HEAD
     for packet in packets:
         b, p, end = packet

@@ -167,7 +167,7 @@ def _begun(endpoint: Endpoint, file: str) -> int:
 
 
 def _ending(endpoint: Endpoint, file: str, end: int, size: int) -> Ending | None:
-    """What ends where an event of this size ended; None where that is too far in the file to be asked for."""
+    """Returns what ends where an event of this size ended; None where that is too far in the file to be asked for."""
     if end - size > _FURTHEST:
         return None
     begun = 0

@@ -1,4 +1,4 @@
-"""What a log is known by, and what another has in its place, in an operator's words."""
+"""Words for an operator: what a log is known by, and what another has in its place."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def told(place: Position, proof: Proof) -> str:
 
 
 def found(place: Position, proof: Proof, here: Here, sought: Sought | None = None) -> str:
-    """What the log here has in the place of the proof."""
+    """Says what the log here has in the place of the proof."""
     parts = [_who(here.server)]
     last = proof.last
     if here.begun is None:
@@ -43,7 +43,7 @@ def found(place: Position, proof: Proof, here: Here, sought: Sought | None = Non
 
 
 def found_open(proof: Proof, here: Here, found: tuple[str, int, int] | None, part: Ending | None = None) -> str:
-    """What it has in the place of the transaction that was read in part."""
+    """Says what it has in the place of the transaction that was read in part."""
     assert proof.opened is not None
     source, number, _ = proof.opened
     if found == proof.opened and proof.part is not None and part is not None:

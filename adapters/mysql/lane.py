@@ -53,7 +53,7 @@ class Lane:
             await self.opened()
 
     async def answer(self, work: Awaitable[T]) -> T:
-        """What the work of an effect answers; a rollback waits until it is `idle`.
+        """Returns what the work of an effect answers; a rollback waits until it is `idle`.
 
         Raises CancelledError, the session dropped, where the work is cancelled or a rollback came meanwhile.
         """

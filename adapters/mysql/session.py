@@ -180,7 +180,7 @@ class Session:
         await self.ask("COMMIT")
 
     async def back_to(self, savepoint: str) -> bool:
-        """What ran since is undone, and the transaction goes on.  False: there is none any more."""
+        """Undoes what ran since, and the transaction goes on.  False: there is none any more."""
         if self.lost or self._misplaced:
             return False
         try:

@@ -133,7 +133,7 @@ class Session:
             connection.terminate()
 
     async def back_to(self, savepoint: str) -> bool:
-        """What ran since is undone, and the transaction goes on.  False: there is none any more."""
+        """Undoes what ran since, and the transaction goes on.  False: there is none any more."""
         if self._misplaced or not self.alive:
             return False
         try:

@@ -30,7 +30,7 @@ JUDGED_MINUTES: Final = 10.0
 """What is shorter is not judged: it all is the beginning."""
 FLOOR_SECONDS: Final = 60.0
 START_SECONDS: Final = 10.0
-"""So long a process is about to start: it holds less than it ever will again."""
+"""Age up to which a process only starts: it holds less than it ever will again."""
 WARM_SECONDS: Final = 360.0
 LIFE_SECONDS: Final = 900.0
 _MEGABYTE: Final = 1e6
