@@ -8,10 +8,10 @@ COPY engine engine
 COPY adapters adapters
 COPY simulations simulations
 COPY bench bench
-RUN /opt/tidelock/bin/python -m adapters.compiled \
+RUN /opt/tidelock/bin/python -m tidelock.adapters.compiled.build \
  && /opt/tidelock/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 # The JDBC drivers of the bulk part (copy, verify, Hive), compared with their lock.
-RUN TIDELOCK_CACHE=/opt/tidelock/cache /opt/tidelock/bin/python -m adapters.spark.drivers
+RUN TIDELOCK_CACHE=/opt/tidelock/cache /opt/tidelock/bin/python -m tidelock.adapters.spark.drivers
 
 FROM python:3.11-slim
 # Spark, which is among the Python packages, runs on Java.

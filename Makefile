@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Named by content, so that a checkout which only touches the files installs nothing.
 SETUP := $(VENV)/.setup-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
-COMPILED := $(VENV)/.compiled-$(shell cat adapters/mysql/*.pyx adapters/mysql/*.h adapters/compiled.py | sha256sum | cut -c1-16)
+COMPILED := $(VENV)/.compiled-$(shell cat $$(find adapters -name "*.pyx" -o -name "*.h" | sort) adapters/compiled/build.py | sha256sum | cut -c1-16)
 PYTHONS := $(PYTHON) python3.11 python3 python3.12 python3.13
 # One more than the smallest machine has cores: tests on real servers wait as long as they work.
 WORKERS ?= 3
@@ -42,13 +42,13 @@ $(SETUP):
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --no-deps -r requirements.lock
 	echo 'setup: installing tidelock itself'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-build-isolation --editable .
-	$(BIN)/python -m compileall -q engine adapters bench simulations
+	$(BIN)/python -m compileall -q tidelock bench
 	rm -f $(VENV)/.setup-* $(VENV)/.compiled-*
 	touch $@
 	echo "setup: ready, $(BIN)/tidelock"
 
 $(COMPILED): $(SETUP)
-	@$(BIN)/python -m adapters.compiled
+	@$(BIN)/python -m tidelock.adapters.compiled.build
 	rm -f $(VENV)/.compiled-*
 	touch $@
 

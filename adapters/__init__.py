@@ -1,7 +1,7 @@
 """Adapters act: they read source logs, write targets, and carry the engine's effects out.
 
-Every entry point comes through here, child processes and `faust -A adapters.faust_app` included: what guards rows
-against our own mistakes are assertions, and a Python that leaves them out is refused.
+Every entry point comes through here, child processes and `faust -A tidelock.faust_app` included: what
+guards rows against our own mistakes are assertions, and a Python that leaves them out is refused.
 """
 
 import sys

@@ -25,10 +25,10 @@ from typing import Final
 
 import typer
 
-from adapters.cli.failure import OK, REFUSED, CommandError
-from adapters.cli.termination import terminated
 from bench.servers import ServerFailed, ServerMissing
 from bench.tidelock import TidelockFailed
+from tidelock.adapters.cli.failure import OK, REFUSED, CommandError
+from tidelock.adapters.cli.termination import terminated
 
 MODULES: Final = {
     "micro": ("bench.micro.command", "What each stage costs a row, beside its recorded budget."),

@@ -8,11 +8,11 @@ from typing import Final
 
 import msgspec
 
-from adapters.mysql import connection as server
-from adapters.mysql.binlog import BinlogReader
-from adapters.mysql.connection import Endpoint
-from adapters.mysql.packets import PacketStream, dump
-from engine.records import Position, SourceChunk, TableName
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.mysql.binlog.packets import PacketStream, dump
+from tidelock.adapters.mysql.binlog.reader import BinlogReader
+from tidelock.adapters.mysql.connection import Address
+from tidelock.engine.model.records import Position, SourceChunk, TableName
 
 SERVER_ID: Final = 990_001
 
@@ -26,7 +26,7 @@ class Span(msgspec.Struct, frozen=True):
     rows: int
 
 
-def captured(endpoint: Endpoint, span: Span) -> bytes:
+def captured(endpoint: Address, span: Span) -> bytes:
     """The span's packets, read ahead so that only decoding is timed."""
     connection = server.connect(endpoint)
     server.rows(connection, "SET @master_binlog_checksum=@@global.binlog_checksum, @mariadb_slave_capability=4")
@@ -49,7 +49,7 @@ def captured(endpoint: Endpoint, span: Span) -> bytes:
 
 
 def read(
-    endpoint: Endpoint,
+    endpoint: Address,
     start: Position,
     end: Position,
     *,

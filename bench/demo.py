@@ -22,8 +22,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from adapters.cli.termination import terminated
-from adapters.table_copy import TableCopy
 from bench.compare import Differences, compare
 from bench.screen import LiveScreen, PlainScreen, Screen
 from bench.servers import MariaDb, Postgres, ServerFailed, ServerMissing
@@ -32,6 +30,8 @@ from bench.session import Flavor
 from bench.tidelock import Feed, Process, TidelockFailed, metrics, sample
 from bench.workload.shop import Shop
 from bench.workload.workload import Counts
+from tidelock.adapters.cli.termination import terminated
+from tidelock.adapters.runtime.table_copy import TableCopy
 
 SCHEMA = "shop"
 SEED = 20

@@ -25,13 +25,13 @@ import uvloop
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from faust.types import TP
 
-from adapters.config import Feed, load
-from adapters.kafka.connection import client_options
-from adapters.kafka.group import Group
-from adapters.kafka.topics import changes_topic, control_topic
-from adapters.kafka.worker import Worker
 from bench.servers.kafka import Kafka
 from bench.tidelock import Feed as FeedFile
+from tidelock.adapters.config.feed import Feed, load
+from tidelock.adapters.kafka.connection import client_options
+from tidelock.adapters.kafka.topics import changes_topic, control_topic
+from tidelock.adapters.workers.group import Group
+from tidelock.adapters.workers.worker import Worker
 
 RESULTS: Final = Path(__file__).parent / "results"
 ROWS: Final = 200

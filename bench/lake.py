@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adapters.config import load
-from adapters.hive.opening import Hive
-from adapters.hive.run import Follower
-from adapters.progress import PlainLines
 from bench.rig import Rig
+from tidelock.adapters.config.feed import load
+from tidelock.adapters.hive.opening import Hive
+from tidelock.adapters.hive.run import Follower
+from tidelock.adapters.runtime.progress import PlainLines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

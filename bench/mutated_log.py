@@ -36,16 +36,17 @@ from typing import Any, Final
 import msgspec
 import zstandard
 
-from adapters.mysql import events, row_image
-from adapters.mysql.assembly import Assembly
-from adapters.mysql.decoder import Decoder
-from adapters.mysql.errors import SourceError
-from adapters.mysql.gtid import MariaDbGtids, MySqlGtids
-from adapters.mysql.row_image import RowImage
-from adapters.mysql.table_map import lenenc
-from adapters.mysql.tables import Tables
 from bench.micro.recording import SERVERS, recorded
-from engine.records import Position, SourceChunk
+from tidelock.adapters.mysql.binlog import events
+from tidelock.adapters.mysql.binlog.assembly import Assembly
+from tidelock.adapters.mysql.binlog.decoder import Decoder
+from tidelock.adapters.mysql.binlog.table_map import lenenc
+from tidelock.adapters.mysql.binlog.tables import Tables
+from tidelock.adapters.mysql.errors import SourceError
+from tidelock.adapters.mysql.gtid import MariaDbGtids, MySqlGtids
+from tidelock.adapters.row_image import row_image
+from tidelock.adapters.row_image.row_image import RowImage
+from tidelock.engine.model.records import Position, SourceChunk
 
 FORMS: Final = ("raw", "raw", "sealed", "bare")
 LONGEST_BASE: Final = 6_000

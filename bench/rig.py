@@ -52,7 +52,7 @@ def tidelock(
 ) -> Said:
     """Run a command that ends by itself."""
     done = subprocess.run(
-        [sys.executable, "-m", "adapters.cli", *arguments],
+        [sys.executable, "-m", "tidelock", *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",

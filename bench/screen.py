@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from adapters.table_copy import TableCopy, bars
+from tidelock.adapters.runtime.table_copy import TableCopy, bars
 
 PLAIN_SECONDS = 5.0
 

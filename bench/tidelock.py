@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 import yaml
 
-from adapters.progress import Sample
 from bench.servers.guard import guard
+from tidelock.adapters.runtime.progress import Sample
 
-COMMAND = (sys.executable, "-m", "adapters.cli")
+COMMAND = (sys.executable, "-m", "tidelock")
 STOP_SECONDS = 20.0
 OUTPUT_TAIL_CHARACTERS = 4000
 

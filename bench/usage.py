@@ -24,8 +24,8 @@ FIRST_PAUSE_SECONDS: Final = 0.01
 SAMPLE_SECONDS: Final = 0.2
 LENGTHENED: Final = 1.25
 CHILDREN: Final = {
-    "adapters.kafka.publisher_process": "publisher",
-    "adapters.mysql.capture_process": "capture",
+    "tidelock.adapters.workers.publisher_process": "publisher",
+    "tidelock.adapters.mysql.binlog.capture_process": "capture",
 }
 _TICK_SECONDS: Final = 1.0 / os.sysconf("SC_CLK_TCK")
 

@@ -11,11 +11,11 @@ import threading
 from types import TracebackType
 from typing import Final, Self
 
-from adapters.config import Feed
-from adapters.kafka.connection import LogError
-from adapters.kafka.control import ControlTopic, News, Seen
-from adapters.kafka.topics import look
-from engine.reports import FeedState
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.kafka.connection import LogError
+from tidelock.adapters.kafka.control import ControlTopic, News, Seen
+from tidelock.adapters.kafka.topics import look
+from tidelock.engine.protocol.group_reports import FeedState
 
 AGAIN_SECONDS: Final = 0.2
 

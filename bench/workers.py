@@ -18,15 +18,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from adapters.config import load
 from bench.rig import Rig, until
 from bench.servers import Server
 from bench.session import connect
 from bench.tidelock import Process
 from bench.watching import Watch
-from engine.plan import Plan
-from engine.records import Position
-from engine.reports import FeedState, GroupReport, Statement
+from tidelock.adapters.config.feed import load
+from tidelock.engine.model.records import Position
+from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement
 
 POLL_SECONDS: Final = 0.05
 RESTART_SECONDS: Final = 1.0
@@ -161,8 +161,8 @@ class Workers:
         return time.perf_counter() - begun
 
     def copy_anew(self) -> None:
-        """End all, and do what `adapters.way_out.COPY_ANEW` says, to the letter; workers may go on from there, in a
-        `Workers` of their own.  Raises TidelockFailed, and AssertionError where the copy is not exact."""
+        """End all, and do what `adapters.process.way_out.COPY_ANEW` says, to the letter; workers may go on from there,
+        in a `Workers` of their own.  Raises TidelockFailed, and AssertionError where the copy is not exact."""
         self.stop()
         rig = self.rig
         log = rig.options.pop("log")

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
-from engine import receipts
-from engine.apply import ApplyMachine, Options
-from engine.effects import (
+from tidelock.engine.apply.machine import ApplyMachine, Options
+from tidelock.engine.log import receipts
+from tidelock.engine.model.records import LogBatch, Row
+from tidelock.engine.protocol.effects import (
     ApplyBatch,
     ApplyDdl,
     ApplyEffect,
@@ -34,7 +35,7 @@ from engine.effects import (
     UpdateRows,
     UpsertRows,
 )
-from engine.events import (
+from tidelock.engine.protocol.events import (
     ApplyEvent,
     BatchCommitted,
     BatchFailed,
@@ -57,7 +58,6 @@ from engine.events import (
     TakenOver,
     Tick,
 )
-from engine.records import LogBatch, Row
 
 _FAILED = {
     BatchFailed: "failed", CheckpointFailed: "checkpoint failed", DdlFailed: "ddl failed", CopyFailed: "copy failed",

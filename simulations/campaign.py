@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from simulations.trial import Trial
+from tidelock.simulations.trial import Trial
 
 CHUNK = 50
 KEPT_FAILURES = 1_000

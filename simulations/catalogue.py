@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from engine.records import Column, Kind, Shape, TableName
-from engine.schema import Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.model.records import Column, Kind, Shape, TableName
+from tidelock.engine.model.schema import Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
 
 NAMES = ("a", "A", "a ", "b", "é", "e", "É", "c")
 POISON = "poison"

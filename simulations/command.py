@@ -13,20 +13,20 @@ import msgspec
 import typer
 from rich.console import Console
 
-from adapters.cli.failure import CommandError
-from adapters.cli.output import print_json
-from adapters.cli.termination import terminated
-from adapters.journal import JournalError
-from simulations import campaign, report
-from simulations.explain import story
-from simulations.kept import FOLDER, Kept, keep, load
-from simulations.mutants.hunt import Result
-from simulations.plan import DEFAULT_CHANGES, Plan
-from simulations.recorded import FromJournal, NotModelled, model_of
-from simulations.recording import write_journal
-from simulations.screen import Screen, screen_for
-from simulations.shrink import SECONDS, Shrinker
-from simulations.trial import Drawn, Trial, Worlds
+from tidelock.adapters.cli.failure import CommandError
+from tidelock.adapters.cli.output import print_json
+from tidelock.adapters.cli.termination import terminated
+from tidelock.adapters.runtime.journal import JournalError
+from tidelock.simulations import campaign, report
+from tidelock.simulations.explain import story
+from tidelock.simulations.kept import FOLDER, Kept, keep, load
+from tidelock.simulations.mutants.hunt import Result
+from tidelock.simulations.plan import DEFAULT_CHANGES, Plan
+from tidelock.simulations.recorded import FromJournal, NotModelled, model_of
+from tidelock.simulations.recording import write_journal
+from tidelock.simulations.screen import Screen, screen_for
+from tidelock.simulations.shrink import SECONDS, Shrinker
+from tidelock.simulations.trial import Drawn, Trial, Worlds
 
 COMMAND = "tidelock simulate"
 FIRST = 7_000_000
@@ -176,8 +176,8 @@ def _kept(path: str) -> Plan:
 
 
 def _mutants(jobs: int, json: bool) -> int:
-    from simulations.mutants.__main__ import show
-    from simulations.mutants.check import run
+    from tidelock.simulations.mutants.__main__ import show
+    from tidelock.simulations.mutants.check import run
 
     def tell(result: Result) -> None:
         end = "killed" if result.killed else "alive"
@@ -192,8 +192,8 @@ def _mutants(jobs: int, json: bool) -> int:
 
 
 def _exhaustive(json: bool) -> int:
-    from simulations.explore.__main__ import show
-    from simulations.explore.runs import run
+    from tidelock.simulations.explore.__main__ import show
+    from tidelock.simulations.explore.runs import run
 
     if json:
         results = list(run())

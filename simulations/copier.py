@@ -13,16 +13,16 @@ from zlib import crc32
 
 from msgspec.structs import replace
 
-from engine.effects import EffectId, ReadChunk
-from engine.events import ApplyEvent, ChunkFailed, ChunkStaged, Refused
-from engine.records import Row, TableName
-from engine.schema import TargetTable
-from engine.spans import By, Split
-from simulations import catalogue
-from simulations.faults import Faults
-from simulations.history import History
-from simulations.model import Refusal
-from simulations.view import View
+from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.records import Row, TableName
+from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.protocol.effects import EffectId, ReadChunk
+from tidelock.engine.protocol.events import ApplyEvent, ChunkFailed, ChunkStaged, Refused
+from tidelock.simulations import catalogue
+from tidelock.simulations.faults import Faults
+from tidelock.simulations.history import History
+from tidelock.simulations.model import Refusal
+from tidelock.simulations.view import View
 
 PARTS = 3
 MOST_BOUNDS = 4

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.records import DdlKind
-from simulations.plan import FAULTS
+from tidelock.engine.model.records import DdlKind
+from tidelock.simulations.plan import FAULTS
 
 _MERGES = ("insert, update", "insert, delete", "update, update", "update, delete", "delete, insert")
 _EFFECTS = (

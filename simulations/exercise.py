@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from engine.apply import ApplyMachine, State
-from engine.effects import ApplyBatch, ApplyEffect, BeginCopy, MergeChunk
-from engine.parking import BLOCKED
-from engine.records import Row, TableName
-from engine.spans import By
-from simulations.catalogue import POISON
-from simulations.checkers.checker import Checker, Commit
-from simulations.copier import REFUSED
-from simulations.history import Entry
-from simulations.layout import Token
-from simulations.ledger import Images
+from tidelock.engine.apply.machine import ApplyMachine, State
+from tidelock.engine.batch.parked_rows import BLOCKED
+from tidelock.engine.model.chunk_ranges import By
+from tidelock.engine.model.records import Row, TableName
+from tidelock.engine.protocol.effects import ApplyBatch, ApplyEffect, BeginCopy, MergeChunk
+from tidelock.simulations.catalogue import POISON
+from tidelock.simulations.checkers.checker import Checker, Commit
+from tidelock.simulations.copier import REFUSED
+from tidelock.simulations.history import Entry
+from tidelock.simulations.layout import Token
+from tidelock.simulations.ledger import Images
 
 DEEPEST = 10
 

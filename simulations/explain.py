@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections import Counter
 
-from engine.schema import TargetTable
-from simulations.checkers import ALL
-from simulations.history import Entry, History
-from simulations.narrative import Chapter, Narrator, many
-from simulations.plan import FAULTS, FEATURES, Plan
-from simulations.trial import Trial
+from tidelock.engine.model.schema import TargetTable
+from tidelock.simulations.checkers import ALL
+from tidelock.simulations.history import Entry, History
+from tidelock.simulations.narrative import Chapter, Narrator, many
+from tidelock.simulations.plan import FAULTS, FEATURES, Plan
+from tidelock.simulations.trial import Trial
 
 
 def story(trial: Trial) -> list[Chapter]:

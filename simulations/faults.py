@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from simulations.plan import Plan
+from tidelock.simulations.plan import Plan
 
 # Those that the target meets in the middle of its work.
 AT_TARGET = ("deadlock", "doubt", "crossing", "stall", "checkpoint", "broken", "echo", "hole")

@@ -12,14 +12,14 @@ from typing import TypeAlias
 
 import msgspec
 
-from engine.records import Ddl, DdlKind, Position, Row, RowChange, Shape, TableName, Value
-from engine.schema import TargetColumn, TargetTable, UniqueKey
-from simulations import catalogue
-from simulations.catalogue import CARD, ECHO, NAMES, POISON, POOL, TIER, scale_of
-from simulations.layout import DEFAULT, Layout
-from simulations.model import Database, Table, Token, Violation
-from simulations.plan import NUMBERS_A_CHANGE, Plan
-from simulations.selection import MAPPING, SECRET, at_source, narrow, selected, without_tier
+from tidelock.engine.model.records import Ddl, DdlKind, Position, Row, RowChange, Shape, TableName, Value
+from tidelock.engine.model.schema import TargetColumn, TargetTable, UniqueKey
+from tidelock.simulations import catalogue
+from tidelock.simulations.catalogue import CARD, ECHO, NAMES, POISON, POOL, TIER, scale_of
+from tidelock.simulations.layout import DEFAULT, Layout
+from tidelock.simulations.model import Database, Table, Token, Violation
+from tidelock.simulations.plan import NUMBERS_A_CHANGE, Plan
+from tidelock.simulations.selection import MAPPING, SECRET, at_source, narrow, selected, without_tier
 
 Place: TypeAlias = tuple[str, int, int]
 ADDED = TargetColumn("extra", "")

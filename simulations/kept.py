@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from simulations.plan import Plan
+from tidelock.simulations.plan import Plan
 
 FOLDER = Path(__file__).parent / "seeds"
 

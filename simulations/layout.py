@@ -11,9 +11,9 @@ import unicodedata
 from collections.abc import Callable
 from decimal import Decimal
 
-from engine.records import Row, Value
-from engine.schema import Equality, TargetTable
-from simulations.catalogue import shape
+from tidelock.engine.model.records import Row, Value
+from tidelock.engine.model.schema import Equality, TargetTable
+from tidelock.simulations.catalogue import shape
 
 Token = tuple[Value, ...]
 Reads = Callable[[Row], Token | None]

@@ -10,18 +10,18 @@ import functools
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from engine.effects import EffectId
-from engine.events import Copied
-from engine.parking import ParkedChange
-from engine.records import Row, RowChange, Shape, TableName, Transaction
-from engine.schema import Binding, TargetTable
-from engine.segments import Change
-from engine.spans import By, Split
-from simulations.history import Entry, History, Place
-from simulations.layout import DEFAULT, Layout, layout
-from simulations.model import Database
-from simulations.selection import selected_shape
-from simulations.view import Mistake, Progress, View
+from tidelock.engine.batch.parked_rows import ParkedChange
+from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.records import Row, RowChange, Shape, TableName, Transaction
+from tidelock.engine.model.schema import Binding, TargetTable
+from tidelock.engine.parallel.segments import Change
+from tidelock.engine.protocol.effects import EffectId
+from tidelock.engine.protocol.events import Copied
+from tidelock.simulations.history import Entry, History, Place
+from tidelock.simulations.layout import DEFAULT, Layout, layout
+from tidelock.simulations.model import Database
+from tidelock.simulations.selection import selected_shape
+from tidelock.simulations.view import Mistake, Progress, View
 
 __all__ = ["Images", "Ledger", "Mistake"]
 

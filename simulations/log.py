@@ -11,14 +11,14 @@ from random import Random
 
 from msgspec.structs import replace
 
-from engine import lineage
-from engine.capture import CaptureMachine
-from engine.effects import Publish
-from engine.events import SourceRead
-from engine.records import LogBatch, Position, Row, RowChange, Shape, SourceChunk, SourceTransaction
-from simulations.history import FAR, Entry, History
-from simulations.selection import named_at_source
-from simulations.source_log import Log
+from tidelock.engine.capture.machine import CaptureMachine
+from tidelock.engine.model import lineage
+from tidelock.engine.model.records import LogBatch, Position, Row, RowChange, Shape, SourceChunk, SourceTransaction
+from tidelock.engine.protocol.effects import Publish
+from tidelock.engine.protocol.events import SourceRead
+from tidelock.simulations.history import FAR, Entry, History
+from tidelock.simulations.selection import named_at_source
+from tidelock.simulations.source_log import Log
 
 
 class Reader:

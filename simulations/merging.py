@@ -11,13 +11,13 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from engine.effects import MergeChunk, UpsertRows
-from engine.records import Row
-from engine.spans import By
-from simulations.layout import DEFAULT, Token, comparable
-from simulations.model import Database, Table, Violation
-from simulations.session import Session
-from simulations.view import Mistake
+from tidelock.engine.model.chunk_ranges import By
+from tidelock.engine.model.records import Row
+from tidelock.engine.protocol.effects import MergeChunk, UpsertRows
+from tidelock.simulations.layout import DEFAULT, Token, comparable
+from tidelock.simulations.model import Database, Table, Violation
+from tidelock.simulations.session import Session
+from tidelock.simulations.view import Mistake
 
 Way: TypeAlias = Callable[[Session, Table, MergeChunk, Sequence[Row]], None]
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from engine.records import Row, TableName
-from engine.schema import TargetColumn, TargetTable
-from simulations.layout import Layout, Token, comparable, layout
+from tidelock.engine.model.records import Row, TableName
+from tidelock.engine.model.schema import TargetColumn, TargetTable
+from tidelock.simulations.layout import Layout, Token, comparable, layout
 
 if TYPE_CHECKING:
-    from simulations.session import Session
+    from tidelock.simulations.session import Session
 
 __all__ = ["Database", "Refusal", "Table", "Token", "Violation", "comparable"]
 
@@ -108,7 +108,7 @@ class Database:
 
     def begin(self, *, watched: bool = False) -> Session:
         """`watched`: the session notes what it locks."""
-        from simulations.session import Session
+        from tidelock.simulations.session import Session
 
         return Session(self, watched=watched)
 

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from engine.records import Column, Ddl, DdlKind, Row, Shape, TableName
-from engine.schema import ForeignKey, TargetColumn, TargetTable
-from simulations.catalogue import linked
-from simulations.layout import layout
-from simulations.recording import Logged, Recording
+from tidelock.engine.model.records import Column, Ddl, DdlKind, Row, Shape, TableName
+from tidelock.engine.model.schema import ForeignKey, TargetColumn, TargetTable
+from tidelock.simulations.catalogue import linked
+from tidelock.simulations.layout import layout
+from tidelock.simulations.recording import Logged, Recording
 
 
 class Change(msgspec.Struct, frozen=True):

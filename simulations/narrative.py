@@ -11,10 +11,20 @@ from collections import Counter
 
 import msgspec
 
-from engine.apply import ApplyMachine
-from engine.effects import ApplyBatch, ApplyEffect, ApplyPiece, CommitBatch, EffectId, RequestResend, SaveCheckpoint
-from engine.errors import Failure, Trouble
-from engine.events import (
+from tidelock.engine.apply.machine import ApplyMachine
+from tidelock.engine.model.errors import Failure, Trouble
+from tidelock.engine.model.records import LogBatch
+from tidelock.engine.parallel.segments import Segment
+from tidelock.engine.protocol.effects import (
+    ApplyBatch,
+    ApplyEffect,
+    ApplyPiece,
+    CommitBatch,
+    EffectId,
+    RequestResend,
+    SaveCheckpoint,
+)
+from tidelock.engine.protocol.events import (
     ApplyEvent,
     BatchCommitted,
     BatchFailed,
@@ -26,11 +36,9 @@ from engine.events import (
     TakenOver,
     Tick,
 )
-from engine.records import LogBatch
-from engine.replay import spell_effect, spell_event
-from engine.segments import Segment
-from simulations.plan import FAULTS
-from simulations.trial import Trial, Turn
+from tidelock.engine.replay import spell_effect, spell_event
+from tidelock.simulations.plan import FAULTS
+from tidelock.simulations.trial import Trial, Turn
 
 SHOWN_WAITS = 5
 

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from engine.apply import ApplyMachine, Options, State
-from engine.effects import (
+from tidelock.engine.apply.machine import ApplyMachine, Options, State
+from tidelock.engine.log.receipts import furthest
+from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.records import LogBatch, Position
+from tidelock.engine.protocol.effects import (
     ApplyBatch,
     ApplyDdl,
     ApplyEffect,
@@ -31,8 +34,7 @@ from engine.effects import (
     SaveCheckpoint,
     StandDown,
 )
-from engine.errors import Alarm
-from engine.events import (
+from tidelock.engine.protocol.events import (
     ApplyEvent,
     BatchCommitted,
     BatchReady,
@@ -47,18 +49,16 @@ from engine.events import (
     TakenOver,
     Tick,
 )
-from engine.receipts import furthest
-from engine.records import LogBatch, Position
-from simulations.copier import Copier
-from simulations.faults import Faults
-from simulations.history import History
-from simulations.ledger import Mistake
-from simulations.log import Reader
-from simulations.plan import ROW_BYTES, Plan
-from simulations.source_log import OTHER, Source
+from tidelock.simulations.copier import Copier
+from tidelock.simulations.faults import Faults
+from tidelock.simulations.history import History
+from tidelock.simulations.ledger import Mistake
+from tidelock.simulations.log import Reader
+from tidelock.simulations.plan import ROW_BYTES, Plan
+from tidelock.simulations.source_log import OTHER, Source
 
 if TYPE_CHECKING:
-    from simulations.target import Target
+    from tidelock.simulations.target import Target
 
 REFUSALS = {
     "another copy is about to begin": "another is about to begin",

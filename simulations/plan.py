@@ -13,7 +13,7 @@ from random import Random
 
 import msgspec
 
-from simulations import catalogue
+from tidelock.simulations import catalogue
 
 DEFAULT_CHANGES = 100
 LEAST_TABLES = 3
@@ -69,7 +69,7 @@ FEATURES = {
 
 
 class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of the apply machine (`engine.apply.Options`)."""
+    """Settings of the apply machine (`engine.apply.machine.Options`)."""
 
     lanes: int
     batch_rows: int
@@ -86,7 +86,7 @@ class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Copy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Tables that hold rows before the log begins, and are copied while it flows (`engine.chunks`).
+    """Tables that hold rows before the log begins, and are copied while it flows (`engine.copy.chunk_ledger`).
 
     `families`: all their tables are copied; those of `again` once more on the way; those of `keep` to a target that
     holds some of their rows already.  `rows`: how many a table has, at most.  `seed`: of how they are split and read.

@@ -14,18 +14,18 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec.structs import replace
 
-from engine.mapping import Mapping, Rule
-from engine.records import DdlKind, Position, Row, RowChange, TableName
-from engine.schema import TargetTable
-from simulations.catalogue import POISON
-from simulations.history import Entry, History
-from simulations.layout import Token, layout
-from simulations.model import Database, Table, Violation
-from simulations.modelled import Change, Model, Step, modelled
-from simulations.plan import Plan, draw
-from simulations.recording import read_recording
-from simulations.session import Session
-from simulations.trial import Trial, attempt
+from tidelock.engine.capture.mapping import Mapping, Rule
+from tidelock.engine.model.records import DdlKind, Position, Row, RowChange, TableName
+from tidelock.engine.model.schema import TargetTable
+from tidelock.simulations.catalogue import POISON
+from tidelock.simulations.history import Entry, History
+from tidelock.simulations.layout import Token, layout
+from tidelock.simulations.model import Database, Table, Violation
+from tidelock.simulations.modelled import Change, Model, Step, modelled
+from tidelock.simulations.plan import Plan, draw
+from tidelock.simulations.recording import read_recording
+from tidelock.simulations.session import Session
+from tidelock.simulations.trial import Trial, attempt
 
 SETUP = "setup"
 SETUP_ROWS = 20

@@ -1,8 +1,8 @@
 """Journals and simulated runs: an owner's run written as a journal, and the source's log read back out of one.
 
-The format is that of `adapters.journal`, so `tidelock replay` steps a simulated run as it steps a real one.  A journal
-holds the log as its machine received it: batches twice, out of order, again after a resend.  What comes out here is
-the log itself, each row once.
+The format is that of `adapters.runtime.journal`, so `tidelock replay` steps a simulated run as it steps a real one.  A
+journal holds the log as its machine received it: batches twice, out of order, again after a resend.  What comes out
+here is the log itself, each row once.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from adapters.journal import Journal, JournalError, read
-from engine.events import ApplyEvent, DdlApplied, LogArrived, TakenOver
-from engine.records import Ddl, LogBatch, Position, Row, RowChange, Shape, TableName, Transaction
-from engine.schema import TargetTable
-from simulations.trial import Trial
+from tidelock.adapters.runtime.journal import Journal, JournalError, read
+from tidelock.engine.model.records import Ddl, LogBatch, Position, Row, RowChange, Shape, TableName, Transaction
+from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.protocol.events import ApplyEvent, DdlApplied, LogArrived, TakenOver
+from tidelock.simulations.trial import Trial
 
 
 class Logged(msgspec.Struct):

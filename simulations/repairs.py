@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from random import Random
 
-from engine.events import ChunksPlanned
-from engine.records import Row, TableName
-from engine.schema import TargetTable
-from engine.spans import By, Split
-from simulations.catalogue import WORD
-from simulations.history import History
-from simulations.owner import Owner
-from simulations.target import Target
+from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.records import Row, TableName
+from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.protocol.events import ChunksPlanned
+from tidelock.simulations.catalogue import WORD
+from tidelock.simulations.history import History
+from tidelock.simulations.owner import Owner
+from tidelock.simulations.target import Target
 
 
 class Repairs:

@@ -12,12 +12,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from adapters.cli.output import print_json
-from simulations.campaign import Tally
-from simulations.coverage import EXPECTED
-from simulations.narrative import Chapter
-from simulations.shrink import Shrinker
-from simulations.trial import Trial
+from tidelock.adapters.cli.output import print_json
+from tidelock.simulations.campaign import Tally
+from tidelock.simulations.coverage import EXPECTED
+from tidelock.simulations.narrative import Chapter
+from tidelock.simulations.shrink import Shrinker
+from tidelock.simulations.trial import Trial
 
 SHOWN_FAILURES = 10
 OTHER = "what happened"

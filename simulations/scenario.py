@@ -1,6 +1,6 @@
 """Scenarios: readable transcripts of one apply machine, events given, effects expected.
 
-    python -m simulations.scenario tests/scenarios/*.txt      writes the effects anew; look at the diff
+    python -m tidelock.simulations.scenario tests/scenarios/*.txt      writes the effects anew; look at the diff
 
 A line is a comment (`#`), a setting, an event, or an effect of the event before it (`→`, as `engine.replay` spells it).
 Each event is one step, 1 ms after the one before.  Tables: `simulations.scenario_tables`; lines of the source's log,
@@ -25,11 +25,14 @@ from pathlib import Path
 
 import msgspec
 
-from engine import receipts
-from engine.apply import ApplyMachine, Options, State
-from engine.effects import ApplyBatch, ApplyDdl, ApplyEffect, ApplyPiece, EffectId, RequestResend
-from engine.errors import Alarm, Failure, Trouble
-from engine.events import (
+from tidelock.engine.apply.machine import ApplyMachine, Options, State
+from tidelock.engine.log import receipts
+from tidelock.engine.model.errors import Alarm, Failure, Trouble
+from tidelock.engine.model.records import DdlKind, RowChange, TableName, Transaction
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.parallel.segments import Change
+from tidelock.engine.protocol.effects import ApplyBatch, ApplyDdl, ApplyEffect, ApplyPiece, EffectId, RequestResend
+from tidelock.engine.protocol.events import (
     ApplyEvent,
     BatchCommitted,
     BatchFailed,
@@ -49,14 +52,11 @@ from engine.events import (
     TakenOver,
     Tick,
 )
-from engine.records import DdlKind, RowChange, TableName, Transaction
-from engine.replay import spell_effect
-from engine.schema import Binding
-from engine.segments import Change
-from simulations import catalogue, scenario_log, scenario_tables
-from simulations.scenario_log import SourceLog, place
-from simulations.scenario_log import position as position  # tests know it by this module
-from simulations.scenario_tables import Tables
+from tidelock.engine.replay import spell_effect
+from tidelock.simulations import catalogue, scenario_log, scenario_tables
+from tidelock.simulations.scenario_log import SourceLog, place
+from tidelock.simulations.scenario_log import position as position  # tests know it by this module
+from tidelock.simulations.scenario_tables import Tables
 
 FIRST = Options(lanes=2, batch_rows=10, checkpoint_us=1_000_000_000)  # checkpoints only where one must be
 ANSWERS: dict[str, Callable[[EffectId], ApplyEvent]] = {

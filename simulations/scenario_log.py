@@ -28,12 +28,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from engine.capture import CaptureMachine
-from engine.effects import Publish
-from engine.events import SourceRead
-from engine.filter import Compare
-from engine.mapping import Mapping, Rule
-from engine.records import (
+from tidelock.engine.capture.machine import CaptureMachine
+from tidelock.engine.capture.mapping import Mapping, Rule
+from tidelock.engine.capture.row_filter import Compare
+from tidelock.engine.model.records import (
     Ddl,
     DdlKind,
     LogBatch,
@@ -46,7 +44,9 @@ from engine.records import (
     TableName,
     Transaction,
 )
-from simulations.scenario_tables import Tables
+from tidelock.engine.protocol.effects import Publish
+from tidelock.engine.protocol.events import SourceRead
+from tidelock.simulations.scenario_tables import Tables
 
 WORDS = ("log", "ddl", "moved", "heartbeat")
 SOURCE = "0-1"

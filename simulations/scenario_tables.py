@@ -16,9 +16,9 @@ import re
 
 from msgspec.structs import replace
 
-from engine.records import Column, Kind, Shape, TableName
-from engine.schema import Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
-from simulations import catalogue
+from tidelock.engine.model.records import Column, Kind, Shape, TableName
+from tidelock.engine.model.schema import Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
+from tidelock.simulations import catalogue
 
 WORDS = ("table", "unique", "refers", "tables")
 _COLUMN = re.compile(r"(\w+?)([*!~_=]*)")

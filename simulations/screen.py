@@ -8,8 +8,8 @@ from typing import Protocol
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from simulations.campaign import Tally
-from simulations.shrink import Shrinker
+from tidelock.simulations.campaign import Tally
+from tidelock.simulations.shrink import Shrinker
 
 PLAIN_SECONDS = 5.0
 

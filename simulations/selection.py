@@ -13,11 +13,11 @@ import functools
 
 import msgspec
 
-from engine.filter import Compare, Not
-from engine.mapping import Mapping, Rule
-from engine.records import Row, Shape, TableName
-from engine.schema import TargetColumn, TargetTable
-from simulations.catalogue import BADGE, CARD, LEAD, OWN, POOL, TIER
+from tidelock.engine.capture.mapping import Mapping, Rule
+from tidelock.engine.capture.row_filter import Compare, Not
+from tidelock.engine.model.records import Row, Shape, TableName
+from tidelock.engine.model.schema import TargetColumn, TargetTable
+from tidelock.simulations.catalogue import BADGE, CARD, LEAD, OWN, POOL, TIER
 
 SECRET = "secret"
 REGION = "eu"

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.effects import DeleteRows, Step, UpdateRows, UpsertRows
-from engine.records import Row, TableName
-from engine.schema import Binding, ForeignKey
-from simulations.layout import Token, comparable
-from simulations.model import Table, Violation
+from tidelock.engine.model.records import Row, TableName
+from tidelock.engine.model.schema import Binding, ForeignKey
+from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+from tidelock.simulations.layout import Token, comparable
+from tidelock.simulations.model import Table, Violation
 
 if TYPE_CHECKING:
-    from simulations.model import Database
+    from tidelock.simulations.model import Database
 
 Lock = tuple[TableName, object, Token]
 Savepoint = tuple[dict[TableName, Table], dict[tuple[TableName, Token], None]]
@@ -197,7 +197,7 @@ class Session:
     # ------------------------------------------------------------------ steps of a batch
 
     def run(self, steps: list[Step]) -> None:
-        """As `engine.effects` documents them.  Raises Violation: then the session is to be thrown away."""
+        """As `engine.protocol.effects` documents them.  Raises Violation: then the session is to be thrown away."""
         for step in steps:
             match step:
                 case DeleteRows():

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from simulations.plan import NUMBERS_A_CHANGE, Plan
-from simulations.trial import Trial
+from tidelock.simulations.plan import NUMBERS_A_CHANGE, Plan
+from tidelock.simulations.trial import Trial
 
 SECONDS = 60.0
 SCHEDULES = 8

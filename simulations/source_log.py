@@ -1,8 +1,9 @@
 """The source's log as servers have it: the one that the history left, the same at other servers, and others in its
 place.
 
-Every log names its places and transactions as the history does, so that nothing but proofs (`engine.lineage`) can tell
-one from another.  The modelled server answers what a real one is asked, and `engine.lineage` decides, as in production.
+Every log names its places and transactions as the history does, so that nothing but proofs (`engine.model.lineage`) can
+tell one from another.  The modelled server answers what a real one is asked, and `engine.model.lineage` decides, as in
+production.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from random import Random
 import msgspec
 from msgspec.structs import replace
 
-from engine import lineage
-from engine.lineage import Answer, Ending, Group, Here, Proof, Sought
-from engine.records import Position
-from simulations.history import Entry, History
-from simulations.ledger import Ledger, Mistake
+from tidelock.engine.model import lineage
+from tidelock.engine.model.lineage import Answer, Ending, Group, Here, Proof, Sought
+from tidelock.engine.model.records import Position
+from tidelock.simulations.history import Entry, History
+from tidelock.simulations.ledger import Ledger, Mistake
 
 _FIRST = 1_700_000_000  # the first commit, in seconds since the epoch
 _APART = 10  # seconds between two commits

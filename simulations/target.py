@@ -1,5 +1,5 @@
-"""The simulated target: carries out the apply machine's effects as `engine.effects` documents them, late and in any
-order, and answers, or fails, or leaves in doubt, or forgets.
+"""The simulated target: carries out the apply machine's effects as `engine.protocol.effects` documents them, late and
+in any order, and answers, or fails, or leaves in doubt, or forgets.
 
 A batch is QUEUED, then OPEN (its statements are done, its locks held), then committed.  Two open batches that touch the
 same thing mean that the lock table let through what it must not: `Mistake`.
@@ -16,8 +16,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from engine import receipts
-from engine.effects import (
+from tidelock.engine.batch.parked_rows import decode_change
+from tidelock.engine.log import receipts
+from tidelock.engine.model.chunk_ranges import By
+from tidelock.engine.model.errors import Failure, Trouble
+from tidelock.engine.model.records import Ddl, DdlKind, Position, Row, TableName
+from tidelock.engine.protocol.effects import (
     ApplyBatch,
     ApplyDdl,
     ApplyPiece,
@@ -30,8 +34,7 @@ from engine.effects import (
     RollbackBatch,
     SaveCheckpoint,
 )
-from engine.errors import Failure, Trouble
-from engine.events import (
+from tidelock.engine.protocol.events import (
     ApplyEvent,
     BatchCommitted,
     BatchFailed,
@@ -47,18 +50,15 @@ from engine.events import (
     Receipt,
     TakenOver,
 )
-from engine.parking import decode_change
-from engine.records import Ddl, DdlKind, Position, Row, TableName
-from engine.spans import By
-from simulations.checkers import ALL
-from simulations.checkers.checker import Checker, Commit
-from simulations.faults import Faults
-from simulations.history import ADDED, Entry, Place
-from simulations.layout import Token
-from simulations.ledger import Ledger, Mistake
-from simulations.merging import MERGING, merge
-from simulations.model import Database, Violation
-from simulations.session import Session
+from tidelock.simulations.checkers import ALL
+from tidelock.simulations.checkers.checker import Checker, Commit
+from tidelock.simulations.faults import Faults
+from tidelock.simulations.history import ADDED, Entry, Place
+from tidelock.simulations.layout import Token
+from tidelock.simulations.ledger import Ledger, Mistake
+from tidelock.simulations.merging import MERGING, merge
+from tidelock.simulations.model import Database, Violation
+from tidelock.simulations.session import Session
 
 Post: TypeAlias = Callable[[ApplyEvent], None]
 Order: TypeAlias = SaveCheckpoint | ApplyDdl | BeginCopy | RollbackBatch

@@ -15,11 +15,11 @@ from typing import Protocol
 import msgspec
 import xxhash
 
-from engine.apply import Options
-from engine.events import ApplyEvent
-from simulations.history import History
-from simulations.plan import DEFAULT_CHANGES, Plan, draw
-from simulations.world import World
+from tidelock.engine.apply.machine import Options
+from tidelock.engine.protocol.events import ApplyEvent
+from tidelock.simulations.history import History
+from tidelock.simulations.plan import DEFAULT_CHANGES, Plan, draw
+from tidelock.simulations.world import World
 
 
 class Turn(msgspec.Struct):

@@ -10,11 +10,11 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from zlib import crc32
 
-from engine.events import Copied
-from engine.records import Column, DdlKind, Kind, Row, Shape, TableName
-from engine.spans import By, Split
-from simulations.history import ADDED, Entry, History, Place
-from simulations.layout import Layout, Token, comparable, layout
+from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.records import Column, DdlKind, Kind, Row, Shape, TableName
+from tidelock.engine.protocol.events import Copied
+from tidelock.simulations.history import ADDED, Entry, History, Place
+from tidelock.simulations.layout import Layout, Token, comparable, layout
 
 
 class Mistake(AssertionError):
@@ -93,7 +93,7 @@ class View:
         return [row for row in self.at[entries][split.table] if self.chunk_of(split, row) == number]
 
     def chunk_of(self, split: Split, row: Row) -> int:
-        """The number of the row's chunk, by counting: apart from `engine.spans` on purpose, as a reader's SQL is."""
+        """The number of the row's chunk, by counting: apart from `chunk_ranges` on purpose, as a reader's SQL is."""
         if split.by is By.KEYS:
             own = self._layouts[split.table].key(row)
             return int(any(self.token(split.table, key) == own for key in split.keys))

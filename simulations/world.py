@@ -1,7 +1,7 @@
 """One world by plan: a source's log, machines that own the feed one after another, a target, and all that goes wrong.
 
-    python -m simulations.world 17         one seed, told step by step
-    python -m simulations.world 0-999      many, quietly
+    python -m tidelock.simulations.world 17         one seed, told step by step
+    python -m tidelock.simulations.world 0-999      many, quietly
 
 Safety first: faults while the log flows.  Then liveness: the faults stop, and everything must be applied and drained.
 Whatever can happen in an order of its own (the log's way, the target's work, each owner's steps) happens in the order
@@ -15,27 +15,35 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
 
-from engine.apply import State
-from engine.effects import Halt
-from engine.errors import Alarm
-from engine.events import ApplyEvent, ChunksPlanned, GoalSet, ParkedWished, Paused, SourceFailed, Tick
-from engine.records import DdlKind, Position
-from engine.replay import tell
-from engine.spans import Split
-from simulations import catalogue, copier, source_log
-from simulations.catalogue import CARD, OWN, POISON
-from simulations.checkers.checker import Checker
-from simulations.checkers.locks import Locks
-from simulations.exercise import Exercise
-from simulations.faults import Faults
-from simulations.history import History
-from simulations.ledger import Ledger, Mistake
-from simulations.model import Database
-from simulations.owner import Owner
-from simulations.plan import ALWAYS_POSSIBLE, LEAST_FAULTS, Plan, draw
-from simulations.repairs import Repairs
-from simulations.target import Target
-from simulations.view import Progress
+from tidelock.engine.apply.machine import State
+from tidelock.engine.model.chunk_ranges import Split
+from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.records import DdlKind, Position
+from tidelock.engine.protocol.effects import Halt
+from tidelock.engine.protocol.events import (
+    ApplyEvent,
+    ChunksPlanned,
+    GoalSet,
+    ParkedWished,
+    Paused,
+    SourceFailed,
+    Tick,
+)
+from tidelock.engine.replay import tell
+from tidelock.simulations import catalogue, copier, source_log
+from tidelock.simulations.catalogue import CARD, OWN, POISON
+from tidelock.simulations.checkers.checker import Checker
+from tidelock.simulations.checkers.locks import Locks
+from tidelock.simulations.exercise import Exercise
+from tidelock.simulations.faults import Faults
+from tidelock.simulations.history import History
+from tidelock.simulations.ledger import Ledger, Mistake
+from tidelock.simulations.model import Database
+from tidelock.simulations.owner import Owner
+from tidelock.simulations.plan import ALWAYS_POSSIBLE, LEAST_FAULTS, Plan, draw
+from tidelock.simulations.repairs import Repairs
+from tidelock.simulations.target import Target
+from tidelock.simulations.view import Progress
 
 __all__ = ["Mistake", "World"]
 
@@ -459,7 +467,7 @@ def main(seeds: str) -> int:
             world.run()
         except AssertionError as error:
             failed += 1
-            print(*world.transcript or (), f"python -m simulations.world {seed}: {error!r}", sep="\n")
+            print(*world.transcript or (), f"python -m tidelock.simulations.world {seed}: {error!r}", sep="\n")
             if not last:
                 raise
     return 1 if failed else 0

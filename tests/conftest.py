@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from adapters.config import Spark
-from adapters.spark.session import session
 from bench.rig import Rig
 from bench.servers import MariaDb, MySql, Postgres, Server
 from bench.servers.kafka import Kafka
+from tidelock.adapters.config.feed import Spark
+from tidelock.adapters.spark.session import session
 
 settings.register_profile("no deadline", deadline=None)  # how long an example takes is the machine's business
 settings.load_profile("no deadline")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simulations.mutants.catalogue import CATALOGUE
+from tidelock.simulations.mutants.catalogue import CATALOGUE
 
 ROOT = Path(__file__).parents[1]
 DESIGN = ROOT / "docs/explanation/design.md"
@@ -177,5 +177,5 @@ def test_what_does_not_resolve_is_told() -> None:
     ]
     links = "[a](nowhere.md) [b](design.md#nothing) [c](design.md#design-5) [d](#5-the-lock-table-and-the-lanes)"
     assert broken_links(DESIGN, links) == ["nowhere.md", "design.md#nothing"]
-    paths = "`engine/nothing.py` `engine/locks.py` `tests/test_documents.py::test_no` `adapters/*` `a.yaml` `no.toml`"
+    paths = "`engine/nothing.py` `engine/replay.py` `tests/test_documents.py::test_no` `adapters/*` `a.yaml` `no.toml`"
     assert missing_paths(paths) == ["engine/nothing.py", "tests/test_documents.py::test_no", "no.toml"]

@@ -1,4 +1,4 @@
-"""Transcripts in tests/scenarios; `python -m simulations.scenario tests/scenarios/*.txt` writes them anew.
+"""Transcripts in tests/scenarios; `python -m tidelock.simulations.scenario tests/scenarios/*.txt` writes them anew.
 
 The tables of `simulations/README.md` say which edge case each of them shows: they must stay true of the tree.
 """
@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simulations import catalogue
-from simulations.plan import FAULTS, FEATURES, Plan
-from simulations.scenario import run
+from tidelock.simulations import catalogue
+from tidelock.simulations.plan import FAULTS, FEATURES, Plan
+from tidelock.simulations.scenario import run
 
 HERE = Path(__file__).parent
 SCENARIOS = sorted((HERE / "scenarios").glob("*.txt"))

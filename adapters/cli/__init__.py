@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from adapters.cli.failure import explained, tell
+from tidelock.adapters.cli.failure import explained, tell
 
 _RUN_FLAGS = ("--until-caught-up", "--take-over", "--json")
 
@@ -51,7 +51,7 @@ def _is_plain_run(arguments: Sequence[str]) -> bool:
 
 def _plain_run(arguments: Sequence[str]) -> int:
     """Without typer, which would take a third of the time that a start may take."""
-    from adapters.cli.running import run
+    from tidelock.adapters.cli.running import run
 
     feed = next(word for word in arguments[1:] if word not in _RUN_FLAGS)
     return run(
@@ -63,7 +63,7 @@ def _plain_run(arguments: Sequence[str]) -> int:
 
 
 def _app(arguments: Sequence[str]) -> int:
-    from adapters.cli.app import app
+    from tidelock.adapters.cli.app import app
 
     code = app(args=list(arguments), prog_name="tidelock", standalone_mode=False)
     return code if isinstance(code, int) else 0

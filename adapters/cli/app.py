@@ -7,8 +7,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from adapters.cli.failure import CommandError, not_yet
-from adapters.cli.plugins import EXPECTED, run_plugin
+from tidelock.adapters.cli.failure import CommandError, not_yet
+from tidelock.adapters.cli.plugins import EXPECTED, run_plugin
 
 FeedPath: TypeAlias = Annotated[str, typer.Argument(metavar="FEED", help="The feed's YAML file.", show_default=False)]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -33,7 +33,7 @@ ddl = typer.Typer(no_args_is_help=True, help="Look at the statement that halted 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from adapters.cli.version import version_line
+        from tidelock.adapters.cli.version import version_line
 
         typer.echo(version_line())
         raise typer.Exit
@@ -58,7 +58,7 @@ def init(
     json: Json = False,
 ) -> int:
     """Print (or run) what a feed needs: grants, bookkeeping, missing target tables."""
-    from adapters.cli.preparing import init
+    from tidelock.adapters.cli.preparing import init
 
     return init(feed, apply, json)
 
@@ -66,7 +66,7 @@ def init(
 @app.command()
 def check(feed: FeedPath, json: Json = False) -> int:
     """Look whether a feed can run, and write nothing."""
-    from adapters.cli.preparing import check
+    from tidelock.adapters.cli.preparing import check
 
     return check(feed, json)
 
@@ -83,7 +83,7 @@ def run(
     json: Json = False,
 ) -> int:
     """Replicate, until stopped; a feed that runs already elsewhere is left alone (exit code 1)."""
-    from adapters.cli.running import run
+    from tidelock.adapters.cli.running import run
 
     return run(feed, until_caught_up, json, take_over)
 
@@ -100,7 +100,7 @@ def worker(
     json: Json = False,
 ) -> int:
     """Replicate as one of several workers that share a log in Kafka, until stopped."""
-    from adapters.cli.running import worker
+    from tidelock.adapters.cli.running import worker
 
     return worker(feed, name, until_caught_up, json)
 
@@ -111,7 +111,7 @@ def status(feed: FeedPath, json: Json = False) -> int:
 
     Exit code 0: it runs; 1: nobody runs it (or its target cannot be asked); 4: it has halted, or rows are parked.
     """
-    from adapters.cli.watching import status
+    from tidelock.adapters.cli.watching import status
 
     return status(feed, json)
 
@@ -119,7 +119,7 @@ def status(feed: FeedPath, json: Json = False) -> int:
 @app.command()
 def pause(feed: FeedPath, json: Json = False) -> int:
     """Ask a feed to stop applying until `resume`."""
-    from adapters.cli.watching import set_state
+    from tidelock.adapters.cli.watching import set_state
 
     return set_state(feed, "paused", json)
 
@@ -127,7 +127,7 @@ def pause(feed: FeedPath, json: Json = False) -> int:
 @app.command()
 def resume(feed: FeedPath, json: Json = False) -> int:
     """Ask a paused feed to go on."""
-    from adapters.cli.watching import set_state
+    from tidelock.adapters.cli.watching import set_state
 
     return set_state(feed, "running", json)
 
@@ -140,7 +140,7 @@ def list_rows(
     json: Json = False,
 ) -> int:
     """List parked rows, oldest first (exit code 4 if there are any)."""
-    from adapters.cli.watching import list_rows
+    from tidelock.adapters.cli.watching import list_rows
 
     return list_rows(feed, table, limit, json)
 
@@ -152,7 +152,7 @@ def show_row(
     json: Json = False,
 ) -> int:
     """Show a parked row, before and after its change."""
-    from adapters.cli.watching import show_row
+    from tidelock.adapters.cli.watching import show_row
 
     return show_row(feed, row_id, json)
 
@@ -162,7 +162,7 @@ def retry_rows(
     feed: FeedPath, ids: RowIds = None, table: OfTable = "", everything: Everything = False, json: Json = False
 ) -> int:
     """Apply parked rows again, always all of a table together: an ID stands for its table."""
-    from adapters.cli.watching import wish
+    from tidelock.adapters.cli.watching import wish
 
     return wish(feed, "retry", ids or [], table, everything, json)
 
@@ -172,7 +172,7 @@ def skip_rows(
     feed: FeedPath, ids: RowIds = None, table: OfTable = "", everything: Everything = False, json: Json = False
 ) -> int:
     """Drop parked rows: their changes are never applied."""
-    from adapters.cli.watching import wish
+    from tidelock.adapters.cli.watching import wish
 
     return wish(feed, "skip", ids or [], table, everything, json)
 
@@ -180,7 +180,7 @@ def skip_rows(
 @ddl.command("show")
 def show_ddl(feed: FeedPath, json: Json = False) -> int:
     """Show the statement that halted the feed."""
-    from adapters.cli.watching import show_ddl
+    from tidelock.adapters.cli.watching import show_ddl
 
     return show_ddl(feed, json)
 
@@ -188,7 +188,7 @@ def show_ddl(feed: FeedPath, json: Json = False) -> int:
 @ddl.command("done")
 def ddl_done(feed: FeedPath, json: Json = False) -> int:
     """Go on: you have made the statement's change at the target by hand."""
-    from adapters.cli.watching import pass_ddl
+    from tidelock.adapters.cli.watching import pass_ddl
 
     return pass_ddl(feed, "done", json)
 
@@ -196,7 +196,7 @@ def ddl_done(feed: FeedPath, json: Json = False) -> int:
 @ddl.command("skip")
 def ddl_skip(feed: FeedPath, json: Json = False) -> int:
     """Go on without the statement's change at the target."""
-    from adapters.cli.watching import pass_ddl
+    from tidelock.adapters.cli.watching import pass_ddl
 
     return pass_ddl(feed, "skipped", json)
 
@@ -207,7 +207,7 @@ def replay(
     json: Json = False,
 ) -> int:
     """Replay a recorded run (`journal:` in the feed) step by step, without any database."""
-    from adapters.cli.running import replay
+    from tidelock.adapters.cli.running import replay
 
     return replay(journal, json)
 
@@ -248,12 +248,12 @@ def verify(
     if every:
         if since or html:
             raise CommandError("--every goes with neither --since nor --html")
-        from adapters.cli.scheduling import Schedule, verify_on
+        from tidelock.adapters.cli.scheduling import Schedule, verify_on
 
         return verify_on(
             feed, table or [], wait, json, Schedule(every, share, place, http, report, stop_on_difference)
         )
-    from adapters.cli.verifying import verify
+    from tidelock.adapters.cli.verifying import verify
 
     return verify(feed, table or [], report, html, wait, json, since)
 
@@ -272,7 +272,7 @@ def copy(
     json: Json = False,
 ) -> int:
     """Copy the rows that exist already, while the feed runs, and show how far it is; Ctrl-C ends only the showing."""
-    from adapters.cli.copying import copy
+    from tidelock.adapters.cli.copying import copy
 
     return copy(feed, table or [], keep, watch, yes, json)
 
@@ -296,7 +296,7 @@ def repair(
     json: Json = False,
 ) -> int:
     """Have the feed write rows again that verify found to differ (exit code 4 if some are left)."""
-    from adapters.cli.repairing import repair
+    from tidelock.adapters.cli.repairing import repair
 
     return repair(feed, from_report, table or [], dry_run, yes, wait, json)
 
@@ -311,7 +311,7 @@ def resync(
     json: Json = False,
 ) -> int:
     """Let a feed that cannot read on go on at the source's present place; its next run copies the tables anew first."""
-    from adapters.cli.resyncing import resync
+    from tidelock.adapters.cli.resyncing import resync
 
     return resync(feed, table or [], yes, json)
 

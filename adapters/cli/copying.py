@@ -8,17 +8,18 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from adapters import copy_books, operator
-from adapters.books import Books
-from adapters.cli.failure import OK, OPERATOR, REFUSED, CommandError
-from adapters.cli.output import print_json, print_table
-from adapters.cli.termination import terminated
-from adapters.cli.watching import copy_cells
-from adapters.config import Feed, load
-from adapters.copy_books import CopiedTable
-from adapters.table_copy import TableCopy, bars
-from engine.mapping import Mapping
-from engine.records import TableName
+from tidelock.adapters.cli.failure import OK, OPERATOR, REFUSED, CommandError
+from tidelock.adapters.cli.output import print_json, print_table
+from tidelock.adapters.cli.termination import terminated
+from tidelock.adapters.cli.watching import copy_cells
+from tidelock.adapters.config.feed import Feed, load
+from tidelock.adapters.operator import copies as copy_books
+from tidelock.adapters.operator import feed_control as operator
+from tidelock.adapters.operator.copies import CopiedTable
+from tidelock.adapters.operator.store import Books
+from tidelock.adapters.runtime.table_copy import TableCopy, bars
+from tidelock.engine.capture.mapping import Mapping
+from tidelock.engine.model.records import TableName
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -65,8 +66,8 @@ async def _known(feed: Feed) -> None:
 
 def _chosen(feed: Feed, tables: Sequence[str]) -> list[TableName]:
     """Target tables.  Raises CommandError, SourceError."""
-    from adapters.composition import rules_of
-    from adapters.mysql.source import look
+    from tidelock.adapters.mysql.binlog.source import look
+    from tidelock.adapters.wiring.composition import rules_of
 
     mapping = Mapping(rules_of(feed), feed.schema)
     source = look(feed.source_url, [rule.source for rule in feed.tables], earliest=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from adapters.cli.failure import OK
-from adapters.cli.output import print_facts, print_json, span
-from adapters.config import Feed
+from tidelock.adapters.cli.failure import OK
+from tidelock.adapters.cli.output import print_facts, print_json, span
+from tidelock.adapters.config.feed import Feed
 
 
 def status(feed: Feed, json: bool) -> int:
-    from adapters.hive.standing import standing
+    from tidelock.adapters.hive.status import standing
 
     seen = standing(feed)
     if json:

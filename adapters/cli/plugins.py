@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 
 import typer
 
-from adapters.cli.failure import CommandError
+from tidelock.adapters.cli.failure import CommandError
 
 GROUP = "tidelock.commands"
 EXPECTED = {

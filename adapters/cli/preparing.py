@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from adapters.cli.failure import OK, REFUSED, CommandError
-from adapters.cli.output import print_json
-from adapters.config import Feed, load
+from tidelock.adapters.cli.failure import OK, REFUSED, CommandError
+from tidelock.adapters.cli.output import print_json
+from tidelock.adapters.config.feed import Feed, load
 
 if TYPE_CHECKING:
-    from adapters.finding import Finding
-    from adapters.init_plan import Statement
+    from tidelock.adapters.app.init_plan import Statement
+    from tidelock.adapters.ports.finding import Finding
 
 
 def check(path: str, json: bool) -> int:
     feed = load(path)
-    from adapters.check import check as check_feed
+    from tidelock.adapters.app.check import check as check_feed
 
     report = asyncio.run(check_feed(feed))
     if json:
@@ -65,11 +65,11 @@ def init(path: str, apply: bool, json: bool) -> int:
 
 
 async def _plan(feed: Feed, apply: bool) -> list[Statement]:
-    from adapters.init_plan import init_plan
+    from tidelock.adapters.app.init_plan import init_plan
 
     plan = await init_plan(feed)
     if apply:
-        from adapters.run import fix_start
+        from tidelock.adapters.app.run import fix_start
 
         await _apply(feed, [s for s in plan if s.side == "target" and not s.administrator])
         await _make_topics(feed, plan)
@@ -79,8 +79,8 @@ async def _plan(feed: Feed, apply: bool) -> list[Statement]:
 
 async def _apply(feed: Feed, statements: Sequence[Statement]) -> None:
     """One after another; a failure says which one, and that what ran before it stays.  Raises CommandError."""
-    from adapters.session import session
-    from adapters.sink import TargetError
+    from tidelock.adapters.ports.sink import TargetError
+    from tidelock.adapters.wiring.session import session
 
     async with session(feed.target_url) as target:
         for number, statement in enumerate(statements):
@@ -97,8 +97,8 @@ async def _apply(feed: Feed, statements: Sequence[Statement]) -> None:
 async def _make_topics(feed: Feed, plan: Sequence[Statement]) -> None:
     """Raises LogError."""
     if any(s.side == "log" and not s.administrator for s in plan):
-        from adapters.check_log import first_partitions
-        from adapters.kafka.topics import ensure
+        from tidelock.adapters.checks.log import first_partitions
+        from tidelock.adapters.kafka.topics import ensure
 
         await ensure(feed.log_url, feed.name, first_partitions(feed))
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from adapters import operator
-from adapters.cli.failure import OK, OPERATOR, REFUSED, USAGE, CommandError
-from adapters.cli.output import print_json, print_table
-from adapters.config import Feed, load
+from tidelock.adapters.cli.failure import OK, OPERATOR, REFUSED, USAGE, CommandError
+from tidelock.adapters.cli.output import print_json, print_table
+from tidelock.adapters.config.feed import Feed, load
+from tidelock.adapters.operator import feed_control as operator
 
 if TYPE_CHECKING:
-    from adapters.repair import Left, Standing, Work
+    from tidelock.adapters.app.repair import Left, Standing, Work
 
 POLL_SECONDS = 0.5
 
@@ -43,8 +43,8 @@ def repair(
             f"{path}: workers that share a log in Kafka cannot read rows again",
             "Stop them, set `log: embedded`, `tidelock run` and repair; then set `log` again",
         )
-    from adapters.repair import ask, work_of
-    from adapters.spark.report import read_report
+    from tidelock.adapters.app.repair import ask, work_of
+    from tidelock.adapters.verify.report import read_report
 
     with _refusals():
         work = asyncio.run(work_of(feed, read_report(report, feed), tables))
@@ -60,7 +60,7 @@ def repair(
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    from adapters.inspection import Refused
+    from tidelock.adapters.ports.target_inspection import Refused
 
     try:
         yield
@@ -79,10 +79,10 @@ def _confirm(feed: Feed, work: Work) -> None:
 
 
 def _dry_run(feed: Feed, work: Work, tables: Sequence[str], wait: float, json: bool) -> int:
-    from adapters.cli.termination import terminated
-    from adapters.cli.verifying import Screen
-    from adapters.spark.mending import mending
-    from adapters.spark.plan import plan
+    from tidelock.adapters.cli.termination import terminated
+    from tidelock.adapters.cli.verifying import Screen
+    from tidelock.adapters.verify.plan import plan
+    from tidelock.adapters.verify.repair_sql import mending
 
     statements, notes = list[str](), list(work.notes)
     if work.rows:
@@ -103,7 +103,7 @@ def _dry_run(feed: Feed, work: Work, tables: Sequence[str], wait: float, json: b
 
 async def _watched(feed: Feed, work: Work, wait: float, json: bool) -> list[Standing]:
     """Until all is repaired or refused, or nothing has happened for `wait` seconds."""
-    from adapters.repair import standing
+    from tidelock.adapters.app.repair import standing
 
     seen: list[Standing] = []
     last = time.monotonic()

@@ -7,20 +7,20 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from adapters.cli.failure import OK, REFUSED, CommandError
-from adapters.cli.output import print_json
-from adapters.config import Feed, load
-from adapters.way_out import COPY_ANEW, FILL_ANEW
+from tidelock.adapters.cli.failure import OK, REFUSED, CommandError
+from tidelock.adapters.cli.output import print_json
+from tidelock.adapters.config.feed import Feed, load
+from tidelock.adapters.process.way_out import COPY_ANEW, FILL_ANEW
 
 if TYPE_CHECKING:
-    from adapters.resync import Resync
+    from tidelock.adapters.app.resync import Resync
 
 
 def resync(path: str, tables: Sequence[str], yes: bool, json: bool) -> int:
     feed = load(path)
     _refuse_others(path, feed, tables)
-    from adapters.inspection import Refused
-    from adapters.resync import begin, plan
+    from tidelock.adapters.app.resync import begin, plan
+    from tidelock.adapters.ports.target_inspection import Refused
 
     try:
         planned = asyncio.run(plan(feed, lambda said: print(f"{feed.name}: {said}", file=sys.stderr)))

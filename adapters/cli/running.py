@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from json import dumps
 
-from adapters import compiled_forms
-from adapters.cli.failure import OK, CommandError
-from adapters.cli.termination import terminated
-from adapters.config import Feed, load
+from tidelock.adapters.cli.failure import OK, CommandError
+from tidelock.adapters.cli.termination import terminated
+from tidelock.adapters.compiled import forms as compiled_forms
+from tidelock.adapters.config.feed import Feed, load
 
 
 def run(path: str, until_caught_up: bool, json: bool, take_over: bool) -> int:
@@ -19,13 +19,13 @@ def run(path: str, until_caught_up: bool, json: bool, take_over: bool) -> int:
         if take_over:
             raise CommandError(f"{path}: a feed with a Hive target knows no --take-over")
         return _hive(feed, until_caught_up, json)
-    from adapters.capture import CaptureProcess
+    from tidelock.adapters.wiring.capture import CaptureProcess
 
     capture = CaptureProcess()  # it imports while we do
     import uvloop
 
-    from adapters.progress import progress_on
-    from adapters.run import run as run_feed
+    from tidelock.adapters.app.run import run as run_feed
+    from tidelock.adapters.runtime.progress import progress_on
 
     progress = progress_on(sys.stdout, feed.name, json)
     progress.message(compiled_forms.one_line())
@@ -36,8 +36,8 @@ def run(path: str, until_caught_up: bool, json: bool, take_over: bool) -> int:
 
 
 def _hive(feed: Feed, until_caught_up: bool, json: bool) -> int:
-    from adapters.hive.run import run as run_feed
-    from adapters.progress import progress_on
+    from tidelock.adapters.hive.run import run as run_feed
+    from tidelock.adapters.runtime.progress import progress_on
 
     progress = progress_on(sys.stdout, feed.name, json)
     try:
@@ -53,8 +53,8 @@ def worker(path: str, name: str, until_caught_up: bool, json: bool) -> int:
         raise CommandError(f"{path}: `log` is embedded: that is `tidelock run`; a worker needs log: kafka://host:9092")
     import uvloop
 
-    from adapters.kafka.working import work
-    from adapters.progress import progress_on
+    from tidelock.adapters.runtime.progress import progress_on
+    from tidelock.adapters.workers.worker_main import work
 
     progress = progress_on(sys.stdout, feed.name, json)
     progress.message(compiled_forms.one_line())
@@ -69,8 +69,8 @@ def replay(path: str, json: bool) -> int:
         open(path, "rb").close()
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror or 'cannot be read'}") from None
-    from adapters.journal import JournalError
-    from adapters.journal import replay as replay_journal
+    from tidelock.adapters.runtime.journal import JournalError
+    from tidelock.adapters.runtime.journal import replay as replay_journal
 
     try:
         for line in replay_journal(path):

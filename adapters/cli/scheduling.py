@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from adapters.cli.failure import DIFFERENT, OK, CommandError, explained
-from adapters.cli.termination import terminated
-from adapters.cli.verifying import Screen, summary, write
-from adapters.config import Feed, load
+from tidelock.adapters.cli.failure import DIFFERENT, OK, CommandError, explained
+from tidelock.adapters.cli.termination import terminated
+from tidelock.adapters.cli.verifying import Screen, summary, write
+from tidelock.adapters.config.feed import Feed, load
 
 if TYPE_CHECKING:
-    from adapters.spark.schedule import State
+    from tidelock.adapters.verify.schedule import State
 
 
 class Schedule(msgspec.Struct, frozen=True):
@@ -34,8 +34,8 @@ class Schedule(msgspec.Struct, frozen=True):
 
 def verify_on(path: str, tables: Sequence[str], wait: float, json: bool, wanted: Schedule) -> int:
     """Until SIGTERM or Ctrl-C, which are no failure."""
-    from adapters.spark import schedule
-    from adapters.spark.since import span
+    from tidelock.adapters.verify import schedule
+    from tidelock.adapters.verify.changed_keys import span
 
     feed, every = load(path), span(wanted.every)
     if every is None or not every:
@@ -57,8 +57,8 @@ def verify_on(path: str, tables: Sequence[str], wait: float, json: bool, wanted:
 
 def _round(feed: Feed, tables: Sequence[str], wait: float, json: bool, wanted: Schedule, state: State) -> bool:
     """Whether it found differences.  What keeps it from being done is told, and the next round tries again."""
-    from adapters.inspection import Refused
-    from adapters.spark.schedule import round_of
+    from tidelock.adapters.ports.target_inspection import Refused
+    from tidelock.adapters.verify.schedule import round_of
 
     try:
         with Screen(feed.name, False, True) as screen:
@@ -89,7 +89,7 @@ def _failed(feed: Feed, state: State, why: str) -> None:
 
 
 def _store(place: Path, state: State) -> None:
-    from adapters.spark.schedule import store
+    from tidelock.adapters.verify.schedule import store
 
     try:
         store(place, state)
@@ -101,8 +101,8 @@ def _store(place: Path, state: State) -> None:
 
 @contextmanager
 def _served(http: str, state: State, name: str) -> Iterator[None]:
-    from adapters.spark.schedule import metrics
-    from adapters.web.plain import served
+    from tidelock.adapters.verify.schedule import metrics
+    from tidelock.adapters.web.plain import served
 
     host, colon, port = http.rpartition(":")
     if http and not (colon and port.isdigit()):

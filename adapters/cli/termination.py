@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterator
 from types import FrameType
 
-from adapters.signals import ending
+from tidelock.adapters.process.signals import ending
 
 
 @contextlib.contextmanager

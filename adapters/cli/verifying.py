@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from adapters import private
-from adapters.cli.failure import DIFFERENT, OK, REFUSED, CommandError
-from adapters.cli.output import print_json, print_table
-from adapters.cli.termination import terminated
-from adapters.config import load
+from tidelock.adapters.cli.failure import DIFFERENT, OK, REFUSED, CommandError
+from tidelock.adapters.cli.output import print_json, print_table
+from tidelock.adapters.cli.termination import terminated
+from tidelock.adapters.config.feed import load
+from tidelock.adapters.process import private_files as private
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.progress import Progress as Bar
 
-    from adapters.spark.report import Difference, Report
-    from adapters.spark.verify import Step
+    from tidelock.adapters.verify.report import Difference, Report
+    from tidelock.adapters.verify.verify import Step
 
 SHOWN = 10
 POLL_SECONDS = 0.25
@@ -34,8 +34,8 @@ def verify(path: str, tables: Sequence[str], report: str, html: str, wait: float
     for text in filter(None, (report, html)):
         if not Path(text).resolve().parent.is_dir() or Path(text).is_dir():
             raise CommandError(f"{text} is no place for a file: give its name, in a folder that is there")
-    from adapters.inspection import Refused
-    from adapters.spark.verify import verify as verify_feed
+    from tidelock.adapters.ports.target_inspection import Refused
+    from tidelock.adapters.verify.verify import verify as verify_feed
 
     try:
         with terminated(), Screen(feed.name, sys.stdout.isatty() and not json, json) as screen:
@@ -45,7 +45,7 @@ def verify(path: str, tables: Sequence[str], report: str, html: str, wait: float
     if report:
         write(report, msgspec.json.format(msgspec.json.encode(found), indent=2))
     if html:
-        from adapters.spark.page import page
+        from tidelock.adapters.verify.page import page
 
         write(html, page(found).encode())
     if json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from importlib import metadata
 
-from adapters import compiled_forms
+from tidelock.adapters.compiled import forms as compiled_forms
 
 
 def version_line() -> str:

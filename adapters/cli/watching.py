@@ -8,15 +8,16 @@ from typing import Any, Literal
 
 import msgspec
 
-from adapters import compiled_forms, operator
-from adapters.books import ParkedDetail
-from adapters.cli.failure import OK, OPERATOR, REFUSED, CommandError
-from adapters.cli.output import print_facts, print_json, print_table, span
-from adapters.config import Feed, load
-from adapters.copy_books import CopiedTable
-from adapters.operator import SILENT_SECONDS, Activity, GroupStatus, ScaleOut, Status
-from adapters.progress import one_line
-from engine.records import Ddl
+from tidelock.adapters.cli.failure import OK, OPERATOR, REFUSED, CommandError
+from tidelock.adapters.cli.output import print_facts, print_json, print_table, span
+from tidelock.adapters.compiled import forms as compiled_forms
+from tidelock.adapters.config.feed import Feed, load
+from tidelock.adapters.operator import feed_control as operator
+from tidelock.adapters.operator.copies import CopiedTable
+from tidelock.adapters.operator.feed_control import SILENT_SECONDS, Activity, GroupStatus, ScaleOut, Status
+from tidelock.adapters.operator.store import ParkedDetail
+from tidelock.adapters.runtime.progress import one_line
+from tidelock.engine.model.records import Ddl
 
 CODES: dict[Activity, int] = {"running": OK, "not running": REFUSED, "halted": OPERATOR}
 
@@ -24,7 +25,7 @@ CODES: dict[Activity, int] = {"running": OK, "not running": REFUSED, "halted": O
 def status(path: str, json: bool) -> int:
     feed = load(path)
     if feed.target_url.scheme == "hive":
-        from adapters.cli.lake import status as status_of_lake
+        from tidelock.adapters.cli.lake import status as status_of_lake
 
         return status_of_lake(feed, json)
     seen = msgspec.structs.replace(asyncio.run(operator.status(feed)), forms=compiled_forms.forms())

@@ -14,16 +14,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from adapters.check import SourceView, check_source, replicated, source_opened, view_of
-from adapters.config import Feed
-from adapters.finding import Finding, Report, error, note, report
-from adapters.hive.opening import manifest_of
-from adapters.inspection import Refused
-from adapters.machine import Missing, java
-from adapters.mysql.errors import SourceError
-from adapters.source_table import SourceTable
-from adapters.spark.drivers import drivers
-from engine.records import Kind, TableName
+from tidelock.adapters.checks.source_view import SourceView, check_source, replicated, source_opened, view_of
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.hive.opening import manifest_of
+from tidelock.adapters.mysql.errors import SourceError
+from tidelock.adapters.ports.finding import Finding, Report, error, note, report
+from tidelock.adapters.ports.target_inspection import Refused
+from tidelock.adapters.process.host import Missing, java
+from tidelock.adapters.schema.source_table import SourceTable
+from tidelock.adapters.spark.drivers import drivers
+from tidelock.engine.model.records import Kind, TableName
 
 CONNECT_SECONDS: Final = 10.0
 _NAME: Final = re.compile(r"[a-z0-9_]+", re.IGNORECASE)

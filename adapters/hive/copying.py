@@ -1,10 +1,10 @@
 """The copy of tables that hold rows already: read by Spark in pieces, then loaded beside the log.
 
-`P0` is a place in the log up to which everything can be seen (`adapters.mysql.visible`); reading begins after it was
-taken.  A row is found as it was at some moment of the reading.  Everything behind P0 is merged by key afterwards, where
-the last image wins; so a row that was changed meanwhile is right whatever the reader saw of it, and one that was not is
-right as read.  From `P1` on, where the log ended when the last row had been read, the tables are the source's.  Before,
-they may hold rows of different moments, and readers are shown none of them.
+`P0` is a place in the log up to which everything can be seen (`adapters.mysql.binlog.visible`); reading begins after it
+was taken.  A row is found as it was at some moment of the reading.  Everything behind P0 is merged by key afterwards,
+where the last image wins; so a row that was changed meanwhile is right whatever the reader saw of it, and one that was
+not is right as read.  From `P1` on, where the log ended when the last row had been read, the tables are the source's.
+Before, they may hold rows of different moments, and readers are shown none of them.
 
 A piece is a folder that is whole once Spark says so in it.  A copy that was killed reads only the pieces that are
 missing, and of a piece that two programs have read one folder is taken; the manifest says which tables are loaded.
@@ -23,17 +23,17 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from adapters.config import Feed
-from adapters.hive.manifest import Copy, Manifest, Pending
-from adapters.hive.merger import Broken, moment_of
-from adapters.hive.opening import Hive
-from adapters.hive.selection import Selected, pieces_of, selection
-from adapters.hive.spool import misfits_of
-from adapters.hive.values import hive_columns, typed
-from adapters.mysql.visible import log_end, visible_end
-from adapters.progress import Progress
-from adapters.spark.causes import cause
-from adapters.spark.session import SparkFailed
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.hive.manifest import Copy, Manifest, Pending
+from tidelock.adapters.hive.merger import Broken, moment_of
+from tidelock.adapters.hive.opening import Hive
+from tidelock.adapters.hive.selection import Selected, pieces_of, selection
+from tidelock.adapters.hive.spool import misfits_of
+from tidelock.adapters.hive.values import hive_columns, typed
+from tidelock.adapters.mysql.binlog.visible import log_end, visible_end
+from tidelock.adapters.runtime.progress import Progress
+from tidelock.adapters.spark.causes import cause
+from tidelock.adapters.spark.session import SparkFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

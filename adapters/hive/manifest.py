@@ -12,8 +12,8 @@ from typing import Final, Protocol
 
 import msgspec
 
-from adapters.hive.files import Files
-from engine.records import Position
+from tidelock.adapters.hive.files import Files
+from tidelock.engine.model.records import Position
 
 KEPT: Final = 2  # readers may be at work on the files before
 _DIGITS: Final = 9

@@ -17,11 +17,11 @@ import msgspec
 from msgspec.structs import replace
 from pyspark.sql import functions as F
 
-from adapters.hive import merging
-from adapters.hive.manifest import Manifest, Manifests, Stored, TableState
-from adapters.hive.warehouse import HISTORY, Warehouse
-from adapters.spark.changes.log import same_place
-from engine.records import Position
+from tidelock.adapters.hive import merging
+from tidelock.adapters.hive.manifest import Manifest, Manifests, Stored, TableState
+from tidelock.adapters.hive.warehouse import HISTORY, Warehouse
+from tidelock.adapters.spark_stream.log import same_place
+from tidelock.engine.model.records import Position
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,6 +1,6 @@
 """What a batch of changes makes of a table: pure functions of Spark's DataFrames.
 
-`changes` has the columns of the data source (`adapters.spark.changes.columns`), of one table.  Each change is one or
+`changes` has the columns of the data source (`adapters.spark_stream.columns`), of one table.  Each change is one or
 two *marks*: a key that is gone, a key that has a row.  Marks of one key are ordered by their place in the log; the last
 one says what the current state holds, all of them are the key's history.
 

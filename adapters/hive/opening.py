@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from adapters.config import Feed
-from adapters.endpoint import Endpoint
-from adapters.hive.files import Files, LocalFiles
-from adapters.hive.manifest import Manifest, Manifests, latest_in
-from adapters.hive.merger import Layout, Merger
-from adapters.hive.warehouse import Warehouse
-from adapters.spark.session import session
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.hive.files import Files, LocalFiles
+from tidelock.adapters.hive.manifest import Manifest, Manifests, latest_in
+from tidelock.adapters.hive.merger import Layout, Merger
+from tidelock.adapters.hive.warehouse import Warehouse
+from tidelock.adapters.spark.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -19,25 +19,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from adapters.capture import CaptureProcess
-from adapters.composition import order_of, rules_of, start_of
-from adapters.config import Feed
-from adapters.finding import Finding
-from adapters.frames import Failed
-from adapters.hive.checking import check
-from adapters.hive.copying import Copying, Stopped, planned
-from adapters.hive.manifest import Manifest
-from adapters.hive.merger import Batch, Broken, Stretch
-from adapters.hive.opening import Hive, opened
-from adapters.hive.spool import NoKey, Spool, misfits_of
-from adapters.mysql.source import Source, look
-from adapters.progress import Progress
-from adapters.signals import heard
-from adapters.spark.changes.log import ChangesError
-from adapters.way_out import FILL_ANEW, of_hive
-from engine.mapping import Mapping
-from engine.ordering import Chain, Verdict
-from engine.records import Ddl, DdlKind, LogBatch, Position, Shape, TableName
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.hive.checking import check
+from tidelock.adapters.hive.copying import Copying, Stopped, planned
+from tidelock.adapters.hive.manifest import Manifest
+from tidelock.adapters.hive.merger import Batch, Broken, Stretch
+from tidelock.adapters.hive.opening import Hive, opened
+from tidelock.adapters.hive.spool import NoKey, Spool, misfits_of
+from tidelock.adapters.mysql.binlog.source import Source, look
+from tidelock.adapters.ports.finding import Finding
+from tidelock.adapters.process.frames import Failed
+from tidelock.adapters.process.signals import heard
+from tidelock.adapters.process.way_out import FILL_ANEW, of_hive
+from tidelock.adapters.runtime.progress import Progress
+from tidelock.adapters.spark_stream.log import ChangesError
+from tidelock.adapters.wiring.capture import CaptureProcess
+from tidelock.adapters.wiring.composition import order_of, rules_of, start_of
+from tidelock.engine.capture.mapping import Mapping
+from tidelock.engine.log.chain import Chain, Verdict
+from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, Shape, TableName
 
 OK: Final = 0
 MOST_ROWS: Final = 1_000_000  # of a stretch

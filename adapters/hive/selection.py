@@ -7,25 +7,25 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from adapters.bookkeeping import quote
-from adapters.composition import rules_of
-from adapters.config import Feed
-from adapters.hive.manifest import Pending
-from adapters.hive.merger import Broken
-from adapters.hive.values import hive_columns
-from adapters.mysql import connection
-from adapters.mysql.catalogue import BlockingServer
-from adapters.mysql.schema import read_shapes
-from adapters.mysql.source import reader_endpoint
-from adapters.source_table import SourceTable
-from adapters.spark.condition import condition_sql
-from adapters.spark.copy.columns import Asked, asked
-from adapters.spark.jdbc import Database
-from adapters.spark.pieces import cut_by, mysql_pieces
-from engine.filter import FilterError, compile_filter
-from engine.mapping import Mapping as FeedMapping
-from engine.mapping import Rule
-from engine.records import Shape
+from tidelock.adapters.bookkeeping.tables import quote
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.hive.manifest import Pending
+from tidelock.adapters.hive.merger import Broken
+from tidelock.adapters.hive.values import hive_columns
+from tidelock.adapters.mysql import connection
+from tidelock.adapters.mysql.catalogue import BlockingServer
+from tidelock.adapters.mysql.connection import reader_endpoint
+from tidelock.adapters.mysql.schema import read_shapes
+from tidelock.adapters.row_copy.columns import Asked, asked
+from tidelock.adapters.schema.source_table import SourceTable
+from tidelock.adapters.spark.filter_sql import condition_sql
+from tidelock.adapters.spark.jdbc import Database
+from tidelock.adapters.spark.read_ranges import cut_by, mysql_pieces
+from tidelock.adapters.wiring.composition import rules_of
+from tidelock.engine.capture.mapping import Mapping as FeedMapping
+from tidelock.engine.capture.mapping import Rule
+from tidelock.engine.capture.row_filter import FilterError, compile_filter
+from tidelock.engine.model.records import Shape
 
 
 class Selected(msgspec.Struct, frozen=True):

@@ -15,11 +15,11 @@ import pyarrow
 from pyarrow import parquet
 from pyspark.sql.types import StructType
 
-from adapters.config import Feed
-from adapters.hive.values import hive_columns
-from adapters.spark.changes.columns import schema_of
-from adapters.spark.changes.rows import Misfits, Rows
-from engine.records import LogBatch, Position, Shape
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.hive.values import hive_columns
+from tidelock.adapters.spark_stream.columns import schema_of
+from tidelock.adapters.spark_stream.rows import Misfits, Rows
+from tidelock.engine.model.records import LogBatch, Position, Shape
 
 GROUP_ROWS: Final = 20_000
 

@@ -1,7 +1,7 @@
 """Values of a table at a MySQL or MariaDB source as its changes bring them to Hive, byte for byte.
 
-The server is asked as for any copy (`adapters.spark.copy.columns`); here Spark itself gives the values the types of the
-stream (`adapters.spark.changes.columns`).  It decodes text in charsets where each byte is a character, too; for others,
+The server is asked as for any copy (`adapters.row_copy.columns`); here Spark itself gives the values the types of the
+stream (`adapters.spark_stream.columns`).  It decodes text in charsets where each byte is a character, too; for others,
 and for what is spelled from bytes, it calls Python.
 """
 
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
-from adapters.mysql.charsets import decoder, single_byte_table
-from adapters.mysql.codecs import SPELLINGS
-from adapters.spark.changes.columns import type_of
-from adapters.spark.changes.rows import Misfits
-from adapters.spark.copy.columns import Asked
-from engine.records import Column, Kind, Shape
+from tidelock.adapters.mysql.binlog.codecs import SPELLINGS
+from tidelock.adapters.mysql.charsets import decoder, single_byte_table
+from tidelock.adapters.row_copy.columns import Asked
+from tidelock.adapters.spark_stream.columns import type_of
+from tidelock.adapters.spark_stream.rows import Misfits
+from tidelock.engine.model.records import Column, Kind, Shape
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression

@@ -15,8 +15,8 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from adapters.hive.files import Files
-from adapters.hive.manifest import Manifest, Stored
+from tidelock.adapters.hive.files import Files
+from tidelock.adapters.hive.manifest import Manifest, Stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,0 +1,1 @@
+"""Clients of Kafka and the topics of a feed."""

@@ -25,7 +25,7 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.metadata import MetadataRequest
 
-from adapters.endpoint import Endpoint
+from tidelock.adapters.config.url import Endpoint
 
 REQUEST_MS: Final = 10_000
 REFUSED_LOGIN = (SaslAuthenticationFailed, UnsupportedSaslMechanismError)

@@ -1,4 +1,4 @@
-"""The control topic: what the parts of a scaled-out feed tell each other (`engine.reports`), the newest by key.
+"""The control topic: what the parts of a scaled-out feed tell each other (`protocol.group_reports`), the newest by key.
 
 One partition, compacted; keys `plan`, `feed`, `group/<n>`, values JSON.  Everyone reads all of it, with a plain
 consumer without a group.  A group's reports carry its owner's epoch, and those of an owner before one already seen
@@ -22,11 +22,11 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError
 
-from adapters.config import Feed
-from adapters.kafka.connection import client_options, explained, stopped
-from adapters.kafka.topics import control_topic
-from engine.plan import Plan
-from engine.reports import FeedState, GroupReport, Statement
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.kafka.connection import client_options, explained, stopped
+from tidelock.adapters.kafka.topics import control_topic
+from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement
 
 log = logging.getLogger(__name__)
 

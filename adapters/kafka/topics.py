@@ -21,8 +21,8 @@ from aiokafka.errors import (
     for_code,
 )
 
-from adapters.endpoint import Endpoint
-from adapters.kafka.connection import administrator
+from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.kafka.connection import administrator
 
 MESSAGE_BYTES: Final = 16 << 20
 RETENTION_MS: Final = 7 * 86_400_000

@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 import xxhash
 
-from adapters.way_out import COPY_ANEW
-from engine.records import Ddl, LogBatch, Position, RowChange, Shape, Transaction
+from tidelock.adapters.process.way_out import COPY_ANEW
+from tidelock.engine.model.records import Ddl, LogBatch, Position, RowChange, Shape, Transaction
 
 VERSION: Final = 1
 _FOREIGN: Final = (

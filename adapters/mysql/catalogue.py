@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from engine.records import TableName
-from engine.schema import ForeignKey
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema import ForeignKey
 
 if TYPE_CHECKING:
     import aiomysql
     import pymysql
 
-    from adapters.mysql.connection import Endpoint
+    from tidelock.adapters.mysql.connection import Address
 
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
 _UNSEEN = ("CASCADE", "CASCADE")  # a foreign key whose rules are not shown to us
@@ -94,7 +94,7 @@ class AsyncServer:
 class BlockingServer:
     """By PyMySQL, in a thread.  `ask` raises SourceError, at a target too."""
 
-    def __init__(self, connection: pymysql.Connection[Any], place: Endpoint) -> None:
+    def __init__(self, connection: pymysql.Connection[Any], place: Address) -> None:
         self._connection = connection
         self._place = place
         self.is_mariadb = "mariadb" in str(connection.get_server_info()).lower()  # type: ignore[no-untyped-call]
@@ -110,7 +110,7 @@ class BlockingServer:
                 cursor.execute(sql, args or None)
                 return list(cursor.fetchall())
         except (pymysql.MySQLError, OSError) as error:
-            from adapters.mysql.connection import explained
+            from tidelock.adapters.mysql.connection import explained
 
             raise explained(error, self._place) from error
 

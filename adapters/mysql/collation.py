@@ -1,4 +1,4 @@
-"""What a collation's name tells of its equality (`engine.schema.Equality`).
+"""What a collation's name tells of its equality (`engine.model.schema.Equality`).
 
 Only the collations of `_FOLDS` fold printable ASCII exactly as `str.lower` does, each letter by itself; the tests ask
 live servers for every pair of characters.  Languages have rules of their own (Danish `aa`, Swedish `w`, Spanish `ch`),
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from engine.schema import Equality
+from tidelock.engine.model.schema import Equality
 
 _UNICODE = r"(utf8|utf8mb3|utf8mb4|ucs2|utf16|utf16le|utf32)"
 _FOLDS = re.compile(

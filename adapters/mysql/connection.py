@@ -7,17 +7,17 @@ import io
 import re
 import socket
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 import pymysql
 from pymysql.connections import Connection
 from pymysql.constants import ER
 
-from adapters.endpoint import CONNECT_SECONDS, READ_SECONDS, unverified_context
-from adapters.mysql import ed25519
-from adapters.mysql.error_numbers import meaning
-from adapters.mysql.errors import (
+from tidelock.adapters.config.url import CONNECT_SECONDS, READ_SECONDS, Endpoint, unverified_context
+from tidelock.adapters.mysql import ed25519
+from tidelock.adapters.mysql.error_numbers import meaning
+from tidelock.adapters.mysql.errors import (
     SEE_THE_LOG,
     AccessDenied,
     Busy,
@@ -29,16 +29,15 @@ from adapters.mysql.errors import (
     Unreachable,
     UnsuitableLog,
 )
-from adapters.mysql.gtid import MariaDbGtids
-from adapters.mysql.patience import WORKS, Patient
-from adapters.peers import watch_peer
-from engine.errors import RESYNC
-from engine.records import Kind, Position, TableName
+from tidelock.adapters.mysql.patience import WORKS, Patient
+from tidelock.adapters.process.tcp_watch import watch_peer
+from tidelock.engine.model.errors import RESYNC
+from tidelock.engine.model.records import Kind, TableName
 
 __all__ = [
     "AccessDenied",
+    "Address",
     "DamagedLog",
-    "Endpoint",
     "Flavor",
     "LogGap",
     "PurgedPosition",
@@ -48,8 +47,6 @@ __all__ = [
     "UnsuitableLog",
     "column_kinds",
     "connect",
-    "current_position",
-    "earliest_position",
     "explained",
     "flavor",
     "refusal",
@@ -72,7 +69,7 @@ _LOST_HINT: Final = (
 )
 
 
-class Endpoint(msgspec.Struct, frozen=True):
+class Address(msgspec.Struct, frozen=True):
     """Where a server is and who we are there; `unix_socket` takes the place of host and port where given.
 
     `sslmode` as in PostgreSQL's URLs; `sslrootcert` names a PEM file of the authority.
@@ -90,7 +87,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     read_seconds: float = READ_SECONDS
 
     def __repr__(self) -> str:
-        return f"Endpoint({self})"
+        return f"Address({self})"
 
     def __str__(self) -> str:
         return f"{self.user}@{self.unix_socket or f'{self.host}:{self.port}'}"
@@ -105,7 +102,7 @@ class Flavor(msgspec.Struct, frozen=True):
         return self.name == "mariadb"
 
 
-def connect(endpoint: Endpoint) -> pymysql.Connection[Any]:
+def connect(endpoint: Address) -> pymysql.Connection[Any]:
     """A session in utf8mb4, UTC and autocommit.  An answer that does not come is waited for as long as the server says
     that it works on it.  Raises AccessDenied or Unreachable."""
     connection = _connected(endpoint)
@@ -115,7 +112,7 @@ def connect(endpoint: Endpoint) -> pymysql.Connection[Any]:
     return connection
 
 
-def works(endpoint: Endpoint, number: int) -> bool:
+def works(endpoint: Address, number: int) -> bool:
     """Whether session `number` of ours works on a statement, asked on a connection of its own.  False where there is no
     answer."""
     try:
@@ -125,7 +122,7 @@ def works(endpoint: Endpoint, number: int) -> bool:
         return False
 
 
-def _connected(endpoint: Endpoint) -> _Connection:
+def _connected(endpoint: Address) -> _Connection:
     place: dict[str, Any] = {"unix_socket": endpoint.unix_socket} if endpoint.unix_socket else {}
     try:
         connection = _Connection(
@@ -157,7 +154,7 @@ class _Connection(Connection):
     """Reads through `patient`.  PyMySQL loads the system's authorities also for `prefer`, which checks none.
     `endpoint`: where it leads."""
 
-    endpoint: Endpoint
+    endpoint: Address
     patient: Patient
     _sock: socket.socket
     _read_timeout: float
@@ -181,7 +178,7 @@ class _Connection(Connection):
         return super()._create_ssl_ctx(options) if options else unverified_context()  # type: ignore[misc]
 
 
-def _tls(endpoint: Endpoint) -> dict[str, Any]:
+def _tls(endpoint: Address) -> dict[str, Any]:
     match endpoint.sslmode:
         case "disable":
             return {"ssl_disabled": True}
@@ -195,7 +192,7 @@ def _tls(endpoint: Endpoint) -> dict[str, Any]:
             return {"ssl": {"ca": endpoint.sslrootcert or None, "check_hostname": True, "verify_mode": "required"}}
 
 
-def explained(error: Exception, endpoint: Endpoint) -> SourceError:
+def explained(error: Exception, endpoint: Address) -> SourceError:
     """A driver's error in the operator's words."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     text = str(error.args[1]) if len(error.args) > 1 else str(error)
@@ -215,7 +212,7 @@ def explained(error: Exception, endpoint: Endpoint) -> SourceError:
     return SourceError(f"{endpoint} answered: {text} ({code})", SEE_THE_LOG)
 
 
-def _log_error(text: str, endpoint: Endpoint) -> SourceError:
+def _log_error(text: str, endpoint: Address) -> SourceError:
     lost = ("purged", "not in the", "first log file", "impossible position", "position >", "Could not open log file")
     if any(sign in text for sign in lost):
         return PurgedPosition(
@@ -228,7 +225,7 @@ def _log_error(text: str, endpoint: Endpoint) -> SourceError:
     return SourceError(f"{endpoint} cannot send its log: {text}", SEE_THE_LOG)
 
 
-def refusal(b: bytes, p: int, end: int, endpoint: Endpoint) -> SourceError:
+def refusal(b: bytes, p: int, end: int, endpoint: Address) -> SourceError:
     """An error packet at `p`: 0xFF, code, '#' and SQLSTATE, text."""
     text = b[p + 9 : end].decode(errors="replace")
     return explained(pymysql.OperationalError(int.from_bytes(b[p + 1 : p + 3], "little"), text), endpoint)
@@ -261,47 +258,6 @@ def dumps_checksums(connection: pymysql.Connection[Any]) -> bool:
     return (second if first is None else first) not in (None, "NONE", b"NONE")
 
 
-def current_position(connection: pymysql.Connection[Any]) -> Position:
-    """The end of the log, with the GTID set at that very place.  Raises UnsuitableLog where there is no log."""
-    kind = flavor(connection)
-    modern = not kind.is_mariadb and kind.version >= (8, 2, 0)
-    found = rows(connection, "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
-    if not found:
-        raise UnsuitableLog("the server writes no binary log", "Start it with log_bin, server_id and binlog_format=ROW")
-    file, offset = str(found[0][0]), int(found[0][1])
-    if kind.is_mariadb:
-        return Position(file, offset, gtids=mariadb_gtids(connection, file, offset))
-    executed = str(found[0][4]).replace("\n", "") if variable(connection, "gtid_mode") == "ON" else ""
-    return Position(file, offset, gtids=executed)
-
-
-def mariadb_gtids(connection: pymysql.Connection[Any], file: str, offset: int) -> str:
-    """The GTID position of a place in the log, its domains in order, which the server does not keep: one set has one
-    spelling.
-
-    The server answers NULL where it does not find the place, and where it met an event longer than this session's
-    `max_allowed_packet` on the way: then the file is read.  `connection`: by `connect`.  Raises PurgedPosition where
-    there is no such file, LogGap where it has no such place.
-    """
-    found = rows(connection, "SELECT BINLOG_GTID_POS(%s, %s)", file, offset)[0][0]
-    if found is None:
-        from adapters.mysql.positions import survey  # which connects by this module
-
-        return survey(cast(_Connection, connection).endpoint, Position(file, offset)).gtids
-    return str(MariaDbGtids(str(found)))
-
-
-def earliest_position(connection: pymysql.Connection[Any]) -> Position:
-    """The start of the oldest log file still there."""
-    found = rows(connection, "SHOW BINARY LOGS")
-    if not found:
-        raise UnsuitableLog("the server writes no binary log", "Start it with log_bin, server_id and binlog_format=ROW")
-    file = str(found[0][0])
-    if flavor(connection).is_mariadb:
-        return Position(file, 4, gtids=mariadb_gtids(connection, file, 4))
-    return Position(file, 4, gtids=variable(connection, "gtid_purged").replace("\n", ""))
-
-
 def column_kinds(connection: pymysql.Connection[Any], table: TableName) -> dict[str, Kind]:
     """The columns that MariaDB logs as BINARY although they are uuid, inet4 or inet6, as the catalogue has them now."""
     found = rows(
@@ -312,3 +268,11 @@ def column_kinds(connection: pymysql.Connection[Any], table: TableName) -> dict[
         table.table,
     )
     return {str(name): _TYPES[kind] for name, kind in found}
+
+
+def reader_endpoint(endpoint: Endpoint) -> Address:
+    return Address(
+        endpoint.host, endpoint.port, endpoint.user, endpoint.password, endpoint.database,
+        endpoint.ssl_mode,  # type: ignore[arg-type]
+        endpoint.options.get("sslrootcert", ""), "", endpoint.connect_seconds, endpoint.read_seconds,
+    )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from pymysql.constants import CR, ER
 
-from engine.errors import Trouble
+from tidelock.engine.model.errors import Trouble
 
 
 class Meaning(msgspec.Struct, frozen=True):

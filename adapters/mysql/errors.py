@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from engine.errors import RESYNC
+from tidelock.engine.model.errors import RESYNC
 
 
 class SourceError(Exception):

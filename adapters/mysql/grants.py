@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from adapters.mysql.catalogue import Server
-from engine.records import TableName
+from tidelock.adapters.mysql.catalogue import Server
+from tidelock.engine.model.records import TableName
 
 _GRANT = re.compile(r"GRANT (?P<rights>.+) ON (?:TABLE )?(?P<place>\S.*) TO ", re.DOTALL)
 _PLACE = re.compile(r"(?P<schema>\*|`(?:[^`]|``)+`)\.(?P<table>\*|`(?:[^`]|``)+`)")

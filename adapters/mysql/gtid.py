@@ -14,7 +14,7 @@ _MASK64: Final = (1 << 64) - 1
 
 
 class GtidSet(Protocol):
-    """`source` and `number` as in `engine.records.Transaction`; `str()` is the server's own spelling."""
+    """`source` and `number` as in `engine.model.records.Transaction`; `str()` is the server's own spelling."""
 
     def add(self, source: str, number: int) -> None: ...
 

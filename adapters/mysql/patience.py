@@ -1,4 +1,4 @@
-"""The reading end of a PyMySQL connection that is not fooled by silence (`adapters.patience` says why).
+"""The reading end of a PyMySQL connection that is not fooled by silence (`adapters.process.patience` says why).
 
 PyMySQL's own read timeout ends a connection, whatever the server does; and without one a server that accepts and never
 speaks is waited for without end.
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from adapters.patience import SECOND_LOOK_SECONDS
+from tidelock.adapters.process.patience import SECOND_LOOK_SECONDS
 
 WORKS: Final = "SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = %s AND COMMAND <> 'Sleep'"
 """Whether a session of ours still works on a statement."""

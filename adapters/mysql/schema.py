@@ -7,13 +7,13 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from adapters.catalogue import Index, assemble
-from adapters.mysql import catalogue
-from adapters.mysql.catalogue import AsyncServer, ColumnRow, IndexRow, Server
-from adapters.mysql.collation import equality
-from adapters.source_table import SourceColumn, SourceTable
-from engine.records import Column, Kind, TableName
-from engine.schema import Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
+from tidelock.adapters.mysql import catalogue
+from tidelock.adapters.mysql.catalogue import AsyncServer, ColumnRow, IndexRow, Server
+from tidelock.adapters.mysql.collation import equality
+from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
+from tidelock.adapters.schema.tables import Index, assemble
+from tidelock.engine.model.records import Column, Kind, TableName
+from tidelock.engine.model.schema import Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
 
 if TYPE_CHECKING:
     import aiomysql
@@ -147,7 +147,7 @@ def source_column(row: ColumnRow) -> SourceColumn:
 
 
 def _column(row: ColumnRow) -> Column:
-    """As the log describes it (`adapters.mysql.codecs.column`)."""
+    """As the log describes it (`adapters.mysql.binlog.codecs.column`)."""
     unsigned = "unsigned" in row.column_type
     match row.data_type:
         case integer if integer in _INTEGERS:

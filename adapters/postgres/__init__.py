@@ -1,0 +1,1 @@
+"""PostgreSQL: its catalogue, its errors, and writing its tables."""

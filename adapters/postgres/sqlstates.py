@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from engine.errors import Trouble
+from tidelock.engine.model.errors import Trouble
 
 
 class Meaning(msgspec.Struct, frozen=True):

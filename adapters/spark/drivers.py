@@ -1,4 +1,4 @@
-"""The JDBC drivers (`adapters.jars`): `drivers.pom.xml` names the versions, `drivers.sha256` the jars.
+"""The JDBC drivers (`adapters.spark.jars`): `drivers.pom.xml` names the versions, `drivers.sha256` the jars.
 
 MariaDB's driver serves MySQL too: it streams an answer of any size, where MySQL's own holds all of it in memory or lets
 the server write it to a temporary table first.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from adapters.jars import Jars, version_in
-from adapters.machine import cache
+from tidelock.adapters.process.host import cache
+from tidelock.adapters.spark.jars import Jars, version_in
 
 _POM: Final = Path(__file__).with_name("drivers.pom.xml")
 
@@ -18,7 +18,7 @@ _POM: Final = Path(__file__).with_name("drivers.pom.xml")
 def drivers() -> Jars:
     versions = [version_in(_POM, artifact) for artifact in ("mariadb-java-client", "postgresql")]
     folder = cache() / f"jdbc-{'-'.join(versions)}"
-    mend = "run `make servers`, or `python -m adapters.spark.drivers`, which needs Maven"
+    mend = "run `make servers`, or `python -m tidelock.adapters.spark.drivers`, which needs Maven"
     return Jars("JDBC drivers", _POM, _POM.with_name("drivers.sha256"), folder, mend)
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from adapters.endpoint import Endpoint
-from adapters.peers import KEEPALIVE_SECONDS
+from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.process.tcp_watch import KEEPALIVE_SECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

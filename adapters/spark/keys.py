@@ -1,10 +1,10 @@
 """The key of a row: back from how verify shows it to the value that the log holds, and as SQL for either server.
 
-A key is spelled in three ways.  A server's text in its form (`adapters.spark.forms`) is what rows are compared and
-reported by.  The canonical value (`engine.records`) is what the log has, and what `tidelock_wanted` takes.  A literal
-of a server's dialect finds the row by its index.  From the form the canonical value follows, as the source's column
-says how many digits it has; where it does not (an interval of months, a number that is none), no row of the source can
-have that key, and there is no other way to the row than its bucket.
+A key is spelled in three ways.  A server's text in its form (`adapters.spark.comparable_values`) is what rows are
+compared and reported by.  The canonical value (`engine.model.records`) is what the log has, and what `tidelock_wanted`
+takes.  A literal of a server's dialect finds the row by its index.  From the form the canonical value follows, as the
+source's column says how many digits it has; where it does not (an interval of months, a number that is none), no row of
+the source can have that key, and there is no other way to the row than its bucket.
 
 A predicate may hold for more rows than those of its keys, as a server's collation decides, never for fewer.
 """
@@ -20,12 +20,12 @@ from typing import Any, Final
 
 import msgspec
 
-from adapters.mysql import literals as mysql
-from adapters.postgres import literals as postgres
-from adapters.postgres.values import BadValue, renderer
-from adapters.spark.forms import Form
-from adapters.types import Dialect
-from engine.records import Column, Kind, Row, Value
+from tidelock.adapters.config.url import Dialect
+from tidelock.adapters.mysql.target import literals as mysql
+from tidelock.adapters.postgres.target import literals as postgres
+from tidelock.adapters.postgres.target.values import BadValue, renderer
+from tidelock.adapters.spark.comparable_values import Form
+from tidelock.engine.model.records import Column, Kind, Row, Value
 
 MOST_SINGLE: Final = 5_000
 MOST_WIDE: Final = 1_000

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from adapters.config import Spark
-from adapters.machine import Missing, java
-from adapters.spark.drivers import drivers
+from tidelock.adapters.config.feed import Spark
+from tidelock.adapters.process.host import Missing, java
+from tidelock.adapters.spark.drivers import drivers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,9 +2,9 @@
 
 Spark reads over JDBC, in Java.  A limit on the driver's reads (`socketTimeout`) cannot tell a wire that is silent from
 a query that works for an hour before its first row; so that stays off, and while a session is open each database is
-asked now and then on a connection of its own, as lanes do (`adapters.patience`).  A server that answers, be it by a
-refusal, is waited for.  One that twice says nothing ends Java: a task that reads from a socket cannot be interrupted.
-What fell silent for one connection alone is TCP keepalive's to find.
+asked now and then on a connection of its own, as lanes do (`adapters.process.patience`).  A server that answers, be it
+by a refusal, is waited for.  One that twice says nothing ends Java: a task that reads from a socket cannot be
+interrupted.  What fell silent for one connection alone is TCP keepalive's to find.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from adapters.endpoint import Endpoint
-from adapters.patience import SECOND_LOOK_SECONDS
-from adapters.session import session
-from adapters.sink import TargetError
+from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.process.patience import SECOND_LOOK_SECONDS
+from tidelock.adapters.wiring.session import session
 
 END_SECONDS: Final = 1.0  # nobody waits for a look that is under way
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib import import_module
 
-from adapters.progress import Sample
+from tidelock.adapters.runtime.progress import Sample
 
 
 class ListenError(Exception):
@@ -22,8 +22,8 @@ class ListenError(Exception):
 async def serve(address: tuple[str, int], latest: Callable[[], Sample]) -> AsyncIterator[int]:
     """Serve while the block runs; gives the port (`address` may ask for any free one with 0).  Raises ListenError."""
     # aiohttp takes a quarter of a second to import: beside the loop, and only where `http:` is set.
-    await asyncio.to_thread(import_module, "adapters.web.server")
-    from adapters.web.server import start
+    await asyncio.to_thread(import_module, "tidelock.adapters.web.server")
+    from tidelock.adapters.web.server import start
 
     runner, port = await start(address, latest)
     try:

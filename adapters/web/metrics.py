@@ -5,8 +5,8 @@ Written directly: every value is already in the sample, so prometheus-client's r
 
 from __future__ import annotations
 
-from adapters import compiled_forms
-from adapters.progress import STATES, Sample
+from tidelock.adapters.compiled import forms as compiled_forms
+from tidelock.adapters.runtime.progress import STATES, Sample
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from adapters.web import ListenError
-from adapters.web.metrics import CONTENT_TYPE
+from tidelock.adapters.web import ListenError
+from tidelock.adapters.web.metrics import CONTENT_TYPE
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import msgspec
 from aiohttp import web
 
-from adapters.progress import Sample
-from adapters.web import ListenError
-from adapters.web.metrics import CONTENT_TYPE, metrics
+from tidelock.adapters.runtime.progress import Sample
+from tidelock.adapters.web import ListenError
+from tidelock.adapters.web.metrics import CONTENT_TYPE, metrics
 
 READY = ("running", "caught up")
 

@@ -17,7 +17,7 @@ import pymysql
 
 from bench.servers import Server
 from bench.session import Session, connect
-from engine.records import Position
+from tidelock.engine.model.records import Position
 
 EVERY_SECONDS: Final = 0.25
 GONE: Final = (OSError, pymysql.Error, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError)

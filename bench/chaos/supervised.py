@@ -23,7 +23,7 @@ RESTART_SECONDS: Final = 1.0
 STOP_SECONDS: Final = 30.0
 TAIL_CHARACTERS: Final = 6000
 SAID_CHARACTERS: Final = 400
-CAPTURE: Final = "adapters.mysql.capture_process"
+CAPTURE: Final = "tidelock.adapters.mysql.binlog.capture_process"
 assert CAPTURE in CHILDREN
 
 

@@ -13,20 +13,21 @@ from typing import Any, Final
 import asyncpg
 import uvloop
 
-from adapters.mysql import connection as server
-from adapters.mysql.connection import Endpoint
 from bench.decode import read
 from bench.servers import Server
-from engine.records import Position, Row, RowChange, Shape, SourceChunk, TableName
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.mysql.binlog import log_ends
+from tidelock.adapters.mysql.connection import Address
+from tidelock.engine.model.records import Position, Row, RowChange, Shape, SourceChunk, TableName
 
 KEY: Final = "id"
 
 
 def apply(source: Server, start: str, target_url: str, schema: str) -> None:
     """Everything of `schema` from `start` (`FILE:OFFSET`) to the source's end of now, into tables of the same names."""
-    endpoint = Endpoint(source.host, source.port, source.user, source.password)
+    endpoint = Address(source.host, source.port, source.user, source.password)
     connection = server.connect(endpoint)
-    end = server.current_position(connection)
+    end = log_ends.current_position(connection)
     connection.close()
     file, _, offset = start.rpartition(":")
 

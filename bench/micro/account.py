@@ -12,9 +12,19 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from engine.records import Column, Kind, LogBatch, Position, Row, RowChange, Shape, TableName, Transaction
-from engine.schema import Binding, Equality, TargetColumn, TargetTable, UniqueKey
-from engine.segments import Change
+from tidelock.engine.model.records import (
+    Column,
+    Kind,
+    LogBatch,
+    Position,
+    Row,
+    RowChange,
+    Shape,
+    TableName,
+    Transaction,
+)
+from tidelock.engine.model.schema import Binding, Equality, TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.parallel.segments import Change
 
 ACCOUNT: Final = TableName("bench", "account")
 SHAPE: Final = Shape(

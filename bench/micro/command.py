@@ -18,11 +18,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from adapters.cli.failure import DIFFERENT, OK, REFUSED, CommandError
 from bench.micro.budgets import PATH, TOLERANCE, Budgets
 from bench.micro.suite import CASES, VALUES, Figure, measured
 from bench.outcome import Outcome
 from bench.servers import ServerMissing
+from tidelock.adapters.cli.failure import DIFFERENT, OK, REFUSED, CommandError
 
 SHORT: Final = ("--no-servers",)
 HEADER: Final = ("", "µs/row", "bytes/row", "rows/CPU s", "rows/s", "budget", "of it", "limit")

@@ -22,24 +22,24 @@ from typing import Any, Final, TypeAlias, cast
 
 import pymysql
 
-from adapters.mysql.assembly import Assembly
-from adapters.mysql.batch_frames import Decoder as FrameDecoder
-from adapters.mysql.batch_frames import Encoder
-from adapters.mysql.capture_process import classified
-from adapters.mysql.decoder import Decoder
-from adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids, NoGtids
-from adapters.mysql.packets import PacketStream
-from adapters.mysql.tables import Tables
 from bench.micro import account, recording
 from bench.micro.case import Case, Factory
 from bench.micro.recording import COLUMNS_OF_A_TYPE, Stretch, recorded
-from engine.capture import CaptureMachine
-from engine.effects import Publish
-from engine.events import SourceRead
-from engine.lined import Lined
-from engine.mapping import Mapping, Rule
-from engine.records import LogBatch, SourceChunk
-from engine.segments import Change
+from tidelock.adapters.mysql.binlog.assembly import Assembly
+from tidelock.adapters.mysql.binlog.batch_frames import Decoder as FrameDecoder
+from tidelock.adapters.mysql.binlog.batch_frames import Encoder
+from tidelock.adapters.mysql.binlog.capture_process import classified
+from tidelock.adapters.mysql.binlog.decoder import Decoder
+from tidelock.adapters.mysql.binlog.packets import PacketStream
+from tidelock.adapters.mysql.binlog.tables import Tables
+from tidelock.adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids, NoGtids
+from tidelock.engine.capture.machine import CaptureMachine
+from tidelock.engine.capture.mapping import Mapping, Rule
+from tidelock.engine.log.bound_batch import Lined
+from tidelock.engine.model.records import LogBatch, SourceChunk
+from tidelock.engine.parallel.segments import Change
+from tidelock.engine.protocol.effects import Publish
+from tidelock.engine.protocol.events import SourceRead
 
 Way: TypeAlias = "Callable[[Stretch, Tables], Iterable[object]]"
 

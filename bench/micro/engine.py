@@ -15,18 +15,18 @@ from typing import Final
 
 from bench.micro import account, decode
 from bench.micro.case import Case, Factory
-from engine.apply import ApplyMachine, Options
-from engine.dispatch import Dispatcher
-from engine.effects import ApplyBatch, ApplyEffect, SaveCheckpoint
-from engine.events import ApplyEvent, BatchCommitted, CheckpointSaved, LogArrived, TakenOver
-from engine.hashing import home_of
-from engine.index import Digest, digest
-from engine.keys import Keyspace, compile_keys
-from engine.lanes import Lane
-from engine.locks import LockTable
-from engine.merge import Ranks, merge
-from engine.records import LogBatch
-from engine.segments import Change, Segment
+from tidelock.engine.apply.machine import ApplyMachine, Options
+from tidelock.engine.batch.merge import Ranks, merge
+from tidelock.engine.model.hashing import home_of
+from tidelock.engine.model.index import Digest, digest
+from tidelock.engine.model.records import LogBatch
+from tidelock.engine.parallel.dispatcher import Dispatcher
+from tidelock.engine.parallel.lanes import Lane
+from tidelock.engine.parallel.lock_keys import Keyspace, compile_keys
+from tidelock.engine.parallel.lock_table import LockTable
+from tidelock.engine.parallel.segments import Change, Segment
+from tidelock.engine.protocol.effects import ApplyBatch, ApplyEffect, SaveCheckpoint
+from tidelock.engine.protocol.events import ApplyEvent, BatchCommitted, CheckpointSaved, LogArrived, TakenOver
 
 ROWS: Final = 20_000
 WINDOW: Final = 4_000

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from adapters.collector import calm
 from bench.micro.case import cpu_seconds
 from bench.micro.suite import CASES
+from tidelock.adapters.process.gc_tuning import calm
 
 
 def command(

@@ -22,14 +22,15 @@ import msgspec
 import pymysql
 import zstandard
 
-from adapters.mysql import connection as server
-from adapters.mysql.connection import Endpoint
 from bench.decode import Span, captured
 from bench.micro import account
 from bench.servers import MariaDb, MySql
 from bench.session import connect
 from bench.workload.mix import Mix
-from engine.records import Row
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.mysql.binlog import log_ends
+from tidelock.adapters.mysql.connection import Address
+from tidelock.engine.model.records import Row
 
 SCHEMA: Final = "bench"
 FOLDER: Final = Path(__file__).parent / "data"
@@ -91,7 +92,7 @@ def recorded(name: str) -> Mapping[str, Stretch]:
 def record(name: str) -> Path:
     """Write the server's file anew, from a private server; returns its path."""
     with SERVERS[name]() as source:
-        endpoint = Endpoint(source.host, source.port, source.user, source.password)
+        endpoint = Address(source.host, source.port, source.user, source.password)
         connection = server.connect(endpoint)
         server.rows(connection, "SET GLOBAL sync_binlog=0, GLOBAL innodb_flush_log_at_trx_commit=0")
         server.rows(connection, f"CREATE DATABASE {SCHEMA} CHARACTER SET utf8mb4")
@@ -141,9 +142,9 @@ def _accounts(url: str, connection: Connection) -> Iterator[Span]:
 @contextlib.contextmanager
 def _span(connection: Connection, name: str, rows: int) -> Iterator[Callable[[], Span]]:
     """The stretch that is written inside, once that is done."""
-    start = server.current_position(connection)
+    start = log_ends.current_position(connection)
     yield lambda: Span(name, start, end, rows)
-    end = server.current_position(connection)
+    end = log_ends.current_position(connection)
 
 
 def _insert(table: str, row: Callable[[int], Row], first: int, last: int) -> str:

@@ -17,19 +17,19 @@ from typing import Final
 import msgspec
 import uvloop
 
-from adapters.bookkeeping import create_statements
-from adapters.mysql.sink import MySqlSink
-from adapters.postgres.sink import PostgresSink
-from adapters.sink import Sink
 from bench.micro import account
 from bench.micro.suite import Figure
 from bench.micro.text import steps
 from bench.outcome import version
 from bench.servers import MariaDb, MySql, Postgres, Server
-from engine.effects import ApplyBatch, EffectId
-from engine.events import BatchCommitted
-from engine.records import Position
-from engine.schema import Binding
+from tidelock.adapters.bookkeeping.tables import create_statements
+from tidelock.adapters.mysql.target.sink import MySqlSink
+from tidelock.adapters.ports.sink import Sink
+from tidelock.adapters.postgres.target.sink import PostgresSink
+from tidelock.engine.model.records import Position
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.protocol.effects import ApplyBatch, EffectId
+from tidelock.engine.protocol.events import BatchCommitted
 
 SERVERS: Final[dict[str, type[Postgres | MariaDb | MySql]]] = {"postgres": Postgres, "mariadb": MariaDb, "mysql": MySql}
 SIZES: Final = {1: 1_000, 100: 10_000, 1_000: 60_000}

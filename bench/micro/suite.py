@@ -19,9 +19,9 @@ from typing import Final
 import msgspec
 import pyperf
 
-from adapters.collector import calm
 from bench.micro import decode, engine, text
 from bench.micro.case import Case, Factory, cpu_seconds, held
+from tidelock.adapters.process.gc_tuning import calm
 
 CASES: Final[dict[str, Factory]] = {**decode.CASES, **engine.CASES, **text.CASES}
 MODULE: Final = "bench.micro.suite"

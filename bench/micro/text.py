@@ -13,15 +13,15 @@ from typing import Any, Final
 
 import msgspec
 
-from adapters.kafka import wire
-from adapters.mysql.statements import Dialect, TableStatements
-from adapters.postgres.copy_text import Copy
-from adapters.postgres.statements import Statements
 from bench.micro import account, decode
 from bench.micro.case import Case, Factory
-from engine.effects import DeleteRows, Step, UpsertRows
-from engine.records import LogBatch, Row
-from engine.schema import Binding
+from tidelock.adapters.kafka import wire
+from tidelock.adapters.mysql.target.statements import Dialect, TableStatements
+from tidelock.adapters.postgres.target.copy_text import Copy
+from tidelock.adapters.postgres.target.statements import Statements
+from tidelock.engine.model.records import LogBatch, Row
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.protocol.effects import DeleteRows, Step, UpsertRows
 
 ROWS: Final = 10_000
 BATCHES: Final = (1, 100, 1_000)

@@ -1,4 +1,4 @@
-"""Kafka Connect, Debezium's MariaDB connector and its JDBC sink (`adapters.jars`), fetched on first use.
+"""Kafka Connect, Debezium's MariaDB connector and its JDBC sink (`adapters.spark.jars`), fetched on first use.
 
 `connect.pom.xml` names the versions, `connect.sha256` every jar that they need.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from adapters.jars import Jars, version_in
-from adapters.machine import cache
+from tidelock.adapters.process.host import cache
+from tidelock.adapters.spark.jars import Jars, version_in
 
 _POM: Final = Path(__file__).with_name("connect.pom.xml")
 

@@ -2,8 +2,8 @@
 
 MariaDB, PostgreSQL and what runs Kafka are Debian packages, which takes root or sudo without a password; MySQL 9 and
 Kafka themselves need neither.  No servers are `spark`, what its jobs need to reach databases, `compiler`, what builds
-the compiled forms (`adapters.compiled`), and `pgloader`, which one benchmark runs beside us.  Run again, it does only
-what is missing.
+the compiled forms (`adapters.compiled.build`), and `pgloader`, which one benchmark runs beside us.  Run again, it does
+only what is missing.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from adapters import compiled, compiled_forms, machine
-from adapters.jars import MAVEN_PACKAGE
-from adapters.machine import JAVA_PACKAGE
-from adapters.spark.drivers import drivers
 from bench.servers import certificates
 from bench.servers.kafka_jars import java, kafka, kafka_version
 from bench.servers.mysql_tree import fetch_mysql, mysql_root, mysql_version
 from bench.servers.place import ServerMissing, program
 from bench.servers.postgres import program as postgres_program
+from tidelock.adapters.compiled import build as compiled
+from tidelock.adapters.compiled import forms as compiled_forms
+from tidelock.adapters.process import host as machine
+from tidelock.adapters.process.host import JAVA_PACKAGE
+from tidelock.adapters.spark.drivers import drivers
+from tidelock.adapters.spark.jars import MAVEN_PACKAGE
 
 
 class Recipe(NamedTuple):

@@ -1,13 +1,13 @@
-"""Kafka's jars (`adapters.jars`): `kafka.pom.xml` names the version, `kafka.sha256` every jar that it needs."""
+"""Kafka's jars (`adapters.spark.jars`): `kafka.pom.xml` names the version, `kafka.sha256` every jar that it needs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
-from adapters import machine
-from adapters.jars import Jars, version_in
-from adapters.machine import cache
+from tidelock.adapters.process import host as machine
+from tidelock.adapters.process.host import cache
+from tidelock.adapters.spark.jars import Jars, version_in
 
 _POM: Final = Path(__file__).with_name("kafka.pom.xml")
 

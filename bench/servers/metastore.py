@@ -11,8 +11,8 @@ import socket
 from pathlib import Path
 from typing import Final
 
-from adapters.machine import Missing, java
 from bench.servers.process import Process
+from tidelock.adapters.process.host import Missing, java
 
 JVM: Final = [
     "-Xmx400m",

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from adapters.machine import SEARCH, cache, program, version
-from adapters.machine import Missing as ServerMissing
+from tidelock.adapters.process.host import SEARCH, cache, program, version
+from tidelock.adapters.process.host import Missing as ServerMissing
 
 __all__ = [
     "HOST",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.apply import ApplyMachine, State
-from engine.streaming import Phase
-from simulations.checkers.checker import Checker
-from simulations.ledger import Mistake
+from tidelock.engine.apply.machine import ApplyMachine, State
+from tidelock.engine.apply.streaming import Phase
+from tidelock.simulations.checkers.checker import Checker
+from tidelock.simulations.ledger import Mistake
 
 
 class Bounds(Checker):

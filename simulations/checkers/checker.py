@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from engine.apply import ApplyMachine
-from engine.effects import ApplyBatch, ApplyPiece, BeginCopy, EffectId, MergeChunk, ReadChunk
-from engine.records import Position, Row, TableName
-from simulations.history import Entry, Place
-from simulations.layout import Token
-from simulations.ledger import Images, Ledger
-from simulations.model import Database
+from tidelock.engine.apply.machine import ApplyMachine
+from tidelock.engine.model.records import Position, Row, TableName
+from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece, BeginCopy, EffectId, MergeChunk, ReadChunk
+from tidelock.simulations.history import Entry, Place
+from tidelock.simulations.layout import Token
+from tidelock.simulations.ledger import Images, Ledger
+from tidelock.simulations.model import Database
 
 if TYPE_CHECKING:
-    from simulations.target import Target
+    from tidelock.simulations.target import Target
 
 
 class Commit(msgspec.Struct):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine import receipts
-from engine.apply import ApplyMachine
-from engine.effects import EffectId
-from engine.records import Position
-from simulations.checkers.checker import Checker
-from simulations.ledger import Mistake
+from tidelock.engine.apply.machine import ApplyMachine
+from tidelock.engine.log import receipts
+from tidelock.engine.model.records import Position
+from tidelock.engine.protocol.effects import EffectId
+from tidelock.simulations.checkers.checker import Checker
+from tidelock.simulations.ledger import Mistake
 
 
 class Checkpoint(Checker):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from simulations.checkers.checker import Checker, Commit
-from simulations.history import Place
-from simulations.ledger import Mistake
+from tidelock.simulations.checkers.checker import Checker, Commit
+from tidelock.simulations.history import Place
+from tidelock.simulations.ledger import Mistake
 
 
 class CommitOrder(Checker):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.apply import ApplyMachine
-from engine.effects import ApplyBatch, ApplyPiece, DeleteRows, UpdateRows, UpsertRows
-from engine.records import Row
-from simulations.checkers.checker import Checker, Commit
-from simulations.ledger import Mistake
+from tidelock.engine.apply.machine import ApplyMachine
+from tidelock.engine.model.records import Row
+from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece, DeleteRows, UpdateRows, UpsertRows
+from tidelock.simulations.checkers.checker import Checker, Commit
+from tidelock.simulations.ledger import Mistake
 
 
 class Constraints(Checker):

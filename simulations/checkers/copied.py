@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from engine.apply import ApplyMachine, State
-from engine.effects import BeginCopy, MergeChunk, ReadChunk
-from engine.parking import decode_change
-from engine.records import Row, TableName
-from engine.spans import By
-from simulations.checkers.checker import Checker, Commit
-from simulations.ledger import Mistake
+from tidelock.engine.apply.machine import ApplyMachine, State
+from tidelock.engine.batch.parked_rows import decode_change
+from tidelock.engine.model.chunk_ranges import By
+from tidelock.engine.model.records import Row, TableName
+from tidelock.engine.protocol.effects import BeginCopy, MergeChunk, ReadChunk
+from tidelock.simulations.checkers.checker import Checker, Commit
+from tidelock.simulations.ledger import Mistake
 
 
 class Copied(Checker):

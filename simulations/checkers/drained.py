@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from engine.apply import ApplyMachine, State
-from simulations.checkers.checker import Checker
-from simulations.ledger import Mistake
+from tidelock.engine.apply.machine import ApplyMachine, State
+from tidelock.simulations.checkers.checker import Checker
+from tidelock.simulations.ledger import Mistake
 
 
 class Drained(Checker):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.effects import MergeChunk
-from engine.records import Row, TableName
-from simulations.checkers.checker import Checker, Commit
-from simulations.layout import Token
-from simulations.ledger import Images, Mistake
+from tidelock.engine.model.records import Row, TableName
+from tidelock.engine.protocol.effects import MergeChunk
+from tidelock.simulations.checkers.checker import Checker, Commit
+from tidelock.simulations.layout import Token
+from tidelock.simulations.ledger import Images, Mistake
 
 Slot = tuple[TableName, Token]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.apply import ApplyMachine, State
-from engine.batches import Batches
-from engine.lanes import Lane
-from engine.segments import Segment
-from simulations.checkers.checker import Checker
-from simulations.ledger import Mistake
+from tidelock.engine.apply.machine import ApplyMachine, State
+from tidelock.engine.batch.scheduler import Batches
+from tidelock.engine.parallel.lanes import Lane
+from tidelock.engine.parallel.segments import Segment
+from tidelock.simulations.checkers.checker import Checker
+from tidelock.simulations.ledger import Mistake
 
 EVERY = 4  # steps between two looks
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.apply import ApplyMachine
-from engine.effects import ApplyBatch, EffectId
-from simulations.checkers.checker import Checker, Commit
-from simulations.history import Place
-from simulations.ledger import Mistake
+from tidelock.engine.apply.machine import ApplyMachine
+from tidelock.engine.protocol.effects import ApplyBatch, EffectId
+from tidelock.simulations.checkers.checker import Checker, Commit
+from tidelock.simulations.history import Place
+from tidelock.simulations.ledger import Mistake
 
 
 class Once(Checker):

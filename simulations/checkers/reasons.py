@@ -7,19 +7,19 @@ changed rows of its table there.
 
 from __future__ import annotations
 
-from engine import receipts
-from engine.apply import ApplyMachine
-from engine.effects import ApplyBatch, ApplyPiece
-from engine.merge import in_log_order
-from engine.records import TableName
-from engine.schema import Equality
-from simulations.catalogue import POISON
-from simulations.checkers.checker import Checker, Commit
-from simulations.history import Place
-from simulations.ledger import Mistake
-from simulations.merging import MERGING
-from simulations.model import Database, Violation
-from simulations.selection import selected_shape
+from tidelock.engine.apply.machine import ApplyMachine
+from tidelock.engine.batch.merge import in_log_order
+from tidelock.engine.log import receipts
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema import Equality
+from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece
+from tidelock.simulations.catalogue import POISON
+from tidelock.simulations.checkers.checker import Checker, Commit
+from tidelock.simulations.history import Place
+from tidelock.simulations.ledger import Mistake
+from tidelock.simulations.merging import MERGING
+from tidelock.simulations.model import Database, Violation
+from tidelock.simulations.selection import selected_shape
 
 
 class Reasons(Checker):

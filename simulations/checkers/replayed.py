@@ -11,18 +11,18 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from engine.apply import ApplyMachine
-from engine.effects import BeginCopy, EffectId, MergeChunk
-from engine.parking import decode_change
-from engine.records import DdlKind, Position, Row, TableName
-from engine.schema import TargetTable
-from engine.spans import By
-from simulations.catalogue import ECHO, OWN
-from simulations.checkers.checker import Checker, Commit
-from simulations.history import ADDED, Entry
-from simulations.layout import Token, layout
-from simulations.ledger import Images, Mistake
-from simulations.selection import selected
+from tidelock.engine.apply.machine import ApplyMachine
+from tidelock.engine.batch.parked_rows import decode_change
+from tidelock.engine.model.chunk_ranges import By
+from tidelock.engine.model.records import DdlKind, Position, Row, TableName
+from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.protocol.effects import BeginCopy, EffectId, MergeChunk
+from tidelock.simulations.catalogue import ECHO, OWN
+from tidelock.simulations.checkers.checker import Checker, Commit
+from tidelock.simulations.history import ADDED, Entry
+from tidelock.simulations.layout import Token, layout
+from tidelock.simulations.ledger import Images, Mistake
+from tidelock.simulations.selection import selected
 
 Keyed: TypeAlias = dict[Token, Row]
 Rows: TypeAlias = Keyed | list[Row]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from simulations.checkers.checker import Checker
-from simulations.history import Entry
-from simulations.ledger import Mistake
+from tidelock.simulations.checkers.checker import Checker
+from tidelock.simulations.history import Entry
+from tidelock.simulations.ledger import Mistake
 
 
 class Statements(Checker):

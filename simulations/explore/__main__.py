@@ -1,4 +1,4 @@
-"""`python -m simulations.explore [--size small|full] [--without RULE]`"""
+"""`python -m tidelock.simulations.explore [--size small|full] [--without RULE]`"""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.table import Column, Table
 
-from simulations.explore.chunk_rules import CHUNK_RULES
-from simulations.explore.fence_rules import FENCE_RULES
-from simulations.explore.rules import RULES
-from simulations.explore.runs import SIZES, Result, run, without
+from tidelock.simulations.explore.chunk_rules import CHUNK_RULES
+from tidelock.simulations.explore.fence_rules import FENCE_RULES
+from tidelock.simulations.explore.rules import RULES
+from tidelock.simulations.explore.runs import SIZES, Result, run, without
 
 
 def main(argv: Sequence[str]) -> int:
     """0: all is clean, or every rule that was broken is missed; 1: not so."""
-    parser = argparse.ArgumentParser("python -m simulations.explore", description="explore every small history")
+    parser = argparse.ArgumentParser(
+        "python -m tidelock.simulations.explore", description="explore every small history"
+    )
     parser.add_argument("--size", choices=SIZES, default="small")
     rules = [*RULES, *FENCE_RULES, *CHUNK_RULES]
     parser.add_argument("--without", choices=("all", *rules), metavar="RULE", help=f"all, {', '.join(rules)}")

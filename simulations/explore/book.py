@@ -3,7 +3,7 @@ the other's row.  Rather too often than too seldom: what an update leaves alone 
 
 from __future__ import annotations
 
-from simulations.explore.histories import Draft, Scope
+from tidelock.simulations.explore.histories import Draft, Scope
 
 _Token = tuple[object, ...]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from engine.chunks import Chunk, Ledger
-from engine.records import Row
-from simulations.explore.chunks import ChunkModel, Story
+from tidelock.engine.copy.chunk_ledger import Chunk, Ledger
+from tidelock.engine.model.records import Row
+from tidelock.simulations.explore.chunks import ChunkModel, Story
 
 
 class ChunkRule(msgspec.Struct, frozen=True):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simulations.explore.chunks import ChunkModel
-from simulations.explore.search import Move
+from tidelock.simulations.explore.chunks import ChunkModel
+from tidelock.simulations.explore.search import Move
 
 WORDS = {
     "write": "the source commits change {written}",

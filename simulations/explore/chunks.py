@@ -21,15 +21,15 @@ import copy
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Self, TypeAlias
 
-from engine.chunks import Chunk, Ledger, State
-from engine.effects import EffectId
-from engine.events import Copied
-from engine.records import Position, Row, RowChange, Transaction
-from engine.schema import Binding
-from engine.segments import Change
-from engine.spans import By, Split
-from simulations import catalogue
-from simulations.explore.search import Broken, Move
+from tidelock.engine.copy.chunk_ledger import Chunk, Ledger, State
+from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.records import Position, Row, RowChange, Transaction
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.parallel.segments import Change
+from tidelock.engine.protocol.effects import EffectId
+from tidelock.engine.protocol.events import Copied
+from tidelock.simulations import catalogue
+from tidelock.simulations.explore.search import Broken, Move
 
 TABLES = catalogue.linked(catalogue.ACCOUNT)
 NAME = catalogue.ACCOUNT.name

@@ -27,19 +27,12 @@ from collections.abc import Hashable, Sequence
 
 import msgspec
 
-from engine import receipts
-from engine.effects import (
-    ApplyBatch,
-    ApplyDdl,
-    ApplyEffect,
-    EffectId,
-    SaveCheckpoint,
-    StandDown,
-)
-from engine.events import ApplyEvent, LogArrived, Receipt, TakenOver, Tick
-from engine.replay import spell_effect
-from simulations import catalogue
-from simulations.explore.fence_state import (
+from tidelock.engine.log import receipts
+from tidelock.engine.protocol.effects import ApplyBatch, ApplyDdl, ApplyEffect, EffectId, SaveCheckpoint, StandDown
+from tidelock.engine.protocol.events import ApplyEvent, LogArrived, Receipt, TakenOver, Tick
+from tidelock.engine.replay import spell_effect
+from tidelock.simulations import catalogue
+from tidelock.simulations.explore.fence_state import (
     ANSWERS,
     KINDS,
     REFUSALS,
@@ -54,8 +47,8 @@ from simulations.explore.fence_state import (
     encoded,
     written,
 )
-from simulations.explore.heard import Tree
-from simulations.explore.search import Broken, Move
+from tidelock.simulations.explore.heard import Tree
+from tidelock.simulations.explore.search import Broken, Move
 
 
 class FenceModel:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from engine.effects import EffectId, SaveCheckpoint
-from simulations.explore.fence import FenceModel
+from tidelock.engine.protocol.effects import EffectId, SaveCheckpoint
+from tidelock.simulations.explore.fence import FenceModel
 
 
 class FenceRule(msgspec.Struct, frozen=True):

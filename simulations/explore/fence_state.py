@@ -7,11 +7,22 @@ from typing import TypeAlias
 
 import msgspec
 
-from engine import receipts
-from engine.apply import Options
-from engine.effects import ApplyBatch, ApplyDdl, DeleteRows, EffectId, SaveCheckpoint, Step, UpsertRows
-from engine.errors import Failure, Trouble
-from engine.events import (
+from tidelock.engine.apply.machine import Options
+from tidelock.engine.log import receipts
+from tidelock.engine.model.errors import Failure, Trouble
+from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, RowChange, Transaction
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.parallel.segments import Change
+from tidelock.engine.protocol.effects import (
+    ApplyBatch,
+    ApplyDdl,
+    DeleteRows,
+    EffectId,
+    SaveCheckpoint,
+    Step,
+    UpsertRows,
+)
+from tidelock.engine.protocol.events import (
     ApplyEvent,
     BatchCommitted,
     BatchFailed,
@@ -20,12 +31,9 @@ from engine.events import (
     DdlApplied,
     DdlFailed,
 )
-from engine.records import Ddl, DdlKind, LogBatch, Position, RowChange, Transaction
-from engine.schema import Binding
-from engine.segments import Change
-from simulations import catalogue
-from simulations.explore.scopes import plain_keys
-from simulations.explore.search import Broken
+from tidelock.simulations import catalogue
+from tidelock.simulations.explore.scopes import plain_keys
+from tidelock.simulations.explore.search import Broken
 
 OPTIONS = Options(lanes=2, batch_rows=10, checkpoint_us=0, idle_checkpoint_us=0)
 REST_US = 10_000_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from engine.replay import spell_effect, spell_event, spell_id
-from simulations.explore.fence import FenceModel
-from simulations.explore.search import Move
+from tidelock.engine.replay import spell_effect, spell_event, spell_id
+from tidelock.simulations.explore.fence import FenceModel
+from tidelock.simulations.explore.search import Move
 
 
 def told(model: FenceModel, way: Sequence[Move]) -> list[str]:

@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from engine.apply import ApplyMachine, Options
-from engine.effects import ApplyEffect
-from engine.events import ApplyEvent
+from tidelock.engine.apply.machine import ApplyMachine, Options
+from tidelock.engine.protocol.effects import ApplyEffect
+from tidelock.engine.protocol.events import ApplyEvent
 
 Told: TypeAlias = tuple[int, ApplyEvent]  # now in microseconds, event
 

@@ -18,11 +18,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from engine.hashing import home_of
-from engine.records import Row, TableName, Value
-from engine.schema import Binding, TargetTable
-from simulations import catalogue
-from simulations.model import Database, Violation
+from tidelock.engine.model.hashing import home_of
+from tidelock.engine.model.records import Row, TableName, Value
+from tidelock.engine.model.schema import Binding, TargetTable
+from tidelock.simulations import catalogue
+from tidelock.simulations.model import Database, Violation
 
 Draft: TypeAlias = tuple[int, Row | None, Row | None]
 Contents: TypeAlias = tuple[tuple[int, Row], ...]

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from simulations.explore.search import Move, System, search
+from tidelock.simulations.explore.search import Move, System, search
 
 S = TypeVar("S")
 

@@ -32,15 +32,15 @@ from collections.abc import Hashable, Iterable, Sequence
 import msgspec
 from xxhash import xxh3_128_digest
 
-from engine import receipts
-from engine.effects import EffectId
-from engine.events import Receipt
-from engine.lanes import Lane
-from engine.segments import Segment
-from simulations.explore.book import Book
-from simulations.explore.histories import Contents, Draft
-from simulations.explore.search import Broken, Move
-from simulations.explore.world import World, replayed
+from tidelock.engine.log import receipts
+from tidelock.engine.parallel.lanes import Lane
+from tidelock.engine.parallel.segments import Segment
+from tidelock.engine.protocol.effects import EffectId
+from tidelock.engine.protocol.events import Receipt
+from tidelock.simulations.explore.book import Book
+from tidelock.simulations.explore.histories import Contents, Draft
+from tidelock.simulations.explore.search import Broken, Move
+from tidelock.simulations.explore.world import World, replayed
 
 
 class Start(msgspec.Struct, frozen=True):

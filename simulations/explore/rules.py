@@ -9,22 +9,22 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from engine.dispatch import Dispatcher
-from engine.effects import DeleteRows, EffectId, Step
-from engine.index import Digest
-from engine.keys import Moded, RowKeys
-from engine.lanes import Lane
-from engine.locks import LockTable
-from engine.merge import Ranks, merge
-from engine.receipts import Fence
-from engine.records import Row
-from engine.schema import Binding
-from engine.segments import Change, Segment
-from engine.watermark import Watermark
-from simulations.explore import scopes
-from simulations.explore.histories import Scope
-from simulations.explore.locks import LockModel
-from simulations.explore.world import Pieces
+from tidelock.engine.batch.merge import Ranks, merge
+from tidelock.engine.log.receipts import Fence
+from tidelock.engine.log.watermark import Watermark
+from tidelock.engine.model.index import Digest
+from tidelock.engine.model.records import Row
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.parallel.dispatcher import Dispatcher
+from tidelock.engine.parallel.lanes import Lane
+from tidelock.engine.parallel.lock_keys import Moded, RowKeys
+from tidelock.engine.parallel.lock_table import LockTable
+from tidelock.engine.parallel.segments import Change, Segment
+from tidelock.engine.protocol.effects import DeleteRows, EffectId, Step
+from tidelock.simulations.explore import scopes
+from tidelock.simulations.explore.histories import Scope
+from tidelock.simulations.explore.locks import LockModel
+from tidelock.simulations.explore.world import Pieces
 
 
 class Rule(msgspec.Struct, frozen=True):

@@ -8,21 +8,21 @@ from itertools import product
 
 import msgspec
 
-from simulations.explore import chunk_story, fence_story, scopes
-from simulations.explore.book import Book
-from simulations.explore.chunk_rules import CHUNK_RULES
-from simulations.explore.chunks import ChunkModel, Story, stories
-from simulations.explore.fence import FenceModel
-from simulations.explore.fence_rules import FENCE_RULES
-from simulations.explore.fence_state import OPTIONS, Source
-from simulations.explore.heard import Tree
-from simulations.explore.histories import Scope
-from simulations.explore.hunt import hunt
-from simulations.explore.locks import LockModel, Start, begin
-from simulations.explore.rules import RULES, Rule
-from simulations.explore.search import search
-from simulations.explore.story import told
-from simulations.explore.world import World
+from tidelock.simulations.explore import chunk_story, fence_story, scopes
+from tidelock.simulations.explore.book import Book
+from tidelock.simulations.explore.chunk_rules import CHUNK_RULES
+from tidelock.simulations.explore.chunks import ChunkModel, Story, stories
+from tidelock.simulations.explore.fence import FenceModel
+from tidelock.simulations.explore.fence_rules import FENCE_RULES
+from tidelock.simulations.explore.fence_state import OPTIONS, Source
+from tidelock.simulations.explore.heard import Tree
+from tidelock.simulations.explore.histories import Scope
+from tidelock.simulations.explore.hunt import hunt
+from tidelock.simulations.explore.locks import LockModel, Start, begin
+from tidelock.simulations.explore.rules import RULES, Rule
+from tidelock.simulations.explore.search import search
+from tidelock.simulations.explore.story import told
+from tidelock.simulations.explore.world import World
 
 # Scopes of the lock model with the number of changes up to which all their histories are explored.
 SIZES: dict[str, tuple[tuple[Callable[[], Scope], int], ...]] = {

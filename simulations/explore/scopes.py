@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count, product
 
-from engine.hashing import home_of
-from engine.records import Row, TableName, Value
-from engine.schema import Binding, ForeignKey, TargetTable, UniqueKey
-from simulations import catalogue
-from simulations.catalogue import EXACT
-from simulations.explore.histories import Scope, Spec
+from tidelock.engine.model.hashing import home_of
+from tidelock.engine.model.records import Row, TableName, Value
+from tidelock.engine.model.schema import Binding, ForeignKey, TargetTable, UniqueKey
+from tidelock.simulations import catalogue
+from tidelock.simulations.catalogue import EXACT
+from tidelock.simulations.explore.histories import Scope, Spec
 
 
 def one_unique() -> Scope:

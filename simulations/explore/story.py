@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from engine import receipts
-from engine.effects import ApplyBatch, EffectId
-from engine.records import Row
-from engine.replay import spell_effect
-from engine.segments import Segment
-from simulations.explore.histories import Draft, Scope
-from simulations.explore.locks import LockModel, numbers_of
-from simulations.explore.search import Move
+from tidelock.engine.log import receipts
+from tidelock.engine.model.records import Row
+from tidelock.engine.parallel.segments import Segment
+from tidelock.engine.protocol.effects import ApplyBatch, EffectId
+from tidelock.engine.replay import spell_effect
+from tidelock.simulations.explore.histories import Draft, Scope
+from tidelock.simulations.explore.locks import LockModel, numbers_of
+from tidelock.simulations.explore.search import Move
 
 
 def told(model: LockModel, way: Sequence[Move]) -> list[str]:

@@ -11,21 +11,21 @@ from typing import TypeAlias
 
 import msgspec
 
-from engine.dispatch import Dispatcher
-from engine.effects import Step
-from engine.index import Digest
-from engine.keys import Keyspace, Moded, RowKeys, compile_keys
-from engine.lanes import Lane
-from engine.locks import LockTable
-from engine.merge import Ranks, merge
-from engine.receipts import Fence
-from engine.records import Position, Row, RowChange, Transaction
-from engine.schema import Binding
-from engine.segments import Change
-from engine.watermark import Watermark
-from simulations.explore.histories import Contents, Draft, Scope
-from simulations.explore.search import Broken
-from simulations.model import Violation
+from tidelock.engine.batch.merge import Ranks, merge
+from tidelock.engine.log.receipts import Fence
+from tidelock.engine.log.watermark import Watermark
+from tidelock.engine.model.index import Digest
+from tidelock.engine.model.records import Position, Row, RowChange, Transaction
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.parallel.dispatcher import Dispatcher
+from tidelock.engine.parallel.lanes import Lane
+from tidelock.engine.parallel.lock_keys import Keyspace, Moded, RowKeys, compile_keys
+from tidelock.engine.parallel.lock_table import LockTable
+from tidelock.engine.parallel.segments import Change
+from tidelock.engine.protocol.effects import Step
+from tidelock.simulations.explore.histories import Contents, Draft, Scope
+from tidelock.simulations.explore.search import Broken
+from tidelock.simulations.model import Violation
 
 Merge: TypeAlias = Callable[[Sequence[Change], Ranks], list[Step]]
 SOURCE = "0-1"

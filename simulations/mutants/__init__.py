@@ -5,7 +5,7 @@ one module's text (`mutant`), planted in a process of its own without touching t
 are run by seed until one fails (`hunt`); `check` hunts them all.  How many seeds a mutant lives says how well the
 worlds reach the place; one that outlives the limit is a hole in the worlds, or in what they check.
 
-    python -m simulations.mutants [--jobs 2] [--limit 4000] [NAME …]
+    python -m tidelock.simulations.mutants [--jobs 2] [--limit 4000] [NAME …]
 
 Among them stands every counter-example of the design that concerns what exists: rows 1 to 16 and 18 of their table.
 What an adapter's SQL must keep (3, 11, 12, 14, 18, of 6 the checkpoint) is broken in the simulated target, what a

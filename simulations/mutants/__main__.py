@@ -1,4 +1,4 @@
-"""`python -m simulations.mutants [--jobs 2] [--limit 20000] [NAME …]`: exit code 0 only if every mutant dies."""
+"""`python -m tidelock.simulations.mutants [--jobs 2] [--limit 20000] [NAME …]`: exit code 0 if every mutant dies."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from adapters.cli.output import print_table
-from simulations.mutants.beyond import BEYOND
-from simulations.mutants.check import LIMIT, run
-from simulations.mutants.hunt import Result
+from tidelock.adapters.cli.output import print_table
+from tidelock.simulations.mutants.beyond import BEYOND
+from tidelock.simulations.mutants.check import LIMIT, run
+from tidelock.simulations.mutants.hunt import Result
 
 
 def show(results: list[Result]) -> None:

@@ -1,7 +1,7 @@
 """Planted bugs that the random worlds do not reach, or too rarely to ask for, and what a world would need to.
 
 They stay in the catalogue, can be hunted by name, and are the list of where to widen the worlds next; most are noticed
-by a scenario or a leaf's own test.  `python -m simulations.mutants` and `make proof` hunt all others.
+by a scenario or a leaf's own test.  `python -m tidelock.simulations.mutants` and `make proof` hunt all others.
 """
 
 from __future__ import annotations

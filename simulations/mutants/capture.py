@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from simulations.mutants.mutant import Mutant
+from tidelock.simulations.mutants.mutant import Mutant
 
 ORIGIN = (
     Mutant(
         "loop-not-seen",
-        "engine.origin",
+        "tidelock.engine.capture.origin",
         """
         - return not node or not any(node in (row[_ORIGIN], *str(row[_PATH]).split(" ")) for _, row in marks)
         + return True or not any(node in (row[_ORIGIN], *str(row[_PATH]).split(" ")) for _, row in marks)
@@ -17,7 +17,7 @@ ORIGIN = (
     ),
     Mutant(
         "loop-by-origin-only",
-        "engine.origin",
+        "tidelock.engine.capture.origin",
         """
         - return not node or not any(node in (row[_ORIGIN], *str(row[_PATH]).split(" ")) for _, row in marks)
         + return not node or not any(node in (row[_ORIGIN],) for _, row in marks)
@@ -28,7 +28,7 @@ ORIGIN = (
     ),
     Mutant(
         "loop-by-part-of-a-name",
-        "engine.origin",
+        "tidelock.engine.capture.origin",
         """
         - return not node or not any(node in (row[_ORIGIN], *str(row[_PATH]).split(" ")) for _, row in marks)
         + return not node or not any(node in " ".join(map(str, (row[_ORIGIN], row[_PATH]))) for _, row in marks)
@@ -38,7 +38,7 @@ ORIGIN = (
     ),
     Mutant(
         "loop-of-later-parts",
-        "engine.capture",
+        "tidelock.engine.capture.machine",
         """
         - if self._foreign != identity:
         + if True:
@@ -51,7 +51,7 @@ ORIGIN = (
 CAPTURE = (
     Mutant(
         "part-without-rows-lost",
-        "engine.capture",
+        "tidelock.engine.capture.machine",
         """
         - if len(rows) > first or not source.complete or self._open:
         + if len(rows) > first:
@@ -60,7 +60,7 @@ CAPTURE = (
     ),
     Mutant(
         "resumed-part-without-rows-lost",
-        "engine.capture",
+        "tidelock.engine.capture.machine",
         """
         - self._open = start.rows > 0  # the last transaction goes on in the next chunk
         + self._open = False
@@ -69,7 +69,7 @@ CAPTURE = (
     ),
     Mutant(
         "position-stays-without-rows",
-        "engine.capture",
+        "tidelock.engine.capture.machine",
         """
         - if chunk.last == self._last and not rows and not shapes and ddl is None and not chunk.server_us:
         + if not rows and not shapes and ddl is None and not chunk.server_us:
@@ -79,7 +79,7 @@ CAPTURE = (
     ),
     Mutant(
         "position-lost-without-rows",
-        "engine.capture",
+        "tidelock.engine.capture.machine",
         """
         + if not rows and not shapes and ddl is None and not transactions:
         +     self._last = chunk.last
@@ -90,7 +90,7 @@ CAPTURE = (
     ),
     Mutant(
         "plain-as-the-last-table",
-        "engine.capture",
+        "tidelock.engine.capture.machine",
         """
         - self._plain = self._plain and mapped.plain
         + self._plain = mapped.plain
@@ -99,7 +99,7 @@ CAPTURE = (
     ),
     Mutant(
         "related-statement-passed",
-        "engine.capture",
+        "tidelock.engine.capture.machine",
         """
         - if tables or databases:
         + if tables == ddl.tables or databases:
@@ -108,7 +108,7 @@ CAPTURE = (
     ),
     Mutant(
         "emptied-with-the-rows-of-others",
-        "engine.capture",
+        "tidelock.engine.capture.machine",
         """
         - kind = DdlKind.OTHER if shared else ddl.kind  # others' rows would go with it
         + kind = ddl.kind
@@ -117,7 +117,7 @@ CAPTURE = (
     ),
     Mutant(
         "dropped-database-passed",
-        "engine.capture",
+        "tidelock.engine.capture.machine",
         """
         - if tables or databases:
         + if tables:
@@ -126,7 +126,7 @@ CAPTURE = (
     ),
     Mutant(
         "ordinals-after-the-filter",
-        "engine.mapping",
+        "tidelock.engine.capture.mapping",
         """
         - return RowChange(change.table, before, after, change.ordinal)
         + return RowChange(change.table, before, after, 0)
@@ -135,7 +135,7 @@ CAPTURE = (
     ),
     Mutant(
         "entering-row-updated",
-        "engine.mapping",
+        "tidelock.engine.capture.mapping",
         """
           if before is None and after is None:
               return None
@@ -148,7 +148,7 @@ CAPTURE = (
     ),
     Mutant(
         "leaving-row-kept",
-        "engine.mapping",
+        "tidelock.engine.capture.mapping",
         """
         - if before is None and after is None:
         + if after is None and (before is None or change.after is not None):
@@ -158,7 +158,7 @@ CAPTURE = (
     ),
     Mutant(
         "unknown-passes-the-filter",
-        "engine.mapping",
+        "tidelock.engine.capture.mapping",
         """
         - if row is None or (self._test is not None and not self._test(row)):
         + if row is None or (self._test is not None and self._test(row) is False):
@@ -168,7 +168,7 @@ CAPTURE = (
     ),
     Mutant(
         "not-unknown-is-true",
-        "engine.filter",
+        "tidelock.engine.capture.row_filter",
         """
         - return lambda row: None if (known := inner(row)) is None else not known
         + return lambda row: not inner(row)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from simulations.mutants.capture import CAPTURE, ORIGIN
-from simulations.mutants.checkpoint import CHECKPOINT
-from simulations.mutants.commit_order import COMMIT_ORDER
-from simulations.mutants.copying import CASCADES, LEDGER, MERGING
-from simulations.mutants.gathering import GATHERING
-from simulations.mutants.keys import EQUALITY, REFERENCES, UNIQUE
-from simulations.mutants.lineage import LINEAGE
-from simulations.mutants.locks import LOCKS
-from simulations.mutants.log import BARRIER, ORDER, ROOM
-from simulations.mutants.merge import MERGE
-from simulations.mutants.parking import ISOLATION, PARKING, WISHES
-from simulations.mutants.receipts import DOUBT, FENCE
-from simulations.mutants.repairing import KEPT, REFUSED, REPAIRS
-from simulations.mutants.streaming import STREAMING
-from simulations.mutants.target import TARGET
+from tidelock.simulations.mutants.capture import CAPTURE, ORIGIN
+from tidelock.simulations.mutants.checkpoint import CHECKPOINT
+from tidelock.simulations.mutants.commit_order import COMMIT_ORDER
+from tidelock.simulations.mutants.copying import CASCADES, LEDGER, MERGING
+from tidelock.simulations.mutants.gathering import GATHERING
+from tidelock.simulations.mutants.keys import EQUALITY, REFERENCES, UNIQUE
+from tidelock.simulations.mutants.lineage import LINEAGE
+from tidelock.simulations.mutants.locks import LOCKS
+from tidelock.simulations.mutants.log import BARRIER, ORDER, ROOM
+from tidelock.simulations.mutants.merge import MERGE
+from tidelock.simulations.mutants.parking import ISOLATION, PARKING, WISHES
+from tidelock.simulations.mutants.receipts import DOUBT, FENCE
+from tidelock.simulations.mutants.repairing import KEPT, REFUSED, REPAIRS
+from tidelock.simulations.mutants.streaming import STREAMING
+from tidelock.simulations.mutants.target import TARGET
 
 CATALOGUE = (
     *LOCKS,

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from simulations.mutants.beyond import BEYOND
-from simulations.mutants.catalogue import CATALOGUE
-from simulations.mutants.hunt import PACKAGES, Order, Result
-from simulations.mutants.mutant import Mutant
-from simulations.mutants.planting import source_of
+from tidelock.simulations.mutants.beyond import BEYOND
+from tidelock.simulations.mutants.catalogue import CATALOGUE
+from tidelock.simulations.mutants.hunt import PACKAGES, Order, Result
+from tidelock.simulations.mutants.mutant import Mutant
+from tidelock.simulations.mutants.planting import source_of
 
 LIMIT = 20_000
 PATIENCE = 30.0
-_COMMAND = (sys.executable, "-m", "simulations.mutants.hunt")
+_COMMAND = (sys.executable, "-m", "tidelock.simulations.mutants.hunt")
 
 
 class HuntFailed(Exception):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from simulations.mutants.mutant import Mutant
+from tidelock.simulations.mutants.mutant import Mutant
 
 CHECKPOINT = (
     Mutant(
         "checkpoint-one-too-far",
-        "engine.watermark",
+        "tidelock.engine.log.watermark",
         """
         - if segments:
         -     self._left[window] = segments
@@ -22,7 +22,7 @@ CHECKPOINT = (
     ),
     Mutant(
         "checkpoint-past-open-windows",
-        "engine.watermark",
+        "tidelock.engine.log.watermark",
         """
           self._waits = waits
         + if not segments:
@@ -32,7 +32,7 @@ CHECKPOINT = (
     ),
     Mutant(
         "checkpoint-as-read",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - self._saving = SaveCheckpoint(self._next_id(), mark.position, mark.droppable())
         + self._saving = SaveCheckpoint(self._next_id(), self._chain.last, mark.droppable())
@@ -42,7 +42,7 @@ CHECKPOINT = (
     ),
     Mutant(
         "receipts-dropped-ahead",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - self._saving = SaveCheckpoint(self._next_id(), mark.position, mark.droppable())
         + self._saving = SaveCheckpoint(self._next_id(), mark.saved, mark.droppable())
@@ -52,7 +52,7 @@ CHECKPOINT = (
     ),
     Mutant(
         "receipts-dropped-one-window-early",
-        "engine.watermark",
+        "tidelock.engine.log.watermark",
         """
         - return tuple(sorted(receipt for window, receipt in self._receipts if window <= self.window))
         + return tuple(sorted(receipt for window, receipt in self._receipts if window <= self.window + 1))
@@ -62,7 +62,7 @@ CHECKPOINT = (
     ),
     Mutant(
         "receipts-never-dropped",
-        "engine.watermark",
+        "tidelock.engine.log.watermark",
         """
         - return tuple(sorted(receipt for window, receipt in self._receipts if window <= self.window))
         + return ()
@@ -71,7 +71,7 @@ CHECKPOINT = (
     ),
     Mutant(
         "two-checkpoints-at-once",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if self._saving is None and news and self._now >= self._save_after:
         + if news and self._now >= self._save_after:
@@ -81,7 +81,7 @@ CHECKPOINT = (
     ),
     Mutant(
         "caught-up-before-saved",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if comparable and mark.saved.order >= self._goal.order:
         + if comparable and mark.position.order >= self._goal.order:
@@ -90,7 +90,7 @@ CHECKPOINT = (
     ),
     Mutant(
         "caught-up-by-another-servers-places",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if comparable and mark.saved.order >= self._goal.order:
         + if mark.saved.order >= self._goal.order:
@@ -100,7 +100,7 @@ CHECKPOINT = (
     ),
     Mutant(
         "caught-up-with-wishes-open",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if self._goal is None or self.state is not State.FLOWING or self.batches.wishing or self.batches.granted:
         + if self._goal is None or self.state is not State.FLOWING or self.batches.granted:
@@ -109,7 +109,7 @@ CHECKPOINT = (
     ),
     Mutant(
         "caught-up-with-a-wish-unsaved",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if self._goal is None or self.state is not State.FLOWING or self.batches.wishing or self.batches.granted:
         + if self._goal is None or self.state is not State.FLOWING or self.batches.wishing:
@@ -118,7 +118,7 @@ CHECKPOINT = (
     ),
     Mutant(
         "wish-without-a-checkpoint",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - news = mark.position != mark.saved or self.batches.granted is not None
         + news = mark.position != mark.saved
@@ -127,7 +127,7 @@ CHECKPOINT = (
     ),
     Mutant(
         "halt-before-saved",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if self._halting is not None and self._saving is None and mark.position == mark.saved:
         + if self._halting is not None and self._saving is None:
@@ -136,7 +136,7 @@ CHECKPOINT = (
     ),
     Mutant(
         "idle-checkpoints-hurry",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - wait = self.options.checkpoint_us if mark.receipts else self.options.idle_checkpoint_us
         + wait = self.options.checkpoint_us

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from simulations.mutants.mutant import Mutant
+from tidelock.simulations.mutants.mutant import Mutant
 
 COMMIT_ORDER = (
     Mutant(
         "commit-when-ready",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
           elif self._options.atomic:
         -     self._head()
@@ -17,7 +17,7 @@ COMMIT_ORDER = (
     ),
     Mutant(
         "head-of-those-sent",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - return self._order[0] if self._order and self._order[0].order == self._committed_segments else None
         + return self._order[0] if self._order else None
@@ -26,7 +26,7 @@ COMMIT_ORDER = (
     ),
     Mutant(
         "order-as-sent",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - self._order.sort(key=lambda a: a.order)
         """,
@@ -34,7 +34,7 @@ COMMIT_ORDER = (
     ),
     Mutant(
         "stuck-order-not-broken",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - if waits and self.now - self._head_since > self._options.commit_bound_us:
         + if False:
@@ -44,7 +44,7 @@ COMMIT_ORDER = (
     ),
     Mutant(
         "stuck-order-not-seen-while-resting",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - waits = head is not None and head.phase in (Phase.RUNNING, Phase.RESTING)  # a lock timeout makes it rest
         + waits = head is not None and head.phase is Phase.RUNNING  # a lock timeout makes it rest
@@ -54,7 +54,7 @@ COMMIT_ORDER = (
     ),
     Mutant(
         "stuck-order-next-one-only",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - for later in self._order[1:]:
         + for later in self._order[1:2]:
@@ -64,7 +64,7 @@ COMMIT_ORDER = (
     ),
     Mutant(
         "transaction-cut-by-the-log",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if self.options.atomic and not self._inbox.whole:
         + if False:
@@ -73,7 +73,7 @@ COMMIT_ORDER = (
     ),
     Mutant(
         "transaction-cut-by-the-window",
-        "engine.inbox",
+        "tidelock.engine.log.log_buffer",
         """
         - if self._atomic and taken and not open_ and not self.whole:
         + if False:
@@ -82,7 +82,7 @@ COMMIT_ORDER = (
     ),
     Mutant(
         "transaction-cut-by-the-limit",
-        "engine.inbox",
+        "tidelock.engine.log.log_buffer",
         """
         - if rows and not open_ and rows + len(batch.rows) > limit:
         + if rows and rows + len(batch.rows) > limit:
@@ -91,7 +91,7 @@ COMMIT_ORDER = (
     ),
     Mutant(
         "transaction-closed-by-an-empty-batch",
-        "engine.inbox",
+        "tidelock.engine.log.log_buffer",
         """
         - return not batch.transactions[-1].complete if batch.transactions else before
         + return not batch.transactions[-1].complete if batch.transactions else False

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from simulations.mutants.mutant import Mutant
+from tidelock.simulations.mutants.mutant import Mutant
 
 LEDGER = (
     Mutant(
         "reader-does-not-wait",
-        "simulations.copier",
+        "tidelock.simulations.copier",
         """
         - return self._view.seen(self._source.visible) >= self._history.index(after)
         + return True
@@ -17,7 +17,7 @@ LEDGER = (
     ),
     Mutant(
         "chunk-read-amid-a-transaction",
-        "engine.copying",
+        "tidelock.engine.copy.machine",
         """
         - if self.position.rows or self.now < self._read_after or not self._heard:
         + if self.now < self._read_after or not self._heard:
@@ -27,7 +27,7 @@ LEDGER = (
     ),
     Mutant(
         "nothing-remembered",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - chunk.note(binding, before, after)
         + chunk.binding = binding
@@ -36,7 +36,7 @@ LEDGER = (
     ),
     Mutant(
         "remembered-once-staged",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - if chunk.open:
         -     if binding.key:
@@ -49,7 +49,7 @@ LEDGER = (
     ),
     Mutant(
         "remembered-while-read",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - if chunk.open:
         -     if binding.key:
@@ -62,7 +62,7 @@ LEDGER = (
     ),
     Mutant(
         "deletes-not-remembered",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - self.touched[binding.key_of(before)] = None
         + self.touched.pop(binding.key_of(before), None)
@@ -72,7 +72,7 @@ LEDGER = (
     ),
     Mutant(
         "image-before-remembered",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - self.touched[binding.key_of(after)] = None if self.split.keep else after
         + self.touched[binding.key_of(after)] = None if self.split.keep else before or after
@@ -81,7 +81,7 @@ LEDGER = (
     ),
     Mutant(
         "pending-takes-effect",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - if chunk.state is State.MERGED:
         + if chunk.state in (State.MERGED, State.PENDING):
@@ -90,7 +90,7 @@ LEDGER = (
     ),
     Mutant(
         "move-judged-by-its-old-chunk",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - there = copy.chunk(binding, after) if after is not None else None
         + there = here or (copy.chunk(binding, after) if after is not None else None)
@@ -100,7 +100,7 @@ LEDGER = (
     ),
     Mutant(
         "half-a-move-applied-whole",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - return change if before is not None and after is not None else change.part(before, after)
         + return change
@@ -110,7 +110,7 @@ LEDGER = (
     ),
     Mutant(
         "receipts-hide-from-the-ledger",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - altered = self.copying.sift(changes)
         + pass
@@ -125,7 +125,7 @@ LEDGER = (
     ),
     Mutant(
         "keyless-rows-remembered-by-value",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - if binding.key:
         -     chunk.note(binding, before, after)
@@ -136,7 +136,7 @@ LEDGER = (
     ),
     Mutant(
         "remembered-without-a-limit",
-        "engine.copying",
+        "tidelock.engine.copy.machine",
         """
         - self.ledger.relieve(self._options.copy_touched)
         """,
@@ -144,7 +144,7 @@ LEDGER = (
     ),
     Mutant(
         "reads-without-a-limit",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - if len(opened) >= most or any(chunk.again for chunk in opened):
         + if any(chunk.again for chunk in opened):
@@ -153,7 +153,7 @@ LEDGER = (
     ),
     Mutant(
         "any-attempt-is-taken",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - return next((c for c in self.chunks if c.state is State.READING and c.attempt == attempt), None)
         + return next((c for c in self.chunks if c.state is State.READING), None)
@@ -166,7 +166,7 @@ LEDGER = (
 MERGING = (
     Mutant(
         "merged-too-early",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - return least if least is not None and least.high is not None and least.high.order <= seen.order else None
         + return least
@@ -175,7 +175,7 @@ MERGING = (
     ),
     Mutant(
         "merged-beside-what-is-in-flight",
-        "engine.dispatch",
+        "tidelock.engine.parallel.dispatcher",
         """
         - segment = self._follow(Segment(self._order, lane.number, window), [queue[-1] for queue in queues if queue])
         + segment = self._follow(Segment(self._order, lane.number, window), [])
@@ -185,7 +185,7 @@ MERGING = (
     ),
     Mutant(
         "merge-takes-no-table",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - self.dispatcher.plan_alone(window, lane, [whole_table(table, self._space)])
         + self.dispatcher.plan_alone(window, lane, [])
@@ -195,7 +195,7 @@ MERGING = (
     ),
     Mutant(
         "copied-table-takes-no-share",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - if cascaded or copied:
         + if cascaded:
@@ -205,7 +205,7 @@ MERGING = (
     ),
     Mutant(
         "merge-beside-held-transactions",
-        "engine.copying",
+        "tidelock.engine.copy.machine",
         """
         - return self._options.atomic and self._effect is not None
         + return False
@@ -215,7 +215,7 @@ MERGING = (
     ),
     Mutant(
         "touched-rows-as-they-were-staged",
-        "engine.chunk_merge",
+        "tidelock.engine.copy.chunk_merge",
         """
         - without=without,
         + without=[],
@@ -224,7 +224,7 @@ MERGING = (
     ),
     Mutant(
         "last-images-left-out",
-        "engine.chunk_merge",
+        "tidelock.engine.copy.chunk_merge",
         """
         - images = [image for image in chunk.touched.values() if image is not None]
         + images = []
@@ -233,7 +233,7 @@ MERGING = (
     ),
     Mutant(
         "merge-planned-anew",
-        "engine.copying",
+        "tidelock.engine.copy.machine",
         """
         - self._sent = self._at_target = True
         + self._sent = self._at_target = True
@@ -244,7 +244,7 @@ MERGING = (
     ),
     Mutant(
         "merge-beside-a-checkpoint",
-        "engine.copying",
+        "tidelock.engine.copy.machine",
         """
         - if effect is None or self._at_target or saving or self.now < self._not_before:
         + if effect is None or self._at_target or self.now < self._not_before:
@@ -253,7 +253,7 @@ MERGING = (
     ),
     Mutant(
         "merge-saves-no-checkpoint",
-        "simulations.target",
+        "tidelock.simulations.target",
         """
           for checker in self.checkers:
               checker.merged(effect)
@@ -264,7 +264,7 @@ MERGING = (
     ),
     Mutant(
         "lost-staging-merged",
-        "simulations.target",
+        "tidelock.simulations.target",
         """
         - if work.merge is not None and len(self.staged.get(work.merge.staged, ())) != work.merge.rows:
         + if False:
@@ -273,7 +273,7 @@ MERGING = (
     ),
     Mutant(
         "copy-begins-amid-batches",
-        "engine.copying",
+        "tidelock.engine.copy.machine",
         """
         - if self._batches.busy:
         + if False:
@@ -282,7 +282,7 @@ MERGING = (
     ),
     Mutant(
         "copy-begins-beside-the-stream",
-        "engine.copying",
+        "tidelock.engine.copy.machine",
         """
           if self._effect is None:
               self._effect = BeginCopy(self._next_id(), self._wished, self.position)
@@ -293,7 +293,7 @@ MERGING = (
     ),
     Mutant(
         "table-settles-with-its-first-chunk",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - return all(chunk.state is State.MERGED for chunk in self.chunks)
         + return any(chunk.state is State.MERGED for chunk in self.chunks)
@@ -302,7 +302,7 @@ MERGING = (
     ),
     Mutant(
         "caught-up-before-it-is-copied",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if self.copying:
         -     return
@@ -318,7 +318,7 @@ MERGING = (
 CASCADES = (
     Mutant(
         "cascade-leaves-chunks-open",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - if change.after is None or any(change.before[p] != change.after[p] for p in places):
         -     self._back(into)
@@ -327,7 +327,7 @@ CASCADES = (
     ),
     Mutant(
         "cascade-into-the-next-table-only",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - for further in table.references if table is not None else ():
         + for further in ():
@@ -336,7 +336,7 @@ CASCADES = (
     ),
     Mutant(
         "statement-leaves-chunks-open",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - self._back(tables or self.tables)
         + pass
@@ -345,7 +345,7 @@ CASCADES = (
     ),
     Mutant(
         "children-before-parents",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - return table is None or any(fk.parent in self._copies and fk.parent != name for fk in table.foreign_keys)
         + return False

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from simulations.mutants.mutant import Mutant
+from tidelock.simulations.mutants.mutant import Mutant
 
 GATHERING = (
     Mutant(
         "tied-table-waits",
-        "engine.gathering",
+        "tidelock.engine.log.coalescer",
         """
         - if binding.lone and binding not in piles:
         + if binding not in piles:
@@ -16,7 +16,7 @@ GATHERING = (
     ),
     Mutant(
         "overtakes-what-waits",
-        "engine.gathering",
+        "tidelock.engine.log.coalescer",
         """
         - if binding.lone and binding not in piles:
         + if binding.lone and binding not in piles and len(batch.changes()) < self._worth:
@@ -25,7 +25,7 @@ GATHERING = (
     ),
     Mutant(
         "one-shape-overtakes-the-other",
-        "engine.gathering",
+        "tidelock.engine.log.coalescer",
         """
         - name = binding.target.name
         + name = binding
@@ -37,7 +37,7 @@ GATHERING = (
     ),
     Mutant(
         "watermark-passes-what-waits",
-        "engine.watermark",
+        "tidelock.engine.log.watermark",
         """
         - if self._waits is not None:
         + if False:
@@ -46,7 +46,7 @@ GATHERING = (
     ),
     Mutant(
         "held-by-the-last-that-waits",
-        "engine.gathering",
+        "tidelock.engine.log.coalescer",
         """
         - return next(iter(self._tables.values()))
         + return next(reversed(self._tables.values()))
@@ -55,7 +55,7 @@ GATHERING = (
     ),
     Mutant(
         "gathered-not-counted",
-        "engine.watermark",
+        "tidelock.engine.log.watermark",
         """
         - self._first[window] = window if first is None else first
         + self._first[window] = window
@@ -64,7 +64,7 @@ GATHERING = (
     ),
     Mutant(
         "held-by-the-last-window",
-        "engine.watermark",
+        "tidelock.engine.log.watermark",
         """
         - held = self._first[next(iter(self._left))] if self._left else self._next
         + held = self._first[next(reversed(self._left))] if self._left else self._next
@@ -73,7 +73,7 @@ GATHERING = (
     ),
     Mutant(
         "statement-overtakes-what-waits",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if not self._behind or self.copying or self._inbox.ddl is not None or self.batches.gathering.crowded:
         + if not self._behind or self.copying or self.batches.gathering.crowded:
@@ -82,7 +82,7 @@ GATHERING = (
     ),
     Mutant(
         "copy-overtakes-what-waits",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if not self._behind or self.copying or self._inbox.ddl is not None or self.batches.gathering.crowded:
         + if not self._behind or self._inbox.ddl is not None or self.batches.gathering.crowded:
@@ -91,7 +91,7 @@ GATHERING = (
     ),
     Mutant(
         "waits-for-ever",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if not self._behind or self.copying or self._inbox.ddl is not None or self.batches.gathering.crowded:
         + if self.copying or self._inbox.ddl is not None or self.batches.gathering.crowded:
@@ -100,7 +100,7 @@ GATHERING = (
     ),
     Mutant(
         "waits-without-end",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if not self._behind or self.copying or self._inbox.ddl is not None or self.batches.gathering.crowded:
         + if not self._behind or self.copying or self._inbox.ddl is not None:
@@ -109,7 +109,7 @@ GATHERING = (
     ),
     Mutant(
         "fence-passed-by-piles",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if self.copying or self._fence:
         + if self.copying:

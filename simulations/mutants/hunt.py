@@ -22,8 +22,8 @@ from types import FrameType
 
 import msgspec
 
-from simulations.mutants.mutant import Mutant
-from simulations.mutants.planting import plant
+from tidelock.simulations.mutants.mutant import Mutant
+from tidelock.simulations.mutants.planting import plant
 
 PACKAGES = Path(__file__).parents[2]
 
@@ -67,8 +67,8 @@ def hunt(order: Order) -> Result:
 
 
 def _run_seed(seed: int, patience: float) -> None:
-    from simulations.plan import draw  # not before the bug is planted
-    from simulations.world import World
+    from tidelock.simulations.plan import draw  # not before the bug is planted
+    from tidelock.simulations.world import World
 
     with _at_most(patience):
         World(draw(seed)).run()

@@ -6,12 +6,12 @@ take a change from NULL for none, as SQL's own comparison does.
 
 from __future__ import annotations
 
-from simulations.mutants.mutant import Mutant
+from tidelock.simulations.mutants.mutant import Mutant
 
 UNIQUE = (
     Mutant(
         "primary-key-not-locked",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - return [f"{indent}out.append({key})"]
         + return [f"{indent}pass"]
@@ -21,7 +21,7 @@ UNIQUE = (
     ),
     Mutant(
         "key-move-locks-new-key-only",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - lines += [*append(index, "b", "    "), "    if moved:", *append(index, "a", "        ")]
         + lines += ["    pass", "    if moved:", *append(index, "a", "        ")]
@@ -31,7 +31,7 @@ UNIQUE = (
     ),
     Mutant(
         "key-move-locks-old-key-only",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - lines += [*append(index, "b", "    "), "    if moved:", *append(index, "a", "        ")]
         + lines += [*append(index, "b", "    ")]
@@ -41,7 +41,7 @@ UNIQUE = (
     ),
     Mutant(
         "freed-value-not-locked",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - lines += [f"    if {changed}:", *append(index, "b", "        "), *append(index, "a", "        ")]
         + lines += [f"    if {changed}:", *append(index, "a", "        ")]
@@ -51,7 +51,7 @@ UNIQUE = (
     ),
     Mutant(
         "taken-value-not-locked",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - lines += [f"    if {changed}:", *append(index, "b", "        "), *append(index, "a", "        ")]
         + lines += [f"    if {changed}:", *append(index, "b", "        ")]
@@ -60,7 +60,7 @@ UNIQUE = (
     ),
     Mutant(
         "first-unique-index-only",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - sets = [table.key] + [u.columns for u in table.uniques if set(u.columns) != set(table.key)]
         + sets = [table.key] + [u.columns for u in table.uniques if set(u.columns) != set(table.key)][:1]
@@ -69,7 +69,7 @@ UNIQUE = (
     ),
     Mutant(
         "change-from-null-is-none",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - changed = " or ".join(["moved", *(f"a{p} != b{p}" for p in index.positions)])
         + changed = " or ".join(["moved", *(f"(b{p} is not None and a{p} != b{p})" for p in index.positions)])
@@ -79,7 +79,7 @@ UNIQUE = (
     ),
     Mutant(
         "folded-change-from-null-is-none",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - if before[p] != after[p]:
         + if before[p] is not None and before[p] != after[p]:
@@ -89,7 +89,7 @@ UNIQUE = (
     ),
     Mutant(
         "opaque-index-by-value",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - if unique.opaque:
         + if unique.opaque == "expression":
@@ -99,7 +99,7 @@ UNIQUE = (
     ),
     Mutant(
         "unlogged-unique-column",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - serial = serial_reason(table) or _unlogged_unique(binding)
         + serial = serial_reason(table)
@@ -115,7 +115,7 @@ UNIQUE = (
 EQUALITY = (
     Mutant(
         "padding-ignored",
-        "engine.index",
+        "tidelock.engine.model.index",
         """
         - return folded(value.rstrip(" ") if isinstance(value, str) else value)
         + return folded(value)
@@ -125,7 +125,7 @@ EQUALITY = (
     ),
     Mutant(
         "padding-ignored-without-case",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - parts.append(f"pad({value})" if equality is Equality.PADDED else value)
         + parts.append(value)
@@ -135,7 +135,7 @@ EQUALITY = (
     ),
     Mutant(
         "case-ignored",
-        "engine.index",
+        "tidelock.engine.model.index",
         """
         - return value.lower()
         + return value
@@ -145,7 +145,7 @@ EQUALITY = (
     ),
     Mutant(
         "lower-case-as-collation",
-        "engine.index",
+        "tidelock.engine.model.index",
         """
         - if not (value.isascii() and value.isprintable()):
         -     return None
@@ -157,7 +157,7 @@ EQUALITY = (
     ),
     Mutant(
         "star-shared",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - whole: list[Moded] = [(star, True)]
         + whole: list[Moded] = [(star, False)]
@@ -170,7 +170,7 @@ EQUALITY = (
     ),
     Mutant(
         "star-not-shared-by-plain-values",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - shared: list[Moded] = [(star, False)]
         + shared: list[Moded] = []
@@ -183,7 +183,7 @@ EQUALITY = (
     ),
     Mutant(
         "odd-value-given-up-is-plain",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - return one if one is whole or not other else other
         + return other or one
@@ -193,7 +193,7 @@ EQUALITY = (
     ),
     Mutant(
         "modes-of-one-change-downgraded",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - merged[key] = exclusive or merged.get(key, False)
         + merged[key] = exclusive
@@ -205,7 +205,7 @@ EQUALITY = (
 REFERENCES = (
     Mutant(
         "child-takes-no-lock",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - moded.append(_moded_keys(refers, exclusive=False))
         + pass
@@ -215,7 +215,7 @@ REFERENCES = (
     ),
     Mutant(
         "parent-locks-as-reader",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - moded += [_moded_keys(reference(binding, cs, table, cs, space), exclusive=True) for cs in referenced]
         + moded += [_moded_keys(reference(binding, cs, table, cs, space), exclusive=False) for cs in referenced]
@@ -225,7 +225,7 @@ REFERENCES = (
     ),
     Mutant(
         "reference-as-the-child-compares",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - equality = {c.name: c.equality for c in parent.columns}
         + equality = dict.fromkeys([c.name for c in parent.columns], Equality.EXACT)
@@ -234,7 +234,7 @@ REFERENCES = (
     ),
     Mutant(
         "reference-with-its-scale",
-        "engine.index",
+        "tidelock.engine.model.index",
         """
         - if self.kinds:
         + if False:
@@ -243,7 +243,7 @@ REFERENCES = (
     ),
     Mutant(
         "cascade-locks-no-children",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - if cascades_into:
         + if False:
@@ -253,7 +253,7 @@ REFERENCES = (
     ),
     Mutant(
         "cascaded-child-does-not-wait",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - if cascaded or copied:
         + if copied:
@@ -263,7 +263,7 @@ REFERENCES = (
     ),
     Mutant(
         "two-sources-not-ordered",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - if not serial or name in self._uneven or serial_reason(binding.target):
         + if True:
@@ -272,7 +272,7 @@ REFERENCES = (
     ),
     Mutant(
         "two-sources-ordered-from-now-on",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - if any(change.binding.name == name for change in segment.changes):
         + if False:
@@ -281,7 +281,7 @@ REFERENCES = (
     ),
     Mutant(
         "two-sources-later-ones-ordered",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - taken = binding.name in self.copied or binding.name in self._uneven
         + taken = binding.name in self.copied
@@ -290,7 +290,7 @@ REFERENCES = (
     ),
     Mutant(
         "cascade-one-level",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - frontier.append(fk.child)
         """,
@@ -299,7 +299,7 @@ REFERENCES = (
     ),
     Mutant(
         "cascade-forgets-who-refers",
-        "engine.keys",
+        "tidelock.engine.parallel.lock_keys",
         """
         - return list(dict.fromkeys([*touched, *referring]))
         + return list(touched)

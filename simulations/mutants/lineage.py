@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from simulations.mutants.mutant import Mutant
+from tidelock.simulations.mutants.mutant import Mutant
 
 LINEAGE = (
     Mutant(
         "identity-not-compared",
-        "engine.lineage",
+        "tidelock.engine.model.lineage",
         """
         - if here.begun is not None and _same_bytes(proof, here):
         -     return Answer.SAME
@@ -18,7 +18,7 @@ LINEAGE = (
     ),
     Mutant(
         "last-transaction-not-compared",
-        "engine.lineage",
+        "tidelock.engine.model.lineage",
         """
         - return (here.ending.size, here.ending.when, here.ending.mark) == (last.size, last.when, last.mark)
         + return True
@@ -28,7 +28,7 @@ LINEAGE = (
     ),
     Mutant(
         "bytes-of-the-last-event-not-compared",
-        "engine.lineage",
+        "tidelock.engine.model.lineage",
         """
         - return (here.ending.size, here.ending.when, here.ending.mark) == (last.size, last.when, last.mark)
         + return (here.ending.size, here.ending.when) == (last.size, last.when)
@@ -38,7 +38,7 @@ LINEAGE = (
     ),
     Mutant(
         "moment-not-compared",
-        "engine.lineage",
+        "tidelock.engine.model.lineage",
         """
         - return Answer.SAME if found.moment_us == proof.last.moment_us else Answer.OTHER
         + return Answer.SAME
@@ -48,7 +48,7 @@ LINEAGE = (
     ),
     Mutant(
         "seconds-of-the-same-server-trusted",
-        "engine.lineage",
+        "tidelock.engine.model.lineage",
         """
         - can_seek = last is not None and last.source and (here.exact or here.server != (last.server or proof.server))
         + can_seek = last is not None and last.source
@@ -58,7 +58,7 @@ LINEAGE = (
     ),
     Mutant(
         "open-transaction-not-compared",
-        "engine.lineage",
+        "tidelock.engine.model.lineage",
         """
         - if found != proof.opened:
         -     return False
@@ -70,7 +70,7 @@ LINEAGE = (
     ),
     Mutant(
         "bytes-of-the-open-transaction-not-compared",
-        "engine.lineage",
+        "tidelock.engine.model.lineage",
         """
         - return proof.part is None or part is None or (part.size, part.when, part.mark) == proof.part[1:]
         + return True
@@ -80,7 +80,7 @@ LINEAGE = (
     ),
     Mutant(
         "receipts-not-confirmed",
-        "engine.receipts",
+        "tidelock.engine.log.receipts",
         """
         - if behind and (known is None or end.order > known.order):
         + if False:
@@ -90,7 +90,7 @@ LINEAGE = (
     ),
     Mutant(
         "nearest-receipt-confirmed",
-        "engine.receipts",
+        "tidelock.engine.log.receipts",
         """
         - if behind and (known is None or end.order > known.order):
         + if behind and (known is None or end.order < known.order):
@@ -100,7 +100,7 @@ LINEAGE = (
     ),
     Mutant(
         "receipts-confirmed-at-the-start-alone",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - self._effects.append(RequestResend(*self._chain.expect_resend(), self._fence.furthest(behind)))
         + self._effects.append(RequestResend(*self._chain.expect_resend()))
@@ -110,7 +110,7 @@ LINEAGE = (
     ),
     Mutant(
         "receipt-of-what-is-committed",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - covered=receipts.encode(covered, self._watermark.end(attempt.window)),
         + covered=receipts.encode(covered, self._watermark.position),
@@ -120,7 +120,7 @@ LINEAGE = (
     ),
     Mutant(
         "replica-refused",
-        "engine.lineage",
+        "tidelock.engine.model.lineage",
         """
         - return Answer.SAME if found.moment_us == proof.last.moment_us else Answer.OTHER
         + return Answer.OTHER
@@ -130,7 +130,7 @@ LINEAGE = (
     ),
     Mutant(
         "transaction-of-another-server-sought-here",
-        "engine.lineage",
+        "tidelock.engine.model.lineage",
         """
         - seen_at = last.server or proof.server
         - last = msgspec.structs.replace(last, server="" if seen_at == server else seen_at)
@@ -140,7 +140,7 @@ LINEAGE = (
     ),
     Mutant(
         "purged-file-refused",
-        "engine.lineage",
+        "tidelock.engine.model.lineage",
         """
         - if here.ending is None:  # files are purged from the oldest on: the position's own is the proof that is left
         -     return bool(proof.begun) and here.server == proof.server

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from simulations.mutants.mutant import Mutant
+from tidelock.simulations.mutants.mutant import Mutant
 
 LOCKS = (
     Mutant(
         "lock-dropped",
-        "engine.locks",
+        "tidelock.engine.parallel.lock_table",
         """
         - self._exclusive.update(dict.fromkeys(segment.keys, segment))
         + self._exclusive.update(dict.fromkeys(segment.keys[:-1], segment))
@@ -16,7 +16,7 @@ LOCKS = (
     ),
     Mutant(
         "lock-first-change-only",
-        "engine.dispatch",
+        "tidelock.engine.parallel.dispatcher",
         """
         - segment.keys += keys
         + segment.keys = segment.keys or list(keys)
@@ -25,7 +25,7 @@ LOCKS = (
     ),
     Mutant(
         "lock-released-early",
-        "engine.lanes",
+        "tidelock.engine.parallel.lanes",
         """
         - return not self.running and bool(self.queue) and self.queue[0].blockers == 0
         + return not self.running and bool(self.queue) and self.queue[0].blockers <= 1
@@ -37,7 +37,7 @@ LOCKS = (
     ),
     Mutant(
         "lock-released-when-sent",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
           if lane.ready:
         +     for segment in lane.queue:
@@ -50,7 +50,7 @@ LOCKS = (
     ),
     Mutant(
         "lock-of-a-later-holder-released",
-        "engine.locks",
+        "tidelock.engine.parallel.lock_table",
         """
         - if tail is not segment and tail is not None:
         -     held[own] = tail
@@ -59,7 +59,7 @@ LOCKS = (
     ),
     Mutant(
         "lock-tail-is-an-earlier-segment",
-        "engine.dispatch",
+        "tidelock.engine.parallel.dispatcher",
         """
         - for segment in made:
         + for segment in reversed(made):
@@ -68,7 +68,7 @@ LOCKS = (
     ),
     Mutant(
         "wait-for-one-only",
-        "engine.dispatch",
+        "tidelock.engine.parallel.dispatcher",
         """
         - blockers = [s for s in dict.fromkeys(blockers) if s.lane != lane]
         + blockers = [s for s in dict.fromkeys(blockers) if s.lane != lane][:1]
@@ -77,7 +77,7 @@ LOCKS = (
     ),
     Mutant(
         "wait-for-last-key-only",
-        "engine.dispatch",
+        "tidelock.engine.parallel.dispatcher",
         """
         - waits.setdefault(groups.first[key], []).append(segment)
         + waits[groups.first[key]] = [segment]
@@ -86,7 +86,7 @@ LOCKS = (
     ),
     Mutant(
         "wait-in-a-running-segment",
-        "engine.dispatch",
+        "tidelock.engine.parallel.dispatcher",
         """
         - if segment is None or blockers or len(segment.changes) >= longest[lane]:
         + if segment is None or len(segment.changes) >= longest[lane]:
@@ -95,7 +95,7 @@ LOCKS = (
     ),
     Mutant(
         "waiters-not-woken",
-        "engine.locks",
+        "tidelock.engine.parallel.lock_table",
         """
         - for waiter in segment.waiters:
         + for waiter in segment.waiters[:1]:
@@ -104,7 +104,7 @@ LOCKS = (
     ),
     Mutant(
         "moded-locks-not-released",
-        "engine.locks",
+        "tidelock.engine.parallel.lock_table",
         """
         - for key, _ in segment.moded:
         -     self._release_moded(key, segment)
@@ -113,7 +113,7 @@ LOCKS = (
     ),
     Mutant(
         "moded-release-forgets-readers",
-        "engine.locks",
+        "tidelock.engine.parallel.lock_table",
         """
         - self.writers -= tail.exclusive is segment
         - if tail.leave(segment):
@@ -124,7 +124,7 @@ LOCKS = (
     ),
     Mutant(
         "moded-reader-forgets-writer",
-        "engine.locks",
+        "tidelock.engine.parallel.lock_table",
         """
           self.shared.append(segment)
         + self.exclusive = None
@@ -133,7 +133,7 @@ LOCKS = (
     ),
     Mutant(
         "moded-last-reader-only",
-        "engine.locks",
+        "tidelock.engine.parallel.lock_table",
         """
         - self.shared.append(segment)
         + self.shared = [segment]
@@ -143,7 +143,7 @@ LOCKS = (
     ),
     Mutant(
         "moded-readers-not-waited-for",
-        "engine.locks",
+        "tidelock.engine.parallel.lock_table",
         """
               found[tail.exclusive.order] = tail.exclusive
         - if exclusive:
@@ -153,7 +153,7 @@ LOCKS = (
     ),
     Mutant(
         "moded-writer-not-waited-for",
-        "engine.locks",
+        "tidelock.engine.parallel.lock_table",
         """
         - if tail.exclusive is not None:
         + if exclusive and tail.exclusive is not None:
@@ -162,7 +162,7 @@ LOCKS = (
     ),
     Mutant(
         "moded-not-waited-for",
-        "engine.dispatch",
+        "tidelock.engine.parallel.dispatcher",
         """
         - blockers = (blockers or []) + self.locks.moded_holders(written[i])
         + blockers = blockers or []
@@ -171,7 +171,7 @@ LOCKS = (
     ),
     Mutant(
         "writer-in-flight-overlooked",
-        "engine.dispatch",
+        "tidelock.engine.parallel.dispatcher",
         """
         - return self.locks.writers > 0 or any(exclusive for own in moded if own for _, exclusive in own)
         + return any(exclusive for own in moded if own for _, exclusive in own)
@@ -180,7 +180,7 @@ LOCKS = (
     ),
     Mutant(
         "writer-of-the-window-overlooked",
-        "engine.dispatch",
+        "tidelock.engine.parallel.dispatcher",
         """
         - return self.locks.writers > 0 or any(exclusive for own in moded if own for _, exclusive in own)
         + return self.locks.writers > 0
@@ -189,7 +189,7 @@ LOCKS = (
     ),
     Mutant(
         "moded-not-waited-for-whole",
-        "engine.dispatch",
+        "tidelock.engine.parallel.dispatcher",
         """
         - blockers = [*self.locks.holders(keys).values(), *self.locks.moded_holders(list(modes.items()))]
         + blockers = [*self.locks.holders(keys).values()]
@@ -198,7 +198,7 @@ LOCKS = (
     ),
     Mutant(
         "moded-downgraded-in-a-transaction",
-        "engine.dispatch",
+        "tidelock.engine.parallel.dispatcher",
         """
         - modes[key] = is_exclusive or modes.get(key, False)
         + modes[key] = is_exclusive
@@ -207,7 +207,7 @@ LOCKS = (
     ),
     Mutant(
         "group-of-first-key-only",
-        "engine.groups",
+        "tidelock.engine.parallel.conflict_groups",
         """
           joined = True
         + break
@@ -216,7 +216,7 @@ LOCKS = (
     ),
     Mutant(
         "group-root-one-hop",
-        "engine.groups",
+        "tidelock.engine.parallel.conflict_groups",
         """
         - self.roots = [_root(parent, i) for i in parent] if joined else parent
         + self.roots = list(parent)
@@ -225,7 +225,7 @@ LOCKS = (
     ),
     Mutant(
         "lane-out-of-log-order",
-        "engine.dispatch",
+        "tidelock.engine.parallel.dispatcher",
         """
         - for i, (change, keys, lane) in enumerate(zip(changes, exclusive, lanes, strict=True)):
         + for i, (change, keys, lane) in sorted(
@@ -237,7 +237,7 @@ LOCKS = (
     ),
     Mutant(
         "lane-past-a-blocked-segment",
-        "engine.lanes",
+        "tidelock.engine.parallel.lanes",
         """
           segment = self.queue.popleft()
         + if self.queue and self.queue[0].blockers:
@@ -248,7 +248,7 @@ LOCKS = (
     ),
     Mutant(
         "had-whole-beside-others",
-        "engine.locks",
+        "tidelock.engine.parallel.lock_table",
         """
         - return all(segment.lane == lane for segment in before)
         + return True
@@ -257,7 +257,7 @@ LOCKS = (
     ),
     Mutant(
         "had-whole-beside-the-last-holder",
-        "engine.locks",
+        "tidelock.engine.parallel.lock_table",
         """
         - before = tail.shared if tail.exclusive is None else [tail.exclusive, *tail.shared]
         + before = tail.shared
@@ -266,7 +266,7 @@ LOCKS = (
     ),
     Mutant(
         "had-whole-beside-untold",
-        "engine.locks",
+        "tidelock.engine.parallel.lock_table",
         """
         - if self.untold:
         -     return False
@@ -275,7 +275,7 @@ LOCKS = (
     ),
     Mutant(
         "rows-do-not-share-their-table",
-        "engine.dispatch",
+        "tidelock.engine.parallel.dispatcher",
         """
         - self.locks.take_tables(segment, dict.fromkeys([table.target.name for table in tables]), whole=False)
         + self.locks.take_tables(segment, (), whole=False)
@@ -284,7 +284,7 @@ LOCKS = (
     ),
     Mutant(
         "whole-table-not-waited-for",
-        "engine.dispatch",
+        "tidelock.engine.parallel.dispatcher",
         """
         - having = self._having_whole(changes) if told else {}
         + having: dict[Binding, Segment] = {}
@@ -293,7 +293,7 @@ LOCKS = (
     ),
     Mutant(
         "whole-table-waited-for-once",
-        "engine.dispatch",
+        "tidelock.engine.parallel.dispatcher",
         """
         - followed: list[dict[Segment, None]] = [{} for _ in self.lanes]  # by lane, of `having`: once for all behind
         + followed: list[dict[Segment, None]] = [{}] * len(self.lanes)
@@ -302,7 +302,7 @@ LOCKS = (
     ),
     Mutant(
         "had-whole-with-readers",
-        "engine.dispatch",
+        "tidelock.engine.parallel.dispatcher",
         """
         - if table not in self._moded
         - and names[table.target.name] == 1

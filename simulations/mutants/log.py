@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from simulations.mutants.mutant import Mutant
+from tidelock.simulations.mutants.mutant import Mutant
 
 ORDER = (
     Mutant(
         "duplicates-applied",
-        "engine.ordering",
+        "tidelock.engine.log.chain",
         """
         - return Verdict.DUPLICATE if batch.last.order <= self.last.order else Verdict.GAP
         + return Verdict.NEXT if batch.last.order <= self.last.order else Verdict.GAP
@@ -16,7 +16,7 @@ ORDER = (
     ),
     Mutant(
         "gap-ignored",
-        "engine.ordering",
+        "tidelock.engine.log.chain",
         """
         - return Verdict.DUPLICATE if batch.last.order <= self.last.order else Verdict.GAP
         + return Verdict.DUPLICATE if batch.last.order <= self.last.order else self._take(batch)
@@ -26,7 +26,7 @@ ORDER = (
     ),
     Mutant(
         "replaced-reader-heard",
-        "engine.ordering",
+        "tidelock.engine.log.chain",
         """
         - if reader != self.reader:
         -     return Verdict.LATE
@@ -35,7 +35,7 @@ ORDER = (
     ),
     Mutant(
         "lost-resend-not-asked-again",
-        "engine.ordering",
+        "tidelock.engine.log.chain",
         """
         - return self._take(batch) if batch.resent and _same_place(batch.prev, self.last) else Verdict.GAP
         + return self._take(batch) if batch.resent and _same_place(batch.prev, self.last) else Verdict.LATE
@@ -44,7 +44,7 @@ ORDER = (
     ),
     Mutant(
         "resent-from-anywhere",
-        "engine.ordering",
+        "tidelock.engine.log.chain",
         """
         - return self._take(batch) if batch.resent and _same_place(batch.prev, self.last) else Verdict.GAP
         + return self._take(batch) if batch.resent else Verdict.GAP
@@ -54,7 +54,7 @@ ORDER = (
     ),
     Mutant(
         "log-that-goes-back-taken",
-        "engine.ordering",
+        "tidelock.engine.log.chain",
         """
         - return self._take(batch) if batch.last.order >= batch.prev.order else Verdict.GAP
         + return self._take(batch)
@@ -64,7 +64,7 @@ ORDER = (
     ),
     Mutant(
         "resend-too-early",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - behind = self._chain.last
         + behind = self.watermark.position
@@ -76,7 +76,7 @@ ORDER = (
     ),
     Mutant(
         "first-gap-halts",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - case Verdict.GAP if self._gap_at == self._chain.last:
         + case Verdict.GAP if True:
@@ -85,7 +85,7 @@ ORDER = (
     ),
     Mutant(
         "gap-never-halts",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - case Verdict.GAP if self._gap_at == self._chain.last:
         + case Verdict.GAP if False:
@@ -95,7 +95,7 @@ ORDER = (
     ),
     Mutant(
         "lost-log-asked-for-again",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if event.retryable:
         + if True:
@@ -105,7 +105,7 @@ ORDER = (
     ),
     Mutant(
         "shape-number-of-an-old-reader",
-        "engine.lineup",
+        "tidelock.engine.log.relation_cache",
         """
         - for number in batch.shapes:
         -     self._bindings.pop(number, None)
@@ -114,7 +114,7 @@ ORDER = (
     ),
     Mutant(
         "positions-of-rows-equal",
-        "engine.records",
+        "tidelock.engine.model.records",
         """
         - return (int(self.file.rpartition(".")[2] or 0), self.offset, self.rows)
         + return (int(self.file.rpartition(".")[2] or 0), self.offset, 0)
@@ -124,7 +124,7 @@ ORDER = (
     ),
     Mutant(
         "log-files-as-text",
-        "engine.records",
+        "tidelock.engine.model.records",
         """
         - return (int(self.file.rpartition(".")[2] or 0), self.offset, self.rows)
         + return (self.file.rpartition(".")[2], self.offset, self.rows)
@@ -137,7 +137,7 @@ ORDER = (
 BARRIER = (
     Mutant(
         "barrier-does-not-wait",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if self._barrier.draining and not self.batches.busy:
         + if self._barrier.draining:
@@ -146,7 +146,7 @@ BARRIER = (
     ),
     Mutant(
         "barrier-lets-wishes-in",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - self.batches.send(wishes=self._barrier.ddl is None and not self.copying.writing)
         + self.batches.send(wishes=True)
@@ -155,7 +155,7 @@ BARRIER = (
     ),
     Mutant(
         "barrier-open-before-saved",
-        "engine.barrier",
+        "tidelock.engine.apply.ddl_barrier",
         """
         - self.sealing = True
         - return self.end
@@ -166,7 +166,7 @@ BARRIER = (
     ),
     Mutant(
         "statement-not-run-again",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - self._barrier.again()
         """,
@@ -174,7 +174,7 @@ BARRIER = (
     ),
     Mutant(
         "any-answer-ends-a-statement",
-        "engine.barrier",
+        "tidelock.engine.apply.ddl_barrier",
         """
         - return self._applying == id_ and not self.sealing
         + return self.ddl is not None
@@ -184,7 +184,7 @@ BARRIER = (
     ),
     Mutant(
         "all-statements-passed",
-        "engine.barrier",
+        "tidelock.engine.apply.ddl_barrier",
         """
         - if ddl.kind is DdlKind.UNRELATED or passed == (ddl.source, ddl.number):
         + if ddl.kind is DdlKind.UNRELATED or passed is not None:
@@ -193,7 +193,7 @@ BARRIER = (
     ),
     Mutant(
         "unknown-statement-passed",
-        "engine.barrier",
+        "tidelock.engine.apply.ddl_barrier",
         """
         - return Passage.APPLY if ddl.kind in _APPLIED else Passage.HALT
         + return Passage.APPLY if ddl.kind in _APPLIED else Passage.PASS
@@ -202,7 +202,7 @@ BARRIER = (
     ),
     Mutant(
         "unrelated-statement-halts",
-        "engine.barrier",
+        "tidelock.engine.apply.ddl_barrier",
         """
         - if ddl.kind is DdlKind.UNRELATED or passed == (ddl.source, ddl.number):
         + if passed == (ddl.source, ddl.number):
@@ -211,7 +211,7 @@ BARRIER = (
     ),
     Mutant(
         "stale-tables-after-a-statement",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - self._tables = dict(event.tables)
         - self._rebind()
@@ -221,7 +221,7 @@ BARRIER = (
     ),
     Mutant(
         "stale-bindings-after-a-statement",
-        "engine.lineup",
+        "tidelock.engine.log.relation_cache",
         """
         - self._known.clear()
         """,
@@ -233,7 +233,7 @@ BARRIER = (
 ROOM = (
     Mutant(
         "planned-without-end",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - return self.batches.rows > self.options.room_rows // 2
         + return False
@@ -242,7 +242,7 @@ ROOM = (
     ),
     Mutant(
         "never-full",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - return heavy or rows >= self.options.room_rows
         + return False
@@ -251,7 +251,7 @@ ROOM = (
     ),
     Mutant(
         "full-with-half-a-transaction",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if self.full and not self.batches.busy:
         + if False:
@@ -260,7 +260,7 @@ ROOM = (
     ),
     Mutant(
         "room-not-given-back",
-        "engine.inbox",
+        "tidelock.engine.log.log_buffer",
         """
         - self.rows -= rows
         """,
@@ -268,7 +268,7 @@ ROOM = (
     ),
     Mutant(
         "pause-ignored",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if not self.paused and not self.hurried:
         + if not self.hurried:

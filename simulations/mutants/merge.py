@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from simulations.mutants.mutant import Mutant
+from tidelock.simulations.mutants.mutant import Mutant
 
 MERGE = (
     Mutant(
         "fold-by-labels",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
               entry = rows.get(key)
               if entry is None:
@@ -23,7 +23,7 @@ MERGE = (
     ),
     Mutant(
         "fold-keeps-last-before-image",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
               if entry is None:
                   rows[key] = [before, after]
@@ -37,7 +37,7 @@ MERGE = (
     ),
     Mutant(
         "fold-keeps-first-after-image",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
                   key, before = moved, None
           entry = rows.get(key)
@@ -51,7 +51,7 @@ MERGE = (
     ),
     Mutant(
         "fold-loses-moved-row",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - _fold_in(rows, key, before, None)
         """,
@@ -60,7 +60,7 @@ MERGE = (
     ),
     Mutant(
         "fold-two-shapes-apart",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - if len({binding.name for binding in tables}) != len(tables):
         + if False:
@@ -69,7 +69,7 @@ MERGE = (
     ),
     Mutant(
         "writes-before-deletes",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - return [*reversed(deletes), *writes]
         + return [*writes, *reversed(deletes)]
@@ -79,7 +79,7 @@ MERGE = (
     ),
     Mutant(
         "parents-deleted-first",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - return [*reversed(deletes), *writes]
         + return [*deletes, *writes]
@@ -89,7 +89,7 @@ MERGE = (
     ),
     Mutant(
         "children-written-first",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - return [*reversed(deletes), *writes]
         + return [*reversed(deletes), *reversed(writes)]
@@ -99,7 +99,7 @@ MERGE = (
     ),
     Mutant(
         "ranks-by-name",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - self._rank = {name: (depth[name], weights.get(name, 0), i) for i, name in enumerate(sorted(tables))}
         + self._rank = {name: (weights.get(name, 0), i) for i, name in enumerate(sorted(tables))}
@@ -109,7 +109,7 @@ MERGE = (
     ),
     Mutant(
         "unique-change-in-place",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - elif moves(before, after):
         + elif False:
@@ -119,7 +119,7 @@ MERGE = (
     ),
     Mutant(
         "change-from-null-stays",
-        "engine.schema",
+        "tidelock.engine.model.schema",
         """
         - return lambda before, after: bool(before[p] != after[p])
         + return lambda before, after: bool(before[p] is not None and before[p] != after[p])
@@ -129,7 +129,7 @@ MERGE = (
     ),
     Mutant(
         "second-unique-index-unknown",
-        "engine.schema",
+        "tidelock.engine.model.schema",
         """
         - names = {c for u in target.uniques for c in u.columns}
         + names = {c for u in target.uniques[:2] for c in u.columns}
@@ -138,7 +138,7 @@ MERGE = (
     ),
     Mutant(
         "foreign-key-change-in-place",
-        "engine.schema",
+        "tidelock.engine.model.schema",
         """
         - names = {c for f in target.foreign_keys for c in f.columns}
         + names = set[str]()
@@ -148,7 +148,7 @@ MERGE = (
     ),
     Mutant(
         "referenced-row-taken-away",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - if binding.target.references or binding.partial:
         + if binding.partial:
@@ -158,7 +158,7 @@ MERGE = (
     ),
     Mutant(
         "target-columns-lost",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - if binding.target.references or binding.partial:
         + if binding.target.references:
@@ -171,7 +171,7 @@ MERGE = (
     ),
     Mutant(
         "plain-without-a-key",
-        "engine.schema",
+        "tidelock.engine.model.schema",
         """
         - self.plain = bool(self.key) and not (self.blind or self.partial or target.references)
         + self.plain = not (self.blind or self.partial or target.references)
@@ -180,7 +180,7 @@ MERGE = (
     ),
     Mutant(
         "plain-though-blind",
-        "engine.schema",
+        "tidelock.engine.model.schema",
         """
         - self.plain = bool(self.key) and not (self.blind or self.partial or target.references)
         + self.plain = bool(self.key) and not (self.partial or target.references)
@@ -190,7 +190,7 @@ MERGE = (
     ),
     Mutant(
         "plain-though-partial",
-        "engine.schema",
+        "tidelock.engine.model.schema",
         """
         - self.plain = bool(self.key) and not (self.blind or self.partial or target.references)
         + self.plain = bool(self.key) and not (self.blind or target.references)
@@ -200,7 +200,7 @@ MERGE = (
     ),
     Mutant(
         "plain-though-referred-to",
-        "engine.schema",
+        "tidelock.engine.model.schema",
         """
         - self.plain = bool(self.key) and not (self.blind or self.partial or target.references)
         + self.plain = bool(self.key) and not (self.blind or self.partial)
@@ -210,7 +210,7 @@ MERGE = (
     ),
     Mutant(
         "blind-index-folded",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - if any(not b.key or b.blind or b.name in ranks.looped for b in bindings):
         + if any(not b.key or b.name in ranks.looped for b in bindings):
@@ -220,7 +220,7 @@ MERGE = (
     ),
     Mutant(
         "blind-change-in-place",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - moves = not binding.key or binding.blind or any(
         + moves = not binding.key or any(
@@ -230,7 +230,7 @@ MERGE = (
     ),
     Mutant(
         "self-reference-folded",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - if any(not b.key or b.blind or b.name in ranks.looped for b in bindings):
         + if any(not b.key or b.blind for b in bindings):
@@ -240,7 +240,7 @@ MERGE = (
     ),
     Mutant(
         "cycle-of-tables-folded",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - self.looped = {name for name in tables if _reaches(name, name, parents)}
         + self.looped = {name for name in tables if name in parents[name]}
@@ -250,7 +250,7 @@ MERGE = (
     ),
     Mutant(
         "self-reference-deleted-at-once",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - alone = any(fk.parent == binding.name for fk in binding.target.foreign_keys)
         + alone = False
@@ -260,7 +260,7 @@ MERGE = (
     ),
     Mutant(
         "parent-back-under-its-key",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - return bool(self._left) and any(self._returns(index, after) for index in self._indexes)
         + return False
@@ -270,7 +270,7 @@ MERGE = (
     ),
     Mutant(
         "parent-back-in-other-letters",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - return key is not None and (key == star or key in self._left or (index.folded and star in self._left))
         + return key is not None and (key in self._left)
@@ -280,7 +280,7 @@ MERGE = (
     ),
     Mutant(
         "parent-key-moved-in-a-fold",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - if self._key_of(before) != self._key_of(after):
         + if False:
@@ -290,7 +290,7 @@ MERGE = (
     ),
     Mutant(
         "cascade-in-a-fold",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - return after is None and self._cascades
         + return False
@@ -300,7 +300,7 @@ MERGE = (
     ),
     Mutant(
         "referenced-value-taken-by-an-update",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - if self._left and any(self._returns(index, after) for index in changed):
         + if False:
@@ -310,7 +310,7 @@ MERGE = (
     ),
     Mutant(
         "same-key-twice-in-a-statement",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - if not (isinstance(last, UpdateRows) and key not in keys and not moves and not last.moves):
         + if not (isinstance(last, UpdateRows) and not moves and not last.moves):
@@ -320,7 +320,7 @@ MERGE = (
     ),
     Mutant(
         "moves-share-a-statement",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - if not (isinstance(last, UpdateRows) and key not in keys and not moves and not last.moves):
         + if not (isinstance(last, UpdateRows) and key not in keys ):
@@ -329,7 +329,7 @@ MERGE = (
     ),
     Mutant(
         "neighbours-of-two-tables-share",
-        "engine.merge",
+        "tidelock.engine.batch.merge",
         """
         - if last is None or last.table is not binding:
         + if last is None or last.table.name != binding.name:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from simulations.mutants.mutant import Mutant
+from tidelock.simulations.mutants.mutant import Mutant
 
 ISOLATION = (
     Mutant(
         "split-by-row",
-        "engine.isolation",
+        "tidelock.engine.batch.bad_row_search",
         """
         - piece = self._pieces.pop()
         + piece = sorted(self._pieces.pop(), key=lambda c: repr(c.before or c.after))
@@ -17,7 +17,7 @@ ISOLATION = (
     ),
     Mutant(
         "later-half-first",
-        "engine.isolation",
+        "tidelock.engine.batch.bad_row_search",
         """
         - self._pieces += [piece[at:], piece[:at]]
         + self._pieces += [piece[:at], piece[at:]]
@@ -27,7 +27,7 @@ ISOLATION = (
     ),
     Mutant(
         "first-of-a-trial-parked",
-        "engine.isolation",
+        "tidelock.engine.batch.bad_row_search",
         """
         - self.bad.append((self._prefix(self._failing)[-1], self._error))
         + self.bad.append((self._prefix(self._failing)[0], self._error))
@@ -37,7 +37,7 @@ ISOLATION = (
     ),
     Mutant(
         "search-ends-one-early",
-        "engine.isolation",
+        "tidelock.engine.batch.bad_row_search",
         """
         - if self._failing - self._good > 1:
         + if self._failing - self._good > 2:
@@ -47,7 +47,7 @@ ISOLATION = (
     ),
     Mutant(
         "split-inside-a-transaction",
-        "engine.isolation",
+        "tidelock.engine.batch.bad_row_search",
         """
         - if (piece[i].source, piece[i].number) != (piece[i - 1].source, piece[i - 1].number)
         """,
@@ -55,7 +55,7 @@ ISOLATION = (
     ),
     Mutant(
         "trial-committed",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - self._roll_back(attempt)
         + self._commit(attempt)
@@ -64,7 +64,7 @@ ISOLATION = (
     ),
     Mutant(
         "trial-not-held",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - held=self._options.atomic or probing,
         + held=self._options.atomic and not probing,
@@ -73,7 +73,7 @@ ISOLATION = (
     ),
     Mutant(
         "transaction-not-tried-whole",
-        "engine.isolation",
+        "tidelock.engine.batch.bad_row_search",
         """
         - elif self._merged and len(piece) > 1:
         + elif False:
@@ -83,7 +83,7 @@ ISOLATION = (
     ),
     Mutant(
         "lane-free-before-rolled-back",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - if attempt is None or attempt.phase is Phase.ROLLING:
         + if attempt is None:
@@ -95,7 +95,7 @@ ISOLATION = (
 PARKING = (
     Mutant(
         "follower-of-a-parked-row-runs",
-        "engine.parking",
+        "tidelock.engine.batch.parked_rows",
         """
         - if error is None and (self.holds(change) or (parked and ahead.holds(change))):
         + if error is None and (parked and ahead.holds(change)):
@@ -104,7 +104,7 @@ PARKING = (
     ),
     Mutant(
         "follower-in-the-same-batch-runs",
-        "engine.parking",
+        "tidelock.engine.batch.parked_rows",
         """
         - if error is None and (self.holds(change) or (parked and ahead.holds(change))):
         + if error is None and self.holds(change):
@@ -113,7 +113,7 @@ PARKING = (
     ),
     Mutant(
         "orphan-not-tried-again",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - if orphans := self.adopted(changes):
         + if (orphans := self.adopted(changes)) and False:
@@ -122,7 +122,7 @@ PARKING = (
     ),
     Mutant(
         "parked-row-forgotten",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - self.lot.park(change)
         """,
@@ -130,7 +130,7 @@ PARKING = (
     ),
     Mutant(
         "parked-rows-not-loaded",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - self.lot.load(parked, self._tables)
         """,
@@ -138,7 +138,7 @@ PARKING = (
     ),
     Mutant(
         "parked-under-its-old-key-only",
-        "engine.parking",
+        "tidelock.engine.batch.parked_rows",
         """
         - rows = (row for row in (change.before, change.after) if row is not None)
         + rows = [row for row in (change.before, change.after) if row is not None][:1]
@@ -147,7 +147,7 @@ PARKING = (
     ),
     Mutant(
         "parked-row-spelled-otherwise",
-        "engine.parking",
+        "tidelock.engine.batch.parked_rows",
         """
         - return [(binding.name, folded_key(binding.key_of(row), equalities)) for row in rows]
         + return [(binding.name, binding.key_of(row)) for row in rows]
@@ -156,7 +156,7 @@ PARKING = (
     ),
     Mutant(
         "parked-any-row-is-one-row",
-        "engine.parking",
+        "tidelock.engine.batch.parked_rows",
         """
         - key in self._keys or (key[0], None) in self._keys or (key[1] is None and key[0] in self._parked)
         + key in self._keys or (key[1] is None and key[0] in self._parked)
@@ -165,7 +165,7 @@ PARKING = (
     ),
     Mutant(
         "any-row-not-held-up",
-        "engine.parking",
+        "tidelock.engine.batch.parked_rows",
         """
         - key in self._keys or (key[0], None) in self._keys or (key[1] is None and key[0] in self._parked)
         + key in self._keys or (key[0], None) in self._keys
@@ -177,7 +177,7 @@ PARKING = (
 WISHES = (
     Mutant(
         "narrower-row-of-a-keyless-table",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - if not table.key and name in self._tables and table.columns != self._tables[name].columns:
         + if False:
@@ -187,7 +187,7 @@ WISHES = (
     ),
     Mutant(
         "narrower-row-found-by-a-new-owner",
-        "engine.parking",
+        "tidelock.engine.batch.parked_rows",
         """
         - if table is not None and all(c in at for c in columns or _written(table)):
         + if table is not None and all(c in at for c in columns):
@@ -197,7 +197,7 @@ WISHES = (
     ),
     Mutant(
         "wish-beside-rows",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - if not self._wishes or self.rows or self.streaming or self._wishes.running or self.now < self._wish_at:
         + if not self._wishes or self.streaming or self._wishes.running or self.now < self._wish_at:
@@ -206,7 +206,7 @@ WISHES = (
     ),
     Mutant(
         "wish-does-not-stop-planning",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - while self._barrier.ddl is None and not self.batches.wishing and not self.streaming:
         + while self._barrier.ddl is None and not self.streaming:
@@ -215,7 +215,7 @@ WISHES = (
     ),
     Mutant(
         "wish-answered-twice",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - rows = [row for row in rows if (row.source, row.number, row.ordinal) in self.lot]
         + rows = list(rows)
@@ -224,7 +224,7 @@ WISHES = (
     ),
     Mutant(
         "wish-taken-twice",
-        "engine.retry",
+        "tidelock.engine.batch.parked_retry",
         """
         - if row.wish and place not in self._known:
         + if row.wish:
@@ -233,7 +233,7 @@ WISHES = (
     ),
     Mutant(
         "wish-row-by-row",
-        "engine.retry",
+        "tidelock.engine.batch.parked_retry",
         """
         - groups.setdefault((row.table, row.wish), []).append(row)
         + groups.setdefault((row.table, row.wish, place), []).append(row)
@@ -243,7 +243,7 @@ WISHES = (
     ),
     Mutant(
         "wish-overtakes-a-parked-change",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - if self.lot.follows(self._wishes.places):
         + if False:
@@ -252,7 +252,7 @@ WISHES = (
     ),
     Mutant(
         "wish-in-the-order-read",
-        "engine.retry",
+        "tidelock.engine.batch.parked_retry",
         """
         - self._groups.append(tuple(sorted(group, key=_order)))
         + self._groups.append(tuple(group))
@@ -261,7 +261,7 @@ WISHES = (
     ),
     Mutant(
         "wish-in-the-order-of-places",
-        "engine.retry",
+        "tidelock.engine.batch.parked_retry",
         """
         - return decode_change(row.change).order, (row.source, row.number, row.ordinal)
         + return (0, 0, 0), (row.source, row.number, row.ordinal)
@@ -271,7 +271,7 @@ WISHES = (
     ),
     Mutant(
         "skipped-row-applied",
-        "engine.retry",
+        "tidelock.engine.batch.parked_retry",
         """
         - self.changes = _changes(group, tables) if group[0].wish != "skip" else []
         + self.changes = _changes(group, tables)
@@ -280,7 +280,7 @@ WISHES = (
     ),
     Mutant(
         "emptied-table-keeps-its-parked-rows",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - self.batches.emptied(event.emptied)
         """,
@@ -288,7 +288,7 @@ WISHES = (
     ),
     Mutant(
         "wish-released-before-committed",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
               self._emit(self._wishes.refuse(self._next_id(), _FOLLOWS))
           else:

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from simulations.mutants.mutant import Mutant
+from tidelock.simulations.mutants.mutant import Mutant
 
 
 def plant(mutant: Mutant) -> None:

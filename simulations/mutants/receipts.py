@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from simulations.mutants.mutant import Mutant
+from tidelock.simulations.mutants.mutant import Mutant
 
 FENCE = (
     Mutant(
         "fence-skipped",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - changes, spent = self._fence.admit(changes)
         + spent = self._fence.admit(changes)[1]
@@ -17,7 +17,7 @@ FENCE = (
     ),
     Mutant(
         "fence-for-the-first-window",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if self._log_end is not None and end.order >= self._log_end.order:
         + if self._log_end is not None:
@@ -27,7 +27,7 @@ FENCE = (
     ),
     Mutant(
         "fence-closed-on-arrival",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if self._log_end is not None and end.order >= self._log_end.order:
         + if self._log_end is not None and self._chain.last.order >= self._log_end.order:
@@ -37,7 +37,7 @@ FENCE = (
     ),
     Mutant(
         "fence-never-closed",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - spent += self._fence.close()
         + pass
@@ -46,7 +46,7 @@ FENCE = (
     ),
     Mutant(
         "fence-whole-transactions",
-        "engine.receipts",
+        "tidelock.engine.log.receipts",
         """
         - self._rows[source, number, first] = receipt.id
         + self._rows[source, number, 0] = receipt.id
@@ -58,7 +58,7 @@ FENCE = (
     ),
     Mutant(
         "fence-without-source",
-        "engine.receipts",
+        "tidelock.engine.log.receipts",
         """
         - self._rows[source, number, first] = receipt.id
         + self._rows['', number, first] = receipt.id
@@ -71,7 +71,7 @@ FENCE = (
     ),
     Mutant(
         "receipt-spent-by-its-first-row",
-        "engine.receipts",
+        "tidelock.engine.log.receipts",
         """
         - self._left[id_] -= 1
         - if self._left[id_] == 0:
@@ -82,7 +82,7 @@ FENCE = (
     ),
     Mutant(
         "receipt-spent-in-the-window-before",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - self.watermark.receipt(self.watermark.upcoming(), receipt)
         + self.watermark.receipt(self.watermark.window, receipt)
@@ -92,7 +92,7 @@ FENCE = (
     ),
     Mutant(
         "receipt-in-its-lowest-window",
-        "engine.attempt",
+        "tidelock.engine.batch.in_flight_batch",
         """
         - self.window = max(s.window for s in segments)
         + self.window = min(s.window for s in segments)
@@ -102,7 +102,7 @@ FENCE = (
     ),
     Mutant(
         "receipt-of-all-pieces",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - covered = attempt.changes if isolation is None else isolation.piece
         + covered = attempt.changes
@@ -111,7 +111,7 @@ FENCE = (
     ),
     Mutant(
         "empty-receipts-forgotten",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - self.watermark.receipt(-1, receipt)
         + pass
@@ -120,7 +120,7 @@ FENCE = (
     ),
     Mutant(
         "receipts-of-wishes-forgotten",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - self._watermark.receipt(self._watermark.window, id_)
         """,
@@ -131,7 +131,7 @@ FENCE = (
 DOUBT = (
     Mutant(
         "doubt-planned-anew",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
           for attempt in due:
         -     self._dispatch(attempt)
@@ -142,7 +142,7 @@ DOUBT = (
     ),
     Mutant(
         "doubt-taken-for-committed",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         + if failure.trouble == "in_doubt":
         +     self.committed(id_)
@@ -154,7 +154,7 @@ DOUBT = (
     ),
     Mutant(
         "doubt-split",
-        "engine.errors",
+        "tidelock.engine.model.errors",
         """
         - case Trouble.TRANSIENT | Trouble.IN_DOUBT:
         + case Trouble.TRANSIENT:
@@ -167,7 +167,7 @@ DOUBT = (
     ),
     Mutant(
         "doubtful-wish-planned-anew",
-        "engine.retry",
+        "tidelock.engine.batch.parked_retry",
         """
         - if self._batch is not None:
         -     return self._batch
@@ -177,7 +177,7 @@ DOUBT = (
     ),
     Mutant(
         "doubtful-checkpoint-taken-for-saved",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
           if self._saving is not None and event.id == self._saving.id:
         +     self.watermark.saved = self._saving.position
@@ -186,7 +186,7 @@ DOUBT = (
     ),
     Mutant(
         "repeated-answer-counts",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - attempt = self._attempts.pop(id_, None)
         + attempt = self._attempts.get(id_)
@@ -196,7 +196,7 @@ DOUBT = (
     ),
     Mutant(
         "any-answer-saves",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if saving is None or event.id != saving.id:
         + if saving is None:
@@ -206,7 +206,7 @@ DOUBT = (
     ),
     Mutant(
         "fenced-owner-raises-an-alarm",
-        "engine.errors",
+        "tidelock.engine.model.errors",
         """
         - case Trouble.FENCED | Trouble.REWOUND:
         + case Trouble.REWOUND:
@@ -218,7 +218,7 @@ DOUBT = (
     ),
     Mutant(
         "rewound-target-given-up",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - self._effects.append(StandDown(failure.message, failure.trouble is Trouble.REWOUND))
         + self._effects.append(StandDown(failure.message, failure.trouble is Trouble.FENCED))

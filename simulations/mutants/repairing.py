@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from simulations.mutants.mutant import Mutant
+from tidelock.simulations.mutants.mutant import Mutant
 
 REFUSED = (
     Mutant(
         "refused-rows-are-lost",
-        "engine.chunk_merge",
+        "tidelock.engine.copy.chunk_merge",
         """
         - parked=self._parked(id_, ""),
         + parked=(),
@@ -16,7 +16,7 @@ REFUSED = (
     ),
     Mutant(
         "refused-rows-parked-though-touched",
-        "engine.chunk_merge",
+        "tidelock.engine.copy.chunk_merge",
         """
         - if not binding.key or binding.key_of(refused.row) not in chunk.touched:
         + if True:
@@ -25,7 +25,7 @@ REFUSED = (
     ),
     Mutant(
         "refused-rows-unknown-to-the-lot",
-        "engine.chunk_merge",
+        "tidelock.engine.copy.chunk_merge",
         """
         - for change in (*(change for change, _ in self._refused), *self._untried):
         + for change in self._untried:
@@ -34,7 +34,7 @@ REFUSED = (
     ),
     Mutant(
         "untried-rows-unknown-to-the-lot",
-        "engine.chunk_merge",
+        "tidelock.engine.copy.chunk_merge",
         """
         - for change in (*(change for change, _ in self._refused), *self._untried):
         + for change in (change for change, _ in self._refused):
@@ -43,7 +43,7 @@ REFUSED = (
     ),
     Mutant(
         "untried-in-the-place-of-refused",
-        "engine.chunk_merge",
+        "tidelock.engine.copy.chunk_merge",
         """
         - first = self._read + len(self._untried)
         + first = 0
@@ -55,7 +55,7 @@ REFUSED = (
 KEPT = (
     Mutant(
         "kept-rows-wait-for-their-chunk",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - return chunk.split.stays
         + return False
@@ -64,7 +64,7 @@ KEPT = (
     ),
     Mutant(
         "kept-rows-not-remembered",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - if chunk.open:
         -     if binding.key:
@@ -78,7 +78,7 @@ KEPT = (
 REPAIRS = (
     Mutant(
         "repair-of-touched-rows-as-read",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - if chunk.open:
         -     if binding.key:
@@ -89,7 +89,7 @@ REPAIRS = (
     ),
     Mutant(
         "repair-keys-by-spelling",
-        "engine.spans",
+        "tidelock.engine.model.chunk_ranges",
         """
         - key = folded_key(tuple([row[p] for p in positions]), equalities)
         + key = tuple([row[p] for p in positions])
@@ -98,7 +98,7 @@ REPAIRS = (
     ),
     Mutant(
         "repair-leaves-untold-rows-alone",
-        "engine.spans",
+        "tidelock.engine.model.chunk_ranges",
         """
         - return UNTOLD if key is None else int(key in wanted)
         + return int(key in wanted)
@@ -107,7 +107,7 @@ REPAIRS = (
     ),
     Mutant(
         "repair-forgets-who-comes-after-an-untold-row",
-        "engine.chunks",
+        "tidelock.engine.copy.chunk_ledger",
         """
         - if self._untold or number == UNTOLD:
         + if number == UNTOLD:
@@ -116,7 +116,7 @@ REPAIRS = (
     ),
     Mutant(
         "repair-inserts-beside-touched-rows",
-        "engine.chunk_merge",
+        "tidelock.engine.copy.chunk_merge",
         """
         - gone=list(dict.fromkeys((*chunk.split.keys, *without))) if chunk.split.by is By.KEYS else [],
         + gone=list(chunk.split.keys) if chunk.split.by is By.KEYS else [],
@@ -125,7 +125,7 @@ REPAIRS = (
     ),
     Mutant(
         "repair-leaves-rows-parked",
-        "engine.chunk_merge",
+        "tidelock.engine.copy.chunk_merge",
         """
         - self.effect = replace(self.effect, unparked=tuple(places))
         """,
@@ -133,7 +133,7 @@ REPAIRS = (
     ),
     Mutant(
         "repair-takes-what-is-parked-for-others",
-        "engine.parking",
+        "tidelock.engine.batch.parked_rows",
         """
         - return places if all(key in own for place in places for key in self._places[place]) else None
         + return places
@@ -142,7 +142,7 @@ REPAIRS = (
     ),
     Mutant(
         "repair-takes-what-may-be-parked-for-others",
-        "engine.parking",
+        "tidelock.engine.batch.parked_rows",
         """
         - if (table.name, None) in own or (table.name, None) in self._keys:
         + if False:
@@ -151,7 +151,7 @@ REPAIRS = (
     ),
     Mutant(
         "repair-unknown-to-the-lot",
-        "engine.copying",
+        "tidelock.engine.copy.machine",
         """
         - self._batches.release(effect.unparked)
         """,
@@ -159,7 +159,7 @@ REPAIRS = (
     ),
     Mutant(
         "repair-empties-the-lot",
-        "engine.copying",
+        "tidelock.engine.copy.machine",
         """
         - self._batches.emptied([split.table for split in effect.splits if not split.stays])
         + self._batches.emptied([split.table for split in effect.splits])
@@ -168,7 +168,7 @@ REPAIRS = (
     ),
     Mutant(
         "given-up-repair-stays",
-        "engine.copying",
+        "tidelock.engine.copy.machine",
         """
         - self._wished += (replace(split, keys=()),)
         + pass
@@ -177,7 +177,7 @@ REPAIRS = (
     ),
     Mutant(
         "joined-repair-forgets-the-first",
-        "engine.copying",
+        "tidelock.engine.copy.machine",
         """
         - return replace(split, keys=tuple(dict.fromkeys((*others, *split.keys))))
         + return split

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from simulations.mutants.mutant import Mutant
+from tidelock.simulations.mutants.mutant import Mutant
 
 STREAMING = (
     Mutant(
         "streamed-beside-a-copy",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - while self._barrier.ddl is None and not self.batches.wishing and not self.streaming:
         + while self._barrier.ddl is None and not self.batches.wishing:
@@ -16,7 +16,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-beside-wishes",
-        "engine.batches",
+        "tidelock.engine.batch.scheduler",
         """
         - if not self._wishes or self.rows or self.streaming or self._wishes.running or self.now < self._wish_at:
         + if not self._wishes or self.rows or self._wishes.running or self.now < self._wish_at:
@@ -25,7 +25,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-before-all-is-committed",
-        "engine.apply",
+        "tidelock.engine.apply.machine",
         """
         - if self.full and not self.batches.busy:
         + if self.full:
@@ -34,7 +34,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-receipt-not-completed",
-        "engine.streaming",
+        "tidelock.engine.apply.streaming",
         """
         - self._emit_piece([], (), self._cover.encode(self._watermark.end(self._window)))
         + self._emit_piece([], (), receipts.NOTHING)
@@ -43,7 +43,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-receipt-of-the-last-piece",
-        "engine.streaming",
+        "tidelock.engine.apply.streaming",
         """
         - self._cover.add(changes)
         + self._cover = receipts.Cover()
@@ -53,7 +53,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-stretch-one-short",
-        "engine.receipts",
+        "tidelock.engine.log.receipts",
         """
         - flat += (0, first - last)
         + flat += (0, first - last + 1)
@@ -62,7 +62,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-stretch-of-its-first-row",
-        "engine.receipts",
+        "tidelock.engine.log.receipts",
         """
         - if last > first:
         -     self._long.setdefault((source, number), []).append(_Stretch(first, last, receipt.id))
@@ -74,7 +74,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-stretch-never-spent",
-        "engine.receipts",
+        "tidelock.engine.log.receipts",
         """
         - self._left[stretch.id] -= change.ordinal - stretch.first
         + self._left[stretch.id] += 1
@@ -83,7 +83,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-window-without-a-segment",
-        "engine.streaming",
+        "tidelock.engine.apply.streaming",
         """
         - self._window = self._watermark.open(position, 0 if nothing else 1, end_us)
         + self._window = self._watermark.open(position, 0, end_us)
@@ -92,7 +92,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-lost-and-gone-on-with",
-        "engine.streaming",
+        "tidelock.engine.apply.streaming",
         """
         - self._phase, self._sent, self._resting_until = Phase.ASKING, None, self.now
         + self._phase, self._sent, self._resting_until = Phase.OPENING, None, self.now
@@ -101,7 +101,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-lost-and-taken-back",
-        "engine.streaming",
+        "tidelock.engine.apply.streaming",
         """
           else:
         -     self._ask()
@@ -111,7 +111,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-doubt-planned-anew",
-        "engine.streaming",
+        "tidelock.engine.apply.streaming",
         """
         - elif self._phase is Phase.ASKING and self._resting_until is None:
         + elif False:
@@ -120,7 +120,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-bad-row-forgotten",
-        "engine.streaming",
+        "tidelock.engine.apply.streaming",
         """
         - self._batches.park(self._parked, sent.parked, isolation)
         """,
@@ -128,7 +128,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-piece-refused-is-sent-again",
-        "engine.streaming",
+        "tidelock.engine.apply.streaming",
         """
         - self._isolation.failed(failure.message, lacks_parent=lacks_parent(failure))
         """,
@@ -136,7 +136,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-piece-parked-whole",
-        "engine.streaming",
+        "tidelock.engine.apply.streaming",
         """
         - bad = dict(isolation.bad) if isolation is not None else {}
         + bad = {change: "refused" for change in isolation.tried} if isolation is not None else {}
@@ -145,7 +145,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-half-committed",
-        "engine.inbox",
+        "tidelock.engine.log.log_buffer",
         """
         - self.open = _left_open(batch, self.open)
         + self.open = _left_open(batch, False)
@@ -154,7 +154,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-end-not-awaited",
-        "engine.streaming",
+        "tidelock.engine.apply.streaming",
         """
         - elif self._window is None:
         + elif self._window is None and not self._total:
@@ -163,7 +163,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-open-for-ever",
-        "engine.streaming",
+        "tidelock.engine.apply.streaming",
         """
         - elif self.now - self._idle_since >= self._options.stream_idle_us:
         + elif False:
@@ -172,7 +172,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-patience-never-grows",
-        "engine.streaming",
+        "tidelock.engine.apply.streaming",
         """
         - return StandDown(reason, again=True, stream_idle_us=2 * patience if self._idled else patience)
         + return StandDown(reason, again=True, stream_idle_us=patience)
@@ -181,7 +181,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-left-and-gone-on-with",
-        "engine.streaming",
+        "tidelock.engine.apply.streaming",
         """
         - if self._phase is Phase.LEFT:
         + if False:
@@ -190,7 +190,7 @@ STREAMING = (
     ),
     Mutant(
         "streamed-all-at-once",
-        "engine.streaming",
+        "tidelock.engine.apply.streaming",
         """
         - return bool(self) and working and not self._waiting and self._window is None
         + return bool(self) and working and self._window is None

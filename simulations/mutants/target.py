@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from simulations.mutants.mutant import Mutant
+from tidelock.simulations.mutants.mutant import Mutant
 
 TARGET = (
     Mutant(
         "zombie-not-fenced",
-        "simulations.target",
+        "tidelock.simulations.target",
         """
         - elif refusal := self._fenced(work.owner, effect.id.epoch):
         -     self._fail(work, refusal.trouble, refusal.message)
@@ -17,7 +17,7 @@ TARGET = (
     ),
     Mutant(
         "takeover-reads-too-early",
-        "simulations.target",
+        "tidelock.simulations.target",
         """
         - if work.stage is Stage.QUEUED:
         + if work.stage in (Stage.QUEUED, Stage.COMMITTING) or not work.effect.held:
@@ -28,7 +28,7 @@ TARGET = (
     ),
     Mutant(
         "zombie-statement-runs",
-        "simulations.target",
+        "tidelock.simulations.target",
         """
         - self._orders = [entry for entry in self._orders if isinstance(entry[1], SaveCheckpoint)]
 
@@ -40,7 +40,7 @@ TARGET = (
     ),
     Mutant(
         "zombie-checkpoint-saved",
-        "simulations.target",
+        "tidelock.simulations.target",
         """
         - elif refusal := self._fenced(owner, effect.id.epoch):
         + elif (refusal := self._fenced(owner, effect.id.epoch)) and isinstance(effect, ApplyDdl):
@@ -50,7 +50,7 @@ TARGET = (
     ),
     Mutant(
         "receipt-key-not-asked",
-        "simulations.target",
+        "tidelock.simulations.target",
         """
         - elif effect.id in self.state.receipts:
         + elif False:
@@ -61,7 +61,7 @@ TARGET = (
     ),
     Mutant(
         "upsert-moves-another-row",
-        "simulations.session",
+        "tidelock.simulations.session",
         """
           slot = self._find(table, binding, binding.key_of(row)) if binding.key else None
           if slot is None:
@@ -76,7 +76,7 @@ TARGET = (
     ),
     Mutant(
         "cascade-does-not-fire",
-        "simulations.session",
+        "tidelock.simulations.session",
         """
         - if fk.cascades and (value := read(row)) is not None:
         + if fk.cascades and not self._watched and (value := read(row)) is not None:
@@ -86,7 +86,7 @@ TARGET = (
     ),
     Mutant(
         "delete-of-nothing-locks-a-gap",
-        "simulations.session",
+        "tidelock.simulations.session",
         """
         - if slot is not None:
         + if slot is None:

@@ -8,12 +8,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from adapters.mysql.assembly import CHUNK_BYTES, Assembly
-from adapters.mysql.errors import LogGap
-from adapters.mysql.gtid import NoGtids
-from adapters.mysql.row_compiler import DELETE, INSERT, UPDATE
-from adapters.mysql.tables import Role
-from engine.records import Position, RowChange, SourceChunk, SourceTransaction
+from tidelock.adapters.mysql.binlog.assembly import CHUNK_BYTES, Assembly
+from tidelock.adapters.mysql.binlog.row_compiler import DELETE, INSERT, UPDATE
+from tidelock.adapters.mysql.binlog.tables import Role
+from tidelock.adapters.mysql.errors import LogGap
+from tidelock.adapters.mysql.gtid import NoGtids
+from tidelock.engine.model.records import Position, RowChange, SourceChunk, SourceTransaction
 
 FILE, START = "bin.000001", 100
 CHUNK_ROWS = 4

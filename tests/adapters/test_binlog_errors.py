@@ -9,23 +9,24 @@ from typing import Any
 
 import pytest
 
-from adapters.mysql import connection as server
-from adapters.mysql import decoder as decoder_module
-from adapters.mysql.assembly import Assembly
-from adapters.mysql.connection import Endpoint, SourceError
-from adapters.mysql.decoder import Decoder
-from adapters.mysql.gtid import NoGtids
-from adapters.mysql.tables import Tables
 from bench.decode import Span, captured, read
 from bench.servers import MariaDb, MySql
-from engine.records import Position, SourceChunk
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.mysql.binlog import decoder as decoder_module
+from tidelock.adapters.mysql.binlog import log_ends
+from tidelock.adapters.mysql.binlog.assembly import Assembly
+from tidelock.adapters.mysql.binlog.decoder import Decoder
+from tidelock.adapters.mysql.binlog.tables import Tables
+from tidelock.adapters.mysql.connection import Address, SourceError
+from tidelock.adapters.mysql.gtid import NoGtids
+from tidelock.engine.model.records import Position, SourceChunk
 
 Origin = MariaDb | MySql
 
 
 class Source:
     def __init__(self, origin: Origin) -> None:
-        self.endpoint = Endpoint(origin.host, origin.port, origin.user, origin.password)
+        self.endpoint = Address(origin.host, origin.port, origin.user, origin.password)
         self.database = origin.database("binlog_errors")
         self.session = server.connect(self.endpoint)
         self.is_mariadb = server.flavor(self.session).is_mariadb
@@ -35,18 +36,18 @@ class Source:
     def run(self, sql: str, *args: object) -> list[tuple[Any, ...]]:
         return server.rows(self.session, sql, *args)
 
-    def read(self, start: Position, wanted: bool = True, endpoint: Endpoint | None = None) -> list[SourceChunk]:
+    def read(self, start: Position, wanted: bool = True, endpoint: Address | None = None) -> list[SourceChunk]:
         return list(
             read(
                 endpoint or self.endpoint,
                 start,
-                server.current_position(self.session),
+                log_ends.current_position(self.session),
                 wanted=lambda table: wanted and table.schema == self.database,
             )
         )
 
     def here(self) -> Position:
-        return server.current_position(self.session)
+        return log_ends.current_position(self.session)
 
 
 @pytest.fixture(params=["compiled", "python"])
@@ -64,7 +65,7 @@ def source(request: pytest.FixtureRequest, form: None) -> Iterator[Source]:
 
 
 def test_a_wrong_password(source: Source) -> None:
-    wrong = Endpoint(source.endpoint.host, source.endpoint.port, "root", "not-the-password")
+    wrong = Address(source.endpoint.host, source.endpoint.port, "root", "not-the-password")
     with pytest.raises(server.AccessDenied) as caught:
         source.read(source.here(), endpoint=wrong)
     assert "GRANT REPLICATION SLAVE" in caught.value.hint
@@ -73,14 +74,14 @@ def test_a_wrong_password(source: Source) -> None:
 
 def test_an_account_that_may_not_read_the_log(source: Source) -> None:
     source.run("CREATE USER IF NOT EXISTS nobody@'127.0.0.1' IDENTIFIED BY 'pW-1234567'")
-    poor = Endpoint(source.endpoint.host, source.endpoint.port, "nobody", "pW-1234567")
+    poor = Address(source.endpoint.host, source.endpoint.port, "nobody", "pW-1234567")
     with pytest.raises(server.AccessDenied, match="REPLICATION SLAVE"):
         source.read(source.here(), endpoint=poor)
 
 
 def test_nobody_listens() -> None:
     with pytest.raises(server.Unreachable, match="cannot be reached"):
-        server.connect(Endpoint("127.0.0.1", 1, "root"))
+        server.connect(Address("127.0.0.1", 1, "root"))
 
 
 @pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
@@ -98,7 +99,7 @@ def test_a_purged_position(flavor: str, make_mariadb: Callable[..., MariaDb], ma
     for place in (start, Position(start.file, start.offset)):
         with pytest.raises(server.PurgedPosition, match="tidelock resync"):
             source.read(place)
-    assert server.earliest_position(source.session).file == source.here().file
+    assert log_ends.earliest_position(source.session).file == source.here().file
 
 
 def test_images_of_some_columns_only(source: Source) -> None:

@@ -11,19 +11,20 @@ from typing import Any
 
 import pytest
 
-from adapters.mysql import connection as server
-from adapters.mysql import decoder as decoder_module
-from adapters.mysql.binlog import BinlogReader
-from adapters.mysql.connection import Endpoint
 from bench.decode import SERVER_ID, read
 from bench.servers import MariaDb, MySql
-from engine.records import Position, RowChange, SourceChunk, SourceTransaction, TableName
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.mysql.binlog import decoder as decoder_module
+from tidelock.adapters.mysql.binlog import log_ends
+from tidelock.adapters.mysql.binlog.reader import BinlogReader
+from tidelock.adapters.mysql.connection import Address
+from tidelock.engine.model.records import Position, RowChange, SourceChunk, SourceTransaction, TableName
 
 Origin = MariaDb | MySql
 
 
-def endpoint_of(origin: Origin) -> Endpoint:
-    return Endpoint(origin.host, origin.port, origin.user, origin.password)
+def endpoint_of(origin: Origin) -> Address:
+    return Address(origin.host, origin.port, origin.user, origin.password)
 
 
 class Source:
@@ -38,7 +39,7 @@ class Source:
         return server.rows(self.session, sql, *args)
 
     def here(self) -> Position:
-        return server.current_position(self.session)
+        return log_ends.current_position(self.session)
 
     def read(
         self,
@@ -344,7 +345,7 @@ def test_a_start_without_gtids_finds_them(source: Source) -> None:
 def test_earliest_position_holds_the_first_event(mysql: MySql, mariadb: MariaDb) -> None:
     for origin in (mysql, mariadb):
         source = Source(origin)
-        earliest = server.earliest_position(source.session)
+        earliest = log_ends.earliest_position(source.session)
         assert earliest.offset == 4 and earliest.order <= source.here().order
         source.session.close()
 
@@ -504,7 +505,7 @@ def test_a_silent_server_is_unreachable(mariadb: MariaDb) -> None:
         frozen = threading.Event()
         proxy = threading.Thread(target=_forward, args=(listener, source.endpoint, frozen, sockets), daemon=True)
         proxy.start()
-        endpoint = Endpoint("127.0.0.1", listener.getsockname()[1], source.endpoint.user, source.endpoint.password)
+        endpoint = Address("127.0.0.1", listener.getsockname()[1], source.endpoint.user, source.endpoint.password)
         reader = BinlogReader(endpoint, server_id=SERVER_ID, wanted=lambda table: True,
                               is_marker=lambda table: False, start=source.here(), heartbeat_seconds=0.1)  # fmt: skip
         chunks = reader.chunks()
@@ -518,7 +519,7 @@ def test_a_silent_server_is_unreachable(mariadb: MariaDb) -> None:
 
 
 def _forward(
-    listener: socket.socket, endpoint: Endpoint, frozen: threading.Event, sockets: contextlib.ExitStack
+    listener: socket.socket, endpoint: Address, frozen: threading.Event, sockets: contextlib.ExitStack
 ) -> None:
     client = sockets.enter_context(listener.accept()[0])
     upstream = sockets.enter_context(socket.create_connection((endpoint.host, endpoint.port)))

@@ -14,16 +14,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pymysqlreplication.row_event import WriteRowsEvent
 
-from adapters.mysql import connection as server
-from adapters.mysql import literals, row_image
-from adapters.mysql.charsets import CHARSETS
-from adapters.mysql.connection import Endpoint
-from adapters.mysql.row_image import RowImage, copy_lines, values
-from adapters.postgres.copy_text import lines
-from adapters.postgres.literals import tuples
 from bench.decode import read
 from bench.servers import MariaDb, MySql
-from engine.records import Kind, Row, RowChange, Shape, SourceChunk
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.mysql.binlog import log_ends
+from tidelock.adapters.mysql.charsets import CHARSETS
+from tidelock.adapters.mysql.connection import Address
+from tidelock.adapters.mysql.target import literals
+from tidelock.adapters.postgres.target.copy_text import lines
+from tidelock.adapters.postgres.target.literals import tuples
+from tidelock.adapters.row_image import row_image
+from tidelock.adapters.row_image.row_image import RowImage, copy_lines, values
+from tidelock.engine.model.records import Kind, Row, RowChange, Shape, SourceChunk
 
 LIVE = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -159,7 +161,7 @@ class Source:
     """A server with a session that takes any value, and one table that each example makes anew."""
 
     def __init__(self, origin: MariaDb | MySql) -> None:
-        self.endpoint = Endpoint(origin.host, origin.port, origin.user, origin.password)
+        self.endpoint = Address(origin.host, origin.port, origin.user, origin.password)
         self.database = origin.database("binlog_values")
         self.session = server.connect(self.endpoint)
         self.run("SET SESSION sql_mode='', timestamp=DEFAULT, innodb_strict_mode=0")
@@ -190,7 +192,7 @@ class Source:
         return rows, shapes
 
     def _read(self, start: server.Position, images: bool) -> list[SourceChunk]:
-        end = server.current_position(self.session)
+        end = log_ends.current_position(self.session)
         return list(read(self.endpoint, start, end, wanted=lambda table: table.schema == self.database, images=images))
 
 
@@ -269,7 +271,7 @@ def test_rows_are_what_the_server_selects(source: Source, data: st.DataObject) -
     types = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=12))
     rows = data.draw(st.lists(st.tuples(*(kind.values | st.none() for kind in types)), min_size=1, max_size=5))
     table = source.table([kind.definition for kind in types])
-    start = server.current_position(source.session)
+    start = log_ends.current_position(source.session)
     for row in rows:
         insert(source, table, list(row))
     first = selected(source, table, types)
@@ -291,7 +293,7 @@ def test_rows_are_what_the_server_selects(source: Source, data: st.DataObject) -
 @pytest.mark.parametrize("width", [1, 7, 8, 9, 63, 1000])
 def test_a_wide_row_with_nulls_anywhere(source: Source, width: int) -> None:
     table = source.table(["SMALLINT"] * (width - 1))
-    start = server.current_position(source.session)
+    start = log_ends.current_position(source.session)
     rows = [[index * step % 7 or None for index in range(width - 1)] for step in (1, 2, 3)]
     for row in rows:
         insert(source, table, row) if row else source.run(f"INSERT INTO {table} VALUES ()")
@@ -304,7 +306,7 @@ def test_each_type_beside_text_of_another_charset(source: Source) -> None:
     types = COMMON + (ONLY_MARIADB if server.flavor(source.session).is_mariadb else ONLY_MYSQL)
     for kind in types:
         table = source.table([kind.definition, "VARCHAR(9) CHARACTER SET utf8mb4", "VARCHAR(9) CHARACTER SET latin1"])
-        start = server.current_position(source.session)
+        start = log_ends.current_position(source.session)
         source.run(f"INSERT INTO {table} (c1, c2) VALUES ('é', 'é')")
         changes, _ = source.changes(start)
         assert (changes[0].after or ())[2:] == ("é", "é"), kind.definition
@@ -314,7 +316,7 @@ def test_names_with_quotes_spaces_capitals_and_reserved_words(source: Source) ->
     source.run(
         'CREATE TABLE `Sélect "x"` (`from` INT, `UPPER case` INT, `quote``d` INT, PRIMARY KEY (`UPPER case`, `from`))'
     )
-    start = server.current_position(source.session)
+    start = log_ends.current_position(source.session)
     source.run('INSERT INTO `Sélect "x"` VALUES (1, 2, 3)')
     changes, shapes = source.changes(start)
     (shape,) = shapes.values()
@@ -326,7 +328,7 @@ def test_names_with_quotes_spaces_capitals_and_reserved_words(source: Source) ->
 
 def test_a_prefix_of_a_column_in_the_primary_key(source: Source) -> None:
     source.run("CREATE TABLE prefixed (a INT, b VARCHAR(50), PRIMARY KEY (b(10), a))")
-    start = server.current_position(source.session)
+    start = log_ends.current_position(source.session)
     source.run("INSERT INTO prefixed VALUES (1, 'x')")
     _, shapes = source.changes(start)
     assert [shape.primary_key for shape in shapes.values()] == [("b", "a")]
@@ -337,7 +339,7 @@ def test_columns_say_their_type(source: Source) -> None:
         ["BIGINT UNSIGNED", "DECIMAL(12,3)", "DATETIME(4)", "VARCHAR(20) CHARACTER SET latin1", "BINARY(7)", "BIT(11)",
          "ENUM('x','y')", "SET('p','q')", "MEDIUMINT", "BLOB", "TEXT CHARACTER SET utf8mb4", "FLOAT"]
     )  # fmt: skip
-    start = server.current_position(source.session)
+    start = log_ends.current_position(source.session)
     source.run(f"INSERT INTO {table} () VALUES ()")
     _, shapes = source.changes(start)
     (shape,) = shapes.values()
@@ -359,7 +361,7 @@ def test_undecodable_text_stays_bytes(source: Source) -> None:
     table = source.table(
         ["VARCHAR(9) CHARACTER SET utf8mb4", "VARCHAR(9) CHARACTER SET cp1256", "VARCHAR(9) CHARACTER SET armscii8"]
     )
-    start = server.current_position(source.session)
+    start = log_ends.current_position(source.session)
     source.run(
         f"INSERT INTO {table} (c0, c1, c2)"
         " VALUES ('é', 'a', 'b'), ('x', _cp1256 x'418a42', _armscii8 x'b2'), ('', '', '')"
@@ -376,7 +378,7 @@ def test_each_charset_decodes_as_the_server_does_or_not_at_all(source: Source) -
     has = [name for (name,) in source.run("SELECT character_set_name FROM information_schema.character_sets")]
     for charset in sorted(set(CHARSETS) & set(has) - {"binary"}):
         table = source.table([f"VARCHAR(64) CHARACTER SET {charset}"])
-        start = server.current_position(source.session)
+        start = log_ends.current_position(source.session)
         source.run(f"INSERT INTO {table} (c0) VALUES {','.join(['(%s)'] * len(runs))}", *runs)
         changes, _ = source.changes(start)
         answers = source.run(f"SELECT CONVERT(c0 USING utf8mb4), HEX(c0) FROM {table} ORDER BY pk")
@@ -388,7 +390,7 @@ def test_each_charset_decodes_as_the_server_does_or_not_at_all(source: Source) -
 
 def test_a_float_is_widened_exactly(source: Source) -> None:
     table = source.table(["FLOAT"])
-    start = server.current_position(source.session)
+    start = log_ends.current_position(source.session)
     source.run(f"INSERT INTO {table} (c0) VALUES (0.1), (16777216), (-3.4028235e38)")
     changes, _ = source.changes(start)
     numbers = [(row.after or ())[1] for row in changes]
@@ -408,7 +410,7 @@ def test_mysql_replication_reads_the_same(source: Source, data: st.DataObject) -
     types = data.draw(st.lists(st.sampled_from(SIMPLE), min_size=1, max_size=8))
     rows = data.draw(st.lists(st.tuples(*(kind.values | st.none() for kind in types)), min_size=1, max_size=5))
     table = source.table([kind.definition for kind in types])
-    start = server.current_position(source.session)
+    start = log_ends.current_position(source.session)
     for row in rows:
         insert(source, table, list(row))
     changes, _ = source.changes(start)

@@ -9,16 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.bookkeeping import create_statements
-from adapters.check import check
-from adapters.config import Feed, read
-from adapters.finding import Finding, Report
-from adapters.init_plan import Statement, init_plan
-from adapters.inspection import Refused, opened
-from adapters.mysql.errors import UnsuitableLog
-from adapters.mysql.source import look
 from bench.servers import MariaDb, MySql, Postgres
-from engine.records import Position
+from tidelock.adapters.app.init_plan import Statement, init_plan
+from tidelock.adapters.bookkeeping.tables import create_statements
+from tidelock.adapters.checks.feed import check
+from tidelock.adapters.config.feed import Feed, read
+from tidelock.adapters.mysql.binlog.source import look
+from tidelock.adapters.mysql.errors import UnsuitableLog
+from tidelock.adapters.ports.finding import Finding, Report
+from tidelock.adapters.ports.target_inspection import Refused
+from tidelock.adapters.wiring.inspection import opened
+from tidelock.engine.model.records import Position
 
 SOURCE = "id int PRIMARY KEY, name varchar(20), amount decimal(9,2) NOT NULL"
 TARGET = "id int PRIMARY KEY, name varchar(20), amount numeric(9,2) NOT NULL"

@@ -12,17 +12,17 @@ import msgspec
 import pytest
 from aiokafka.protocol.admin import CreateAclsRequest, DescribeAclsRequest
 
-from adapters import check_log
-from adapters.check import check
-from adapters.cli import command
-from adapters.config import Feed, load, read
-from adapters.finding import Finding
-from adapters.kafka.topics import CHANGES, CONTROL, Topic, Topics, changes_topic, control_topic, ensure
 from bench.rig import until
 from bench.servers import MariaDb, Postgres
 from bench.servers.kafka import Kafka
 from bench.servers.kafka_jars import java, kafka_jars
 from bench.servers.place import free_port
+from tidelock.adapters.checks import log as check_log
+from tidelock.adapters.checks.feed import check
+from tidelock.adapters.cli import command
+from tidelock.adapters.config.feed import Feed, load, read
+from tidelock.adapters.kafka.topics import CHANGES, CONTROL, Topic, Topics, changes_topic, control_topic, ensure
+from tidelock.adapters.ports.finding import Finding
 
 NAMES = itertools.count()
 SUPER = [

@@ -16,15 +16,15 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
-from adapters import compiled_forms
-from adapters.bookkeeping import create_statements
-from adapters.cli import reference
-from adapters.cli.failure import CommandError
-from adapters.cli.plugins import run_plugin
-from adapters.session import session
 from bench.servers import MariaDb, Postgres
-from engine.errors import Alarm
-from engine.records import Column, Ddl, Kind, Shape, TableName
+from tidelock.adapters.bookkeeping.tables import create_statements
+from tidelock.adapters.cli.failure import CommandError
+from tidelock.adapters.cli.plugins import run_plugin
+from tidelock.adapters.compiled import forms as compiled_forms
+from tidelock.adapters.reference import commands as reference
+from tidelock.adapters.wiring.session import session
+from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.records import Column, Ddl, Kind, Shape, TableName
 
 ROOT = Path(__file__).parents[2]
 Run: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
@@ -32,7 +32,7 @@ Run: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
 
 def tidelock(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "adapters.cli", *map(str, arguments)],
+        [sys.executable, "-m", "tidelock", *map(str, arguments)],
         cwd=ROOT,
         env=os.environ | environment,
         capture_output=True,
@@ -70,7 +70,7 @@ def feed(server: Postgres | MariaDb, tmp_path: Path) -> Path:
 
 def fill(path: Path) -> None:
     """Bookkeeping of a feed that halted at a statement and has two parked rows."""
-    from adapters import config
+    from tidelock.adapters.config import feed as config
 
     feed = config.load(path)
     shape = Shape(TableName("shop", "account"), (Column("id", Kind.INT), Column("note", Kind.TEXT)), ("id",))
@@ -309,7 +309,7 @@ def test_output_cut_off_by_a_pipe_is_no_error() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [sys.executable, "-m", "adapters.cli", "--help"], cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, check=False
+        [sys.executable, "-m", "tidelock", "--help"], cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, check=False
     )
     os.close(writer)
     assert done.stderr == b""
@@ -334,7 +334,7 @@ def test_run_does_not_import_what_it_does_not_need_at_once(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", reference.pages())
 def test_the_reference_pages_are_current(name: str) -> None:
     page = (reference.FOLDER / name).read_text(encoding="utf-8")
-    assert page == reference.pages()[name], "run `python -m adapters.cli.reference`"
+    assert page == reference.pages()[name], "run `python -m tidelock.adapters.reference.commands`"
 
 
 def test_the_reference_names_every_key_and_command() -> None:

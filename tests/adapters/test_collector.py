@@ -5,10 +5,10 @@ import sys
 
 MACHINE = """
 import gc, weakref
-from adapters.collector import calm, forget
-from engine.apply import ApplyMachine, Options
-from engine.events import TakenOver
-from engine.records import Position
+from tidelock.adapters.process.gc_tuning import calm, forget
+from tidelock.engine.apply.machine import ApplyMachine, Options
+from tidelock.engine.protocol.events import TakenOver
+from tidelock.engine.model.records import Position
 
 calm()
 machine = ApplyMachine(Options())
@@ -21,7 +21,7 @@ assert gone() is None
 """
 
 BUFFERS = """
-from adapters.collector import calm
+from tidelock.adapters.process.gc_tuning import calm
 
 def resident_mb():
     return int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6

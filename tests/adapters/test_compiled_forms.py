@@ -10,12 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from adapters import compiled, compiled_forms
-from adapters.progress import Sample
-from adapters.web.metrics import metrics
+from tidelock.adapters.compiled import build as compiled
+from tidelock.adapters.compiled import forms as compiled_forms
+from tidelock.adapters.runtime.progress import Sample
+from tidelock.adapters.web.metrics import metrics
 
-ROOT = Path(compiled_forms.__file__).parent.parent
-ASK = "from adapters.mysql import decoder, row_layout; from adapters import compiled_forms; print({what})"
+ROOT = Path(__file__).parents[2]
+ASK = """
+from tidelock.adapters.compiled import forms as compiled_forms
+from tidelock.adapters.mysql.binlog import decoder, row_layout
+print({what})
+"""
 
 
 @pytest.fixture
@@ -24,7 +29,9 @@ def checkout(tmp_path: Path) -> Path:
     for source in compiled_forms.SOURCES:
         compiled.build(source)
     for package in ("engine", "adapters"):
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, tmp_path / "tidelock" / package, ignore=ignored)
+    shutil.copy(ROOT / "tidelock/__init__.py", tmp_path / "tidelock")
     return tmp_path
 
 
@@ -42,28 +49,32 @@ def asked(checkout: Path, what: str) -> tuple[str, str]:
 
 
 def built(checkout: Path, name: str) -> Path:
-    return next((checkout / "adapters" / "mysql").glob(f"{name}.*.so"))
+    return next(checkout.rglob(f"{name}.*.so"))
+
+
+def source_of(checkout: Path, name: str) -> Path:
+    return next(checkout.rglob(name))
 
 
 def test_what_was_built_from_this_source_is_used(checkout: Path) -> None:
     said, beside = asked(checkout, "compiled_forms.one_line(), decoder.UsualEvents, bool(row_layout.CODES)")
-    assert said.startswith("forms: row_image compiled, usual_events compiled <class") and said.endswith("True")
+    assert said.startswith("forms: row_image compiled, fast_path compiled <class") and said.endswith("True")
     assert beside == ""
 
 
-@pytest.mark.parametrize("changed", ["usual_events.pyx", "crc32.h"])
+@pytest.mark.parametrize("changed", ["fast_path.pyx", "crc32.h"])
 def test_what_was_built_from_another_source_is_refused_with_a_word(checkout: Path, changed: str) -> None:
-    source = checkout / "adapters" / "mysql" / changed
+    source = source_of(checkout, changed)
     source.write_text(source.read_text() + "\n")
     said, beside = asked(checkout, "decoder.UsualEvents, compiled_forms.one_line()")
-    assert said == "None forms: row_image compiled, usual_events Python (built from another source)"
-    assert beside.count("usual_events was built from another version of its source") == 1
+    assert said == "None forms: row_image compiled, fast_path Python (built from another source)"
+    assert beside.count("fast_path was built from another version of its source") == 1
     assert "make setup" in beside
 
 
 def test_what_was_built_before_modules_knew_their_source_is_refused(checkout: Path) -> None:
     module = built(checkout, "row_image")
-    known = compiled_forms.digest(checkout / "adapters" / "mysql" / "row_image.pyx").encode()
+    known = compiled_forms.digest(source_of(checkout, "row_image.pyx")).encode()
     module.write_bytes(module.read_bytes().replace(known, b"\0" * len(known)))
     said, beside = asked(checkout, "bool(row_layout.CODES), compiled_forms.form('row_image')")
     assert said == "False Python (built from another source)"
@@ -71,28 +82,28 @@ def test_what_was_built_before_modules_knew_their_source_is_refused(checkout: Pa
 
 
 def test_what_cannot_be_loaded_is_told(checkout: Path) -> None:
-    built(checkout, "usual_events").write_bytes(b"no module")
-    said, beside = asked(checkout, "decoder.UsualEvents, compiled_forms.form('usual_events')")
+    built(checkout, "fast_path").write_bytes(b"no module")
+    said, beside = asked(checkout, "decoder.UsualEvents, compiled_forms.form('fast_path')")
     assert said == "None Python (cannot be loaded)"
-    assert "usual_events cannot be loaded" in beside
+    assert "fast_path cannot be loaded" in beside
 
 
 def test_what_was_not_built_is_no_trouble(checkout: Path) -> None:
-    built(checkout, "usual_events").unlink()
-    said, beside = asked(checkout, "decoder.UsualEvents, compiled_forms.form('usual_events')")
+    built(checkout, "fast_path").unlink()
+    said, beside = asked(checkout, "decoder.UsualEvents, compiled_forms.form('fast_path')")
     assert (said, beside) == ("None Python (not built)", "")
 
 
 def test_an_installation_without_sources_uses_what_was_built(checkout: Path) -> None:
-    for source in (checkout / "adapters" / "mysql").glob("*.pyx"):
+    for source in list(checkout.rglob("*.pyx")):
         source.unlink()
-    assert asked(checkout, "compiled_forms.one_line()")[0] == "forms: row_image compiled, usual_events compiled"
+    assert asked(checkout, "compiled_forms.one_line()")[0] == "forms: row_image compiled, fast_path compiled"
 
 
 def test_a_changed_source_is_built_anew(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the times of the files are: a checkout may be older than what was built in it."""
-    source = checkout / "adapters" / "mysql" / "usual_events.pyx"
-    assert compiled.build(source) == built(checkout, "usual_events")
+    source = source_of(checkout, "fast_path.pyx")
+    assert compiled.build(source) == built(checkout, "fast_path")
     source.write_text(source.read_text() + "\n")
     os.utime(source, (0, 0))
     ran: list[list[str]] = []
@@ -107,4 +118,4 @@ def test_a_changed_source_is_built_anew(checkout: Path, monkeypatch: pytest.Monk
 
 
 def test_the_metrics_say_which_forms_are_in_use() -> None:
-    assert 'tidelock_build_info{row_image="compiled",usual_events="compiled"} 1' in metrics(Sample(state="running"))
+    assert 'tidelock_build_info{row_image="compiled",fast_path="compiled"} 1' in metrics(Sample(state="running"))

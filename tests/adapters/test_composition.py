@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from adapters.composition import options_of
-from adapters.config import read
+from tidelock.adapters.config.feed import read
+from tidelock.adapters.wiring.composition import options_of
 
 FEED = """\
 feed: shop

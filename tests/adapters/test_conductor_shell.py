@@ -9,23 +9,25 @@ from typing import Any
 
 import pytest
 
-from adapters import config, operator
-from adapters.composition import make_sink, rules_of
-from adapters.kafka import conductor_shell, topics
-from adapters.kafka.beginning import beginning
-from adapters.kafka.conductor_shell import Conductor
-from adapters.kafka.connection import client_options
-from adapters.kafka.control import ControlTopic
-from adapters.kafka.places import Places
-from adapters.sink import Sink, TargetError
 from bench.rig import Rig
 from bench.servers import MariaDb, Postgres
 from bench.servers.kafka import Kafka
-from engine.effects import ApplyDdl, EffectId
-from engine.events import DdlApplied
-from engine.mapping import Mapping
-from engine.records import Position, TableName
-from engine.reports import GroupReport, Statement
+from tidelock.adapters.config import feed as config
+from tidelock.adapters.kafka import topics
+from tidelock.adapters.kafka.connection import client_options
+from tidelock.adapters.kafka.control import ControlTopic
+from tidelock.adapters.kafka.offset_finder import Places
+from tidelock.adapters.operator import feed_control as operator
+from tidelock.adapters.ports.sink import Sink, TargetError
+from tidelock.adapters.wiring.composition import make_sink, rules_of
+from tidelock.adapters.workers import coordinator_shell as conductor_shell
+from tidelock.adapters.workers.coordinator_shell import Conductor
+from tidelock.adapters.workers.start_position import beginning
+from tidelock.engine.capture.mapping import Mapping
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.protocol.effects import ApplyDdl, EffectId
+from tidelock.engine.protocol.events import DdlApplied
+from tidelock.engine.protocol.group_reports import GroupReport, Statement
 
 SECONDS = 60
 

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 import pytest
 
-from adapters import config
-from adapters.config import ConfigError, Feed, load
-from engine.records import Position, TableName
+from tidelock.adapters.config import feed as config
+from tidelock.adapters.config.feed import ConfigError, Feed, load
+from tidelock.engine.model.records import Position, TableName
 
 Read: TypeAlias = Callable[[str], Feed]
 

@@ -1,4 +1,4 @@
-"""Faust's consumer as `adapters.kafka.consumer` sets it: committed records only; every place can be gone back to."""
+"""Faust's consumer as `adapters.workers.consumer` sets it: committed records only; every place can be gone back to."""
 
 import asyncio
 import itertools
@@ -11,8 +11,8 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from faust.types import TP
 
-from adapters.kafka.consumer import CommittedTransport, PartitionFetcher
 from bench.servers.kafka import Kafka
+from tidelock.adapters.workers.consumer import CommittedTransport, PartitionFetcher
 
 Seen = list[tuple[int, bytes]]
 _numbers = itertools.count(1)

@@ -13,15 +13,15 @@ import msgspec
 import pytest
 from aiokafka.errors import KafkaError
 
-from adapters import config
-from adapters.config import Feed
-from adapters.kafka import topics
-from adapters.kafka.connection import LogError
-from adapters.kafka.control import FEED, PLAN, ControlTopic, SoleWriter, read
 from bench.servers.kafka import Kafka
-from engine.plan import Plan
-from engine.records import Position, TableName
-from engine.reports import FeedState, GroupReport, Statement
+from tidelock.adapters.config import feed as config
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.kafka import topics
+from tidelock.adapters.kafka.connection import LogError
+from tidelock.adapters.kafka.control import FEED, PLAN, ControlTopic, SoleWriter, read
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement
 
 _names = itertools.count(1)
 STATEMENT = Statement("0-1", 7, Position("bin.000001", 20))

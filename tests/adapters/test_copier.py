@@ -14,31 +14,32 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.bookkeeping import create_statements
-from adapters.config import Feed
-from adapters.config import read as read_feed
-from adapters.inspection import opened
-from adapters.mysql import connection as server
-from adapters.mysql.source import reader_endpoint
-from adapters.sink import Wanted
-from adapters.spark.copy.copier import SparkCopier
-from adapters.staging import staged_name
 from bench.servers import MariaDb, MySql, Postgres
-from engine.effects import EffectId, ReadChunk
-from engine.errors import Alarm
-from engine.events import ChunkFailed, ChunksPlanned, ChunkStaged
-from engine.records import Position, TableName
-from engine.schema import TargetTable
-from engine.spans import By, Split
+from tidelock.adapters.bookkeeping.tables import create_statements
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.feed import read as read_feed
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.mysql.binlog import log_ends
+from tidelock.adapters.mysql.connection import reader_endpoint
+from tidelock.adapters.ports.sink import Wanted
+from tidelock.adapters.ports.staging import staged_name
+from tidelock.adapters.row_copy.copier import SparkCopier
+from tidelock.adapters.wiring.inspection import opened
+from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.protocol.effects import EffectId, ReadChunk
+from tidelock.engine.protocol.events import ChunkFailed, ChunksPlanned, ChunkStaged
 
 DEADLINE_SECONDS = 30
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-from adapters.config import load
-from adapters.sink import Wanted
-from adapters.spark.copy.copier import SparkCopier
-from engine.effects import EffectId, ReadChunk
+from tidelock.adapters.config.feed import load
+from tidelock.adapters.ports.sink import Wanted
+from tidelock.adapters.row_copy.copier import SparkCopier
+from tidelock.engine.protocol.effects import EffectId, ReadChunk
 import msgspec
 
 async def main():
@@ -47,7 +48,7 @@ async def main():
     print(await copier.read(effect, {table.name: table}), flush=True)
     await asyncio.sleep(3600)
 
-from engine.schema import TargetTable
+from tidelock.engine.model.schema import TargetTable
 types = (ReadChunk, TargetTable)
 asyncio.run(main())
 """
@@ -112,7 +113,7 @@ class Copied:
 
     def here(self) -> Position:
         with contextlib.closing(server.connect(reader_endpoint(self.feed.source_url))) as connection:
-            return server.current_position(connection)
+            return log_ends.current_position(connection)
 
 
 @pytest.fixture(scope="module")

@@ -15,32 +15,33 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from adapters.config import Feed, Spark
-from adapters.config import read as read_feed
-from adapters.create_table import qualified
-from adapters.mysql import connection as server
-from adapters.mysql.catalogue import BlockingServer
-from adapters.mysql.errors import SourceError
-from adapters.mysql.source import reader_endpoint
-from adapters.spark.copy.columns import TooLong
-from adapters.spark.copy.job import Job
-from adapters.spark.copy.selection import listed
-from adapters.spark.copy.source import Source, sources
-from adapters.spark.copy.task import by_column
-from adapters.spark.copy.visibility import wait_until_visible
-from adapters.spark.jdbc import Database
-from adapters.spark.session import session
 from bench.decode import read
 from bench.servers import MariaDb, MySql, Server
 from bench.session import Flavor
 from bench.value_tables import Keyed, Keyless, Keys, Long, Named
 from bench.values import ZONE, column_values
-from engine.capture import CaptureMachine
-from engine.effects import Publish
-from engine.events import SourceRead
-from engine.mapping import Mapping, Rule
-from engine.records import Position, Row, TableName
-from engine.spans import Split
+from tidelock.adapters.config.feed import Feed, Spark
+from tidelock.adapters.config.feed import read as read_feed
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.mysql.binlog import log_ends
+from tidelock.adapters.mysql.catalogue import BlockingServer
+from tidelock.adapters.mysql.connection import reader_endpoint
+from tidelock.adapters.mysql.errors import SourceError
+from tidelock.adapters.row_copy.columns import TooLong
+from tidelock.adapters.row_copy.job import Job
+from tidelock.adapters.row_copy.selection import listed
+from tidelock.adapters.row_copy.source import Source, sources
+from tidelock.adapters.row_copy.task import by_column
+from tidelock.adapters.row_copy.visibility import wait_until_visible
+from tidelock.adapters.schema.create_table import qualified
+from tidelock.adapters.spark.jdbc import Database
+from tidelock.adapters.spark.session import session
+from tidelock.engine.capture.machine import CaptureMachine
+from tidelock.engine.capture.mapping import Mapping, Rule
+from tidelock.engine.model.chunk_ranges import Split
+from tidelock.engine.model.records import Position, Row, TableName
+from tidelock.engine.protocol.effects import Publish
+from tidelock.engine.protocol.events import SourceRead
 
 SOURCES = ["mariadb", "mysql"]
 
@@ -60,7 +61,7 @@ def feed_of(source: Server, tables: str, target: str = "postgresql://nobody@127.
 def here(source: Server) -> Position:
     connection = server.connect(reader_endpoint(feed_of(source, "[{source: a.b}]").source_url))
     try:
-        return server.current_position(connection)
+        return log_ends.current_position(connection)
     finally:
         connection.close()
 

@@ -6,26 +6,26 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from adapters.config import Feed
-from adapters.config import read as read_feed
-from adapters.create_table import qualified
-from adapters.mysql import connection as server
-from adapters.mysql.catalogue import BlockingServer
-from adapters.mysql.schema import tables_of
-from adapters.mysql.source import reader_endpoint
-from adapters.sink import Wanted
-from adapters.spark import keys
-from adapters.spark.copy import splitting
-from adapters.spark.copy.keyed import rows_of_keys
-from adapters.spark.copy.scans import Scans
-from adapters.spark.copy.selection import condition, listed, place
-from adapters.spark.copy.source import NotCopied, Source, sources
-from adapters.spark.copy.task import by_column
 from bench.servers import Server
-from engine.effects import EffectId, ReadChunk
-from engine.records import Position, Row, TableName
-from engine.schema import Equality, TargetColumn, TargetTable
-from engine.spans import By, Split, chunk_of
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.feed import read as read_feed
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.mysql.catalogue import BlockingServer
+from tidelock.adapters.mysql.connection import reader_endpoint
+from tidelock.adapters.mysql.schema import tables_of
+from tidelock.adapters.ports.sink import Wanted
+from tidelock.adapters.row_copy import splitting
+from tidelock.adapters.row_copy.keyed import rows_of_keys
+from tidelock.adapters.row_copy.scans import Scans
+from tidelock.adapters.row_copy.selection import condition, listed, place
+from tidelock.adapters.row_copy.source import NotCopied, Source, sources
+from tidelock.adapters.row_copy.task import by_column
+from tidelock.adapters.schema.create_table import qualified
+from tidelock.adapters.spark import keys
+from tidelock.engine.model.chunk_ranges import By, Split, chunk_of
+from tidelock.engine.model.records import Position, Row, TableName
+from tidelock.engine.model.schema import Equality, TargetColumn, TargetTable
+from tidelock.engine.protocol.effects import EffectId, ReadChunk
 
 SOURCES = ["mariadb", "mysql"]
 ROWS = 60

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from adapters.create_table import NAME_BYTES
-from adapters.ddl import classify, translate
-from adapters.sink import TargetError
-from adapters.types import Dialect
 from bench.servers import MariaDb, MySql, Postgres
-from engine.records import Ddl, DdlKind, TableName
+from tidelock.adapters.config.url import Dialect
+from tidelock.adapters.ddl.translate import classify, translate
+from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.schema.create_table import NAME_BYTES
+from tidelock.engine.model.records import Ddl, DdlKind, TableName
 
 
 def read(statement: str, schema: str = "shop") -> Ddl:

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from pymysql import err
 
-from adapters.endpoint import Endpoint, parse
-from adapters.mysql.connection import connect, rows
-from adapters.mysql.errors import SourceError
-from adapters.mysql.session import open_session
-from adapters.mysql.source import reader_endpoint
 from bench.servers import MariaDb, MySql
+from tidelock.adapters.config.url import Endpoint, parse
+from tidelock.adapters.mysql.connection import connect, reader_endpoint, rows
+from tidelock.adapters.mysql.errors import SourceError
+from tidelock.adapters.mysql.target.session import open_session
 
 CIPHER = "SHOW STATUS LIKE 'Ssl_cipher'"
 

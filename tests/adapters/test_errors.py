@@ -6,19 +6,19 @@ import asyncpg
 import pytest
 from pymysql import err
 
-from adapters.errors_reference import reference
-from adapters.mysql import connection
-from adapters.mysql.error_numbers import MEANINGS, meaning
-from adapters.mysql.errors import AccessDenied, Busy, SourceError, Unreachable
-from adapters.mysql.failures import failure_of as mysql_failure
-from adapters.postgres.failures import failure_of as postgres_failure
-from adapters.postgres.sqlstates import MEANINGS as SQLSTATES
-from engine.errors import Trouble
+from tidelock.adapters.mysql import connection
+from tidelock.adapters.mysql.error_numbers import MEANINGS, meaning
+from tidelock.adapters.mysql.errors import AccessDenied, Busy, SourceError, Unreachable
+from tidelock.adapters.mysql.target.failures import failure_of as mysql_failure
+from tidelock.adapters.postgres.sqlstates import MEANINGS as SQLSTATES
+from tidelock.adapters.postgres.target.failures import failure_of as postgres_failure
+from tidelock.adapters.reference.errors import reference
+from tidelock.engine.model.errors import Trouble
 
 
 def test_the_page_is_made_of_the_tables() -> None:
     page = Path(__file__).parents[2] / "docs/reference/errors.md"
-    assert page.read_text() == reference(), "python -m adapters.errors_reference > docs/reference/errors.md"
+    assert page.read_text() == reference(), "python -m tidelock.adapters.reference.errors > docs/reference/errors.md"
 
 
 def test_no_code_means_two_things() -> None:
@@ -64,6 +64,6 @@ def test_error_numbers(number: int, words: str, trouble: Trouble) -> None:
     ("number", "kind"), [(1040, Busy), (1203, Busy), (1041, Busy), (2013, Unreachable), (1045, AccessDenied)]
 )
 def test_a_source_that_cannot_now_is_asked_again(number: int, kind: type[SourceError]) -> None:
-    found = connection.explained(err.OperationalError(number, "words"), connection.Endpoint("h"))
+    found = connection.explained(err.OperationalError(number, "words"), connection.Address("h"))
     assert type(found) is kind and "words" in found.message
     assert isinstance(found, Unreachable) == (number != 1045)

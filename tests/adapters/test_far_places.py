@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from adapters.mysql import connection as server
-from adapters.mysql import far_places
-from adapters.mysql import prepares as prepares_module
-from adapters.mysql.connection import Endpoint
-from adapters.mysql.errors import LogGap
-from adapters.mysql.far_places import HEAD
 from bench.decode import read
 from bench.rig import Rig
 from bench.servers import MariaDb, MySql, Postgres
-from engine.records import Position, SourceChunk
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.mysql.binlog import far_places, log_ends
+from tidelock.adapters.mysql.binlog import prepares as prepares_module
+from tidelock.adapters.mysql.binlog.far_places import HEAD
+from tidelock.adapters.mysql.connection import Address
+from tidelock.adapters.mysql.errors import LogGap
+from tidelock.engine.model.records import Position, SourceChunk
 
 Origin = MariaDb | MySql
 ROTATE_BYTES = 19 + 8 + 4  # and the name of the file that follows
@@ -28,7 +28,7 @@ ROTATE_BYTES = 19 + 8 + 4  # and the name of the file that follows
 
 class Source:
     def __init__(self, origin: Origin) -> None:
-        self.endpoint = Endpoint(origin.host, origin.port, origin.user, origin.password)
+        self.endpoint = Address(origin.host, origin.port, origin.user, origin.password)
         self.database = origin.database("far_places")
         self.session = server.connect(self.endpoint)
         self.run(f"USE {self.database}", "CREATE TABLE t (id INT PRIMARY KEY, v INT)")
@@ -44,7 +44,7 @@ class Source:
 
     def here(self) -> Position:
         """Without a GTID set: it is asked for by its offset."""
-        place = server.current_position(self.session)
+        place = log_ends.current_position(self.session)
         return Position(place.file, place.offset)
 
     def read(self, start: Position) -> list[SourceChunk]:

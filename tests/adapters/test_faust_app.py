@@ -1,4 +1,4 @@
-"""`faust -A adapters.faust_app worker`: the same worker under Faust's own command."""
+"""`faust -A tidelock.faust_app worker`: the same worker under Faust's own command."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from bench.servers.kafka import Kafka
 from bench.workload.churn import Churn
 
 ROOT = Path(__file__).parents[2]
-FAUST = [sys.executable, "-m", "faust", "-A", "adapters.faust_app", "worker", "--loglevel", "warn"]
+FAUST = [sys.executable, "-m", "faust", "-A", "tidelock.faust_app", "worker", "--loglevel", "warn"]
 
 
 def test_fausts_own_command_runs_a_worker_and_ends_it_in_order(

@@ -2,12 +2,12 @@
 
 import pytest
 
-from adapters.source_table import SourceColumn
-from adapters.spark.condition import condition_sql
-from adapters.where import parse_where
 from bench.servers import Server
-from engine.filter import compile_filter
-from engine.records import Column, Kind
+from tidelock.adapters.config.row_filter import parse_where
+from tidelock.adapters.schema.source_table import SourceColumn
+from tidelock.adapters.spark.filter_sql import condition_sql
+from tidelock.engine.capture.row_filter import compile_filter
+from tidelock.engine.model.records import Column, Kind
 
 COLUMNS = (
     Column("id", Kind.INT, length=4),

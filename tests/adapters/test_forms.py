@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from adapters.source_table import SourceColumn
-from adapters.spark.forms import Form, form, normal, shown
-from engine.records import Column, Kind
+from tidelock.adapters.schema.source_table import SourceColumn
+from tidelock.adapters.spark.comparable_values import Form, form, normal, shown
+from tidelock.engine.model.records import Column, Kind
 
 EQUAL = [
     (Form.NUMBER, ["1.5", "1.50", "001.5", "15e-1"]),

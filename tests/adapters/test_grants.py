@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from adapters.bookkeeping import TABLES, create_statements
 from bench.rig import Rig, until
 from bench.servers import Postgres, Server
 from bench.tidelock import Process
+from tidelock.adapters.bookkeeping.tables import TABLES, create_statements
 
 SECONDS = 180.0
 PASSWORD = "s3cret"

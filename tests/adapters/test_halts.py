@@ -9,13 +9,13 @@ from pathlib import Path
 
 import typer.main
 
-from adapters.cli.app import app
-from adapters.halts_reference import ALL, Halt, reference
-from adapters.mysql import errors
-from adapters.way_out import of_hive, of_workers
 from bench.rig import Rig, until
 from bench.servers import Server
-from engine.errors import RESYNC
+from tidelock.adapters.cli.app import app
+from tidelock.adapters.mysql import errors
+from tidelock.adapters.process.way_out import of_hive, of_workers
+from tidelock.adapters.reference.halts import ALL, Halt, reference
+from tidelock.engine.model.errors import RESYNC
 
 ROOT = Path(__file__).parents[2]
 COPY_SECONDS = 180.0
@@ -24,19 +24,20 @@ RAISED = {*SOURCE_ERRORS, "TargetError", "WireError", "LogError", "Uneven", "Run
 MADE = re.compile(rf"\b({'|'.join({*RAISED, 'Alarm'})})\(")
 # Told to whoever runs a command or a reader of Spark's, and no halt of a feed.
 ASIDE = {
-    "adapters/books.py", "adapters/operator.py", "adapters/session.py", "adapters/spark/changes/topic.py",
-    "adapters/mysql/log_times.py", "adapters/mysql/visible.py", "adapters/spark/copy/visibility.py",
+    "adapters/operator/store.py", "adapters/operator/feed_control.py", "adapters/wiring/session.py",
+    "adapters/spark_stream/topic.py",
+    "adapters/mysql/binlog/log_times.py", "adapters/mysql/binlog/visible.py", "adapters/row_copy/visibility.py",
 }  # fmt: skip
 
 
 def test_the_page_is_made_of_the_tables() -> None:
     page = ROOT / "docs/reference/halts.md"
-    assert page.read_text() == reference(), "python -m adapters.halts_reference > docs/reference/halts.md"
+    assert page.read_text() == reference(), "python -m tidelock.adapters.reference.halts > docs/reference/halts.md"
 
 
 def raised() -> Iterator[tuple[str, str, str]]:
     """Where a halt or a refusal is made: `file:line`, its kind, and its message with … for what is not constant."""
-    for path in sorted([*ROOT.glob("engine/*.py"), *ROOT.glob("adapters/**/*.py")]):
+    for path in sorted([*ROOT.glob("engine/**/*.py"), *ROOT.glob("adapters/**/*.py")]):
         file = path.relative_to(ROOT).as_posix()
         text = path.read_text()
         if file in ASIDE or not MADE.search(text):
@@ -75,7 +76,7 @@ def told(halt: Halt, kind: str, text: str) -> bool:
 
 def test_every_halt_is_on_the_page() -> None:
     lines = [where for where in raised() if where[1] and not any(told(halt, *where[1:]) for halt in ALL)]
-    assert not lines, "adapters/halts_reference.py has no line for these"
+    assert not lines, "adapters/reference/halts.py has no line for these"
 
 
 def test_every_line_of_the_page_is_of_a_halt() -> None:
@@ -107,7 +108,7 @@ def commands() -> set[str]:
 def test_every_command_that_advice_names_is_one() -> None:
     known = commands()
     seen = 0
-    for path in [*ROOT.glob("engine/*.py"), *ROOT.glob("adapters/**/*.py")]:
+    for path in [*ROOT.glob("engine/**/*.py"), *ROOT.glob("adapters/**/*.py")]:
         for named in re.findall(r"`tidelock ((?:rows |ddl )?[a-z]+)", path.read_text()):
             seen += 1
             assert named in known, f"{path}: tidelock {named}"
@@ -119,7 +120,7 @@ def test_where_resync_is_refused_no_hint_names_it() -> None:
         assert "resync" in hint
         assert "resync" not in of_workers(hint) and "feed of a new name" in of_workers(hint)
         assert "resync" not in of_hive(hint) and "feed of a new name" in of_hive(hint)
-    for path in ROOT.glob("adapters/mysql/*.py"):
+    for path in ROOT.glob("adapters/mysql/**/*.py"):
         assert "tidelock resync" not in path.read_text(), f"{path}: RESYNC, which has another form for workers"
 
 

@@ -11,18 +11,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.config import load
-from adapters.hive.manifest import Manifest, Manifests, Taken
-from adapters.hive.merger import Broken, Merger, Stretch
-from adapters.hive.opening import Hive, opened
-from adapters.hive.run import Refused
-from adapters.hive.warehouse import Warehouse
 from bench.lake import Lake
 from bench.rig import Rig, until
 from bench.servers import Server
 from bench.session import connect
 from bench.workload.mix import Mix
-from engine.records import Position
+from tidelock.adapters.config.feed import load
+from tidelock.adapters.hive.manifest import Manifest, Manifests, Taken
+from tidelock.adapters.hive.merger import Broken, Merger, Stretch
+from tidelock.adapters.hive.opening import Hive, opened
+from tidelock.adapters.hive.run import Refused
+from tidelock.adapters.hive.warehouse import Warehouse
+from tidelock.engine.model.records import Position
 
 OPTIONS = {"merge_seconds": 1, "buckets": 4, "history": True}
 SPARK = {"settings": {"spark.sql.shuffle.partitions": "4"}}  # small tables

@@ -13,13 +13,6 @@ from typing import Any
 
 import pytest
 
-from adapters.config import load
-from adapters.hive.copying import Copying
-from adapters.hive.manifest import Pending
-from adapters.hive.merger import Broken, Merger
-from adapters.hive.opening import opened
-from adapters.hive.run import Refused
-from adapters.hive.warehouse import Foreign
 from bench.lake import Lake
 from bench.rig import Rig, until
 from bench.servers import Server
@@ -27,6 +20,13 @@ from bench.session import Flavor, connect
 from bench.value_tables import Keyed, Long
 from bench.values import ZONE, column_values
 from bench.workload.mix import Mix
+from tidelock.adapters.config.feed import load
+from tidelock.adapters.hive.copying import Copying
+from tidelock.adapters.hive.manifest import Pending
+from tidelock.adapters.hive.merger import Broken, Merger
+from tidelock.adapters.hive.opening import opened
+from tidelock.adapters.hive.run import Refused
+from tidelock.adapters.hive.warehouse import Foreign
 
 STATEMENTS = 200
 HIVE = {"merge_seconds": 1, "buckets": 2}

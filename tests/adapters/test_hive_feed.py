@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from adapters.config import ConfigError, load
-from adapters.endpoint import UrlError, parse
-from adapters.hive.manifest import Copy, Manifest, Pending, Stored, TableState
 from bench.rig import Rig, tidelock
 from bench.servers import Server
-from engine.records import Position
+from tidelock.adapters.config.feed import ConfigError, load
+from tidelock.adapters.config.url import UrlError, parse
+from tidelock.adapters.hive.manifest import Copy, Manifest, Pending, Stored, TableState
+from tidelock.engine.model.records import Position
 
 FEED = """
 feed: lake

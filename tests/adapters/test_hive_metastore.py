@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from adapters.config import load
-from adapters.hive.opening import Hive, opened
-from adapters.hive.run import Follower
-from adapters.progress import PlainLines
 from bench.rig import Rig
 from bench.servers import Server
 from bench.servers.metastore import Metastore
+from tidelock.adapters.config.feed import load
+from tidelock.adapters.hive.opening import Hive, opened
+from tidelock.adapters.hive.run import Follower
+from tidelock.adapters.runtime.progress import PlainLines
 
 
 def test_a_metastore_elsewhere(

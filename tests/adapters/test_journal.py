@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from adapters.journal import Ending, Journal, JournalError, read, replay, rotate
 from bench.rig import Rig, tidelock, until
 from bench.servers import Server
 from bench.tidelock import COMMAND, Process
-from engine.apply import Options
-from engine.events import Tick
+from tidelock.adapters.runtime.journal import Ending, Journal, JournalError, read, replay, rotate
+from tidelock.engine.apply.machine import Options
+from tidelock.engine.protocol.events import Tick
 
 OPERATOR = 4
 FULL = "No space left on device"

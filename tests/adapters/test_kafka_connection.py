@@ -12,13 +12,13 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth
 
-from adapters.endpoint import Endpoint, parse
-from adapters.kafka import connection, topics
-from adapters.kafka.connection import LogError, client_options, faust_options, reach
-from adapters.kafka.topics import Topics, changes_topic, control_topic, ensure, look
 from bench.servers.certificates import authority
 from bench.servers.kafka import Kafka
 from bench.servers.place import free_port
+from tidelock.adapters.config.url import Endpoint, parse
+from tidelock.adapters.kafka import connection, topics
+from tidelock.adapters.kafka.connection import LogError, client_options, faust_options, reach
+from tidelock.adapters.kafka.topics import Topics, changes_topic, control_topic, ensure, look
 
 SECURED = ("sasl_plain", "scram", "tls", "scram_tls")
 

@@ -11,17 +11,18 @@ from typing import Any
 
 import pytest
 
-from adapters.mysql.binlog import BinlogReader
-from adapters.mysql.connection import Endpoint, connect, current_position, mariadb_gtids
-from adapters.mysql.errors import LogGap, OtherHistory, PurgedPosition
-from adapters.mysql.history import confirm, witnessed
 from bench import session
 from bench.rig import Rig, until
 from bench.servers import MariaDb, MySql, Postgres, Server
 from bench.servers.kafka import Kafka
 from bench.tidelock import TidelockFailed
 from bench.workers import Workers
-from engine.records import Position
+from tidelock.adapters.mysql.binlog.history import confirm, witnessed
+from tidelock.adapters.mysql.binlog.log_ends import current_position, mariadb_gtids
+from tidelock.adapters.mysql.binlog.reader import BinlogReader
+from tidelock.adapters.mysql.connection import Address, connect
+from tidelock.adapters.mysql.errors import LogGap, OtherHistory, PurgedPosition
+from tidelock.engine.model.records import Position
 
 COPY_SECONDS = 180.0
 RESET = {"mariadb": "RESET MASTER", "mysql": "RESET BINARY LOGS AND GTIDS"}
@@ -339,7 +340,7 @@ def test_receipts_of_a_killed_run_after_a_failover(
     rig.assert_exact()
 
 
-def _inside_a_transaction(endpoint: Endpoint) -> tuple[Position, Position]:
+def _inside_a_transaction(endpoint: Address) -> tuple[Position, Position]:
     """The place where the log begins, and one behind some rows of its first transaction."""
     connection = connect(endpoint)
     file = current_position(connection).file
@@ -366,7 +367,7 @@ def test_a_place_inside_a_transaction_is_known_by_what_was_read_of_it(
     """Another transaction of the same length has the GTID now.  In the same second too, as the session's clock stands:
     files are begun, and transactions committed, when it says."""
     source = make(scheme)
-    endpoint = Endpoint(source.host, source.port, source.user)
+    endpoint = Address(source.host, source.port, source.user)
     source.execute("CREATE DATABASE inside")
     writer = session.connect(source.url("inside"))
     writer.send("CREATE TABLE t (id int PRIMARY KEY, name varchar(40))")
@@ -427,7 +428,7 @@ def test_an_event_longer_than_a_packet_hides_no_position(
     _insert(rig, 1, 5)
     rig.catch_up()
     rig.assert_exact()
-    connection = connect(Endpoint(source.host, source.port, source.user))
+    connection = connect(Address(source.host, source.port, source.user))
     try:
         assert current_position(connection).gtids == source.execute("SELECT @@gtid_binlog_pos")[0][0]
         with pytest.raises(LogGap, match="ends at"):

@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 import pytest
 
-from adapters.mysql import usual_events
-from adapters.mysql.damage import checked
-from adapters.mysql.errors import DamagedLog
-from adapters.mysql.events import FORMAT_DESCRIPTION, mysql_gtid, rotation, tagged_gtid
-from adapters.mysql.json_binary import json_text
-from adapters.mysql.payloads import inflated, transaction_events
-from adapters.mysql.table_map import parse
 from bench import mutated_log
+from tidelock.adapters.mysql.binlog import fast_path as usual_events
+from tidelock.adapters.mysql.binlog.damage import checked
+from tidelock.adapters.mysql.binlog.events import FORMAT_DESCRIPTION, mysql_gtid, rotation, tagged_gtid
+from tidelock.adapters.mysql.binlog.json_binary import json_text
+from tidelock.adapters.mysql.binlog.payloads import inflated, transaction_events
+from tidelock.adapters.mysql.binlog.table_map import parse
+from tidelock.adapters.mysql.errors import DamagedLog
 
 SMALL, LARGE = 4_000, 1_000_000
 
@@ -37,7 +37,7 @@ def test_a_changed_log_is_refused_or_read_alike_a_million_times() -> None:
 
 def test_damage_that_is_taken_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The judge can tell: with checksums that are not looked at, a changed value comes through."""
-    monkeypatch.setattr("adapters.mysql.decoder.checked", lambda b, p, end, tail: tail)
+    monkeypatch.setattr("tidelock.adapters.mysql.binlog.decoder.checked", lambda b, p, end, tail: tail)
     monkeypatch.setattr("zlib.crc32", lambda data: struct.unpack("<I", b"\0\0\0\0")[0])
     read = mutated_log.read
 

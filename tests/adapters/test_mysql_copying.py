@@ -12,29 +12,38 @@ import msgspec
 import pytest
 from pymysql import err
 
-from adapters.bookkeeping import create_statements
-from adapters.endpoint import parse
-from adapters.mysql import staging
-from adapters.mysql.capture_process import classified
-from adapters.mysql.connection import connect, current_position, rows
-from adapters.mysql.errors import Unreachable
-from adapters.mysql.session import StatementFailed
-from adapters.mysql.sink import MySqlSink
-from adapters.mysql.source import reader_endpoint
-from adapters.mysql.staging import stage, stager_lock
-from adapters.sink import Wanted
-from adapters.staging import Columns, Staged, Staging, staged_name, staged_prefix
 from bench.decode import read
 from bench.servers import MySql, Server
-from engine.capture import CaptureMachine
-from engine.effects import BeginCopy, EffectId, MergeChunk, ParkedRow, Publish, Step, UpsertRows
-from engine.errors import Alarm, Failure, Trouble
-from engine.events import BatchCommitted, BatchFailed, Copied, CopyBegun, CopyFailed, Refused, SourceRead, TakenOver
-from engine.mapping import Mapping, Rule
-from engine.receipts import NOTHING
-from engine.records import Column, DdlKind, Kind, LogBatch, Position, Row, Shape, TableName
-from engine.schema import Binding
-from engine.spans import By, Split
+from tidelock.adapters.bookkeeping.tables import create_statements
+from tidelock.adapters.config.url import parse
+from tidelock.adapters.mysql.binlog.capture_process import classified
+from tidelock.adapters.mysql.binlog.log_ends import current_position
+from tidelock.adapters.mysql.connection import connect, reader_endpoint, rows
+from tidelock.adapters.mysql.errors import Unreachable
+from tidelock.adapters.mysql.target import staging
+from tidelock.adapters.mysql.target.session import StatementFailed
+from tidelock.adapters.mysql.target.sink import MySqlSink
+from tidelock.adapters.mysql.target.staging import stage, stager_lock
+from tidelock.adapters.ports.sink import Wanted
+from tidelock.adapters.ports.staging import Columns, Staged, Staging, staged_name, staged_prefix
+from tidelock.engine.capture.machine import CaptureMachine
+from tidelock.engine.capture.mapping import Mapping, Rule
+from tidelock.engine.log.receipts import NOTHING
+from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.errors import Alarm, Failure, Trouble
+from tidelock.engine.model.records import Column, DdlKind, Kind, LogBatch, Position, Row, Shape, TableName
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.protocol.effects import BeginCopy, EffectId, MergeChunk, ParkedRow, Publish, Step, UpsertRows
+from tidelock.engine.protocol.events import (
+    BatchCommitted,
+    BatchFailed,
+    Copied,
+    CopyBegun,
+    CopyFailed,
+    Refused,
+    SourceRead,
+    TakenOver,
+)
 
 START, LATER = Position("bin.000001", 4), Position("bin.000002", 400)
 INT, TEXT = Kind.INT, Kind.TEXT

@@ -11,14 +11,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.bookkeeping import create_statements
-from adapters.books import Halted
-from adapters.mysql.ownership import Ownership
-from adapters.mysql.session import MODES, StatementFailed, open_session
-from adapters.mysql.sink import MySqlSink
-from adapters.sink import TargetError
 from bench.servers import MariaDb, MySql, Server
-from engine.effects import (
+from tidelock.adapters.bookkeeping.tables import create_statements
+from tidelock.adapters.mysql.target.fencing import Ownership
+from tidelock.adapters.mysql.target.session import MODES, StatementFailed, open_session
+from tidelock.adapters.mysql.target.sink import MySqlSink
+from tidelock.adapters.operator.store import Halted
+from tidelock.adapters.ports.sink import TargetError
+from tidelock.engine.model.errors import Alarm, Trouble
+from tidelock.engine.model.records import Column, Ddl, DdlKind, Kind, Position, Row, Shape, TableName, Value
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.protocol.effects import (
     ApplyBatch,
     ApplyDdl,
     ApplyPiece,
@@ -33,8 +36,7 @@ from engine.effects import (
     UpdateRows,
     UpsertRows,
 )
-from engine.errors import Alarm, Trouble
-from engine.events import (
+from tidelock.engine.protocol.events import (
     BatchCommitted,
     BatchFailed,
     BatchReady,
@@ -47,8 +49,6 @@ from engine.events import (
     Receipt,
     TakenOver,
 )
-from engine.records import Column, Ddl, DdlKind, Kind, Position, Row, Shape, TableName, Value
-from engine.schema import Binding
 
 START = Position("bin.000001", 4)
 INT, TEXT = Kind.INT, Kind.TEXT

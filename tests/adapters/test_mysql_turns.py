@@ -1,4 +1,4 @@
-"""Turns on tables with deadlocks (`adapters.mysql.turns`).  With a server: test_mysql_sink."""
+"""Turns on tables with deadlocks (`adapters.mysql.target.deadlock_gate`).  With a server: test_mysql_sink."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from adapters.mysql import turns
-from adapters.mysql.turns import Turns
-from engine.effects import DeleteRows, Step, UpdateRows, UpsertRows
-from engine.records import Column, Kind, Shape, TableName
-from engine.schema import Binding, TargetColumn, TargetTable, UniqueKey
+from tidelock.adapters.mysql.target import deadlock_gate as turns
+from tidelock.adapters.mysql.target.deadlock_gate import Turns
+from tidelock.engine.model.records import Column, Kind, Shape, TableName
+from tidelock.engine.model.schema import Binding, TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
 
 
 def table(name: str, *uniques: str) -> Binding:

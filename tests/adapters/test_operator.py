@@ -8,16 +8,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from adapters import config, operator
-from adapters.bookkeeping import TABLES, columns_query, create_statements
-from adapters.config import Feed
-from adapters.progress import Sample
-from adapters.session import Session, session
-from adapters.sink import TargetError
-from adapters.web import serve
 from bench.servers import MariaDb, Postgres
-from engine.errors import Alarm
-from engine.records import Column, Ddl, Kind, Position, Row, Shape, TableName
+from tidelock.adapters.bookkeeping.tables import TABLES, columns_query, create_statements
+from tidelock.adapters.config import feed as config
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.operator import feed_control as operator
+from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.runtime.progress import Sample
+from tidelock.adapters.web import serve
+from tidelock.adapters.wiring.session import Session, session
+from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.records import Column, Ddl, Kind, Position, Row, Shape, TableName
 
 SHAPE = Shape(TableName("shop", "account"), (Column("id", Kind.INT), Column("note", Kind.TEXT)), ("id",))
 HALT = operator.Halted(

@@ -7,13 +7,13 @@ import sys
 import pytest
 
 ENTRIES = {
-    "cli": ["-m", "adapters.cli", "--help"],
+    "cli": ["-m", "tidelock", "--help"],
     "console script": ["-c", "from adapters.cli import main; main()"],
-    "capture process": ["-m", "adapters.mysql.capture_process", "0"],
-    "copying process": ["-m", "adapters.spark.copy.process", "0"],
-    "publisher process": ["-m", "adapters.kafka.publisher_process", "0"],
-    "faust": ["-m", "faust", "-A", "adapters.faust_app", "worker"],
-    "compiler": ["-m", "adapters.compiled"],
+    "capture process": ["-m", "tidelock.adapters.mysql.binlog.capture_process", "0"],
+    "copying process": ["-m", "tidelock.adapters.row_copy.process", "0"],
+    "publisher process": ["-m", "tidelock.adapters.workers.publisher_process", "0"],
+    "faust": ["-m", "faust", "-A", "tidelock.faust_app", "worker"],
+    "compiler": ["-m", "tidelock.adapters.compiled.build"],
 }
 
 

@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
-from adapters.mysql import connection as server
-from adapters.mysql.connection import Endpoint
-from adapters.mysql.json_diff import patched
 from bench.decode import read
 from bench.servers import MySql
-from engine.records import Position, RowChange, TableName
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.mysql.binlog import log_ends
+from tidelock.adapters.mysql.binlog.json_diff import patched
+from tidelock.adapters.mysql.connection import Address
+from tidelock.engine.model.records import Position, RowChange, TableName
 
 
 class Source:
     def __init__(self, origin: MySql) -> None:
-        self.endpoint = Endpoint(origin.host, origin.port, origin.user, origin.password)
+        self.endpoint = Address(origin.host, origin.port, origin.user, origin.password)
         self.database = origin.database("partial_json")
         self.session = server.connect(self.endpoint)
         self.run(f"USE {self.database}")
@@ -31,7 +32,7 @@ class Source:
         return server.rows(self.session, sql, *args)
 
     def here(self) -> Position:
-        return server.current_position(self.session)
+        return log_ends.current_position(self.session)
 
     def changes(self, start: Position, wanted: str = "j") -> list[RowChange]:
         found = read(self.endpoint, start, self.here(), wanted=lambda t: t == TableName(self.database, wanted))

@@ -8,17 +8,16 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from adapters.config import Spark
-from adapters.endpoint import Endpoint, parse
-from adapters.mysql.connection import connect, rows
-from adapters.mysql.ed25519 import sign
-from adapters.mysql.session import open_session
-from adapters.mysql.source import reader_endpoint
-from adapters.postgres.session import SessionSettings
-from adapters.session import session
-from adapters.spark.jdbc import Database
-from adapters.spark.session import session as spark_session
 from bench.servers import MariaDb, MySql, Postgres, Server
+from tidelock.adapters.config.feed import Spark
+from tidelock.adapters.config.url import Endpoint, parse
+from tidelock.adapters.mysql.connection import connect, reader_endpoint, rows
+from tidelock.adapters.mysql.ed25519 import sign
+from tidelock.adapters.mysql.target.session import open_session
+from tidelock.adapters.postgres.target.session import SessionSettings
+from tidelock.adapters.spark.jdbc import Database
+from tidelock.adapters.spark.session import session as spark_session
+from tidelock.adapters.wiring.session import session
 
 PASSWORD = "grün-Ω-密码-🌊 %:@"
 LOGINS = ["mysql_native_password", "ed25519"]

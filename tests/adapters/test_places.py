@@ -11,11 +11,11 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.errors import KafkaTimeoutError
 
-from adapters.kafka import places as module
-from adapters.kafka.places import Places
-from adapters.kafka.wire import WireError, encode
 from bench.servers.kafka import Kafka
-from engine.records import LogBatch, Position
+from tidelock.adapters.kafka import offset_finder as module
+from tidelock.adapters.kafka.offset_finder import Places
+from tidelock.adapters.kafka.wire import WireError, encode
+from tidelock.engine.model.records import LogBatch, Position
 
 _topics = itertools.count(1)
 

@@ -9,15 +9,19 @@ import asyncpg
 import msgspec
 import pytest
 
-from adapters.bookkeeping import create_statements
-from adapters.endpoint import parse
-from adapters.postgres.copy_text import lines
-from adapters.postgres.sink import PostgresSink
-from adapters.postgres.staging import session_name, stage
-from adapters.sink import Wanted
-from adapters.staging import Columns, Staged, Staging, staged_name
 from bench.servers import Postgres
-from engine.effects import (
+from tidelock.adapters.bookkeeping.tables import create_statements
+from tidelock.adapters.config.url import parse
+from tidelock.adapters.ports.sink import Wanted
+from tidelock.adapters.ports.staging import Columns, Staged, Staging, staged_name
+from tidelock.adapters.postgres.target.copy_text import lines
+from tidelock.adapters.postgres.target.sink import PostgresSink
+from tidelock.adapters.postgres.target.staging import session_name, stage
+from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.errors import Alarm, Trouble
+from tidelock.engine.model.records import Column, Kind, Position, Row, Shape, TableName
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.protocol.effects import (
     ApplyBatch,
     BeginCopy,
     EffectId,
@@ -26,8 +30,7 @@ from engine.effects import (
     SaveCheckpoint,
     UpsertRows,
 )
-from engine.errors import Alarm, Trouble
-from engine.events import (
+from tidelock.engine.protocol.events import (
     BatchCommitted,
     BatchFailed,
     CheckpointSaved,
@@ -37,9 +40,6 @@ from engine.events import (
     Refused,
     TakenOver,
 )
-from engine.records import Column, Kind, Position, Row, Shape, TableName
-from engine.schema import Binding
-from engine.spans import By, Split
 
 ACCOUNT = TableName("public", "account")
 START = Position("binlog.000001", 4)
@@ -232,11 +232,10 @@ async def test_rows_that_the_target_cannot_hold_are_told_and_all_others_staged(t
 
 
 async def test_a_large_batch_is_sent_in_parts(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adapters.postgres.staging.COPY_CHARACTERS", 1_000)
+    monkeypatch.setattr("tidelock.adapters.postgres.target.staging.COPY_CHARACTERS", 1_000)
     parts: list[int] = []
-    monkeypatch.setattr(
-        "adapters.postgres.staging.lines", lambda *columns: parts.append(len(lines(*columns))) or lines(*columns)
-    )
+    told = "tidelock.adapters.postgres.target.staging.lines"
+    monkeypatch.setattr(told, lambda *columns: parts.append(len(lines(*columns))) or lines(*columns))
     name = TableName("public", "large")
     target.sql("CREATE TABLE large (id bigint PRIMARY KEY, body text)")
     copy = await target.opened(name)
@@ -870,7 +869,7 @@ async def test_the_session_for_copies_is_closed_when_nothing_is_copied(
     await copy.begin()
     await copy.sink.control()
     assert target.sql(ours) == [(2,)]
-    monkeypatch.setattr("adapters.postgres.copying.IDLE_SECONDS", 0.0)
+    monkeypatch.setattr("tidelock.adapters.postgres.target.copying.IDLE_SECONDS", 0.0)
     await copy.sink.control()
     await until(lambda: target.sql(ours) == [(1,)])
     await copy.merged(await copy.chunk([row(1)]))

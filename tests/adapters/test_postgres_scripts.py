@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from adapters.postgres.scripts import Scripts
 from bench.servers import Postgres
+from tidelock.adapters.postgres.target.batch_script import Scripts
 
 COPY = "COPY {} FROM STDIN"
 ROWS = [b"1\ta\n2\tb\n", b"3\tc\n"]

@@ -9,14 +9,17 @@ import asyncpg
 import msgspec
 import pytest
 
-from adapters.bookkeeping import create_statements
-from adapters.postgres.copy_text import Copy
-from adapters.postgres.session import application_name
-from adapters.postgres.sink import PostgresSink
-from adapters.postgres.statements import FEW_ROWS
-from adapters.sink import TargetError
 from bench.servers import Postgres
-from engine.effects import (
+from tidelock.adapters.bookkeeping.tables import create_statements
+from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.postgres.target.copy_text import Copy
+from tidelock.adapters.postgres.target.session import application_name
+from tidelock.adapters.postgres.target.sink import PostgresSink
+from tidelock.adapters.postgres.target.statements import FEW_ROWS
+from tidelock.engine.model.errors import Alarm, Trouble
+from tidelock.engine.model.records import Column, Ddl, DdlKind, Kind, Position, Row, Shape, TableName
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.protocol.effects import (
     ApplyBatch,
     ApplyDdl,
     ApplyPiece,
@@ -31,8 +34,7 @@ from engine.effects import (
     UpdateRows,
     UpsertRows,
 )
-from engine.errors import Alarm, Trouble
-from engine.events import (
+from tidelock.engine.protocol.events import (
     BatchCommitted,
     BatchFailed,
     BatchReady,
@@ -42,8 +44,6 @@ from engine.events import (
     DdlFailed,
     TakenOver,
 )
-from engine.records import Column, Ddl, DdlKind, Kind, Position, Row, Shape, TableName
-from engine.schema import Binding
 
 ACCOUNT = TableName("public", "account")
 START = Position("binlog.000001", 4)

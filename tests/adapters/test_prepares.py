@@ -8,10 +8,10 @@ from typing import NamedTuple, TypeAlias
 
 import pytest
 
-from adapters.mysql import prepares as module
-from adapters.mysql.events import TABLE_MAP, WRITE_ROWS
-from adapters.mysql.prepares import Event, Prepared, Prepares, Xid
-from engine.records import Position
+from tidelock.adapters.mysql.binlog import prepares as module
+from tidelock.adapters.mysql.binlog.events import TABLE_MAP, WRITE_ROWS
+from tidelock.adapters.mysql.binlog.prepares import Event, Prepared, Prepares, Xid
+from tidelock.engine.model.records import Position
 
 TOGETHER = 40
 STORIES = 1000

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters import private
+from tidelock.adapters.process import private_files as private
 
 
 def test_only_its_owner_can_read_it_whatever_was_there(tmp_path: Path) -> None:

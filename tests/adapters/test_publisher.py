@@ -19,19 +19,19 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewPartitions
 from aiokafka.errors import ProducerFenced
 
-from adapters.endpoint import parse
-from adapters.frames import Failed, Order
-from adapters.kafka import producing, publisher_process
-from adapters.kafka.connection import client_options
-from adapters.kafka.log_end import Uneven
-from adapters.kafka.orders import AtStatement, Published, PublishOrder
-from adapters.kafka.publisher import PublisherProcess
-from adapters.kafka.wire import decode, encode
 from bench.servers import MariaDb
 from bench.servers.kafka import Kafka
-from engine.mapping import Rule
-from engine.plan import Plan
-from engine.records import LogBatch, Position, TableName
+from tidelock.adapters.config.url import parse
+from tidelock.adapters.kafka.connection import client_options
+from tidelock.adapters.kafka.wire import decode, encode
+from tidelock.adapters.process.frames import Failed, Order
+from tidelock.adapters.workers import producing, publisher_process
+from tidelock.adapters.workers.log_end import Uneven
+from tidelock.adapters.workers.publisher import PublisherProcess
+from tidelock.adapters.workers.publisher_messages import AtStatement, Published, PublishOrder
+from tidelock.engine.capture.mapping import Rule
+from tidelock.engine.model.records import LogBatch, Position, TableName
+from tidelock.engine.model.table_partitioning import Plan
 
 DEADLINE_SECONDS = 60.0
 TABLES = ("account", "item", "parent")

@@ -10,16 +10,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from adapters.config import load
-from adapters.spark.plan import plan
-from adapters.spark.report import Report
-from adapters.spark.verify import Step, examine
 from bench.planted import Planted
 from bench.rig import Rig, Said, tidelock
 from bench.servers import Server
 from bench.session import Flavor
 from bench.value_tables import WideKeys
 from bench.values import ZONE, column_values
+from tidelock.adapters.config.feed import load
+from tidelock.adapters.verify.plan import plan
+from tidelock.adapters.verify.report import Report
+from tidelock.adapters.verify.verify import Step, examine
 
 PAIRS = [("mariadb", "postgres"), ("mysql", "other_mysql")]
 USAGE, OPERATOR = 2, 4

@@ -13,21 +13,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.frames import BATCH, IMAGES
-from adapters.mysql import codecs, row_image
-from adapters.mysql.batch_frames import Decoder, Encoder
-from adapters.mysql.codecs import WireColumn
-from adapters.mysql.row_compiler import RowOverrun, compile_rows
-from adapters.mysql.row_image import Layout, PackedRows, RowImage, array, copy_lines, values
-from adapters.mysql.row_layout import Columns, layout
 from bench.servers import MariaDb, Postgres
-from engine.gathering import Gathering
-from engine.lined import Lined
-from engine.options import Options
-from engine.records import LogBatch, Position, RowChange, TableName, Transaction
-from engine.schema import Binding
-from engine.segments import Change
 from tests.engine.world import shape_of, table
+from tidelock.adapters.mysql.binlog import codecs
+from tidelock.adapters.mysql.binlog.batch_frames import Decoder, Encoder
+from tidelock.adapters.mysql.binlog.codecs import WireColumn
+from tidelock.adapters.mysql.binlog.row_compiler import RowOverrun, compile_rows
+from tidelock.adapters.mysql.binlog.row_layout import Columns, layout
+from tidelock.adapters.process.frames import BATCH, IMAGES
+from tidelock.adapters.row_image import row_image
+from tidelock.adapters.row_image.row_image import Layout, PackedRows, RowImage, array, copy_lines, values
+from tidelock.engine.log.bound_batch import Lined
+from tidelock.engine.log.coalescer import Gathering
+from tidelock.engine.model.options import Options
+from tidelock.engine.model.records import LogBatch, Position, RowChange, TableName, Transaction
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.parallel.segments import Change
 
 COLUMNS: Columns = (
     (WireColumn(codecs.LONGLONG), None),

@@ -2,9 +2,9 @@
 
 import pytest
 
-from adapters.spark.forms import Form, normal, shown
-from adapters.spark.keys import MOST_WIDE, NoSuchKey, SideColumn, canonical, predicates
-from engine.records import Column, Kind
+from tidelock.adapters.spark.comparable_values import Form, normal, shown
+from tidelock.adapters.spark.keys import MOST_WIDE, NoSuchKey, SideColumn, canonical, predicates
+from tidelock.engine.model.records import Column, Kind
 
 SPELLED = [
     # form, column of the source, a server's text, value of the log

@@ -19,22 +19,22 @@ from bench.servers.place import free_port
 RUN = """
 import asyncio, gc, sys
 import uvloop
-import adapters.run
-from adapters.capture import CaptureProcess
-from adapters.config import load
-from adapters.progress import PlainLines
-from engine.apply import ApplyMachine
+import tidelock.adapters.app.run
+from tidelock.adapters.wiring.capture import CaptureProcess
+from tidelock.adapters.config.feed import load
+from tidelock.adapters.runtime.progress import PlainLines
+from tidelock.engine.apply.machine import ApplyMachine
 
-collect = adapters.run.forget
+collect = tidelock.adapters.app.run.forget
 
 def forget():
     collect()
     left = sum(isinstance(one, ApplyMachine) for one in gc.get_objects())
     print("machines left:", left, flush=True)
 
-adapters.run.forget = forget
+tidelock.adapters.app.run.forget = forget
 feed = load(sys.argv[1])
-uvloop.run(adapters.run.run(feed, True, PlainLines(sys.stderr, feed.name), CaptureProcess()))
+uvloop.run(tidelock.adapters.app.run.run(feed, True, PlainLines(sys.stderr, feed.name), CaptureProcess()))
 """
 ROWS = 15_000
 
@@ -68,21 +68,21 @@ def asked(port: int, page: str) -> tuple[int, str]:
 HELD = """
 import sys
 import uvloop
-import adapters.run
-from adapters.capture import CaptureProcess
-from adapters.config import load
-from adapters.progress import PlainLines
+import tidelock.adapters.app.run
+from tidelock.adapters.wiring.capture import CaptureProcess
+from tidelock.adapters.config.feed import load
+from tidelock.adapters.runtime.progress import PlainLines
 
-collect = adapters.run.forget
+collect = tidelock.adapters.app.run.forget
 
 def forget():
     collect()
     print("between two machines", flush=True)
     sys.stdin.readline()
 
-adapters.run.forget = forget
+tidelock.adapters.app.run.forget = forget
 feed = load(sys.argv[1])
-uvloop.run(adapters.run.run(feed, True, PlainLines(sys.stderr, feed.name), CaptureProcess()))
+uvloop.run(tidelock.adapters.app.run.run(feed, True, PlainLines(sys.stderr, feed.name), CaptureProcess()))
 """
 
 

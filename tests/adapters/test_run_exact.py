@@ -22,10 +22,10 @@ from bench.workload.workload import Workload
 CHANGES = 3000
 WITHOUT_LOCKS = """
 import msgspec
-from adapters import run
+from tidelock.adapters.app import run
 options_of = run.options_of
 run.options_of = lambda *feed: msgspec.structs.replace(options_of(*feed), locking=False)
-from adapters.cli import main
+from tidelock.adapters.cli import main
 main()
 """
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from adapters.bookkeeping import quote
 from bench.rig import Rig
 from bench.servers import MariaDb, Server
 from bench.session import Flavor
 from bench.value_tables import Cell, Keyed, Keyless, Keys, Long, Named
 from bench.values import ZONE, ColumnValues, column_values
+from tidelock.adapters.bookkeeping.tables import quote
 
 PAIRS = [
     ("mariadb", "postgres"),

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator
 import msgspec
 import pytest
 
-from adapters import runs
-from adapters.runs import Lookout, Run, judge, lock_name, lock_of, place_of
 from bench.rig import Rig, until
 from bench.servers import MariaDb, MySql, Postgres, Server
 from bench.servers.place import free_port
 from bench.session import connect
 from bench.tidelock import Process
+from tidelock.adapters.bookkeeping.lease import lock_name, lock_of, place_of
+from tidelock.adapters.operator import runs
+from tidelock.adapters.operator.runs import Lookout, Run, judge
 
 SOON = 60.0
 

@@ -12,15 +12,15 @@ import aiomysql
 import asyncpg
 import pytest
 
-from adapters.mysql import schema as mysql_schema
-from adapters.mysql.catalogue import AsyncServer
-from adapters.mysql.collation import equality
-from adapters.postgres import schema as postgres_schema
-from adapters.source_table import SourceTable
 from bench.servers import MariaDb, MySql, Postgres
-from engine.keys import normalise
-from engine.records import Column, Kind, TableName
-from engine.schema import Equality, ForeignKey, TargetTable
+from tidelock.adapters.mysql import schema as mysql_schema
+from tidelock.adapters.mysql.catalogue import AsyncServer
+from tidelock.adapters.mysql.collation import equality
+from tidelock.adapters.postgres import catalogue as postgres_schema
+from tidelock.adapters.schema.source_table import SourceTable
+from tidelock.engine.model.records import Column, Kind, TableName
+from tidelock.engine.model.schema import Equality, ForeignKey, TargetTable
+from tidelock.engine.parallel.lock_keys import normalise
 
 MySqlFamily = MariaDb | MySql
 

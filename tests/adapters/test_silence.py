@@ -16,15 +16,6 @@ from pathlib import Path
 import pytest
 from pymysql.err import OperationalError
 
-from adapters.endpoint import parse
-from adapters.kafka.connection import LogError, reach
-from adapters.mysql.connection import connect, rows
-from adapters.mysql.errors import Unreachable
-from adapters.mysql.session import StatementFailed, open_session
-from adapters.mysql.source import reader_endpoint
-from adapters.postgres.failures import CONNECTION_ERRORS
-from adapters.postgres.session import Session as PostgresSession
-from adapters.postgres.session import SessionSettings
 from bench.chaos.wire import Way, Wire
 from bench.rig import Rig, tidelock, until
 from bench.servers import MariaDb, Postgres, Server
@@ -32,6 +23,14 @@ from bench.servers.kafka import Kafka
 from bench.servers.place import free_port
 from bench.tidelock import Feed, sample
 from bench.workers import Workers
+from tidelock.adapters.config.url import parse
+from tidelock.adapters.kafka.connection import LogError, reach
+from tidelock.adapters.mysql.connection import connect, reader_endpoint, rows
+from tidelock.adapters.mysql.errors import Unreachable
+from tidelock.adapters.mysql.target.session import StatementFailed, open_session
+from tidelock.adapters.postgres.target.failures import CONNECTION_ERRORS
+from tidelock.adapters.postgres.target.session import Session as PostgresSession
+from tidelock.adapters.postgres.target.session import SessionSettings
 
 SHORT = "connect_timeout=1&read_timeout=1"
 COMMAND_SECONDS = 60.0

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from adapters.config import Spark
-from adapters.endpoint import Endpoint, parse
-from adapters.spark.jdbc import Database
-from adapters.spark.session import session
-from adapters.spark.vigil import Vigil, end_java
 from bench.chaos.wire import Wire
 from bench.rig import Rig, until
 from bench.servers import MariaDb, Postgres, Server
+from tidelock.adapters.config.feed import Spark
+from tidelock.adapters.config.url import Endpoint, parse
+from tidelock.adapters.spark.jdbc import Database
+from tidelock.adapters.spark.session import session
+from tidelock.adapters.spark.vigil import Vigil, end_java
 
 SHORT = "connect_timeout=1&read_timeout=1"
 LONG_SECONDS = 4

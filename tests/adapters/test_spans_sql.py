@@ -4,8 +4,8 @@ import pytest
 
 from bench.servers.mariadb import MariaDb
 from bench.servers.mysql import MySql
-from engine.records import Column, Kind, Shape, TableName
-from engine.spans import By, Split, bucket, chunk_of
+from tidelock.engine.model.chunk_ranges import By, Split, bucket, chunk_of
+from tidelock.engine.model.records import Column, Kind, Shape, TableName
 
 SEAT = TableName("shop", "seat")
 SHAPE = Shape(SEAT, (Column("n", Kind.INT), Column("t", Kind.TEXT), Column("b", Kind.BINARY)), ("n", "t", "b"))

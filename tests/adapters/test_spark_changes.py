@@ -17,26 +17,26 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import RecordsToDelete
 from aiokafka.structs import TopicPartition
 
-from adapters.config import Spark
-from adapters.endpoint import parse
-from adapters.journal import Journal
-from adapters.kafka.topics import changes_topic, control_topic
-from adapters.kafka.wire import encode
-from adapters.spark.changes import TidelockSource
-from adapters.spark.changes.log import ChangesError, Place, offsets, places
-from adapters.spark.changes.recording import Recording
-from adapters.spark.changes.topic import Topic
-from adapters.spark.session import session
 from bench.rig import Rig, until
 from bench.servers import Server
 from bench.servers.kafka import Kafka
 from bench.tidelock import Process
 from bench.workers import Workers
 from bench.workload.mix import Mix
-from engine.apply import Options
-from engine.errors import Alarm
-from engine.events import LogArrived, SourceFailed, TakenOver
-from engine.records import Column, Kind, LogBatch, Position, RowChange, Shape, TableName, Transaction
+from tidelock.adapters.config.feed import Spark
+from tidelock.adapters.config.url import parse
+from tidelock.adapters.kafka.topics import changes_topic, control_topic
+from tidelock.adapters.kafka.wire import encode
+from tidelock.adapters.runtime.journal import Journal
+from tidelock.adapters.spark.session import session
+from tidelock.adapters.spark_stream import TidelockSource
+from tidelock.adapters.spark_stream.log import ChangesError, Place, offsets, places
+from tidelock.adapters.spark_stream.recording import Recording
+from tidelock.adapters.spark_stream.topic import Topic
+from tidelock.engine.apply.machine import Options
+from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.records import Column, Kind, LogBatch, Position, RowChange, Shape, TableName, Transaction
+from tidelock.engine.protocol.events import LogArrived, SourceFailed, TakenOver
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "spark.md"
 SHAPE = Shape(TableName("shop", "t"), (Column("id", Kind.INT, length=8), Column("note", Kind.TEXT)), ("id",))
@@ -362,7 +362,7 @@ def test_a_place_is_found_by_its_position_alone(kafka: Kafka) -> None:
 
 def test_slices_join_without_seam(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = published(kafka, *((i, i + 1) for i in range(25)))
-    monkeypatch.setattr("adapters.spark.changes.topic.SLICE_RECORDS", 7)
+    monkeypatch.setattr("tidelock.adapters.spark_stream.topic.SLICE_RECORDS", 7)
     begin = topic.first()
     parts = topic.slices(begin, topic.last(begin, None))
     assert len(parts) > 4

@@ -1,6 +1,6 @@
 """The judge of rows that differ while both sides change: no false alarm, and nothing that stays is let go."""
 
-from adapters.spark.suspects import SETTLED, Seen, Suspects, compared
+from tidelock.adapters.verify.recheck import SETTLED, Seen, Suspects, compared
 
 
 def test_only_rows_that_are_not_the_same_are_found() -> None:

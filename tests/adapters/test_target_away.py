@@ -9,20 +9,20 @@ from collections.abc import Callable
 
 import pytest
 
-from adapters.bookkeeping import create_statements
 from bench.servers import Server
+from tidelock.adapters.bookkeeping.tables import create_statements
 
 GROWTH_MB = 4.0
 TRIES = """
 import asyncio, gc, logging, sys
 import uvloop
-from adapters.collector import calm
-from adapters.mysql.sink import MySqlSink
-from adapters.postgres.sink import PostgresSink
-from engine.effects import ApplyBatch, EffectId, SaveCheckpoint, UpsertRows
-from engine.events import BatchCommitted, BatchFailed, CheckpointFailed
-from engine.records import Column, Kind, Position, Shape, TableName
-from engine.schema import Binding
+from tidelock.adapters.process.gc_tuning import calm
+from tidelock.adapters.mysql.target.sink import MySqlSink
+from tidelock.adapters.postgres.target.sink import PostgresSink
+from tidelock.engine.protocol.effects import ApplyBatch, EffectId, SaveCheckpoint, UpsertRows
+from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, CheckpointFailed
+from tidelock.engine.model.records import Column, Kind, Position, Shape, TableName
+from tidelock.engine.model.schema import Binding
 
 LANES, ROUNDS, ROWS = 4, 15, 1_000
 logging.disable()

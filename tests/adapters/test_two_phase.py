@@ -9,20 +9,21 @@ from typing import Any
 
 import pytest
 
-from adapters.capture import CaptureProcess
-from adapters.endpoint import parse
-from adapters.frames import Failed, Order
-from adapters.mysql import connection as server
-from adapters.mysql import decoder as decoder_module
-from adapters.mysql import prepares as prepares_module
-from adapters.mysql.connection import Endpoint, PurgedPosition
-from adapters.progress import Sample, one_line
-from adapters.web.metrics import metrics
 from bench.decode import SERVER_ID, read
 from bench.rig import Rig, until
 from bench.servers import MariaDb, MySql, Postgres
-from engine.mapping import Rule
-from engine.records import Position, SourceChunk, SourceTransaction, TableName
+from tidelock.adapters.config.url import parse
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.mysql.binlog import decoder as decoder_module
+from tidelock.adapters.mysql.binlog import log_ends
+from tidelock.adapters.mysql.binlog import prepares as prepares_module
+from tidelock.adapters.mysql.connection import Address, PurgedPosition
+from tidelock.adapters.process.frames import Failed, Order
+from tidelock.adapters.runtime.progress import Sample, one_line
+from tidelock.adapters.web.metrics import metrics
+from tidelock.adapters.wiring.capture import CaptureProcess
+from tidelock.engine.capture.mapping import Rule
+from tidelock.engine.model.records import Position, SourceChunk, SourceTransaction, TableName
 
 Origin = MariaDb | MySql
 
@@ -32,7 +33,7 @@ class Source:
 
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
-        self.endpoint = Endpoint(origin.host, origin.port, origin.user, origin.password)
+        self.endpoint = Address(origin.host, origin.port, origin.user, origin.password)
         self.database = origin.database("two_phase")
         self.connect()
         self.run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(300))")
@@ -55,7 +56,7 @@ class Source:
         until(lambda: all(id_ != number for id_, *_ in self.run("SHOW PROCESSLIST")), "the end of the session")
 
     def here(self) -> Position:
-        return server.current_position(self.session)
+        return log_ends.current_position(self.session)
 
     def read(
         self,

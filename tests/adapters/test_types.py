@@ -7,13 +7,14 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from adapters.compatibility import compatible
-from adapters.postgres.schema import read_tables
-from adapters.types import Dialect, integer_range, mysql_type, postgres_type
-from adapters.types_reference import reference
 from bench.servers import MariaDb, MySql, Postgres
-from engine.records import Column, Kind, TableName
-from engine.schema import TargetColumn
+from tidelock.adapters.config.url import Dialect
+from tidelock.adapters.postgres.catalogue import read_tables
+from tidelock.adapters.reference.types import reference
+from tidelock.adapters.schema.compatibility import compatible
+from tidelock.adapters.schema.type_map import integer_range, mysql_type, postgres_type
+from tidelock.engine.model.records import Column, Kind, TableName
+from tidelock.engine.model.schema import TargetColumn
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "types.md"
 
@@ -166,5 +167,5 @@ def test_the_extremes_of_every_integer_fit(dialect: Dialect, postgres: Postgres,
 
 def test_the_reference_page_is_current() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference(), (
-        "python -m adapters.types_reference > docs/reference/types.md"
+        "python -m tidelock.adapters.reference.types > docs/reference/types.md"
     )

@@ -18,7 +18,8 @@ while time.process_time() < 0.6: pass
 sys.stdout.write("ready"); sys.stdout.flush()
 time.sleep(60)
 """
-PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}, 'adapters.mysql.capture_process'])"
+CAPTURE = "tidelock.adapters.mysql.binlog.capture_process"
+PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}, {CAPTURE!r}])"
 
 
 @contextmanager

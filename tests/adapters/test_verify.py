@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from adapters.config import load
-from adapters.spark.page import page
-from adapters.spark.plan import plan
-from adapters.spark.report import Report
-from adapters.spark.verify import Step, examine
 from bench.planted import Planted
 from bench.rig import Rig
 from bench.servers import Server
 from bench.session import Flavor
 from bench.value_tables import Keyed
 from bench.values import ZONE, column_values
+from tidelock.adapters.config.feed import load
+from tidelock.adapters.verify.page import page
+from tidelock.adapters.verify.plan import plan
+from tidelock.adapters.verify.report import Report
+from tidelock.adapters.verify.verify import Step, examine
 
 PAIRS = [("mariadb", "postgres"), ("mysql", "postgres"), ("mysql", "other_mysql")]
 PROOF = pytest.mark.proof

@@ -35,7 +35,7 @@ def test_the_command_writes_its_reports_and_exits_3(
 
 def command(*words: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "adapters.cli", *words],
+        [sys.executable, "-m", "tidelock", *words],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
@@ -110,7 +110,7 @@ def test_a_termination_ends_java_and_leaves_no_folder(
     rig.at_source("INSERT INTO t VALUES (2)")  # which is waited for
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     (tmp_path / f"tidelock-spark-{2**30}-killed").mkdir()  # no process has such a number
-    words = [sys.executable, "-m", "adapters.cli", "verify", str(rig.feed), "--wait", "200"]
+    words = [sys.executable, "-m", "tidelock", "verify", str(rig.feed), "--wait", "200"]
     log = tmp_path / "said"
     with log.open("wb") as said:
         process = subprocess.Popen(words, stdout=said, stderr=said, env=environment)

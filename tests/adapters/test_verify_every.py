@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from adapters.config import load
-from adapters.spark.schedule import State, store
-from adapters.spark.schedule import load as load_state
-from adapters.spark.share import Place, share
-from adapters.spark.verify import Step, examine
 from bench.rig import Rig, tidelock, until
 from bench.servers import Server
-from engine.records import TableName
+from tidelock.adapters.config.feed import load
+from tidelock.adapters.verify.rotation import Place, share
+from tidelock.adapters.verify.schedule import State, store
+from tidelock.adapters.verify.schedule import load as load_state
+from tidelock.adapters.verify.verify import Step, examine
+from tidelock.engine.model.records import TableName
 
 DIFFERENT = 3
 SECONDS = 240
@@ -90,7 +90,7 @@ def test_shares_are_the_tables_without_a_gap(
 def test_what_is_known_of_a_table_stays_until_a_whole_pass_says_otherwise() -> None:
     state = load_state(Path("/nowhere"))
     assert state == State()
-    from adapters.spark.schedule import Found
+    from tidelock.adapters.verify.schedule import Found
 
     found = Found(before={"missing": 3}, now={"missing": 1})
     assert found.known("missing") == 3
@@ -107,7 +107,7 @@ def test_the_command_goes_on_until_it_is_stopped_and_serves_metrics(
     words = ["verify", str(rig.feed), "--every", "1h", "--share", "1", "--place", str(place), "--report", str(report)]
     with said.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "adapters.cli", *words, "--http", "127.0.0.1:0"], stdout=out, stderr=out
+            [sys.executable, "-m", "tidelock", *words, "--http", "127.0.0.1:0"], stdout=out, stderr=out
         )
     try:
         until(lambda: "metrics at" in said.read_text() or process.poll() is not None, "an address", SECONDS)
@@ -159,7 +159,7 @@ def test_a_round_that_cannot_be_done_is_told_and_the_next_tries_again(
     said = tmp_path / "said"
     words = ["verify", str(rig.feed), "--every", "1s", "--place", str(tmp_path / "place")]
     with said.open("wb") as out:
-        process = subprocess.Popen([sys.executable, "-m", "adapters.cli", *words], stdout=out, stderr=out)
+        process = subprocess.Popen([sys.executable, "-m", "tidelock", *words], stdout=out, stderr=out)
     try:
         until(lambda: said.read_text().count("not compared") > 1 or process.poll() is not None, "two tries", SECONDS)
         assert process.poll() is None, said.read_text()

@@ -8,20 +8,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from adapters.config import Feed, load
-from adapters.spark.pairing import NotComparable
-from adapters.spark.plan import plan
-from adapters.spark.report import BadReport, Report
-from adapters.spark.since import Changed, changed, since
-from adapters.spark.survey import paired
-from adapters.spark.verify import Step, examine
-from adapters.spark.watermark import proven_position, source_position
 from bench.rig import Rig, tidelock
 from bench.servers import MariaDb, MySql, Server
 from bench.session import Flavor
 from bench.value_tables import WideKeys
 from bench.values import ZONE, column_values
-from engine.records import Position, TableName
+from tidelock.adapters.config.feed import Feed, load
+from tidelock.adapters.verify.catalogues import paired
+from tidelock.adapters.verify.changed_keys import Changed, changed, since
+from tidelock.adapters.verify.plan import plan
+from tidelock.adapters.verify.report import BadReport, Report
+from tidelock.adapters.verify.table_pairs import NotComparable
+from tidelock.adapters.verify.verify import Step, examine
+from tidelock.adapters.verify.watermark import proven_position, source_position
+from tidelock.engine.model.records import Position, TableName
 
 SPARK_SECONDS = 240
 DIFFERENT = 3

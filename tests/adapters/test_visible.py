@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from adapters.endpoint import Endpoint, parse
-from adapters.mysql import connection as server
-from adapters.mysql.source import reader_endpoint
-from adapters.mysql.visible import _owned, log_end, visible_end
 from bench.rig import until
 from bench.servers import MariaDb, MySql
+from tidelock.adapters.config.url import Endpoint, parse
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.mysql.binlog.visible import _owned, log_end, visible_end
+from tidelock.adapters.mysql.connection import reader_endpoint
 
 WAIT_MILLISECONDS = 60_000
 

@@ -11,10 +11,10 @@ import aiohttp
 import pytest
 from rich.console import Console
 
-from adapters.progress import JsonLines, PlainLines, Sample, live_view, one_line, progress_on
-from adapters.table_copy import TableCopy
-from adapters.web import ListenError, serve
-from adapters.web.metrics import metrics
+from tidelock.adapters.runtime.progress import JsonLines, PlainLines, Sample, live_view, one_line, progress_on
+from tidelock.adapters.runtime.table_copy import TableCopy
+from tidelock.adapters.web import ListenError, serve
+from tidelock.adapters.web.metrics import metrics
 
 BUSY = Sample(
     state="running",

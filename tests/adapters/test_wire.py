@@ -13,8 +13,8 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.kafka.wire import VERSION, WireError, decode, encode
-from engine.records import (
+from tidelock.adapters.kafka.wire import VERSION, WireError, decode, encode
+from tidelock.engine.model.records import (
     Column,
     Ddl,
     DdlKind,

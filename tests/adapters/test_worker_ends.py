@@ -15,11 +15,11 @@ from bench.workload.churn import Churn
 ROOT = Path(__file__).parents[2]
 DEAF = """
 import sys
-from adapters.kafka.partition import PartitionLog
-from adapters.kafka import worker
+from tidelock.adapters.workers.partition import PartitionLog
+from tidelock.adapters.kafka import worker
 worker.LOST_SECONDS = 5.0
 PartitionLog.offer = lambda *_: None
-from adapters.cli import main
+from tidelock.adapters.cli import main
 sys.argv = ["tidelock", "worker", sys.argv[1]]
 main()
 """

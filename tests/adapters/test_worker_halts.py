@@ -13,14 +13,14 @@ import msgspec
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from adapters.kafka.places import Places
-from adapters.kafka.topics import changes_topic
-from adapters.kafka.wire import encode
 from bench.rig import Rig
 from bench.servers import Server
 from bench.servers.kafka import Kafka
 from bench.workers import Workers
-from engine.records import LogBatch
+from tidelock.adapters.kafka.offset_finder import Places
+from tidelock.adapters.kafka.topics import changes_topic
+from tidelock.adapters.kafka.wire import encode
+from tidelock.engine.model.records import LogBatch
 
 Write = Callable[[bytes], Awaitable[Any]]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from adapters.cli.failure import CommandError
-from adapters.cli.plugins import run_plugin
 from bench import command as benches
 from bench.servers import ServerMissing
+from tidelock.adapters.cli.failure import CommandError
+from tidelock.adapters.cli.plugins import run_plugin
 
 BENCHMARK = """
 import os, signal

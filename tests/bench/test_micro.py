@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import typer
 
-from adapters.mysql.batch_frames import Decoder
 from bench import outcome
 from bench.micro import account, command, decode, profile, recording, remote, suite
 from bench.micro.budgets import Budgets
 from bench.micro.case import held
 from bench.micro.suite import CASES, Figure
 from bench.servers import MariaDb, MySql, Postgres, Server, ServerMissing
-from engine.records import Row, RowChange, SourceChunk
+from tidelock.adapters.mysql.binlog.batch_frames import Decoder
+from tidelock.engine.model.records import Row, RowChange, SourceChunk
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from bench.usage import SAMPLE_SECONDS, Usage
 
-NAMED_CHILD = "'adapters.mysql.capture_process'"  # what a child runs is looked for in its command line
+NAMED_CHILD = "'tidelock.adapters.mysql.binlog.capture_process'"  # what a child runs is looked for in its command line
 
 
 @contextmanager

@@ -13,7 +13,13 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterator
 
-from engine.conducting import (
+from tidelock.engine.cluster.coordinator import Conductor
+from tidelock.engine.cluster.group_progress import Standing
+from tidelock.engine.model.errors import Failure, Trouble
+from tidelock.engine.model.records import Ddl, DdlKind, Position, TableName
+from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.protocol.coordinator_messages import (
     Announce,
     FeedTaken,
     GoOn,
@@ -25,15 +31,9 @@ from engine.conducting import (
     StatementReached,
     StorePlan,
 )
-from engine.conductor import Conductor
-from engine.effects import StandDown
-from engine.errors import Failure, Trouble
-from engine.events import DdlApplied, DdlFailed, SourceFailed, Tick
-from engine.plan import Plan
-from engine.records import Ddl, DdlKind, Position, TableName
-from engine.reports import FeedState, GroupReport, Statement
-from engine.schema import TargetTable
-from engine.standing import Standing
+from tidelock.engine.protocol.effects import StandDown
+from tidelock.engine.protocol.events import DdlApplied, DdlFailed, SourceFailed, Tick
+from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement
 
 BEFORE, AT, BEHIND = 1, 2, 3
 STEP_US = 10_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.records import Ddl, Position, Row, RowChange, Shape, SourceChunk, SourceTransaction
+from tidelock.engine.model.records import Ddl, Position, Row, RowChange, Shape, SourceChunk, SourceTransaction
 
 FILE = "log.000001"
 RECEIPT = -1  # in place of a table's number: the row that marks a replicated transaction

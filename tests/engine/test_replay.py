@@ -1,9 +1,10 @@
 """A journal's steps again, as the text that people read."""
 
-from engine.apply import Options
-from engine.effects import EffectId
-from engine.errors import Alarm, Failure, Trouble
-from engine.events import (
+from tidelock.engine.apply.machine import Options
+from tidelock.engine.model.errors import Alarm, Failure, Trouble
+from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, RowChange, TableName, Transaction
+from tidelock.engine.protocol.effects import EffectId
+from tidelock.engine.protocol.events import (
     ApplyEvent,
     BatchCommitted,
     BatchFailed,
@@ -22,10 +23,9 @@ from engine.events import (
     TakenOver,
     Tick,
 )
-from engine.records import Ddl, DdlKind, LogBatch, RowChange, TableName, Transaction
-from engine.replay import Replay, spell_event
-from simulations.catalogue import ACCOUNT, linked, shape
-from simulations.scenario import position
+from tidelock.engine.replay import Replay, spell_event
+from tidelock.simulations.catalogue import ACCOUNT, linked, shape
+from tidelock.simulations.scenario import position
 
 ID = EffectId(1, 1)
 FAILURE = Failure(Trouble.ROW, "too long", "22001")

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from engine.effects import DeleteRows, Step, UpdateRows, UpsertRows
-from engine.records import Column, Kind, Row, RowChange, Shape, TableName, Transaction, Value
-from engine.schema import Binding, Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
-from engine.segments import Change
+from tidelock.engine.model.records import Column, Kind, Row, RowChange, Shape, TableName, Transaction, Value
+from tidelock.engine.model.schema import Binding, Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.parallel.segments import Change
+from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
 
 
 class Dialect(enum.Enum):
@@ -260,7 +260,7 @@ class Database:
         self.check_foreign()
 
     def run(self, steps: Sequence[Step]) -> None:
-        """The steps as `engine.effects` documents them, stricter where it leaves a sink a choice."""
+        """The steps as `engine.protocol.effects` documents them, stricter where it leaves a sink a choice."""
         for step in steps:
             match step:
                 case DeleteRows(binding, keys):

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from simulations import campaign
-from simulations.campaign import Died, Failure, Tally
-from simulations.plan import draw
-from simulations.trial import Trial
+from tidelock.simulations import campaign
+from tidelock.simulations.campaign import Died, Failure, Tally
+from tidelock.simulations.plan import draw
+from tidelock.simulations.trial import Trial
 
 ROOT = Path(__file__).parents[2]
 PLAN = draw(1)

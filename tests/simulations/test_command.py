@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from simulations import command, kept, report
-from simulations.campaign import Failure, Tally
-from simulations.command import ENOUGH, Search
-from simulations.coverage import EXPECTED
-from simulations.explore.runs import Result as Explored
-from simulations.mutants.catalogue import CATALOGUE
-from simulations.mutants.hunt import Result
-from simulations.plan import Plan, draw
-from simulations.trial import Trial
+from tidelock.simulations import command, kept, report
+from tidelock.simulations.campaign import Failure, Tally
+from tidelock.simulations.command import ENOUGH, Search
+from tidelock.simulations.coverage import EXPECTED
+from tidelock.simulations.explore.runs import Result as Explored
+from tidelock.simulations.mutants.catalogue import CATALOGUE
+from tidelock.simulations.mutants.hunt import Result
+from tidelock.simulations.plan import Plan, draw
+from tidelock.simulations.trial import Trial
 
 ROOT = Path(__file__).parents[2]
 REACHED = dict.fromkeys(EXPECTED, 1)
@@ -27,7 +27,7 @@ REACHED = dict.fromkeys(EXPECTED, 1)
 
 def simulate(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "adapters.cli", "simulate", *map(str, arguments)],
+        [sys.executable, "-m", "tidelock", "simulate", *map(str, arguments)],
         cwd=ROOT,
         env=os.environ | {"COLUMNS": "80"},
         capture_output=True,
@@ -171,7 +171,7 @@ def test_every_mutant_must_die(
             progress(result)
         return results
 
-    monkeypatch.setattr("simulations.mutants.check.run", run)
+    monkeypatch.setattr("tidelock.simulations.mutants.check.run", run)
     assert command.command(mutants=True, json=as_json) == code
     told = capsys.readouterr()
     assert told.err.count("killed after 2000 seeds") == 2 - code
@@ -187,7 +187,7 @@ def test_every_small_case_must_be_clean(
     story: list[str], code: int, as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     results = [Explored("locks", "one row", 3, 10, 1000, 2000, 0.5, story)]
-    monkeypatch.setattr("simulations.explore.runs.run", lambda: iter(results))
+    monkeypatch.setattr("tidelock.simulations.explore.runs.run", lambda: iter(results))
     assert command.command(exhaustive=True, json=as_json) == code
     told = capsys.readouterr().out
     assert ("it breaks" in told) == bool(code)
@@ -204,7 +204,7 @@ def test_a_run_is_told_and_its_journal_replays(tmp_path: Path) -> None:
     assert done.stdout.startswith("The plan of seed 3, schedule 3\n")
     assert "\nOwner 1\n" in done.stdout and "\nWhat held at every commit" in done.stdout
     again = subprocess.run(
-        [sys.executable, "-m", "adapters.cli", "replay", path], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "tidelock", "replay", path], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert "taken over: epoch 1" in again.stdout
 

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from engine.events import BatchCommitted, LogArrived
-from simulations.checkers import ALL
-from simulations.explain import checks, story
-from simulations.narrative import Chapter
-from simulations.plan import FAULTS
-from simulations.trial import Drawn, Trial
+from tidelock.engine.protocol.events import BatchCommitted, LogArrived
+from tidelock.simulations.checkers import ALL
+from tidelock.simulations.explain import checks, story
+from tidelock.simulations.narrative import Chapter
+from tidelock.simulations.plan import FAULTS
+from tidelock.simulations.trial import Drawn, Trial
 
 TOLD = Drawn(told=True)
 

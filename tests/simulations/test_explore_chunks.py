@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from simulations.explore import runs
-from simulations.explore.__main__ import main
-from simulations.explore.chunk_rules import CHUNK_RULES
-from simulations.explore.chunks import ChunkModel, Story
+from tidelock.simulations.explore import runs
+from tidelock.simulations.explore.__main__ import main
+from tidelock.simulations.explore.chunk_rules import CHUNK_RULES
+from tidelock.simulations.explore.chunks import ChunkModel, Story
 
 
 def test_every_short_history_is_copied_exactly() -> None:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from simulations.explore import runs
-from simulations.explore.__main__ import main
-from simulations.explore.fence import FenceModel
-from simulations.explore.fence_rules import FENCE_RULES
-from simulations.explore.fence_state import OPTIONS, Source
-from simulations.explore.heard import Tree
-from simulations.explore.search import search
+from tidelock.simulations.explore import runs
+from tidelock.simulations.explore.__main__ import main
+from tidelock.simulations.explore.fence import FenceModel
+from tidelock.simulations.explore.fence_rules import FENCE_RULES
+from tidelock.simulations.explore.fence_state import OPTIONS, Source
+from tidelock.simulations.explore.heard import Tree
+from tidelock.simulations.explore.search import search
 
 
 def explored(size: str) -> runs.Result:

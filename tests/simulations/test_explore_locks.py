@@ -2,13 +2,13 @@
 
 import pytest
 
-from simulations.explore import runs, scopes
-from simulations.explore.book import Book
-from simulations.explore.histories import Scope
-from simulations.explore.locks import LockModel, begin
-from simulations.explore.rules import RULES
-from simulations.explore.search import search
-from simulations.explore.world import World
+from tidelock.simulations.explore import runs, scopes
+from tidelock.simulations.explore.book import Book
+from tidelock.simulations.explore.histories import Scope
+from tidelock.simulations.explore.locks import LockModel, begin
+from tidelock.simulations.explore.rules import RULES
+from tidelock.simulations.explore.search import search
+from tidelock.simulations.explore.world import World
 
 ALL = (scopes.one_value, scopes.one_unique, scopes.three_rows, scopes.two_uniques, scopes.parents, scopes.children)
 

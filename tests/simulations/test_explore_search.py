@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from simulations.explore.hunt import hunt
-from simulations.explore.search import Broken, Move, search
+from tidelock.simulations.explore.hunt import hunt
+from tidelock.simulations.explore.search import Broken, Move, search
 
 
 class Counter:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from simulations import kept
-from simulations.kept import Kept
-from simulations.plan import draw
-from simulations.trial import attempt
+from tidelock.simulations import kept
+from tidelock.simulations.kept import Kept
+from tidelock.simulations.plan import draw
+from tidelock.simulations.trial import attempt
 
 
 @pytest.mark.parametrize("path", sorted(kept.FOLDER.glob("*.json")), ids=lambda path: path.stem)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from simulations.mutants import check, planting
-from simulations.mutants.beyond import BEYOND
-from simulations.mutants.catalogue import CATALOGUE
-from simulations.mutants.check import HuntFailed, hunt_all
-from simulations.mutants.hunt import Order
-from simulations.mutants.mutant import Mutant, Stale
+from tidelock.simulations.mutants import check, planting
+from tidelock.simulations.mutants.beyond import BEYOND
+from tidelock.simulations.mutants.catalogue import CATALOGUE
+from tidelock.simulations.mutants.check import HuntFailed, hunt_all
+from tidelock.simulations.mutants.hunt import Order
+from tidelock.simulations.mutants.mutant import Mutant, Stale
 
 COUNTER_EXAMPLES = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18}  # those that concern what exists
 QUICK = (
@@ -27,7 +27,10 @@ def two(a):
 """
 
 
-def mutant(patch: str, module: str = "engine.locks") -> Mutant:
+LOCKS = "tidelock.engine.parallel.lock_table"
+
+
+def mutant(patch: str, module: str = LOCKS) -> Mutant:
     return Mutant("a mutant", module, patch, "something")
 
 
@@ -96,25 +99,25 @@ def hunt(patch: str, module: str, limit: int = 6, patience: float = 20.0) -> che
 
 def test_a_harmless_change_lives() -> None:
     """So a death is the bug's doing, not the planting's."""
-    result = hunt("- assert not segment.committed, 'released twice'\n+ pass".replace("'", '"'), "engine.locks")
+    result = hunt("- assert not segment.committed, 'released twice'\n+ pass".replace("'", '"'), LOCKS)
     assert not result.killed
     assert (result.seed, result.seeds, result.by) == (None, 6, "")
 
 
 def test_who_noticed_is_told() -> None:
-    result = hunt('- assert not segment.committed, "released twice"\n+ raise KeyError("gone")', "engine.locks")
+    result = hunt('- assert not segment.committed, "released twice"\n+ raise KeyError("gone")', LOCKS)
     assert (result.seed, result.seeds) == (0, 1)
     assert result.by == "locks.release: KeyError 'gone'"
 
 
 def test_a_world_that_does_not_come_to_an_end_is_noticed() -> None:
-    result = hunt("  segment.committed = True\n+ while True:\n+     pass", "engine.locks", patience=0.5)
+    result = hunt("  segment.committed = True\n+ while True:\n+     pass", LOCKS, patience=0.5)
     assert result.by == "locks.release: Endless a seed took more than 0.5 s"
 
 
 def test_a_hunt_that_cannot_be_is_an_error() -> None:
     with pytest.raises(HuntFailed, match=r"this occurs 0 times in engine\.locks"):
-        hunt("- not in any source\n+ pass", "engine.locks")
+        hunt("- not in any source\n+ pass", LOCKS)
 
 
 def test_no_hunt_begins_with_a_stale_mutant(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,16 +7,28 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from adapters.journal import Journal, JournalError, replay
-from engine.apply import Options
-from engine.events import ApplyEvent, LogArrived, TakenOver
-from engine.records import Column, Ddl, DdlKind, Kind, LogBatch, Position, Row, RowChange, Shape, TableName, Transaction
-from engine.schema import Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
-from simulations import recorded
-from simulations.recorded import FromJournal, NotModelled, RecordedHistory, model_of
-from simulations.recording import read_recording, write_journal
-from simulations.shrink import Shrinker
-from simulations.trial import Drawn, Trial
+from tidelock.adapters.runtime.journal import Journal, JournalError, replay
+from tidelock.engine.apply.machine import Options
+from tidelock.engine.model.records import (
+    Column,
+    Ddl,
+    DdlKind,
+    Kind,
+    LogBatch,
+    Position,
+    Row,
+    RowChange,
+    Shape,
+    TableName,
+    Transaction,
+)
+from tidelock.engine.model.schema import Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.protocol.events import ApplyEvent, LogArrived, TakenOver
+from tidelock.simulations import recorded
+from tidelock.simulations.recorded import FromJournal, NotModelled, RecordedHistory, model_of
+from tidelock.simulations.recording import read_recording, write_journal
+from tidelock.simulations.shrink import Shrinker
+from tidelock.simulations.trial import Drawn, Trial
 
 SHOP = TableName("shop", "item")
 SHAPE = Shape(SHOP, (Column("id", Kind.INT), Column("code", Kind.TEXT)), ("id",))

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from simulations.plan import FAULTS, FEATURES, Plan, draw
-from simulations.shrink import SCHEDULES, Shrinker, parts_left
-from simulations.trial import Trial
+from tidelock.simulations.plan import FAULTS, FEATURES, Plan, draw
+from tidelock.simulations.shrink import SCHEDULES, Shrinker, parts_left
+from tidelock.simulations.trial import Trial
 
 BIG = replace(draw(7), features=tuple(sorted(FEATURES)), faults=dict.fromkeys(FAULTS, 4))
 FAMILIES = ("account", "member", "seat")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from simulations.plan import LEAST_FAULTS, LEAST_TABLES, draw
-from simulations.world import World
+from tidelock.simulations.plan import LEAST_FAULTS, LEAST_TABLES, draw
+from tidelock.simulations.world import World
 
 
 def test_a_run_is_as_large_as_it_should_be() -> None:

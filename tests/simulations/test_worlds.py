@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from simulations import campaign
-from simulations.campaign import Tally
-from simulations.coverage import EXPECTED
-from simulations.trial import Drawn
+from tidelock.simulations import campaign
+from tidelock.simulations.campaign import Tally
+from tidelock.simulations.coverage import EXPECTED
+from tidelock.simulations.trial import Drawn
 
 ROOT = Path(__file__).parents[2]
 FIRST = 1_000_000

@@ -1,0 +1,17 @@
+"""`tidelock check`: a feed is judged by what its target is, a database or a Hive warehouse."""
+
+from __future__ import annotations
+
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.ports.finding import Report
+
+
+async def check(feed: Feed) -> Report:
+    """Everything that can be known before a first run."""
+    if feed.target_url.scheme == "hive":
+        from tidelock.adapters.hive.checking import check as check_warehouse
+
+        return await check_warehouse(feed)
+    from tidelock.adapters.checks.feed import check as check_databases
+
+    return await check_databases(feed)

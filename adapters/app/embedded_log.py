@@ -1,0 +1,75 @@
+"""The log of an embedded run: the source's own, read by a capture process beside this one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from tidelock.adapters.process.frames import Failed, Order, Unanswered
+from tidelock.adapters.wiring.capture import CaptureProcess
+from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.records import Position
+from tidelock.engine.protocol.events import ApplyEvent, LogArrived, SourceFailed
+
+FIRST_RESTART_SECONDS = 0.2
+LONGEST_RESTART_SECONDS = 5.0
+
+
+class EmbeddedLog:
+    """`order(position, further)`: the capture order that reads on from there.  `first`: a process that is started
+    already, so that its imports overlap the takeover."""
+
+    def __init__(self, order: Callable[[Position, Sequence[Position]], Order], first: CaptureProcess) -> None:
+        self.restarts = 0
+        self._order = order
+        self._capture: CaptureProcess | None = first
+        self._reading: asyncio.Task[None] | None = None
+        self._delay = 0.0
+        self._heard: float | None = None  # None: nothing is wanted
+        self._restarting = asyncio.Lock()  # one reader at a time, whatever asks for it
+
+    def attach(self, post: Callable[[ApplyEvent], None], room: asyncio.Event) -> None:
+        self._post = post
+        self._room = room
+
+    @property
+    def silent_seconds(self) -> float:
+        return 0.0 if self._heard is None else max(0.0, time.monotonic() - self._heard)
+
+    async def read_from(self, position: Position, reader: int, further: Sequence[Position] = ()) -> None:
+        async with self._restarting:
+            if self._reading is not None:
+                self.restarts += 1
+                self._reading.cancel()
+                await asyncio.gather(self._reading, return_exceptions=True)
+                await self.close()
+                await asyncio.sleep(self._delay)  # back off, not synchronisation
+                self._delay = min(max(self._delay * 2, FIRST_RESTART_SECONDS), LONGEST_RESTART_SECONDS)
+            self._reading = asyncio.current_task()
+            capture = self._capture = self._capture or CaptureProcess()
+            await capture.begin(self._order(position, further))
+        await self._read(capture, reader)
+
+    async def _read(self, capture: CaptureProcess, reader: int) -> None:
+        while True:
+            if not self._room.is_set():
+                self._heard = None
+                await self._room.wait()
+            self._heard = self._heard or time.monotonic()
+            batch = await capture.next()
+            if isinstance(batch, Failed):
+                self._post(SourceFailed(Alarm(batch.kind, batch.message, batch.hint), batch.retryable))
+                return
+            self._delay = 0.0
+            self._heard = time.monotonic()
+            self._post(LogArrived([batch], reader, capture.frame_bytes))
+
+    @property
+    def unanswered(self) -> Unanswered:
+        return self._capture.unanswered if self._capture is not None else Unanswered()
+
+    async def close(self) -> None:
+        capture, self._capture = self._capture, None
+        if capture is not None:
+            await capture.stop()

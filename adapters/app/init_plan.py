@@ -1,0 +1,125 @@
+"""`tidelock init`: the statements that a feed needs before its first run, only those that are missing."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from tidelock.adapters.bookkeeping.tables import Lacking, statements_for
+from tidelock.adapters.checks.feed import not_yet
+from tidelock.adapters.checks.source import check_grants, check_patterns
+from tidelock.adapters.checks.source_view import SourceView, replicated, source_opened, view_of
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.ports.finding import Finding, error
+from tidelock.adapters.ports.target_inspection import Refused, Target
+from tidelock.adapters.schema.create_table import add_foreign_keys, create_table, identifier
+from tidelock.adapters.schema.dialects import reworded
+from tidelock.adapters.wiring.inspection import opened
+from tidelock.engine.capture.pattern import Pattern
+from tidelock.engine.model.records import TableName
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """`administrator`: the feed's own user cannot run it (a grant to itself), so `--apply` leaves it out.
+
+    On the side of the log in Kafka, `sql` is a command for the shell."""
+
+    side: Literal["source", "target", "log"]
+    sql: str
+    why: str
+    administrator: bool = False
+
+
+async def init_plan(feed: Feed) -> list[Statement]:
+    """In the order to run them.  Raises Refused where a side cannot be used, and TargetError, SourceError,
+    LogError."""
+    for finding in not_yet(feed):
+        raise Refused(finding)
+    if feed.target_url.scheme == "hive":
+        raise Refused(error("target-hive", "a run makes what it needs in Hive by itself", "See `tidelock check FEED`"))
+    async with source_opened(feed.source_url) as server:
+        view = await view_of(feed, server)
+    unmatched = check_patterns(feed, view.tables, view.grants, view.schemas)
+    for finding in unmatched:
+        if finding.level == "error" and finding.kind != "source-grant":
+            raise Refused(finding)
+    unseen = [finding for finding in unmatched if finding.kind == "source-grant"]
+    topics = await _topics(feed)
+    async with opened(feed.target_url) as target:
+        return [
+            *_grants("source", [*check_grants(feed, view.grants, view.mariadb, list(view.tables)), *unseen]),
+            *_grants("target", await target.bookkeeping(feed.schema)),
+            *_grants("target", await _table_grants(feed, view, target)),
+            *await _bookkeeping(feed, target),
+            *await _tables(feed, view, target),
+            *topics,
+        ]
+
+
+async def _topics(feed: Feed) -> list[Statement]:
+    if feed.log_url is None:
+        return []
+    from tidelock.adapters.checks.log import missing_topics  # with Kafka's client, which an embedded feed does without
+    from tidelock.adapters.kafka.topics import look
+
+    return [
+        Statement("log", topic.command, f"topic {topic.name}", administrator=bool(topic.refusal))
+        for topic in await missing_topics(feed, await look(feed.log_url, feed.name))
+    ]
+
+
+def _grants(side: Literal["source", "target"], findings: list[Finding]) -> list[Statement]:
+    return [Statement(side, f.hint.rstrip(";"), f.message, administrator=True) for f in findings]
+
+
+async def _table_grants(feed: Feed, view: SourceView, target: Target) -> list[Finding]:
+    """Also for tables that are not there yet, or that one of the two accounts cannot see."""
+    wanted = [feed.target_name(name) for name in view.tables]
+    there = await target.tables(wanted)
+    coming = [Pattern.of(rule.target or rule.source) for rule in feed.tables if "*" in rule.source]
+    to_come = [TableName(pattern.schema, pattern.table) for pattern in coming if "*" not in pattern.schema]
+    unseen = [Pattern.of(rule.target or rule.source) for rule in feed.tables if "*" not in rule.source]
+    single = [TableName(pattern.schema, pattern.table) for pattern in unseen]
+    made = [name for name in dict.fromkeys((*wanted, *to_come, *single)) if name not in there]
+    details = await target.details(wanted)
+    of_tables = [f for d in details.values() for f in d.findings if f.kind == "target-grant"]
+    return [*of_tables, *await target.making(made)]
+
+
+async def _bookkeeping(feed: Feed, target: Target) -> list[Statement]:
+    lacking = await target.lacking(feed.schema)
+    tables, columns = Lacking(lacking.tables, {}, lacking.schema), Lacking((), lacking.columns)
+    made = [
+        Statement("target", sql, "tidelock's own tables") for sql in statements_for(tables, target.dialect, feed.schema)
+    ]
+    foreign = not await target.may_add(feed.schema, columns)
+    return made + [
+        Statement("target", sql, "tidelock's own tables are of an older version", administrator=foreign)
+        for sql in statements_for(columns, target.dialect, feed.schema)
+    ]
+
+
+async def _tables(feed: Feed, view: SourceView, target: Target) -> list[Statement]:
+    """Missing schemas, then missing tables, then the foreign keys of those."""
+    target_of = {name: feed.target_name(name) for name in view.tables}
+    there = await target.tables(list(target_of.values()))
+    sources = {name: replicated(feed, table) for name, table in view.tables.items()}
+    if target.dialect == "mysql" and target.mariadb != view.mariadb:
+        sources = {name: reworded(table, mariadb=target.mariadb) for name, table in sources.items()}
+    missing: dict[TableName, TableName] = {}
+    for name, wanted in target_of.items():
+        if wanted not in there and wanted not in missing.values():
+            missing[name] = wanted
+    schemas = sorted({wanted.schema for wanted in missing.values()} - await target.schemas())
+    create = f"CREATE {'SCHEMA' if target.dialect == 'postgres' else 'DATABASE'} IF NOT EXISTS"
+    made = [Statement("target", f"{create} {identifier(target.dialect, s)}", f"tables in {s}") for s in schemas]
+    for name, wanted in missing.items():
+        made += [
+            Statement("target", sql, f"table {wanted} for {name}")
+            for sql in create_table(sources[name], wanted, target.dialect)
+        ]
+    for name in missing:
+        keys = add_foreign_keys(sources[name], sources, target_of.__getitem__, view.rules, target.dialect)
+        made += [Statement("target", sql, f"foreign key of {name}") for sql in keys]
+    return made

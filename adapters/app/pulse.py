@@ -1,0 +1,149 @@
+"""A run's sign of life at its target: every few seconds one small UPDATE, on a session of its own.
+
+The row is its own too (`tidelock_runs`): batches hold the owner's row shared nearly all the time, and a heartbeat there
+would wait for them and they for it.  What goes wrong here halts nothing: it shows in `silent_seconds`.
+
+A run that was taken over finds another's name here.  It would learn from its next batch, which the fence rejects; but
+one that has nothing to write would go on reading, as the same replica of the source as its successor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+
+from tidelock.adapters.bookkeeping.lease import Claim
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.operator.runs import BEAT_SECONDS
+from tidelock.adapters.process.frames import Unanswered
+
+log = logging.getLogger(__name__)
+
+ANSWER_SECONDS: Final = 10.0
+END_SECONDS: Final = 3.0
+
+
+class Line(Protocol):
+    """A session at the target that holds the claim's lock.  Methods raise whatever its driver raises."""
+
+    async def beat(self, prepared: str) -> bool:
+        """False: our name is not there.  `prepared`: for the column of that name, '' for NULL."""
+        ...
+
+    async def owner(self) -> str:
+        """The token that is there, '' where there is none."""
+        ...
+
+    async def end(self) -> None:
+        """Take our name away, if it still is ours."""
+        ...
+
+    def drop(self) -> None:
+        """Without a word to the server."""
+        ...
+
+
+class Pulse:
+    """`begin` before the takeover, whose length is not ours to choose; `end` when the run is over."""
+
+    _displaced: Callable[[], None]
+    _prepared: Callable[[], Unanswered]
+
+    def __init__(self, feed: Feed, claim: Claim) -> None:
+        self._feed = feed
+        self.claim = claim
+        self._line: Line | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._answered = time.monotonic()
+        self._known = False
+        self.unwatch()
+
+    @property
+    def silent_seconds(self) -> float:
+        """Since the target last answered."""
+        return max(0.0, time.monotonic() - self._answered - BEAT_SECONDS)
+
+    def watch(self, displaced: Callable[[], None], prepared: Callable[[], Unanswered]) -> None:
+        """`displaced` is called once another run's name is in the place of ours.  What `prepared` says is told with
+        each sign of life."""
+        self._displaced, self._prepared = displaced, prepared
+
+    def unwatch(self) -> None:
+        """Nobody wants to know now, and nothing is to be told."""
+        self._displaced, self._prepared = _nothing, Unanswered
+
+    def begin(self) -> None:
+        if self._task is None:
+            self._answered = time.monotonic()
+            self._task = asyncio.get_running_loop().create_task(self._go_on())
+
+    async def end(self) -> None:
+        """Raises nothing: where the target does not answer, the lease ends our name."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        try:
+            async with asyncio.timeout(END_SECONDS):
+                await (await self._open()).end()
+        except Exception as error:
+            log.warning("feed %s: our name could not be taken away at the target: %s", self._feed.name, _told(error))
+        finally:
+            self._drop()
+
+    async def _go_on(self) -> None:
+        failing = False
+        while True:
+            try:
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    await self._beat(await self._open())
+                self._answered = time.monotonic()
+                failing = False
+            except asyncio.CancelledError:
+                self._drop()  # its session waits for an answer, and takes no other statement
+                raise
+            except Exception as error:
+                self._drop()
+                if not failing:
+                    log.warning("feed %s: no sign of life at the target: %s", self._feed.name, _told(error))
+                failing = True
+            await asyncio.sleep(BEAT_SECONDS)
+
+    async def _beat(self, line: Line) -> None:
+        prepared = self._prepared()
+        if await line.beat(msgspec.json.encode(prepared).decode() if prepared.xid else ""):
+            self._known = True
+        elif self._known and await line.owner() not in ("", self.claim.token):
+            self._displaced()
+
+    async def _open(self) -> Line:
+        if self._line is None:
+            if self._feed.target_url.dialect == "postgres":
+                from tidelock.adapters.postgres.target.pulse import open_line as postgres
+
+                self._line = await postgres(self._feed.target_url, self.claim)
+            else:
+                from tidelock.adapters.mysql.target.pulse import open_line as mysql
+
+                self._line = await mysql(self._feed.target_url, self.claim)
+        return self._line
+
+    def _drop(self) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            with contextlib.suppress(Exception):
+                line.drop()
+
+
+def _told(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _nothing() -> None:
+    """Does nothing."""

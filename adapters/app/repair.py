@@ -1,0 +1,169 @@
+"""`tidelock repair`: the rows that a report of verify lists are asked for once more, and the feed itself writes them.
+
+Nothing here touches a replicated row.  Keys become wishes in `tidelock_wanted`, all in one transaction; whoever owns
+the feed reads those rows at the source and merges them in the order of the log (`docs/decisions/2026-11-22-repair.md`).
+A wish is gone once its rows are about to be read: from then on `tidelock_chunks` holds the keys, and says when they are
+merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.operator import feed_control as operator
+from tidelock.adapters.operator.copies import want
+from tidelock.adapters.operator.store import Books
+from tidelock.adapters.spark.keys import NoSuchKey, canonical
+from tidelock.adapters.verify.catalogues import paired
+from tidelock.adapters.verify.report import Difference, Report, TableReport
+from tidelock.adapters.verify.table_pairs import Pair
+from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.records import Row, TableName
+
+State: TypeAlias = Literal["waiting", "reading", "repaired", "refused", "lost"]
+_THIS = "WHERE feed = %s"
+
+
+class NotRepairable(Exception):
+    """The report cannot be worked off; the text says why and `hint` what to do."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class Part(msgspec.Struct, frozen=True):
+    """Rows of a target table that are to be read again."""
+
+    table: TableName
+    keys: tuple[Row, ...]
+
+
+class Left(msgspec.Struct, frozen=True):
+    """What of a table cannot be repaired row by row, and what to do."""
+
+    table: str
+    rows: int
+    why: str
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What a report asks for.  `notes`: what it did not see."""
+
+    parts: tuple[Part, ...]
+    left: tuple[Left, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(len(part.keys) for part in self.parts)
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How far the rows of a part are.  `why`: they are refused."""
+
+    table: str
+    rows: int
+    state: State
+    why: str = ""
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ("repaired", "refused", "lost")
+
+
+async def work_of(feed: Feed, report: Report, only: Sequence[str]) -> Work:
+    """`only`: source tables, all if empty.  Raises NotRepairable, NotComparable, Refused, SourceError, TargetError."""
+    by_name = {str(pair.name): pair for pair in await paired(feed, only)}
+    parts, left = list[Part](), list[Left]()
+    chosen = [table for table in report.tables if not only or table.table in by_name]
+    if not chosen:
+        raise NotRepairable(f"the report knows no table {', '.join(only)}", "See its `tables`")
+    for table in chosen:
+        if table.differences:
+            part, rest = _part(feed, table, by_name.get(table.table))
+            parts += [part] if part.keys else []
+            left += rest
+    return Work(tuple(parts), tuple(left), tuple(_notes(report, chosen)))
+
+
+def _part(feed: Feed, table: TableReport, pair: Pair | None) -> tuple[Part, list[Left]]:
+    if pair is None:
+        raise NotRepairable(f"the feed {feed.name} has no table {table.table} any more", "Run `tidelock verify` again")
+    if not table.key:
+        why = f"it has no key, so it is copied as a whole: `tidelock copy FEED --table {pair.source_names}`"
+        return Part(pair.name, ()), [Left(table.table, table.total, why)]
+    if table.key != pair.columns[: pair.key]:
+        raise NotRepairable(f"{table.table} has another key since that report", "Run `tidelock verify` again")
+    keys, left = dict[Row, None](), list[Left]()
+    for found in table.differences:
+        try:
+            keys.update(dict.fromkeys(_keys(pair, found)))
+        except NoSuchKey as error:
+            shown = ", ".join(f"{name}={value}" for name, value in found.key.items())
+            left.append(Left(table.table, 1, f"{shown} is no key that the source can have ({error}): mend it by hand"))
+    return Part(pair.name, tuple(keys)), left
+
+
+def _keys(pair: Pair, found: Difference) -> list[Row]:
+    """As each of the tables that go there would log it: two of them may spell a number with other digits."""
+    shown = [found.key[name] for name in pair.columns[: pair.key]]
+    return [
+        tuple(canonical(form, c.column, value) for form, c, value in zip(pair.forms, side.columns, shown, strict=False))
+        for side in pair.sources
+    ]
+
+
+def _notes(report: Report, tables: Sequence[TableReport]) -> list[str]:
+    notes = [
+        f"{table.table}: the report does not hold all differences; run `tidelock verify` again after this repair"
+        for table in tables
+        if not table.complete
+    ]
+    notes += [
+        f"{table.table}: {table.unsettled:,} rows could not be judged; run `tidelock verify` again after this repair"
+        for table in tables
+        if table.unsettled
+    ]
+    return notes + ([f"the report was made while {report.note}"] if report.note else [])
+
+
+async def ask(feed: Feed, work: Work) -> None:
+    """Write the wishes down.  Raises TargetError."""
+    wishes: list[tuple[TableName, Row | None]] = [(part.table, key) for part in work.parts for key in part.keys]
+    async with operator.books(feed) as book:
+        await want(book, "repair", wishes)
+
+
+async def standing(feed: Feed, work: Work) -> list[Standing]:
+    """Of each part.  Raises TargetError."""
+    async with operator.books(feed) as book:
+        return [await _standing(book, part) for part in work.parts]
+
+
+async def _standing(book: Books, part: Part) -> Standing:
+    table, rows = str(part.table), len(part.keys)
+    where = f"{_THIS} AND table_schema = %s AND table_name = %s"
+    mine = (book.feed.name, part.table.schema, part.table.table)
+    wanted, chunks = book.table("tidelock_wanted"), book.table("tidelock_chunks")
+    counted = await book.session.fetch(f"SELECT mode, count(*) FROM {wanted} {where} GROUP BY mode", *mine)
+    modes = {str(mode): int(count) for mode, count in counted}
+    if "refused" in modes:
+        found = await book.session.fetch(f"SELECT row_key FROM {wanted} {where} AND mode = 'refused' LIMIT 1", *mine)
+        return Standing(table, rows, "refused", str(msgspec.json.decode(found[0][0], type=Alarm)) if found else "")
+    if "repair" in modes:
+        return Standing(table, rows, "waiting")
+    found = await book.session.fetch(f"SELECT chunk, split, rows_merged FROM {chunks} {where} ORDER BY chunk", *mine)
+    split = msgspec.msgpack.decode(found[0][1], type=Split) if found and found[0][1] else None
+    if split is not None and split.by is By.KEYS and not split.keys:
+        return Standing(table, rows, "refused", "the target refused the rows: what the feed wrote last says why")
+    if split is None or split.by is not By.KEYS or not set(part.keys) <= set(split.keys):
+        return Standing(table, rows, "lost", "another copy of the table has taken its place: run `tidelock verify`")
+    return Standing(table, rows, "reading" if any(row[2] is None for row in found) else "repaired")

@@ -1,0 +1,197 @@
+"""`tidelock resync`: a feed goes on at the source's present place, and copies its tables anew before all else.
+
+For a log that cannot be applied any more from the checkpoint on: purged, reset, damaged, or with changes in it that say
+too little.  What lies between the checkpoint and the present place is a *hole*: which rows changed there nobody knows,
+nor of which tables, so all tables of the feed are copied.
+
+The place moves in one transaction with the wishes for the copy, whose mode `resync` says that nothing may be applied
+without it.  So after a death at any moment the next run finds either the old place, which still cannot be passed, or
+the new one with the wishes; and a copy takes its wishes away in the transaction that empties the tables and stores how
+they are split.  At no moment does anything look caught up over the hole.
+
+The epoch rises in the same transaction, which shuts out a run that was overlooked.  What else the bookkeeping holds is
+about a history that is not gone on with: receipts would cover transactions of a new log that have old numbers, a
+statement that an operator passed could be another one, chunks and parked rows are of rows that are replaced.
+
+Whatever would keep the copy from beginning is looked for first: a feed that has moved and cannot copy stands still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from tidelock.adapters.bookkeeping.lease import Claim
+from tidelock.adapters.bookkeeping.tables import quote
+from tidelock.adapters.checks.feed import check
+from tidelock.adapters.checks.refusals import tables_there
+from tidelock.adapters.checks.source import sees_all
+from tidelock.adapters.checks.source_view import source_opened
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.mysql.binlog.source import Source, look
+from tidelock.adapters.mysql.binlog.visible import require_gtids
+from tidelock.adapters.mysql.connection import reader_endpoint
+from tidelock.adapters.mysql.grants import Grants, read_grants
+from tidelock.adapters.operator.adoption import proven
+from tidelock.adapters.operator.feed_control import books
+from tidelock.adapters.operator.runs import RunsAlready, admitted
+from tidelock.adapters.operator.store import Books, never_ran
+from tidelock.adapters.ports.finding import Finding, error
+from tidelock.adapters.ports.target_inspection import Refused
+from tidelock.adapters.process.host import Missing
+from tidelock.adapters.process.way_out import COPY_ANEW
+from tidelock.adapters.row_copy.failing import look_for_spark
+from tidelock.adapters.row_copy.source import NotCopied, sources
+from tidelock.adapters.wiring.composition import rules_of
+from tidelock.adapters.wiring.inspection import opened
+from tidelock.engine.capture.mapping import Mapping
+from tidelock.engine.capture.pattern import Pattern
+from tidelock.engine.copy.chunk_ledger import fault
+from tidelock.engine.model.chunk_ranges import Split
+from tidelock.engine.model.records import Position, TableName
+
+_WHAT_IT_IS_FOR = ("source-history", "source-position", "target-not-empty")
+"""Findings of `check` that do not keep a resync from being done."""
+
+
+class Resync(msgspec.Struct, frozen=True):
+    """What a resync does: the feed goes on at `place`, and these `tables` of the target are copied.
+
+    `before`: the checkpoint.  `halted`: why the feed stands, '' where nothing is noted.  `left`: tables of the target
+    that the feed's rules mean and no table at the source becomes: they stay as they are.
+    """
+
+    place: Position
+    before: Position | None
+    tables: tuple[TableName, ...]
+    left: tuple[TableName, ...]
+    halted: str
+
+
+async def plan(feed: Feed, tell: Callable[[str], None]) -> Resync:
+    """Writes nothing.  `tell`: takes what is waited for.  Raises Refused, TargetError, SourceError."""
+    async with books(feed) as book:
+        stored = (await book.checkpoints()).get(0)
+        halted = await _stands(feed, book, tell, begun=stored is not None)
+        source = await _look(feed)
+        there = await tables_there(feed, book.session)
+    mapping = Mapping(rules_of(feed), feed.schema)
+    tables = tuple(dict.fromkeys(mapping.target(name) for name in source.tables if mapping.selects(name)))
+    await _fit(feed)
+    await _can_be_copied(feed, tables, there)
+    left = tuple(sorted(set(there) - set(tables)))
+    place = await proven(feed, source.now)
+    return Resync(place, stored[0] if stored else None, tables, left, halted)
+
+
+async def begin(feed: Feed, resync: Resync) -> None:
+    """The place moves, and the copy is wanted.  Raises TargetError: then nothing has changed."""
+    async with books(feed) as book:
+        name, run = feed.name, book.session.execute
+        await run("BEGIN")
+        if book.session.dialect == "postgres":
+            await run("SET LOCAL synchronous_commit = on")
+        owner = f"UPDATE {book.table('tidelock_owner')} SET epoch = epoch + 1, halt = NULL, ddl_passed = NULL"
+        if not await run(f"{owner} WHERE feed = %s AND grp = 0", name):  # waits for what an older run is committing
+            await run(f"INSERT INTO {book.table('tidelock_owner')} (feed, grp, epoch) VALUES (%s, 0, 1)", name)
+        for table in ("progress", "chunks", "wanted", "parked", "checkpoint"):
+            await run(f"DELETE FROM {book.table(f'tidelock_{table}')} WHERE feed = %s AND grp = 0", name)
+        words = msgspec.json.encode(resync.place).decode()
+        checkpoint = f"INSERT INTO {book.table('tidelock_checkpoint')} (feed, grp, position) VALUES (%s, 0, %s)"
+        await run(checkpoint, name, words)
+        wish = f"INSERT INTO {book.table('tidelock_wanted')} (feed, grp, ordinal, table_schema, table_name, mode) "
+        now = time.time_ns() // 1000
+        for ordinal, wanted in enumerate(resync.tables, now):
+            await run(f"{wish} VALUES (%s, 0, %s, %s, %s, 'resync')", name, ordinal, wanted.schema, wanted.table)
+        await run("COMMIT")
+
+
+# ---------------------------------------------------------------------- what would keep it from being done
+
+
+async def _stands(feed: Feed, book: Books, tell: Callable[[str], None], *, begun: bool) -> str:
+    """Why it is halted.  Raises Refused where it is being run or is scaled out, TargetError where it never ran.
+    `begun`: it has a checkpoint, which `init` stores before the first run."""
+    owners = await book.owners()
+    if not owners and not begun:
+        raise never_ran(feed)
+    if any(group != 0 for group in owners):
+        raise _refused(
+            "scaled-out",
+            f"feed {feed.name} has run as workers over Kafka, each table group with a position of its own: `resync` "
+            "cannot move those yet",
+            f"Instead {COPY_ANEW}",
+        )
+    try:
+        await admitted(book.session, Claim.new(feed.schema, feed.name), tell)
+    except RunsAlready as problem:
+        raise _refused("running", str(problem), "End that run (SIGTERM), then resync again") from None
+    owner = owners.get(0)
+    return str(owner.halted.alarm) if owner is not None and owner.halted is not None else ""
+
+
+async def _look(feed: Feed) -> Source:
+    return await asyncio.to_thread(look, feed.source_url, [rule.source for rule in feed.tables], earliest=False)
+
+
+async def _fit(feed: Feed) -> None:
+    """Raises Refused with all that `check` finds wrong."""
+    errors = [finding for finding in (await check(feed)).errors if finding.kind not in _WHAT_IT_IS_FOR]
+    if errors:
+        told = "\n".join(f"- {finding}" for finding in errors)
+        raise _refused("unfit", f"feed {feed.name} cannot run as things are:\n{told}\n", "Mend that, then resync again")
+
+
+async def _can_be_copied(feed: Feed, tables: Sequence[TableName], there: Sequence[TableName]) -> None:
+    """Raises Refused."""
+    if not tables:
+        raise _refused("empty", f"no table of feed {feed.name} is at the source", "Correct `tables` in the feed")
+    try:
+        look_for_spark()
+        async with source_opened(feed.source_url) as source:
+            _sees_all(feed, await read_grants(source))
+            if not source.is_mariadb:
+                await asyncio.to_thread(_numbered, feed)
+            await sources(feed, source, tables)
+    except NotCopied as problem:
+        raise _refused("not-copied", str(problem), problem.hint) from None
+    except Missing as problem:
+        raise _refused("spark", f"tables are copied by Spark, and {problem}", "Then resync again") from None
+    async with opened(feed.target_url) as target:
+        known = await target.tables(list(dict.fromkeys((*tables, *there))))
+    if why := fault([Split(name) for name in tables], (), known):
+        raise _refused("not-copied", f"tables of feed {feed.name} cannot be copied: {why}", "Mend that, resync again")
+
+
+def _sees_all(feed: Feed, grants: Grants) -> None:
+    """A table that the account cannot see would be left out, without a word.  Raises Refused."""
+    for rule in feed.tables:
+        pattern = Pattern.of(rule.source)
+        if "*" not in rule.source:
+            continue
+        if sees_all(grants, pattern):
+            continue
+        place = "*.*" if "*" in pattern.schema else f"{quote('mysql', pattern.schema)}.*"
+        raise _refused(
+            "source-grant",
+            f"{grants.account} may not see every table of {rule.source} at {feed.source_url}, and those that it does "
+            "not see would not be copied",
+            f"GRANT SELECT ON {place} TO {grants.account};",
+        )
+
+
+def _numbered(feed: Feed) -> None:
+    connection = server.connect(reader_endpoint(feed.source_url))
+    try:
+        require_gtids(connection, feed.source_url)
+    finally:
+        connection.close()
+
+
+def _refused(kind: str, message: str, hint: str) -> Refused:
+    finding: Finding = error(f"resync-{kind}", message, hint)
+    return Refused(finding)

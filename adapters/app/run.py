@@ -1,0 +1,321 @@
+"""`tidelock run`: one feed, embedded: source log → capture machine → apply machine → target, in one process tree.
+
+Start-up overlaps what it can: the capture process imports while this one does, asks the source and takes the target
+over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from tidelock.adapters.app.embedded_log import EmbeddedLog
+from tidelock.adapters.app.pulse import Pulse
+from tidelock.adapters.bookkeeping.lease import Claim, Entry, Overtaken
+from tidelock.adapters.bookkeeping.tables import quote
+from tidelock.adapters.checks.refusals import refusals, tables_there
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.mysql.binlog.source import Source, look
+from tidelock.adapters.mysql.errors import Busy, SourceError, Unreachable
+from tidelock.adapters.operator import start_copy
+from tidelock.adapters.operator.adoption import adopted, proven
+from tidelock.adapters.operator.copies import resync_pending
+from tidelock.adapters.operator.runs import admitted
+from tidelock.adapters.operator.store import Books
+from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.process.gc_tuning import calm, forget
+from tidelock.adapters.process.signals import heard
+from tidelock.adapters.row_copy.copier import SparkCopier
+from tidelock.adapters.runtime.apply_shell import Shell
+from tidelock.adapters.runtime.copy_shell import Copies
+from tidelock.adapters.runtime.journal import Journal, NoJournal
+from tidelock.adapters.runtime.progress import Hindered, Progress, Sample
+from tidelock.adapters.runtime.sampler import Board, Silent, sample_of
+from tidelock.adapters.wiring.capture import CaptureProcess
+from tidelock.adapters.wiring.composition import make_sink, options_of, order_of, rules_of, start_of
+from tidelock.adapters.wiring.session import session
+from tidelock.engine.apply.machine import ApplyMachine
+from tidelock.engine.capture.mapping import Mapping
+from tidelock.engine.capture.pattern import Pattern
+from tidelock.engine.log.receipts import furthest
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.protocol.effects import ApplyDdl
+from tidelock.engine.protocol.events import DdlApplied, DdlFailed, GoalSet
+
+if TYPE_CHECKING:
+    from tidelock.adapters.ports.finding import Finding
+
+OK, REFUSED, OPERATOR = 0, 1, 4
+AGAIN = -1  # take the feed over anew
+FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 15.0
+
+
+async def run(
+    feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess, *, by_force: bool = False
+) -> int:
+    """The exit code of design 9.  `capture`: started early, see above.  `by_force`: take the feed over from a live run.
+    Raises SourceError, TargetError, RunsAlready: the operator must mend something first.  A server that says itself
+    that it cannot now is asked again."""
+    calm()
+    claim = Claim.new(feed.schema, feed.name)
+    life = _Life(Pulse(feed, claim))
+    try:
+        with heard(life.stop):
+            while True:
+                try:
+                    code = await _begun(feed, until_caught_up, progress, capture, life, None if by_force else claim)
+                except Overtaken:
+                    code = AGAIN
+                except BaseException:
+                    await capture.stop()
+                    raise
+                if code != AGAIN:
+                    return code
+                life.let_go()
+                await capture.stop()
+                await asyncio.sleep(0)  # this turn of the loop still holds a cancelled task's error, and its frames
+                forget()
+                by_force = False
+                capture = CaptureProcess()
+    except asyncio.CancelledError:
+        if life.told_to_stop:
+            return OK
+        raise
+    finally:
+        await life.end()
+
+
+class _Life:
+    """Outlives a feed's taking over anew: the sign of life, HTTP, and how to stop.
+
+    `has_run`: it has had the feed.  `stream_idle_us`: of the next machine (`StandDown`).
+    """
+
+    def __init__(self, pulse: Pulse) -> None:
+        self.pulse = pulse
+        self.shell: Shell | None = None
+        self.told_to_stop = False
+        self.has_run = False
+        self.stream_idle_us: int | None = None
+        self.board: Board | None = None
+        self._between = Sample()  # two machines
+        self._http = contextlib.AsyncExitStack()
+        self._serves = False
+        self._task = asyncio.current_task()
+
+    async def serve(self, address: tuple[str, int] | None) -> None:
+        """From the first machine on, also while a server is waited for.  Raises ListenError."""
+        if address is not None and not self._serves:
+            from tidelock.adapters.web import serve
+
+            await self._http.enter_async_context(serve(address, self._latest))
+            self._serves = True
+
+    def _latest(self) -> Sample:
+        return self._between if self.board is None else self.board.latest
+
+    def waits(self, at: Literal["source", "target"], said: str, seconds: float) -> None:
+        """No machine runs, as that end cannot be reached."""
+        self._between = Sample(unreachable=said, hindrances=(Hindered(at, seconds, said),))
+
+    async def end(self) -> None:
+        await self._http.aclose()
+        await self.pulse.end()
+
+    def let_go(self) -> None:
+        """The shell is over: its machine, which may hold all rows that were in flight, is held by nobody from here."""
+        if self.shell is not None and self.shell.stood_down is not None:
+            self.stream_idle_us = self.shell.stood_down.stream_idle_us or self.stream_idle_us
+        self.shell = None
+        self.board, self._between = None, Sample()
+        self.pulse.unwatch()
+
+    def stop(self) -> None:
+        """Finish what is in flight; before there is anything, end at once."""
+        if self.shell is not None:
+            self.shell.stop()
+        elif not self.told_to_stop and self._task is not None:
+            self.told_to_stop = True
+            self._task.cancel()
+
+
+async def _begun(
+    feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess, life: _Life, guest: Claim | None
+) -> int:
+    """As `_run`, but what passes is waited for.  A server that cannot be reached is, once the feed has run: no typing
+    error keeps it away then.  What the shell itself raises is a bug."""
+    delay, begun = FIRST_WAIT_SECONDS, time.monotonic()
+    at: Literal["source", "target"]
+    while True:
+        try:
+            return await _run(feed, until_caught_up, progress, capture, life, guest)
+        except Unreachable as error:
+            if life.shell is not None or not (life.has_run or isinstance(error, Busy)):
+                raise
+            at, said = "source", error.message
+        except TargetError as error:
+            if life.shell is not None or not (error.passing or (life.has_run and error.unreachable)):
+                raise
+            at, said = "target", str(error)
+        life.waits(at, said, time.monotonic() - begun)
+        progress.message(f"{said}: tried again in {delay:.0f} s")
+        await asyncio.sleep(delay)  # back off, not synchronisation
+        delay = min(2 * delay, LONGEST_WAIT_SECONDS)
+
+
+async def _run(
+    feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess, life: _Life, guest: Claim | None
+) -> int:
+    """`guest`: a run that leaves a live one alone."""
+    mapping = Mapping(rules_of(feed), feed.schema)
+    source, (findings, over, there) = await asyncio.gather(_look(feed), _ask_target(feed, guest, progress))
+    if findings:
+        for finding in findings:
+            progress.message(str(finding))
+        await capture.stop()
+        return REFUSED
+    if isinstance(source, SourceError):
+        raise source
+    for pattern in source.unmatched:  # a first run has passed `check`; the log may hold what was dropped since
+        progress.message(
+            f"no table at {feed.source_url} matches {pattern} now; if there is one, the user cannot see it: GRANT "
+            f"SELECT ON `{Pattern.of(pattern).schema}`.* TO '{feed.source_url.user}'@'…'"
+        )
+    first_copy = feed.start == "copy" and await start_copy.ask(feed, mapping, source.tables)
+    tables = list(dict.fromkeys([*(mapping.target(name) for name in source.tables if mapping.selects(name)), *there]))
+    sink = make_sink(feed, mapping, entry=Entry(life.pulse.claim, over))
+
+    async def apply_ddl(effect: ApplyDdl) -> DdlApplied | DdlFailed:
+        """The statement may make a table of the feed's."""
+        made = [mapping.target(name) for name in effect.ddl.tables if mapping.selects(name)]
+        tables.extend(name for name in made if name not in tables)
+        return await sink.apply_ddl(effect, tables)
+
+    life.pulse.begin()
+    start = start_of(feed, source)
+    taken = await sink.take_over(tables, start)
+    life.has_run = True
+    if feed.start != "now" and not first_copy and taken.checkpoint != start:
+        progress.message(f"`start: {feed.start}` is for a first run: goes on at the checkpoint, {taken.checkpoint}")
+    first_copy = await _resync_pending(feed) or first_copy  # whoever resyncs from now on shuts us out
+    checkpoint = await adopted(feed, sink, taken, start, progress.message)
+    taken = msgspec.structs.replace(taken, checkpoint=checkpoint)
+    if taken.receipts:  # an older owner may have read on until its last moment, so ask again
+        now = await _look(feed)
+        taken = msgspec.structs.replace(taken, log_end=now.now if isinstance(now, Source) else None)
+    options = options_of(feed, tables, life.stream_idle_us)
+    machine = ApplyMachine(options)
+    fault = _JournalFault(feed, life, progress)
+    journal = (
+        Journal(feed.journal, options, fault, feed.journal_mb << 20, feed.journal_keep) if feed.journal else NoJournal()
+    )
+    log = EmbeddedLog(lambda at, further: order_of(feed, at, images=True, further=further), capture)
+    copies = Copies(machine, sink, SparkCopier(feed, progress.message), progress.message, essential=first_copy)
+    if any(len(one.merged) < one.split.chunks for one in taken.chunks):
+        copies.resume(taken.chunks, await start_copy.rows_merged(feed))
+    shell = Shell(machine, sink, log, apply_ddl, journal, copies)
+    shell.post(taken)
+    if until_caught_up:
+        shell.post(GoalSet(source.now))
+    silent = lambda: Silent(log.silent_seconds, life.pulse.silent_seconds)  # noqa: E731
+    board = life.board = Board(machine, shell, progress, silent, feed.ready_seconds)
+    await life.serve(feed.http_address)
+    life.shell = shell
+    life.pulse.watch(shell.displaced, lambda: shell.unanswered)
+    if fault.stopped:
+        shell.stop()
+    reporter = asyncio.get_running_loop().create_task(board.report())
+    try:
+        await shell.run(taken.checkpoint, furthest(taken.receipts, taken.checkpoint))
+    finally:
+        reporter.cancel()
+        await asyncio.gather(reporter, return_exceptions=True)
+    code = _ending(machine, shell, progress)
+    return OPERATOR if fault.stopped and code in (OK, AGAIN) else code
+
+
+class _JournalFault:
+    """What happens when the disk does not take the journal: the feed goes on without it, or stops, as it says."""
+
+    def __init__(self, feed: Feed, life: _Life, progress: Progress) -> None:
+        self.stopped = False
+        self._feed = feed
+        self._life = life
+        self._progress = progress
+
+    def __call__(self, problem: str) -> None:
+        self.stopped = self._feed.journal_fault == "stop"
+        then = "the feed stops" if self.stopped else "the feed goes on without it"
+        self._progress.message(f"{problem}; {then} (`journal_fault`). What it holds so far can be replayed")
+        if self.stopped and self._life.shell is not None:
+            self._life.shell.stop()
+
+
+async def _look(feed: Feed) -> Source | SourceError:
+    """An error is kept for later: `check` says the same with the statement that mends it."""
+    try:
+        return await asyncio.to_thread(
+            look, feed.source_url, [rule.source for rule in feed.tables], earliest=feed.start == "earliest"
+        )
+    except SourceError as error:
+        return error
+
+
+async def _ask_target(
+    feed: Feed, guest: Claim | None, progress: Progress
+) -> tuple[Sequence[Finding], str | None, list[TableName]]:
+    """Why the feed cannot run; the run that is over (`Entry.over`); the target's tables."""
+    async with session(feed.target_url) as target:
+        findings = await refusals(feed, target)
+        over = await admitted(target, guest, progress.message) if guest and not findings else None
+        return findings, over, await tables_there(feed, target)
+
+
+async def _resync_pending(feed: Feed) -> bool:
+    async with session(feed.target_url) as target:
+        return await resync_pending(Books(feed, target))
+
+
+async def fix_start(feed: Feed) -> Position | None:
+    """`init --apply`: store where the first run begins, so that `start: now` means the time of init.  None where a
+    position is stored already."""
+    source = await asyncio.to_thread(
+        look, feed.source_url, [rule.source for rule in feed.tables], earliest=feed.start == "earliest"
+    )
+    position = await proven(feed, start_of(feed, source))
+    if feed.start == "copy":
+        await start_copy.ask(feed, Mapping(rules_of(feed), feed.schema), source.tables)
+    async with session(feed.target_url) as target:
+        table = f"{quote(target.dialect, feed.schema)}.tidelock_checkpoint"
+        if await target.fetch(f"SELECT 1 FROM {table} WHERE feed = %s", feed.name):
+            return None
+        words = msgspec.json.encode(position).decode()
+        await target.execute(f"INSERT INTO {table} (feed, grp, position) VALUES (%s, 0, %s)", feed.name, words)
+    return position
+
+
+def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:
+    progress.update(sample_of(machine, shell, 0.0))
+    if shell.halt is not None:
+        progress.message(str(shell.halt.alarm))
+        return OPERATOR
+    if shell.refusal is not None:
+        progress.message(
+            "the feed begins with this copy (`start: copy`, `tidelock resync`), so nothing runs without it"
+        )
+        return REFUSED
+    if shell.stood_down is not None:
+        progress.message(shell.stood_down.reason)
+        if shell.stopping and shell.stood_down.again:
+            return OK
+        return AGAIN if shell.stood_down.again else REFUSED
+    parked = len(machine.batches.lot)
+    if parked and shell.caught_up:
+        progress.message(f"{parked} row changes are parked: tidelock rows list FEED")
+        return OPERATOR
+    return OK

@@ -1,0 +1,1 @@
+"""The tables that a feed keeps at its target, and a run's lease on the feed."""

@@ -1,0 +1,72 @@
+"""The lease of a run on its feed: its name, what a takeover leaves, and the lock that its session holds."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import socket
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+LEASE_SECONDS: Final = 30
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """This process's name for one life of `tidelock run`.  `place`: boot, pid namespace and start of the process, where
+    the kernel tells them.  `schema`, `feed`: whose row of `tidelock_runs`; its group is 0."""
+
+    schema: str
+    feed: str
+    token: str
+    host: str
+    pid: int
+    place: str
+
+    @classmethod
+    def new(cls, schema: str, feed: str) -> Claim:
+        return cls(schema, feed, secrets.token_hex(8), socket.gethostname(), os.getpid(), place_of(os.getpid()))
+
+    @property
+    def lock(self) -> int:
+        return lock_of(self.schema, self.feed, self.token)
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What a takeover looks at and leaves.  `over`: the token of the run that was seen to be over, '' where there was
+    none; None: take over from whomever."""
+
+    claim: Claim
+    over: str | None
+
+    def check(self, found: str) -> None:
+        """`found`: the token there, in the takeover's transaction.  Raises Overtaken."""
+        if self.over is not None and found not in (self.over, self.claim.token):
+            raise Overtaken
+
+
+class Overtaken(Exception):
+    """Another run took the feed over since we looked."""
+
+
+def place_of(pid: int) -> str:
+    """Boot, pid namespace and start of a process of this machine, or '' where it is gone or nothing tells."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        namespace = os.readlink("/proc/self/ns/pid")
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if state in "ZX" else f"{boot} {namespace} {fields[18]}"
+
+
+def lock_of(schema: str, feed: str, token: str) -> int:
+    """Of the advisory lock that a run's session holds for as long as it is there; fits into PostgreSQL's bigint."""
+    digest = hashlib.blake2b(f"{schema}/{feed}/{token}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) >> 1
+
+
+def lock_name(lock: int) -> str:
+    return f"tidelock:run:{lock:016x}"

@@ -1,0 +1,228 @@
+"""The tables that a feed keeps beside its rows at the target (design 6): who owns it, what is applied, what is parked.
+
+They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all feeds of that target:
+
+| table                | one row per                | holds                                                            |
+|----------------------|----------------------------|------------------------------------------------------------------|
+| `tidelock_owner`     | feed, table group          | the fencing epoch, what the operator wants, why it halted        |
+| `tidelock_progress`  | committed batch (receipt)  | which source rows it covers, whence and by what path            |
+| `tidelock_checkpoint`| feed, table group          | the source position below which everything is committed          |
+| `tidelock_parked`    | row change set aside       | the change, its error, what the operator wishes for it           |
+| `tidelock_chunks`    | chunk of a copied table    | whether it is merged, how many rows; chunk 0: how it is split    |
+| `tidelock_runs`      | feed, table group          | who runs it, and the last sign of life (`operator.runs`)         |
+| `tidelock_wanted`    | table or row to read anew  | what the operator asked to be copied or repaired, until it is    |
+
+`covered` is as `engine.log.receipts` encodes it; `halt` is JSON `{"alarm": Alarm, "ddl": Ddl | null}`; `ddl_passed` is
+`source:number` of the statement that an operator declared done or skipped; `position` is JSON of
+`engine.model.records.Position`; `change_data` is `ParkedRow.change`.  `split` is msgpack of
+`engine.model.chunk_ranges.Split`; `rows_merged` is NULL until the chunk is merged.  Of what is wanted, tables are named
+as the target names them; `mode` is `copy`, `keep`, `repair` or `resync` (a copy without which nothing may be applied),
+and for `repair` `row_key` is msgpack of the key's canonical values; what could not be had is `refused`, with JSON of
+the `engine.model.errors.Alarm` in its place.  A run's `prepared` is JSON of `adapters.process.frames.Unanswered`, NULL
+where the source has nothing prepared for long.
+
+MySQL's `text` ends at 64 KiB, and a DDL statement or a GTID set may be longer, hence `longtext` there.
+
+A later version may have more tables and columns (`adapters.operator.upgrade` adds what is missing).  A column that came
+later can be NULL or has a default, for rows and for feeds of older versions that write beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from tidelock.adapters.config.url import Dialect
+
+TABLES = (
+    "tidelock_owner",
+    "tidelock_progress",
+    "tidelock_checkpoint",
+    "tidelock_parked",
+    "tidelock_chunks",
+    "tidelock_wanted",
+    "tidelock_runs",
+)
+
+_COLUMNS = {
+    "tidelock_owner": """
+  feed varchar(64) NOT NULL,
+  grp int NOT NULL,
+  epoch bigint NOT NULL,
+  desired_state varchar(16) NOT NULL DEFAULT 'running',
+  halt {long_text},
+  ddl_passed varchar(255),
+  PRIMARY KEY (feed, grp)""",
+    "tidelock_progress": """
+  feed varchar(64) NOT NULL,
+  grp int NOT NULL,
+  epoch bigint NOT NULL,
+  batch bigint NOT NULL,
+  covered {blob} NOT NULL,
+  origin varchar(255) NOT NULL,
+  path varchar(1024) NOT NULL,
+  PRIMARY KEY (feed, grp, epoch, batch)""",
+    "tidelock_checkpoint": """
+  feed varchar(64) NOT NULL,
+  grp int NOT NULL,
+  position {long_text} NOT NULL,
+  saved_at {timestamp} NOT NULL DEFAULT {now}{on_update},
+  PRIMARY KEY (feed, grp)""",
+    "tidelock_parked": """
+  feed varchar(64) NOT NULL,
+  grp int NOT NULL,
+  source varchar(80) NOT NULL,
+  number bigint NOT NULL,
+  ordinal bigint NOT NULL,
+  table_schema varchar(255) NOT NULL,
+  table_name varchar(255) NOT NULL,
+  row_key {long_text} NOT NULL,
+  error {long_text} NOT NULL,
+  change_data {blob} NOT NULL,
+  parked_at {timestamp} NOT NULL DEFAULT {now},
+  wish varchar(8) NOT NULL DEFAULT '',
+  PRIMARY KEY (feed, grp, source, number, ordinal)""",
+    "tidelock_chunks": """
+  feed varchar(64) NOT NULL,
+  grp int NOT NULL,
+  table_schema varchar(255) NOT NULL,
+  table_name varchar(255) NOT NULL,
+  chunk int NOT NULL,
+  split {blob},
+  rows_merged bigint,
+  changed_at {timestamp} NOT NULL DEFAULT {now}{on_update},
+  PRIMARY KEY (feed, grp, table_schema, table_name, chunk)""",
+    "tidelock_wanted": """
+  feed varchar(64) NOT NULL,
+  grp int NOT NULL,
+  ordinal bigint NOT NULL,
+  table_schema varchar(255) NOT NULL,
+  table_name varchar(255) NOT NULL,
+  mode varchar(8) NOT NULL,
+  row_key {blob},
+  PRIMARY KEY (feed, grp, ordinal)""",
+    "tidelock_runs": """
+  feed varchar(64) NOT NULL,
+  grp int NOT NULL,
+  token varchar(32) NOT NULL,
+  host varchar(255) NOT NULL,
+  pid bigint NOT NULL,
+  place varchar(255) NOT NULL,
+  since {timestamp} NOT NULL DEFAULT {now},
+  beat_at {timestamp} NULL DEFAULT NULL,
+  lease_seconds int NOT NULL,
+  prepared {long_text},
+  PRIMARY KEY (feed, grp)""",
+}
+
+_TYPES: dict[Dialect, dict[str, str]] = {
+    "postgres": {"long_text": "text", "blob": "bytea", "timestamp": "timestamptz", "now": "now()", "on_update": ""},
+    "mysql": {
+        "long_text": "longtext",
+        "blob": "longblob",
+        "timestamp": "timestamp(6)",
+        "now": "current_timestamp(6)",
+        "on_update": " ON UPDATE current_timestamp(6)",
+    },
+}
+
+
+class Lacking(msgspec.Struct, frozen=True):
+    """Lists what this version's bookkeeping lacks: tables, columns of those that are there, the schema itself."""
+
+    tables: tuple[str, ...]
+    columns: dict[str, tuple[str, ...]]
+    schema: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.tables or self.columns)
+
+    @property
+    def everything(self) -> bool:
+        """No table is there, or at MySQL none that this user can see."""
+        return len(self.tables) == len(TABLES)
+
+    def __str__(self) -> str:
+        columns = (f"{table}.{column}" for table, missing in self.columns.items() for column in missing)
+        return ", ".join((*self.tables, *columns))
+
+
+def create_statements(dialect: Dialect, schema: str) -> list[str]:
+    """Statements that make the schema and its tables where they are missing; each may be run again.
+
+    Both servers ask for the CREATE privilege even where there is nothing to create (PostgreSQL, for the schema, on the
+    whole database), so a feed's user without it must look with `columns_query` first.
+    """
+    return statements_for(Lacking(TABLES, {}, schema=True), dialect, schema)
+
+
+def statements_for(lacking: Lacking, dialect: Dialect, schema: str) -> list[str]:
+    """Statements that add what is missing."""
+    quoted = quote(dialect, schema)
+    container, options = ("SCHEMA", "") if dialect == "postgres" else ("DATABASE", _MYSQL_OPTIONS)
+    suffix = "" if dialect == "postgres" else f" ENGINE=InnoDB{_MYSQL_OPTIONS}"
+    made = [f"CREATE {container} IF NOT EXISTS {quoted}{options}"] if lacking.schema else []
+    made += [
+        f"CREATE TABLE IF NOT EXISTS {quoted}.{name} ({_COLUMNS[name].format_map(_TYPES[dialect])}\n){suffix}"
+        for name in lacking.tables
+    ]
+    for table, columns in lacking.columns.items():
+        definitions = _definitions(table)
+        added = (f"ADD COLUMN {name} {definitions[name].format_map(_TYPES[dialect])}" for name in columns)
+        made.append(f"ALTER TABLE {quoted}.{table} {', '.join(added)}")
+    return made
+
+
+_MYSQL_OPTIONS = " DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+
+
+def columns_query(dialect: Dialect, schema: str) -> str:
+    """SQL: (table, column) of each of `TABLES` in `schema`, for `lacking`.
+
+    MySQL shows those that this user may use.  PostgreSQL shows all, and a row of NULLs where there is only the schema.
+    """
+    names = ", ".join(f"'{name}'" for name in TABLES)
+    return _COLUMNS_QUERIES[dialect].format(schema=schema.replace("'", "''"), names=names)
+
+
+_COLUMNS_QUERIES: dict[Dialect, str] = {
+    "mysql": "SELECT table_name, column_name FROM information_schema.columns "
+    "WHERE table_schema = '{schema}' AND table_name IN ({names})",
+    "postgres": "SELECT c.relname::text, a.attname::text FROM pg_namespace n "
+    "LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p') AND c.relname IN ({names}) "
+    "LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
+    "WHERE n.nspname = '{schema}'",
+}
+
+
+def lacking(seen: Iterable[Sequence[Any]]) -> Lacking:
+    """`seen`: what `columns_query` returned."""
+    rows = list(seen)
+    there: dict[str, set[str]] = {}
+    for table, column in rows:
+        if table is not None:
+            there.setdefault(str(table), set()).add(str(column))
+    missing = {
+        table: tuple(column for column in _definitions(table) if column not in there[table])
+        for table in TABLES
+        if table in there
+    }
+    return Lacking(
+        tuple(table for table in TABLES if table not in there),
+        {table: columns for table, columns in missing.items() if columns},
+        schema=not rows,
+    )
+
+
+def _definitions(table: str) -> dict[str, str]:
+    """By column, its type and what follows."""
+    lines = [line.strip().removesuffix(",").partition(" ") for line in _COLUMNS[table].strip().splitlines()]
+    return {name: definition for name, _, definition in lines if name != "PRIMARY"}
+
+
+def quote(dialect: Dialect, name: str) -> str:
+    """`name` as a quoted identifier."""
+    mark = '"' if dialect == "postgres" else "`"
+    return mark + name.replace(mark, mark * 2) + mark

@@ -1,0 +1,179 @@
+"""Can a feed between databases run, and go on running?  Every finding says what happened, where, and what mends it.
+
+Nothing is ever written.  Both sides are asked at the same time; a target table is judged against its source table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import TypeVar
+
+import msgspec
+
+from tidelock.adapters.checks.source_view import (
+    SourceView,
+    check_source,
+    equalities,
+    replicated,
+    source_opened,
+    view_of,
+)
+from tidelock.adapters.checks.tables import Pair, check_pair
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.mysql.catalogue import BlockingServer
+from tidelock.adapters.mysql.errors import SourceError
+from tidelock.adapters.operator.start_copy import check_empty
+from tidelock.adapters.operator.upgrade import advice, older
+from tidelock.adapters.ports.finding import Finding, Report, error, note, report
+from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.ports.target_inspection import Refused, Target
+from tidelock.adapters.wiring.inspection import opened
+from tidelock.engine.model.records import Position, TableName
+
+Side = TypeVar("Side")
+
+
+async def check(feed: Feed) -> Report:
+    """Everything that can be known beforehand."""
+    findings = not_yet(feed)
+    if findings:
+        return report(findings)
+    async with AsyncExitStack() as stack:
+        source, target = await asyncio.gather(
+            _entered(stack, source_opened(feed.source_url)), _entered(stack, opened(feed.target_url))
+        )
+        try:
+            if isinstance(source, Finding) or isinstance(target, Finding):
+                findings = await _one_side(feed, source, target)
+            else:
+                findings = await _both_sides(feed, source, target)
+        except SourceError as problem:
+            findings = [error("server-refused", problem.message, problem.hint)]
+    return report(findings + await _log_findings(feed))
+
+
+async def _log_findings(feed: Feed) -> list[Finding]:
+    if feed.log_url is None:
+        return []
+    from tidelock.adapters.checks.log import check_log  # Kafka's client, which an embedded feed does without
+
+    return await check_log(feed)
+
+
+async def _entered(stack: AsyncExitStack, side: AbstractAsyncContextManager[Side]) -> Side | Finding:
+    try:
+        return await stack.enter_async_context(side)
+    except Refused as refused:
+        return refused.finding
+
+
+async def _one_side(feed: Feed, source: BlockingServer | Finding, target: Target | Finding) -> list[Finding]:
+    """What can be said when the other side, or both, cannot be used."""
+    findings = [side for side in (source, target) if isinstance(side, Finding)]
+    if not isinstance(source, Finding):
+        findings += await check_source(feed, source, await view_of(feed, source), None)
+    if not isinstance(target, Finding):
+        findings += (await _own_tables(feed, target)).findings
+    return findings
+
+
+async def _both_sides(feed: Feed, source: BlockingServer, target: Target) -> list[Finding]:
+    view, own = await asyncio.gather(view_of(feed, source), _own_tables(feed, target))
+    of_source, of_target = await asyncio.gather(
+        check_source(feed, source, view, own.checkpoint), check_target(feed, view, target)
+    )
+    return of_source + own.findings + of_target
+
+
+class _OwnTables(msgspec.Struct, frozen=True):
+    findings: list[Finding]
+    checkpoint: Position | None
+
+
+async def _own_tables(feed: Feed, target: Target) -> _OwnTables:
+    findings = [
+        *await target.bookkeeping(feed.schema),
+        *await _older_tables(feed, target),
+        *await target.durability(),
+    ]
+    return _OwnTables(findings, await target.checkpoint(feed.schema, feed.name))
+
+
+async def _older_tables(feed: Feed, target: Target) -> list[Finding]:
+    lacking = await target.lacking(feed.schema)
+    if not lacking or lacking.everything:
+        return []
+    message = f"{feed.target_url}: {older(feed.schema, lacking)}"
+    if await target.may_add(feed.schema, lacking):
+        return [note("bookkeeping-older", message, "The next `tidelock run` adds them, or `tidelock init --apply` now")]
+    return [error("bookkeeping-older", message, advice(lacking, target.dialect, feed.schema, feed.target_url.user))]
+
+
+def not_yet(feed: Feed) -> list[Finding]:
+    """What the YAML may say and this version cannot do."""
+    findings = []
+    if feed.source_url.dialect != "mysql":
+        findings.append(
+            error(
+                "not-yet", f"{feed.source_url.scheme}:// is not supported as a source yet", "Use mysql:// or mariadb://"
+            )
+        )
+    if feed.target_url.scheme not in ("mysql", "mariadb", "postgresql", "hive"):
+        findings.append(
+            error(
+                "not-yet",
+                f"{feed.target_url.scheme}:// is not supported as a target yet",
+                "Use postgresql://, mysql:// or mariadb://",
+            )
+        )
+    if feed.verify != "off":
+        findings.append(error("not-yet", f"`verify: {feed.verify}` is not supported yet", "Set `verify: off`"))
+    if feed.on_conflict != "park":
+        findings.append(
+            error("not-yet", f"`on_conflict: {feed.on_conflict}` is not supported yet", "Set `on_conflict: park`")
+        )
+    return findings
+
+
+async def check_target(feed: Feed, view: SourceView, target: Target) -> list[Finding]:
+    """Each source table against its target."""
+    target_of = {name: feed.target_name(name) for name in view.tables}
+    wanted = list(dict.fromkeys(target_of.values()))
+    tables = await target.tables(wanted)
+    findings = await check_empty(feed, list(tables))
+    findings += await target.making([name for name in wanted if name not in tables])
+    details = await target.details(wanted)
+    for name, source in view.tables.items():
+        there = tables.get(target_of[name])
+        if there is None:
+            findings.append(_missing(feed, name))
+            continue
+        of_feed = replicated(feed, source)
+        pair = Pair(
+            source=of_feed,
+            target=there,
+            details=details[there.name],
+            dialect=target.dialect,
+            equalities=equalities(of_feed),
+            checks=tuple(clause for _, clause in view.checks.get(name, ())),
+            rules={key: rule for (table, key), rule in view.rules.items() if table == name},
+            logged=view.settings.logs_cascades,
+        )
+        findings += _judged(pair, target_of)
+    return findings
+
+
+def _missing(feed: Feed, name: TableName) -> Finding:
+    return error(
+        "table-missing",
+        f"{feed.target_url} has no table {feed.target_name(name)} for {name}",
+        "`tidelock init` prints its CREATE TABLE, `tidelock init --apply` runs it",
+    )
+
+
+def _judged(pair: Pair, target_of: dict[TableName, TableName]) -> list[Finding]:
+    try:
+        return check_pair(pair, target_of)
+    except TargetError as problem:
+        return [error("name-too-long", f"{pair.target.name}: {problem}", problem.hint)]

@@ -1,0 +1,58 @@
+"""What keeps a feed from running: nothing is written before a first run passes `check`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidelock.adapters.bookkeeping.tables import quote
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.operator.upgrade import look as look_at_books
+from tidelock.adapters.operator.upgrade import upgrade
+from tidelock.adapters.ports.finding import Finding, error
+from tidelock.adapters.process.way_out import COPY_ANEW
+from tidelock.adapters.wiring.session import Session
+from tidelock.engine.capture.pattern import Pattern
+from tidelock.engine.model.records import TableName
+
+
+async def tables_there(feed: Feed, target: Session) -> list[TableName]:
+    """Target tables that the rules may mean: the log may hold rows of a table that the source has dropped since."""
+    patterns = [Pattern.of(rule.target or rule.source) for rule in feed.tables]
+    found = await target.fetch(
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
+        "AND table_schema NOT IN ('pg_catalog', 'information_schema', 'mysql', 'performance_schema', 'sys')"
+    )
+    names = [TableName(str(schema), str(table)) for schema, table in found if schema != feed.schema]
+    return [name for name in names if any(pattern.matches(name) for pattern in patterns)]
+
+
+async def refusals(feed: Feed, target: Session) -> Sequence[Finding]:
+    """A first run must pass `check`, and makes the bookkeeping then; nothing is written before.  Any run adds what an
+    older version's bookkeeping lacks.  Raises TargetError.
+
+    A later run goes on where the target's checkpoint says: the log may hold the very statements that make the tables
+    alike, so the machine judges each table when its rows come by.
+    """
+    lacking = await look_at_books(target, feed.schema)
+    if "tidelock_owner" not in lacking.tables:
+        owner = f"{quote(target.dialect, feed.schema)}.tidelock_owner"
+        groups = await target.fetch(f"SELECT grp FROM {owner} WHERE feed = %s", feed.name)
+        if feed.log_url is None and any(group != 0 for (group,) in groups):
+            return (_scaled_out(feed),)
+        if groups:
+            await upgrade(target, feed.schema, lacking, feed.target_url.user)
+            return ()
+    from tidelock.adapters.checks.feed import check
+
+    report = await check(feed)
+    if report.ok:
+        await upgrade(target, feed.schema, lacking, feed.target_url.user)
+    return report.errors
+
+
+def _scaled_out(feed: Feed) -> Finding:
+    return error(
+        "feed-scaled-out",
+        f"feed {feed.name} has run as workers over Kafka, each table group with a position of its own",
+        f"Set its `log: kafka://…` again and run `tidelock worker FEED`; or {COPY_ANEW}",
+    )

@@ -1,0 +1,340 @@
+"""Does a target table take every row that its source table may hold, and can it be written in parallel?  Pure.
+
+Anything that makes the target stricter than the source (a type, NOT NULL, a unique or foreign key, a check) would
+refuse rows some day, so it is an error now.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from tidelock.adapters.config.url import Dialect
+from tidelock.adapters.ports.finding import Finding, error, note, warning
+from tidelock.adapters.ports.target_inspection import Details
+from tidelock.adapters.schema.compatibility import compatible
+from tidelock.adapters.schema.create_table import acting, column_type, foreign_key, identifier, qualified
+from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
+from tidelock.engine.model.records import Kind, TableName
+from tidelock.engine.model.schema import Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
+from tidelock.engine.parallel.lock_keys import serial_reason
+
+_FOLDS = (Equality.FOLDED, Equality.FOLDED_PADDED)
+_PADS = (Equality.PADDED, Equality.FOLDED_PADDED)
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """A source table, as it is replicated (`projected`), and its target.
+
+    `equalities`: of the source's text columns.  `checks`: clauses of the source's check constraints.
+    `rules`: as in Details, of the source.  `logged`: the source logs what its cascades do.
+    """
+
+    source: SourceTable
+    target: TargetTable
+    details: Details
+    dialect: Dialect
+    equalities: Mapping[str, Equality]
+    checks: tuple[str, ...]
+    rules: Mapping[str, tuple[str, str]]
+    logged: bool
+
+    @property
+    def place(self) -> str:
+        return qualified(self.dialect, self.target.name)
+
+    def quoted(self, name: str) -> str:
+        return identifier(self.dialect, name)
+
+
+def check_pair(pair: Pair, target_of: Mapping[TableName, TableName]) -> list[Finding]:
+    """`target_of`: all selected source tables and their targets."""
+    return [
+        *pair.details.findings,
+        *_columns(pair),
+        *_required(pair),
+        *_uniques(pair),
+        *_foreign_keys(pair, target_of),
+        *_cascades(pair, target_of),
+        *_checks(pair),
+        *_triggers(pair),
+        *_parallel(pair),
+    ]
+
+
+def _columns(pair: Pair) -> list[Finding]:
+    findings = []
+    there = {c.name: c for c in pair.target.columns}
+    for column in pair.source.columns:
+        target = there.get(column.name)
+        if target is None:
+            findings.append(
+                error(
+                    "column-missing",
+                    f"{pair.target.name} has no column {column.name}, which {pair.source.name} has",
+                    f"ALTER TABLE {pair.place} ADD COLUMN {pair.quoted(column.name)} "
+                    f"{column_type(column, pair.dialect)}; or exclude it in the feed (columns: exclude)",
+                )
+            )
+        elif not target.generated:
+            findings += _type(pair, column, target)
+    return findings
+
+
+def _type(pair: Pair, column: SourceColumn, target: TargetColumn) -> list[Finding]:
+    where = f"{pair.target.name}.{column.name}"
+    reason = compatible(column.column, target, pair.dialect, column.type)
+    if reason:
+        return [
+            error(
+                "column-type",
+                f"{where} cannot hold all values of {pair.source.name}'s {column.type}: {reason}",
+                _retype(pair, column.name, column_type(column, pair.dialect), target.nullable),
+            )
+        ]
+    findings = []
+    if target.nullable is False and column.nullable and not column.generated:
+        findings.append(
+            error(
+                "column-not-null",
+                f"{where} is NOT NULL, but {pair.source.name} may hold NULL there",
+                _nullable(pair, target),
+            )
+        )
+    charset = pair.details.collations.get(column.name, "").partition("_")[0]
+    source = column.column.charset
+    if charset and column.column.kind is Kind.TEXT and charset not in ("utf8mb4", source) and source != "ascii":
+        findings.append(
+            error(
+                "column-charset",
+                f"{where} holds {charset} text, {pair.source.name} {source}",
+                _retype(pair, column.name, f"{target.type} CHARACTER SET utf8mb4", target.nullable),
+            )
+        )
+    return findings
+
+
+def _retype(pair: Pair, name: str, type_: str, nullable: bool) -> str:
+    if pair.dialect == "postgres":
+        return f"ALTER TABLE {pair.place} ALTER COLUMN {pair.quoted(name)} TYPE {type_};"
+    return f"ALTER TABLE {pair.place} MODIFY {pair.quoted(name)} {type_}{' NULL' if nullable else ' NOT NULL'};"
+
+
+def _nullable(pair: Pair, column: TargetColumn) -> str:
+    if pair.dialect == "postgres":
+        return f"ALTER TABLE {pair.place} ALTER COLUMN {pair.quoted(column.name)} DROP NOT NULL;"
+    return f"ALTER TABLE {pair.place} MODIFY {pair.quoted(column.name)} {column.type} NULL;"
+
+
+def _required(pair: Pair) -> list[Finding]:
+    """Target columns that the source does not fill."""
+    filled = {c.name for c in pair.source.columns}
+    findings = []
+    for column in pair.target.columns:
+        if column.name in filled or column.generated or column.nullable or column.default:
+            continue
+        findings.append(
+            error(
+                "column-required",
+                f"{pair.target.name}.{column.name} is NOT NULL without a default, and {pair.source.name} does "
+                "not fill it",
+                _nullable(pair, column),
+            )
+        )
+    missing = [c for c in pair.target.key if c not in filled]
+    if missing:
+        findings.append(
+            error(
+                "key-missing",
+                f"the key of {pair.target.name} has the column {', '.join(missing)}, which "
+                f"{pair.source.name} does not fill",
+                "Replicate that column, or give the target a key of replicated columns",
+            )
+        )
+    return findings
+
+
+def _uniques(pair: Pair) -> list[Finding]:
+    findings = []
+    for unique in pair.target.uniques:
+        covering = [u for u in pair.source.uniques if _covers(u, unique)]
+        if not covering:
+            columns = ", ".join(f"`{c}`" for c in unique.columns)
+            findings.append(
+                error(
+                    "unique-extra",
+                    f"{pair.target.name} has the unique key {unique.name} ({', '.join(unique.columns)}), "
+                    f"{pair.source.name} has none that implies it, so it may hold rows that the target refuses",
+                    f"{_drop_unique(pair, unique)} at the target, or at the source "
+                    f"ALTER TABLE {qualified('mysql', pair.source.name)} ADD UNIQUE ({columns});",
+                )
+            )
+        elif coarser := _coarser(pair, unique):
+            findings.append(
+                warning(
+                    "unique-collation",
+                    f"{pair.target.name}.{coarser} takes more texts as equal in its unique key {unique.name} than "
+                    f"{pair.source.name} does; a row that clashes is parked",
+                    _collate(pair, coarser),
+                )
+            )
+    return findings
+
+
+def _covers(source: UniqueKey, target: UniqueKey) -> bool:
+    """Whether values that the source's key keeps apart are kept apart by the target's too.
+
+    A key over fewer columns, or over a prefix of one, is the stricter.  What an expression or a generated column makes
+    of its columns is not known: only a key over the same ones, of the same sort, counts.
+    """
+    if any(sort in key.opaque for key in (source, target) for sort in ("expression", "generated")):
+        return source.opaque == target.opaque and set(source.columns) == set(target.columns)
+    return set(source.columns) <= set(target.columns)
+
+
+def _coarser(pair: Pair, unique: UniqueKey) -> str:
+    """A column of which the target takes different source values as equal; ''."""
+    by_name = {c.name: c for c in pair.target.columns}
+    collations = {c.name: c.collation for c in pair.source.columns}
+    for name in unique.columns:
+        source, column = pair.equalities.get(name), by_name[name]
+        if source is None or pair.details.collations.get(name) == collations.get(name):
+            continue
+        target = column.equality
+        if (target in _FOLDS) or (target in _PADS and source not in _PADS and pair.dialect == "mysql"):
+            return name
+    return ""
+
+
+def _collate(pair: Pair, name: str) -> str:
+    source = next(c for c in pair.source.columns if c.name == name)
+    charset = f"CHARACTER SET {source.column.charset} COLLATE {source.collation}"
+    return f"ALTER TABLE {pair.place} MODIFY {pair.quoted(name)} {source.type} {charset};"
+
+
+def _drop_unique(pair: Pair, unique: UniqueKey) -> str:
+    if pair.dialect == "mysql":
+        drop = "PRIMARY KEY" if unique.name == "PRIMARY" else f"INDEX {pair.quoted(unique.name)}"
+        return f"ALTER TABLE {pair.place} DROP {drop};"
+    if unique.name in pair.details.constraints:
+        return f"ALTER TABLE {pair.place} DROP CONSTRAINT {pair.quoted(unique.name)};"
+    return f"DROP INDEX {pair.quoted(pair.target.name.schema)}.{pair.quoted(unique.name)};"
+
+
+def _foreign_keys(pair: Pair, target_of: Mapping[TableName, TableName]) -> list[Finding]:
+    extra = [
+        error(
+            "foreign-key-extra",
+            f"{pair.target.name} has the foreign key {key.name} to {key.parent}, {pair.source.name} has no such key, "
+            "so it may hold rows that the target refuses",
+            f"ALTER TABLE {pair.place} DROP {_foreign_word(pair.dialect)} {pair.quoted(key.name)};",
+        )
+        for key in pair.target.foreign_keys
+        if not any(_same_key(own, key, target_of) for own in pair.source.foreign_keys)
+    ]
+    chosen = set(target_of.values()) if pair.target.references else ()
+    outside = [
+        warning(
+            "foreign-key-outside",
+            f"{key.child}, which is not replicated, refers to {pair.target.name} by {key.name}: "
+            + ("deletes and key changes change its rows" if key.cascades else "it may refuse deletes"),
+            f"Replicate it too, or ALTER TABLE {qualified(pair.dialect, key.child)} DROP "
+            f"{_foreign_word(pair.dialect)} {pair.quoted(key.name)};",
+        )
+        for key in pair.target.references
+        if key.child not in chosen
+    ]
+    return extra + outside
+
+
+def _foreign_word(dialect: Dialect) -> str:
+    return "CONSTRAINT" if dialect == "postgres" else "FOREIGN KEY"
+
+
+def _same_key(source: ForeignKey, target: ForeignKey, target_of: Mapping[TableName, TableName]) -> bool:
+    pairs = set(zip(source.columns, source.parent_columns, strict=True))
+    return target_of.get(source.parent) == target.parent and pairs == set(
+        zip(target.columns, target.parent_columns, strict=True)
+    )
+
+
+def _cascades(pair: Pair, target_of: Mapping[TableName, TableName]) -> list[Finding]:
+    """Cascades that the source does not log must fire at the target."""
+    if pair.logged:
+        return []
+    findings = []
+    for key in pair.source.foreign_keys:
+        if not key.cascades or key.parent not in target_of:
+            continue
+        wanted = acting(pair.rules.get(key.name, ("", "")))
+        found = [k for k in pair.target.foreign_keys if _same_key(key, k, target_of)]
+        if any(acting(pair.details.rules.get(k.name, ("", ""))) == wanted for k in found):
+            continue
+        drops = "".join(f"DROP {_foreign_word(pair.dialect)} {pair.quoted(k.name)}, " for k in found)
+        added = foreign_key(pair.dialect, key, target_of[key.parent], wanted)
+        findings.append(
+            error(
+                "cascade-missing",
+                f"the source changes rows of {pair.source.name} by the foreign key {key.name} (cascade) without "
+                f"logging it, so {pair.target.name} needs the same foreign key",
+                f"ALTER TABLE {pair.place} {drops}ADD {added};",
+            )
+        )
+    return findings
+
+
+def _checks(pair: Pair) -> list[Finding]:
+    known = {_plain(clause) for clause in pair.checks}
+    findings = []
+    for name, clause in pair.details.checks:
+        if _plain(clause) in known or "json_valid(" in clause.lower():
+            continue
+        findings.append(
+            error(
+                "check-extra",
+                f"{pair.target.name} has the check constraint {name} ({clause}), {pair.source.name} has none of that "
+                "text, so it may hold rows that the target refuses",
+                f"ALTER TABLE {pair.place} DROP CONSTRAINT {pair.quoted(name)};",
+            )
+        )
+    return findings
+
+
+def _plain(clause: str) -> str:
+    """Without what the servers add or leave out: quotes, parentheses, spaces, casts, the word CHECK."""
+    bare = re.sub(r"^\s*CHECK\b|::[\w ]+|_utf8mb\d", "", clause, flags=re.IGNORECASE)
+    return re.sub(r"[\s()`\"\\]", "", bare).lower()
+
+
+def _triggers(pair: Pair) -> list[Finding]:
+    quoted = [pair.quoted(name) for name in pair.details.triggers]
+    if pair.dialect == "postgres":
+        drops = [f"ALTER TABLE {pair.place} DISABLE TRIGGER {name};" for name in quoted]
+    else:
+        drops = [f"DROP TRIGGER {pair.quoted(pair.target.name.schema)}.{name};" for name in quoted]
+    return [
+        warning(
+            "trigger",
+            f"the trigger {name} of {pair.target.name} fires for replicated rows too, and what the source's triggers "
+            "do is in the log already",
+            drop,
+        )
+        for name, drop in zip(pair.details.triggers, drops, strict=True)
+    ]
+
+
+def _parallel(pair: Pair) -> list[Finding]:
+    reason = serial_reason(pair.target)
+    if not reason:
+        return []
+    if not pair.target.key:
+        free = f"A primary key would free it: ALTER TABLE {pair.place} ADD PRIMARY KEY (…);"
+    elif any(u.opaque and u.columns == pair.target.key for u in pair.target.uniques):
+        free = "A key over columns that are compared exactly (numbers, `_bin` text) would free it"
+    else:
+        free = "Without that key it would be parallel: " + " ".join(
+            _drop_unique(pair, u) for u in pair.target.uniques if u.opaque
+        )
+    return [note("table-serial", f"rows of {pair.target.name} are applied one after another: {reason}", free)]

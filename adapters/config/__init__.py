@@ -1,0 +1,1 @@
+"""A feed's YAML: read, checked and turned into a `Feed`."""

@@ -1,0 +1,290 @@
+"""The feed's YAML (design 9): its model, and `load`, which turns a text into a `Feed` or one clear `ConfigError`.
+
+The model is msgspec, as the records are: it is needed on every start anyway, and pydantic alone would use up the
+whole start-up budget (docs/decisions).  `docs/reference/config.md` is generated from the descriptions here.
+"""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from tidelock.adapters.config.url import Endpoint
+from tidelock.engine.capture.pattern import Pattern
+from tidelock.engine.model.records import Position, TableName
+
+FEED_NAME = r"^[a-z0-9_-]{1,64}$"
+SCHEMA_NAME = r"^[a-z_][a-z0-9_]{0,62}$"
+ServerId: TypeAlias = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+
+
+class Columns(msgspec.Struct, frozen=True, kw_only=True):
+    """Which columns of a table are replicated, and their names at the target."""
+
+    include: Annotated[tuple[str, ...], Meta(description="Only these source columns.")] = ()
+    exclude: Annotated[tuple[str, ...], Meta(description="All source columns but these.")] = ()
+    rename: Annotated[dict[str, str], Meta(description="Source column name: target column name.")] = {}
+
+
+class TableRule(msgspec.Struct, frozen=True, kw_only=True):
+    """Some tables of the source, and what happens to their rows on the way."""
+
+    source: Annotated[str, Meta(description="`db.table`; `*` stands for any text. The first rule that matches wins.")]
+    target: Annotated[
+        str, Meta(description="`schema.table`; a `*` carries over what the source's `*` stood for. Default: same name.")
+    ] = ""
+    columns: Annotated[Columns, Meta(description="Which columns, under which names.")] = Columns()
+    where: Annotated[
+        str, Meta(description="Row filter: comparisons, IN, BETWEEN, IS NULL, AND, OR, NOT over columns and literals.")
+    ] = ""
+    weight: Annotated[int, Meta(description="Order of upserts in a batch among equal tables; higher is later.")] = 0
+
+    def matches(self, name: TableName) -> bool:
+        return Pattern.of(self.source).matches(name)
+
+    def target_name(self, name: TableName) -> TableName:
+        """The target's name for `name`, which this rule matches."""
+        return Pattern.of(self.source).carry(name, Pattern.of(self.target)) if self.target else name
+
+
+class Spark(msgspec.Struct, frozen=True, kw_only=True):
+    """Where bulk work (`tidelock verify`, copying) runs."""
+
+    master: Annotated[
+        str, Meta(min_length=1, description="Spark's master: `local[*]` is this machine, with all its cores.")
+    ] = "local[*]"
+    memory: Annotated[
+        str, Meta(pattern=r"^[1-9][0-9]*[mg]$", description="Of the driver, on `local[*]` of the whole: `512m`, `2g`.")
+    ] = "1g"
+    piece_rows: Annotated[
+        int, Meta(ge=1000, description="Rows that one task reads; smaller pieces show progress sooner and cost more.")
+    ] = 250_000
+    small_rows: Annotated[
+        int,
+        Meta(ge=0, le=1_000_000, description="Tables of at most so many rows are compared by `verify` without Spark."),
+    ] = 20_000
+    settings: Annotated[
+        dict[str, str], Meta(description="Any of Spark's own settings, by their names (`spark.executor.memory`).")
+    ] = {}
+
+
+class Copy(msgspec.Struct, frozen=True, kw_only=True):
+    """How rows that exist already are copied (`start: copy`, `tidelock copy`)."""
+
+    existing: Annotated[
+        Literal["refuse", "replace", "keep"],
+        Meta(
+            description="Target tables that hold rows when `start: copy` first runs: `refuse` to run, `replace` them, "
+            "or `keep` them and pass over source rows that clash."
+        ),
+    ] = "refuse"
+    chunk_rows: Annotated[
+        int, Meta(ge=1000, le=10_000_000, description="Rows of one chunk, about: what is read and merged at once.")
+    ] = 200_000
+
+
+class Hive(msgspec.Struct, frozen=True, kw_only=True):
+    """How a Hive target keeps its tables."""
+
+    merge_seconds: Annotated[
+        int, Meta(ge=1, le=86_400, description="How long changes are gathered for one merge.")
+    ] = 60
+    format: Annotated[Literal["orc", "parquet"], Meta(description="Of tables that are new.")] = "orc"
+    buckets: Annotated[
+        int, Meta(ge=1, le=4096, description="Partitions of a new table, by a hash of its key: a merge rewrites some.")
+    ] = 16
+    history: Annotated[
+        bool, Meta(description="Whether new tables get a second one, `…_history`, with every version of their rows.")
+    ] = False
+
+
+class Feed(msgspec.Struct, frozen=True, kw_only=True):
+    """One changefeed: from where, to where, which tables, and how."""
+
+    name: Annotated[
+        str, Meta(pattern=FEED_NAME, description="Its name in the bookkeeping: `a-z`, `0-9`, `_`, `-`, at most 64.")
+    ] = msgspec.field(name="feed")
+    source_url: Annotated[
+        Endpoint, Meta(description="`mysql://` or `mariadb://` `user:password@host:port`; secrets as below.")
+    ] = msgspec.field(name="source")
+    target_url: Annotated[
+        Endpoint,
+        Meta(
+            description="`postgresql://`, `mysql://` or `mariadb://`, with the database for PostgreSQL; "
+            "`hive:///FOLDER` or `hive://METASTORE:9083/DATABASE`."
+        ),
+    ] = msgspec.field(name="target")
+    tables: Annotated[tuple[TableRule, ...], Meta(min_length=1, description="Which tables.")]
+    consistency: Annotated[
+        Literal["row", "transaction"],
+        Meta(description="`row`: rows of different lanes may overtake one another; `transaction`: source order."),
+    ] = "row"
+    lanes: Annotated[int, Meta(ge=1, le=64, description="Target connections that apply in parallel.")] = 8
+    batch_rows: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=100_000,
+            description="Rows in one target transaction, at most. Default: 4000, with `consistency: transaction` 1000.",
+        ),
+    ] = 0
+    verify: Annotated[
+        Literal["off", "version", "image"],
+        Meta(description="Compare before-images with the target's rows. Only `off` yet."),
+    ] = "off"
+    log_url: Annotated[
+        Endpoint | None,
+        Meta(
+            description="`embedded`: the source's own log is the log, for one process (`tidelock run`). "
+            "`kafka://[user:password@]host:port[,host:port…]`: any number of workers (`tidelock worker`) share one. "
+            "Default: `embedded`."
+        ),
+    ] = msgspec.field(name="log", default=None)
+    partitions: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=256,
+            description="Of the log in Kafka: exactly so many. Default: one for each group of tables, at most 8.",
+        ),
+    ] = 0
+    start: Annotated[
+        str,
+        Meta(
+            description="Where the first run begins: `now`, `earliest`, `FILE:OFFSET` or `gtid:SET`; `copy`: now, once "
+            "all tables are being copied. Later runs go on."
+        ),
+    ] = "now"
+    server_id: Annotated[
+        ServerId, Meta(description="Our id as a replica, unique at the source. Default: made from the feed's name.")
+    ] = 0
+    http: Annotated[
+        str, Meta(description="`HOST:PORT` that serves `/metrics`, `/livez` and `/readyz`. Default: none.")
+    ] = ""
+    ready_seconds: Annotated[
+        int,
+        Meta(ge=1, le=86_400, description="`/readyz` is 503 once source, target or Kafka is silent for so long."),
+    ] = 30
+    zero_dates: Annotated[
+        Literal["park", "null"], Meta(description="What becomes of `0000-00-00` where the target has no such date.")
+    ] = "park"
+    on_conflict: Annotated[
+        Literal["park", "replace"],
+        Meta(description="When someone else's target row holds a wanted unique value. Only `park` yet."),
+    ] = "park"
+    schema: Annotated[
+        str, Meta(pattern=SCHEMA_NAME, description="Schema or database of the bookkeeping at the target.")
+    ] = "tidelock"
+    synchronous_commit: Annotated[
+        bool,
+        Meta(description="PostgreSQL: wait for the disk at every commit. Safe without: a lost tail is applied again."),
+    ] = False
+    journal: Annotated[
+        str,
+        Meta(
+            description="File that records the run for `tidelock replay`; it holds rows: only its owner can read it. "
+            "Default: none."
+        ),
+    ] = ""
+    journal_mb: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Of one journal, about: then the feed takes itself over anew, with a new file "
+            "(while rows are copied it records on, up to twice as much).",
+        ),
+    ] = 1024
+    journal_keep: Annotated[
+        int, Meta(ge=0, le=1000, description="Journals that stay of before: `FILE.1` is the last one, and so on.")
+    ] = 3
+    journal_fault: Annotated[
+        Literal["go on", "stop"],
+        Meta(
+            description="When the disk does not take the journal: `go on` without it, or `stop` the feed in order "
+            "(exit code 4)."
+        ),
+    ] = "go on"
+
+    spark: Annotated[Spark, Meta(description="Where and how bulk work runs.")] = Spark()
+    hive: Annotated[Hive, Meta(description="How a Hive target keeps its tables.")] = Hive()
+    copy: Annotated[Copy, Meta(description="How rows that exist already are copied.")] = Copy()
+
+    def select(self, name: TableName) -> TableRule | None:
+        """The first rule that matches a source table."""
+        return next((rule for rule in self.tables if rule.matches(name)), None)
+
+    def target_name(self, name: TableName) -> TableName:
+        """The target's name for a source table; its own name where no rule matches."""
+        rule = self.select(name)
+        return rule.target_name(name) if rule else name
+
+    @property
+    def start_place(self) -> Literal["now", "earliest"] | Position:
+        """`start`, read: a position has a file and an offset, or only `gtids`."""
+        match self.start.partition(":"):
+            case "now" | "copy", "", "":
+                return "now"
+            case "earliest", "", "":
+                return "earliest"
+            case "gtid", _, gtids:
+                return Position("", 0, gtids=gtids)
+        file, _, offset = self.start.rpartition(":")
+        return Position(file, int(offset))
+
+    @property
+    def http_address(self) -> tuple[str, int] | None:
+        host, _, port = self.http.rpartition(":")
+        return (host.strip("[]"), int(port)) if self.http else None
+
+
+class ConfigError(Exception):
+    """The YAML cannot be used.  `key` is its dotted path (`tables[0].where`), `line` from 1 (0: unknown)."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, key: str = "", line: int = 0) -> None:
+        super().__init__(message)
+        self.key = key
+        self.line = line
+
+
+def load(path: Path | str) -> Feed:
+    """The feed of a YAML file.  Raises ConfigError."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or 'cannot be read'}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not UTF-8 text") from None
+    return read(text, path)
+
+
+def read(text: str, path: Path) -> Feed:
+    """The feed of a YAML text; `path` names it in errors, and its folder is where relative secrets are.
+
+    Raises ConfigError.
+    """
+    from tidelock.adapters.config.loader import Reading
+
+    return Reading(text, path).feed()
+
+
+def derived_server_id(name: str) -> int:
+    """A replica id from the feed's name: the same at every start, above the small numbers that people give servers."""
+    return 0x4000_0000 | zlib.crc32(name.encode()) & 0x3FFF_FFFF
+
+
+def completed(feed: Feed) -> Feed:
+    """`feed` with the values that depend on others filled in."""
+    return msgspec.structs.replace(feed, server_id=feed.server_id or derived_server_id(feed.name))
+
+
+def yaml_keys(model: Any) -> tuple[str, ...]:
+    """The keys of a model as the YAML spells them, in order."""
+    return tuple(field.encode_name for field in msgspec.structs.fields(model))

@@ -1,0 +1,255 @@
+"""From a YAML text to a `Feed`: each error names the file, the line, the key, and what was probably meant."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from tidelock.adapters.config import document
+from tidelock.adapters.config import url as endpoint
+from tidelock.adapters.config.document import Path as KeyPath
+from tidelock.adapters.config.feed import (
+    Columns,
+    ConfigError,
+    Copy,
+    Feed,
+    Hive,
+    Spark,
+    TableRule,
+    completed,
+    yaml_keys,
+)
+from tidelock.adapters.config.secrets import SecretError, has_reference
+from tidelock.engine.capture.pattern import Pattern, PatternError
+
+_URL_KEYS = ("source", "target", "log")
+_EMBEDDED = "embedded"
+_PARTS = {"spark": Spark, "hive": Hive, "copy": Copy}
+_AT = re.compile(r"^(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
+_STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")
+_WORD = re.compile(r"\w*")
+_START = re.compile(r"now|earliest|copy|gtid:.+|.+\.\d+:\d+")
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^:\s]+):\d{1,5}")
+
+
+class Reading:
+    """One text on its way to a `Feed`.  Raises ConfigError everywhere."""
+
+    def __init__(self, text: str, path: Path) -> None:
+        self.path = path
+        self.lines: dict[KeyPath, int] = {}
+        try:
+            self.data, self.lines = document.parse(text)
+        except document.DocumentError as error:
+            raise ConfigError(self._place(error.line) + str(error), line=error.line) from None
+
+    def feed(self) -> Feed:
+        self._known(self.data, Feed, ())
+        self._no_stray_secrets(self.data, ())
+        data = self.data | {key: self._endpoint(key) for key in _URL_KEYS if key in self.data}
+        try:
+            feed = msgspec.convert(data, Feed, strict=False)
+        except msgspec.ValidationError as error:
+            self._explain(str(error))
+        self._refuse_not_yet(feed)
+        self._check_values(feed)
+        self._check_hive(feed)
+        self._check_log(feed)
+        self._check_tables(feed)
+        return completed(feed)
+
+    def _known(self, data: Any, model: Any, path: KeyPath) -> None:
+        """Refuse unknown keys here and below."""
+        if not isinstance(data, dict):
+            self._fail(path, "expected keys and values here")
+        keys = yaml_keys(model)
+        for key in data:
+            if key not in keys:
+                self._fail((*path, key), f"unknown key{_nearest(key, keys)}")
+        if model is Feed and isinstance(data.get("tables"), list):
+            for i, table in enumerate(data["tables"]):
+                self._known(table, TableRule, ("tables", i))
+        for key, part in _PARTS.items():
+            if model is Feed and key in data:
+                self._known(data[key], part, (key,))
+        if model is TableRule and "columns" in data:
+            self._known(data["columns"], Columns, (*path, "columns"))
+
+    def _no_stray_secrets(self, data: Any, path: KeyPath) -> None:
+        if isinstance(data, dict):
+            for key, value in data.items():
+                if path or key not in _URL_KEYS:
+                    self._no_stray_secrets(value, (*path, key))
+        elif isinstance(data, list):
+            for i, value in enumerate(data):
+                self._no_stray_secrets(value, (*path, i))
+        elif has_reference(data):
+            self._fail(path, "${file:…} and ${env:…} are only for source, target and log")
+
+    def _endpoint(self, key: str) -> endpoint.Endpoint | None:
+        text = self.data[key]
+        if not isinstance(text, str):
+            self._fail((key,), "expected a URL")
+        if key == "log" and text == _EMBEDDED:
+            return None
+        if key == "log" and _WORD.fullmatch(text):
+            self._fail((key,), f"{text!r} is not known; use {_EMBEDDED} or kafka://host:port")
+        try:
+            return endpoint.parse(text, self.path.parent)
+        except (endpoint.UrlError, SecretError) as error:
+            self._fail((key,), str(error))
+
+    def _refuse_not_yet(self, feed: Feed) -> None:
+        for key, url in (("source", feed.source_url), ("target", feed.target_url)):
+            if url.scheme == "hive" and key == "source":
+                self._fail((key,), "hive:// can only be a target")
+            if url.scheme == "kafka":
+                self._fail((key,), f"kafka:// is not supported as a {key} yet; it can hold the `log`")
+        if feed.source_url.dialect != "mysql":
+            self._fail(("source",), "postgresql:// is not supported as a source yet; mysql:// and mariadb:// are")
+        if feed.verify != "off":
+            self._fail(("verify",), f"{feed.verify} is not supported yet; use off")
+        if feed.on_conflict != "park":
+            self._fail(("on_conflict",), f"{feed.on_conflict} is not supported yet; use park")
+
+    def _check_values(self, feed: Feed) -> None:
+        if not _START.fullmatch(feed.start):
+            self._fail(("start",), f"{feed.start!r} is not now, earliest, copy, FILE:OFFSET (log.000001:4) or gtid:SET")
+        if feed.http and not (_ADDRESS.fullmatch(feed.http) and int(feed.http.rpartition(":")[2]) < 65536):
+            self._fail(("http",), f"{feed.http!r} is not HOST:PORT, for example 127.0.0.1:8470")
+        if feed.target_url.dialect == "postgres" and not feed.target_url.database:
+            self._fail(("target",), "a PostgreSQL URL names its database: postgresql://user@host:5432/DATABASE")
+        for key, url in (("source", feed.source_url), ("target", feed.target_url)):
+            if not url.user and url.scheme != "hive":
+                self._fail((key,), "the URL names no user: scheme://USER:password@host:port")
+
+        for name in feed.spark.settings:
+            if not name.startswith("spark."):
+                self._fail(("spark", "settings", name), "Spark's settings begin with spark.")
+
+    def _check_hive(self, feed: Feed) -> None:
+        if feed.target_url.scheme != "hive":
+            if "hive" in self.data:
+                self._fail(("hive",), "these keys are for a target hive://…")
+            return
+        if feed.log_url is not None:
+            self._fail(("log",), f"a Hive target is filled by one process: log: {_EMBEDDED}")
+        if feed.journal:
+            self._fail(("journal",), "there is none of a Hive target")
+        if feed.http:
+            self._fail(("http",), "a Hive target serves no metrics yet")
+
+    def _check_log(self, feed: Feed) -> None:
+        if feed.log_url is None:
+            if feed.partitions:
+                self._fail(("partitions",), "only a log in Kafka has partitions: log: kafka://host:port")
+            return
+        if feed.log_url.scheme != "kafka":
+            self._fail(("log",), f"use {_EMBEDDED} or kafka://host:port")
+        if feed.consistency == "transaction" and feed.partitions > 1:
+            self._fail(("partitions",), "consistency: transaction keeps all tables in one group, so use 1 or 0")
+        if feed.start == "copy":
+            self._fail(("start",), "workers cannot copy: run the feed with `log: embedded` until the copy is done")
+        if feed.journal:
+            self._fail(("journal",), "only `tidelock run` keeps a journal; use log: embedded")
+
+    def _check_tables(self, feed: Feed) -> None:
+        seen: set[str] = set()
+        for i, rule in enumerate(feed.tables):
+            self._check_names(rule, ("tables", i))
+            if rule.source in seen:
+                self._fail(("tables", i, "source"), f"{rule.source} has a rule already; the first one would always win")
+            seen.add(rule.source)
+            self._check_columns(rule.columns, ("tables", i, "columns"))
+            self._check_where(rule.where, ("tables", i, "where"))
+
+    def _check_names(self, rule: TableRule, path: KeyPath) -> None:
+        for key, text in (("source", rule.source), ("target", rule.target)):
+            try:
+                pattern = Pattern.of(text) if text else None
+            except PatternError as error:
+                self._fail((*path, key), str(error))
+        if pattern and not pattern.fits(Pattern.of(rule.source)):
+            self._fail(
+                (*path, "target"), f"each part of {rule.target} needs no * or as many as {rule.source} has there"
+            )
+
+    def _check_columns(self, columns: Columns, path: KeyPath) -> None:
+        if columns.include and columns.exclude:
+            self._fail((*path, "exclude"), "include names the columns already; use one of the two")
+        targets: set[str] = set()
+        for source, target in columns.rename.items():
+            if target in targets:
+                self._fail((*path, "rename", source), f"two columns would become {target}")
+            if source in columns.exclude or (columns.include and source not in columns.include):
+                self._fail((*path, "rename", source), f"{source} is not among the replicated columns")
+            targets.add(target)
+
+    def _check_where(self, where: str, path: KeyPath) -> None:
+        if not where:
+            return
+        from tidelock.adapters.config.row_filter import (  # sqlglot is slow to import, and few feeds filter
+            WhereError,
+            parse_where,
+        )
+
+        try:
+            parse_where(where)
+        except WhereError as error:
+            self._fail(path, str(error).removeprefix("where: "))
+
+    def _explain(self, message: str) -> NoReturn:
+        """msgspec's words in the operator's terms."""
+        found = _AT.match(message)
+        assert found is not None
+        path: KeyPath = tuple(m["key"] or int(m["index"]) for m in _STEP.finditer(found["path"] or ""))
+        problem = found["problem"]
+        if missing := re.search(r"missing required field `(.+)`", problem):
+            self._fail((*path, missing[1]), "missing")
+        value = self._at(path)
+        if choices := _choices(path):
+            self._fail(path, f"{value!r} is not known; use {' or '.join(choices)}{_nearest(str(value), choices)}")
+        if "`bool`" in problem:
+            problem = "Expected true or false"
+        if path == ("feed",):
+            problem = "Expected a name of a-z, 0-9, _ and -, at most 64 long"
+        got = f", not {value!r}" if isinstance(value, str) and path and path[0] not in _URL_KEYS else ""
+        self._fail(path, problem[:1].lower() + problem[1:].partition(", got")[0].replace("`", "") + got)
+
+    def _at(self, path: KeyPath) -> Any:
+        value = self.data
+        for step in path:
+            value = value[step]
+        return value
+
+    def _fail(self, path: KeyPath, problem: str) -> NoReturn:
+        key = _dotted(path)
+        line = next(
+            (self.lines[path[:n]] for n in range(len(path), min(len(path), 1) - 1, -1) if path[:n] in self.lines), 0
+        )
+        raise ConfigError(f"{self._place(line)}{key + ': ' if key else ''}{problem}", key, line)
+
+    def _place(self, line: int) -> str:
+        return f"{self.path}, line {line}: " if line else f"{self.path}: "
+
+
+def _dotted(path: KeyPath) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+
+
+def _nearest(word: str, known: tuple[str, ...]) -> str:
+    from difflib import get_close_matches  # costs 5 ms, and only a mistake needs it
+
+    close = get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
+
+
+def _choices(path: KeyPath) -> tuple[str, ...]:
+    """The words that a top-level key may hold, empty where it is free."""
+    if len(path) != 1:
+        return ()
+    hint = get_type_hints(Feed).get(str(path[0]))
+    return get_args(hint) if get_origin(hint) is Literal else ()

@@ -1,0 +1,225 @@
+"""A server's URL, cut into its parts: `scheme://user:password@host:port/database?sslmode=…&sslrootcert=…`.
+
+Of Kafka, `kafka://user:password@host:port,host:port…/?sasl=…`: several brokers to ask first, and the kind of login.
+Of Hive, `hive:///FOLDER` is a folder of this machine, `database` then, with neither host nor port.
+
+The parts are percent-decoded, except for secrets (`${file:…}`, `${env:…}`), which are taken as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from tidelock.adapters.config.secrets import is_one_reference, reveal, set_aside
+
+if TYPE_CHECKING:
+    import ssl
+
+Scheme: TypeAlias = Literal["mysql", "mariadb", "postgresql", "kafka", "hive"]
+SSL_MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
+SASL_MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512")
+TLS_OPTIONS = ("sslmode", "sslrootcert")
+TIMEOUTS = ("connect_timeout", "read_timeout")
+OPTIONS = (*TLS_OPTIONS, *TIMEOUTS)
+KAFKA_OPTIONS = (*TLS_OPTIONS, "sasl")
+CONNECT_SECONDS, READ_SECONDS = 10.0, 60.0
+PORTS: dict[str, int] = {"mysql": 3306, "mariadb": 3306, "postgresql": 5432, "kafka": 9092, "hive": 9083}
+_ALIASES = {"postgres": "postgresql"}
+_LATER = ("file",)
+_FOLDER = re.compile(r"hive://(?P<folder>/[^?#;']+)")
+_URL = re.compile(
+    r"(?P<scheme>[a-z]+)://"
+    r"(?:(?P<user>[^:@/?#]*)(?::(?P<password>[^/?#]*))?@)?"
+    r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:,@/?#\[\]]*)(?::(?P<port>[^:,@/?#]*))?(?P<others>(?:,[^,@/?#]+)*)"
+    r"(?:/(?P<database>[^/?#]*))?(?:\?(?P<query>[^#]*))?"
+)
+_SECONDS = re.compile(r"[1-9]\d{0,3}|[1-7]\d{4}|8[0-5]\d{3}|86[0-3]\d{2}|86400")
+_SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(?P<port>[^:]*))?")
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where a server is and who we are there.  `repr` and `str` leave the password out.
+
+    `options`: of `OPTIONS`, for Kafka of `KAFKA_OPTIONS`.  `others`: further brokers of Kafka, `host:port` each.
+    """
+
+    scheme: Scheme
+    host: str
+    port: int
+    user: str = ""
+    password: str = ""
+    database: str = ""
+    options: dict[str, str] = {}
+    others: tuple[str, ...] = ()
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """`host:port` of each."""
+        return (_address(self.host, self.port), *self.others)
+
+    @property
+    def dialect(self) -> Literal["postgres", "mysql"]:
+        return "postgres" if self.scheme == "postgresql" else "mysql"
+
+    @property
+    def ssl_mode(self) -> str:
+        """Encrypted where the server can, unless the URL says otherwise, as libpq and the mysql client do.
+
+        A listener of Kafka is either encrypted or not: it is, where a certificate to check it by is given.
+        """
+        if self.scheme == "kafka":
+            return self.options.get("sslmode", "verify-full" if "sslrootcert" in self.options else "disable")
+        return self.options.get("sslmode", "prefer")
+
+    @property
+    def connect_seconds(self) -> float:
+        """How long connecting and logging in may take."""
+        return float(self.options.get("connect_timeout", CONNECT_SECONDS))
+
+    @property
+    def read_seconds(self) -> float:
+        """How long an answer may be missing before the server is asked whether it still works on it."""
+        return float(self.options.get("read_timeout", READ_SECONDS))
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """None: plain text.  Raises OSError or ssl.SSLError when `sslrootcert` is no readable certificate."""
+        if self.ssl_mode == "disable":
+            return None
+        authority = self.options.get("sslrootcert")
+        if not self.ssl_mode.startswith("verify"):
+            context = unverified_context()
+            if authority is not None:  # a mistake in the URL shows now, not on the day the mode is changed
+                context.load_verify_locations(authority)
+            return context
+        import ssl
+
+        context = ssl.create_default_context(cafile=authority)
+        context.check_hostname = self.ssl_mode == "verify-full"
+        return context
+
+    def __str__(self) -> str:
+        if self.scheme == "hive" and not self.host:
+            return f"hive://{quote(self.database)}"
+        user = f"{quote(self.user)}{':***' if self.password else ''}@" if self.user else ""
+        return f"{self.scheme}://{user}{','.join(self.servers)}/{quote(self.database)}"
+
+    def __repr__(self) -> str:
+        return f"Endpoint({str(self)!r})"
+
+
+def unverified_context() -> ssl.SSLContext:
+    """Encrypts, and takes any certificate: without the system's authorities, which take 20 ms to load."""
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+class UrlError(Exception):
+    """`args[0]` says what is wrong with the URL without showing it."""
+
+
+def parse(text: str, folder: Path) -> Endpoint:
+    """The endpoint that `text` names; secrets in files are looked for in `folder`.  Raises UrlError, SecretError."""
+    if is_one_reference(text):
+        text = reveal(text, folder)
+    masked, put_back = set_aside(text, folder)
+    if place := _FOLDER.fullmatch(masked):
+        return Endpoint(scheme="hive", host="", port=0, database=put_back(unquote(place["folder"])).rstrip("/"))
+    found = _URL.fullmatch(masked)
+    if not found:
+        raise UrlError(
+            "not a URL of the form scheme://user:password@host:port/database; "
+            "a password with special characters is percent-encoded or kept in ${file:…} or ${env:…}"
+        )
+    part = {
+        name: put_back(unquote(value))
+        for name, value in found.groupdict(default="").items()
+        if name not in ("query", "others")
+    }
+    scheme = _scheme(part["scheme"])
+    endpoint = Endpoint(
+        scheme=scheme,
+        host=part["host"].strip("[]") or "localhost",
+        port=_port(part["port"]) or PORTS[scheme],
+        user=part["user"],
+        password=part["password"],
+        database=part["database"],
+        options=_options(put_back(found["query"] or ""), KAFKA_OPTIONS if scheme == "kafka" else OPTIONS, folder),
+        others=tuple(_server(text, PORTS[scheme]) for text in put_back(found["others"]).split(",")[1:]),
+    )
+    if scheme == "hive" and (endpoint.user or endpoint.options or not (part["host"] and endpoint.database)):
+        raise UrlError("of the form hive:///FOLDER or hive://METASTORE:9083/DATABASE, without user and options")
+    if scheme == "kafka":
+        _check_kafka(endpoint)
+    elif endpoint.others:
+        raise UrlError(f"{scheme}:// names one host; only kafka:// may name several")
+    return endpoint
+
+
+def _check_kafka(endpoint: Endpoint) -> None:
+    if endpoint.database:
+        raise UrlError("a URL of Kafka names no database; its topics are named after the feed")
+    if endpoint.options.get("sslmode") == "prefer":
+        modes = " or ".join(mode for mode in SSL_MODES if mode != "prefer")
+        raise UrlError(f"a listener of Kafka is either encrypted or not: sslmode is {modes}")
+    if ("sasl" in endpoint.options) != bool(endpoint.user and endpoint.password):
+        raise UrlError(f"user and password go together with ?sasl={'|'.join(SASL_MECHANISMS)}")
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _server(text: str, port: int) -> str:
+    found = _SERVER.fullmatch(text)
+    if not found:
+        raise UrlError("the hosts are not of the form host:port,host:port")
+    return _address(found["host"].strip("[]"), _port(found["port"] or "") or port)
+
+
+def _scheme(text: str) -> Scheme:
+    if text in _LATER:
+        raise UrlError(f"{text}:// is not supported yet; mysql://, mariadb://, postgresql://, kafka:// and hive:// are")
+    match _ALIASES.get(text, text):
+        case "mysql" | "mariadb" | "postgresql" | "kafka" | "hive" as scheme:
+            return scheme
+        case _:
+            raise UrlError(f"unknown scheme {text}://; use mysql://, mariadb://, postgresql://, kafka:// or hive://")
+
+
+def _port(text: str) -> int:
+    if not text:
+        return 0
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:
+        raise UrlError("the port is not a number from 1 to 65535")
+    return int(text)
+
+
+def _options(query: str, known: tuple[str, ...], folder: Path) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for pair in filter(None, query.split("&")):
+        name, _, value = pair.partition("=")
+        if name not in known:
+            raise UrlError(f"unknown option ?{name}; known: {', '.join(known)}")
+        options[name] = unquote(value)
+    if options.get("sslmode", "prefer") not in SSL_MODES:
+        raise UrlError(f"unknown sslmode; known: {', '.join(SSL_MODES)}")
+    if options.get("sasl", "plain") not in SASL_MECHANISMS:
+        raise UrlError(f"unknown sasl; known: {', '.join(SASL_MECHANISMS)}")
+    for name in TIMEOUTS:
+        if not _SECONDS.fullmatch(options.get(name, "1")):
+            raise UrlError(f"{name} is a number of seconds from 1 to 86400")
+    if "sslrootcert" in options:
+        options["sslrootcert"] = str(folder / options["sslrootcert"])
+    return options
+
+
+Dialect: TypeAlias = Literal["postgres", "mysql"]

@@ -1,0 +1,149 @@
+"""Places in the log: where a partition begins and ends, and at which offset a position is read on from.
+
+Records of one partition are in the order of their positions, so an offset is found by bisection.  Offsets have holes:
+transaction markers and aborted records take some too.  A probe therefore asks for the first record *at or behind* an
+offset.  Everything here sees committed records only, by a consumer without a group, one question at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.errors import KafkaTimeoutError
+
+from tidelock.adapters.kafka.wire import Record, decode
+from tidelock.engine.model.records import Position
+
+ANSWER_SECONDS: Final = 30.0
+_POLL_MS: Final = 50
+_FETCH_BYTES: Final = 1 << 16  # a probe needs one record; the broker sends a larger one whole
+_FIRST_STEP: Final = 4  # a transaction's marker, and what an idle source's heartbeats leave at the end
+
+Message: TypeAlias = ConsumerRecord[bytes, bytes]
+
+
+class Places:
+    """Of one changes topic.  `kafka`: keyword arguments for aiokafka.  An async context manager.
+
+    Every method raises KafkaError (KafkaTimeoutError: no answer in `ANSWER_SECONDS`), and WireError where something
+    else wrote to the topic.
+    """
+
+    def __init__(self, kafka: dict[str, Any], topic: str) -> None:
+        self._topic = topic
+        self._turn = asyncio.Lock()
+        self._consumer = AIOKafkaConsumer(
+            **kafka,
+            group_id=None,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            max_partition_fetch_bytes=_FETCH_BYTES,
+            fetch_max_wait_ms=_POLL_MS,
+        )
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._consumer.start()
+        except BaseException:
+            await self._consumer.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._consumer.stop()
+
+    async def last(self, partition: int) -> Position | None:
+        """Where the partition ends: `last` of its last committed record; None: it holds none."""
+        record = await self.last_record(partition)
+        return record.batch.last if record else None
+
+    async def last_record(self, partition: int) -> Record | None:
+        """The last committed record that is still there."""
+        async with self._asking(partition) as log:
+            message = await log.last()
+        return decode(message.value) if message else None
+
+    async def first(self, partition: int) -> Position | None:
+        """Where the partition begins: `prev` of its first committed record; None: it holds none."""
+        async with self._asking(partition) as log:
+            message = await log.at_or_behind(log.begin)
+        return decode(message.value).batch.prev if message else None
+
+    async def find(self, partition: int, position: Position) -> int | None:
+        """The offset to read on from behind `position`: that of the first record whose `prev` is at it, or the end of
+        the partition where it ends there or holds nothing.
+
+        None: the log no longer reaches back so far, does not reach it yet, or has no cut there.
+        """
+        async with self._asking(partition) as log:
+            low, high = log.begin, log.end  # every record before `low` begins before the position, none from `high` on
+            while low < high:
+                middle = (low + high) // 2
+                message = await log.at_or_behind(middle)
+                if message is None or decode(message.value).batch.prev.order >= position.order:
+                    high = middle
+                else:
+                    low = message.offset + 1
+            found = await log.at_or_behind(low)
+            if found is not None:
+                return found.offset if decode(found.value).batch.prev.order == position.order else None
+            last = await log.last()
+            ends_there = last is None or decode(last.value).batch.last.order == position.order
+            return log.end if ends_there else None
+
+    @contextlib.asynccontextmanager
+    async def _asking(self, partition: int) -> AsyncIterator[_Partition]:
+        tp = TopicPartition(self._topic, partition)
+        async with self._turn:
+            try:
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    self._consumer.assign([tp])
+                    begin = (await self._consumer.beginning_offsets([tp]))[tp]
+                    end = (await self._consumer.end_offsets([tp]))[tp]
+                    yield _Partition(self._consumer, tp, begin, end)
+            except TimeoutError:
+                raise KafkaTimeoutError(
+                    f"no answer about {self._topic}/{partition} in {ANSWER_SECONDS:.0f} s"
+                ) from None
+            finally:
+                self._consumer.pause(tp)  # or it would go on fetching; unsubscribed, aiokafka may hang at its stop
+
+
+class _Partition:
+    """Offsets `begin` to `end` of one partition; the broker's answer to read_committed: before any open transaction."""
+
+    def __init__(self, consumer: AIOKafkaConsumer, tp: TopicPartition, begin: int, end: int) -> None:
+        self.begin, self.end = begin, end
+        self._consumer, self._tp = consumer, tp
+
+    async def last(self) -> Message | None:
+        """The last committed record: read to the end from ever farther before it, until there is one."""
+        step = _FIRST_STEP
+        while True:
+            start = max(self.begin, self.end - step)
+            found, offset = None, start
+            while (message := await self.at_or_behind(offset)) is not None:
+                found, offset = message, message.offset + 1
+            if found is not None or start == self.begin:
+                return found
+            step *= 4
+
+    async def at_or_behind(self, offset: int) -> Message | None:
+        """The first committed record from `offset` on."""
+        if offset >= self.end:
+            return None
+        if await self._consumer.position(self._tp) != offset:
+            self._consumer.seek(self._tp, offset)
+        while await self._consumer.position(self._tp) < self.end:
+            got = await self._consumer.getmany(self._tp, timeout_ms=_POLL_MS, max_records=1)
+            for message in got.get(self._tp, ()):
+                return message if message.offset < self.end else None
+        return None

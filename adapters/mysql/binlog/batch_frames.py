@@ -1,0 +1,75 @@
+"""Batches of the log between the capture process and the engine's: bodies of BATCH and IMAGES frames.
+
+BATCH is the whole batch in msgpack.  Where all its rows are row images it goes as IMAGES instead: the length of the
+next part (4 bytes, little-endian), a batch without its rows and the columns of the tables that are new in it, then the
+images as the source sent them (`row_image.pack`), which stay so until they are wanted (`records.PackedRows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import cast
+
+import msgspec
+
+from tidelock.adapters.compiled.forms import admit
+from tidelock.adapters.mysql.binlog.codecs import WireColumn
+from tidelock.adapters.mysql.binlog.row_layout import Columns, layout
+from tidelock.adapters.process.frames import BATCH, IMAGES
+from tidelock.engine.model.records import Kind, LogBatch, RowChange
+
+try:
+    admit("row_image")
+    from tidelock.adapters.row_image.row_image import Layout, PackedRows, pack
+except ImportError:  # it was not built, so nobody makes images
+
+    def pack(rows: Iterable[RowChange]) -> bytes | None:
+        return None
+
+
+class _Rowless(msgspec.Struct, array_like=True):
+    batch: LogBatch
+    columns: dict[int, tuple[tuple[WireColumn, Kind | None], ...]]
+
+
+class Encoder:
+    """`columns`: those of tables whose rows are images, by shape number, as the reader knows them by now."""
+
+    def __init__(self, columns: Callable[[], Mapping[int, Columns]]) -> None:
+        self._columns = columns
+        self._told = 0  # how many of them, in the order in which the reader met them
+        self._encode = msgspec.msgpack.Encoder(enc_hook=tuple).encode
+
+    def frame(self, batch: LogBatch) -> tuple[int, bytes]:
+        """The frame's kind and body."""
+        images = pack(batch.rows) if batch.rows else None
+        if images is None:
+            return BATCH, self._encode(batch)
+        columns = self._columns()
+        new = {}
+        if len(columns) > self._told:
+            new = {number: tuple(columns[number]) for number in list(columns)[self._told :]}
+            self._told = len(columns)
+        head = self._encode(_Rowless(msgspec.structs.replace(batch, rows=()), new))
+        return IMAGES, b"".join((len(head).to_bytes(4, "little"), head, images))
+
+
+class Decoder:
+    """Of the frames of one capture process: shape numbers mean what it said."""
+
+    def __init__(self) -> None:
+        self._batch = msgspec.msgpack.Decoder(LogBatch)
+        self._rowless = msgspec.msgpack.Decoder(_Rowless)
+        self._layouts: dict[int, Layout] = {}
+
+    def batch(self, kind: int, body: memoryview) -> LogBatch:
+        if kind == BATCH:
+            return self._batch.decode(body)
+        end = 4 + int.from_bytes(body[:4], "little")
+        rowless = self._rowless.decode(body[4:end])
+        for number, columns in rowless.columns.items():
+            made = layout(number, columns)
+            assert made is not None, "both processes have the same codes"
+            self._layouts[number] = made
+        rowless.batch.rows = cast(tuple[RowChange, ...], PackedRows(bytes(body[end:]), self._layouts))
+        return rowless.batch

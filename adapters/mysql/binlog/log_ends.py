@@ -1,0 +1,55 @@
+"""Where a server's log begins and ends now, as positions."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pymysql
+
+from tidelock.adapters.mysql.connection import _Connection, flavor, rows, variable
+from tidelock.adapters.mysql.errors import (
+    UnsuitableLog,
+)
+from tidelock.adapters.mysql.gtid import MariaDbGtids
+from tidelock.engine.model.records import Position
+
+
+def current_position(connection: pymysql.Connection[Any]) -> Position:
+    """The end of the log, with the GTID set at that very place.  Raises UnsuitableLog where there is no log."""
+    kind = flavor(connection)
+    modern = not kind.is_mariadb and kind.version >= (8, 2, 0)
+    found = rows(connection, "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
+    if not found:
+        raise UnsuitableLog("the server writes no binary log", "Start it with log_bin, server_id and binlog_format=ROW")
+    file, offset = str(found[0][0]), int(found[0][1])
+    if kind.is_mariadb:
+        return Position(file, offset, gtids=mariadb_gtids(connection, file, offset))
+    executed = str(found[0][4]).replace("\n", "") if variable(connection, "gtid_mode") == "ON" else ""
+    return Position(file, offset, gtids=executed)
+
+
+def mariadb_gtids(connection: pymysql.Connection[Any], file: str, offset: int) -> str:
+    """The GTID position of a place in the log, its domains in order, which the server does not keep: one set has one
+    spelling.
+
+    The server answers NULL where it does not find the place, and where it met an event longer than this session's
+    `max_allowed_packet` on the way: then the file is read.  `connection`: by `connect`.  Raises PurgedPosition where
+    there is no such file, LogGap where it has no such place.
+    """
+    found = rows(connection, "SELECT BINLOG_GTID_POS(%s, %s)", file, offset)[0][0]
+    if found is None:
+        from tidelock.adapters.mysql.binlog.positions import survey  # which connects by this module
+
+        return survey(cast(_Connection, connection).endpoint, Position(file, offset)).gtids
+    return str(MariaDbGtids(str(found)))
+
+
+def earliest_position(connection: pymysql.Connection[Any]) -> Position:
+    """The start of the oldest log file still there."""
+    found = rows(connection, "SHOW BINARY LOGS")
+    if not found:
+        raise UnsuitableLog("the server writes no binary log", "Start it with log_bin, server_id and binlog_format=ROW")
+    file = str(found[0][0])
+    if flavor(connection).is_mariadb:
+        return Position(file, 4, gtids=mariadb_gtids(connection, file, 4))
+    return Position(file, 4, gtids=variable(connection, "gtid_purged").replace("\n", ""))

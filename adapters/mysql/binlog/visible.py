@@ -1,0 +1,93 @@
+"""A place in the log up to which every transaction can be seen by whoever begins to read tables now.
+
+A transaction is in the log before readers see it; with semi-synchronous replicas or a delayed group commit up to
+seconds before.  Whoever reads tables and then follows the log from its end would miss it: the read came too early, and
+the log is followed from behind it.
+
+MariaDB tells the place in the log of a consistent snapshot.  MySQL tells which transactions have a number and are not
+yet committed, `gtid_owned`: those are waited for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pymysql
+
+from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.mysql.binlog import log_ends
+from tidelock.adapters.mysql.connection import reader_endpoint
+from tidelock.adapters.mysql.errors import SourceError
+from tidelock.engine.model.records import Position
+
+WAIT_SECONDS: Final = 60
+
+
+def visible_end(endpoint: Endpoint) -> Position:
+    """Raises SourceError: also at a MySQL server without GTIDs, and where a transaction takes a minute to commit."""
+    place = reader_endpoint(endpoint)
+    connection = server.connect(place)
+    try:
+        return snapshot_place(connection) if server.flavor(connection).is_mariadb else _mysql(connection, endpoint)
+    except pymysql.MySQLError as error:
+        raise server.explained(error, place) from error
+    finally:
+        connection.close()
+
+
+def log_end(endpoint: Endpoint) -> tuple[Position, int]:
+    """Where the log ends, and microseconds since the epoch by the server's clock just before.  Raises SourceError."""
+    place = reader_endpoint(endpoint)
+    connection = server.connect(place)
+    try:
+        ((seconds,),) = server.rows(connection, "SELECT UNIX_TIMESTAMP()")
+        return log_ends.current_position(connection), int(seconds) * 1_000_000
+    except pymysql.MySQLError as error:
+        raise server.explained(error, place) from error
+    finally:
+        connection.close()
+
+
+def snapshot_place(connection: pymysql.Connection[Any]) -> Position:
+    """Where a consistent snapshot of MariaDB's stands that begins now, in a transaction that is the caller's to end."""
+    server.rows(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+    found = {str(name): value for name, value in server.rows(connection, "SHOW STATUS LIKE 'Binlog_snapshot_%'")}
+    file, offset = str(found["Binlog_snapshot_file"]), int(found["Binlog_snapshot_position"])
+    return Position(file, offset, gtids=log_ends.mariadb_gtids(connection, file, offset))
+
+
+def require_gtids(connection: pymysql.Connection[Any], endpoint: object) -> None:
+    """Of MySQL.  Raises SourceError."""
+    if server.variable(connection, "gtid_mode") != "ON":
+        raise SourceError(
+            f"{endpoint} has no GTIDs, which tell when what is in its log can be read",
+            "Copying from MySQL needs gtid_mode=ON, which a running server reaches in steps of `SET PERSIST gtid_mode`",
+        )
+
+
+def _mysql(connection: pymysql.Connection[Any], endpoint: Endpoint) -> Position:
+    require_gtids(connection, endpoint)
+    end = log_ends.current_position(connection)
+    for gtid in _owned(str(server.rows(connection, "SELECT @@GLOBAL.gtid_owned")[0][0])):
+        ((late,),) = server.rows(connection, "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", gtid, WAIT_SECONDS)
+        if late:
+            raise SourceError(
+                f"{endpoint} is still committing {gtid} after {WAIT_SECONDS} s", "Does a replica not acknowledge it?"
+            )
+    return end
+
+
+def _owned(text: str) -> list[str]:
+    """GTIDs of `UUID:NUMBER#THREAD[:TAG:NUMBER#THREAD…],…`."""
+    found = list[str]()
+    for group in filter(None, (part.strip() for part in text.split(","))):
+        uuid, *parts = group.split(":")
+        name = uuid
+        for part in parts:
+            number = part.partition("#")[0]
+            if number.isdigit():
+                found.append(f"{name}:{number}")
+            else:
+                name = f"{uuid}:{part}"
+    return found

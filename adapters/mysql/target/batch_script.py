@@ -1,0 +1,261 @@
+"""One batch's statements through one session: few packets, and what to do where a row is or is not there.
+
+Statements wait in the outbox until an answer is needed or the batch ends, then travel in one packet; COMMIT goes with
+the last.  A batch is two round trips: its receipt, the fence of all that follows, goes with the updates by key, whose
+answers are needed; the rest goes with COMMIT, which is never sent before the receipt is known to stand.
+
+Answers that change what happens next:
+- no row for the receipt: a newer owner has the feed; a duplicate: this batch was committed before;
+- a plain insert that finds a duplicate (error 1062) is undone by the server as a whole, and its rows are then
+  overwritten by key; a duplicate of another unique value comes up again there, and fails the batch;
+- an update by key that matches fewer rows than it names: the others are looked up and inserted.
+MariaDB does not join a key in latin1, say, to texts beyond ASCII (error 1267): such rows are updated one by one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import assert_never
+
+import msgspec
+
+from tidelock.adapters.mysql.target.failures import DUPLICATE, MIXED_COLLATIONS, code_of
+from tidelock.adapters.mysql.target.fencing import Fenced
+from tidelock.adapters.mysql.target.literals import Unwritable
+from tidelock.adapters.mysql.target.session import Answer, Session, StatementFailed
+from tidelock.adapters.mysql.target.statements import TableStatements
+from tidelock.engine.model.records import Row
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+
+COMMIT = b"COMMIT"
+
+
+class BatchError(Exception):
+    """A statement on `table` failed with `error`; nothing after it ran, except where that is in doubt.
+
+    `commit_sent`: COMMIT was in the packet; `commit_answered`: the error is the answer to COMMIT itself.
+    """
+
+    def __init__(self, failed: StatementFailed, packet: Sequence[_Waiting]) -> None:
+        culprit = packet[min(failed.index, len(packet) - 1)]
+        super().__init__(str(failed.error))
+        self.error = failed.error
+        self.table = culprit.table
+        self.sql = culprit.sql
+        self.commit_sent = packet[-1].sql == COMMIT
+        self.commit_answered = culprit.sql == COMMIT
+
+
+class CommittedBefore(Exception):
+    """The batch's receipt is there."""
+
+
+class _Waiting(msgspec.Struct):
+    """`retry`: rows of a plain insert, to be overwritten by key if one of them is there."""
+
+    sql: bytes
+    table: str
+    retry: tuple[TableStatements, Sequence[Row]] | None = None
+
+
+class Batch:
+    """Write steps, then `commit` or leave it open.
+
+    Raises BatchError, literals.Unwritable, and for its `receipt` Fenced and CommittedBefore.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        statements: Callable[[Binding], TableStatements],
+        receipt: bytes = b"",
+    ) -> None:
+        self._session = session
+        self._statements = statements
+        self._receipt = receipt
+        self._waiting: list[_Waiting] = [_Waiting(receipt, "tidelock_progress")] if receipt else []
+
+    async def run(self, steps: Sequence[Step]) -> None:
+        """All steps of a batch, in their order; but updates by key, whose answers decide what else is to be done, come
+        before all others where that makes no difference."""
+        free = _is_free(steps)
+        missing = [await self._update_first(step) for step in steps if free and self._by_update(step)]
+        for step in steps:
+            if not (free and self._by_update(step)):
+                await self.write(step)
+        for statements, rows in missing:
+            if rows:
+                self._insert(statements, rows, again=False)
+
+    def _by_update(self, step: Step) -> bool:
+        return isinstance(step, UpsertRows) and not step.fresh and not self._statements(step.table).sole_unique
+
+    async def _update_first(self, step: Step) -> tuple[TableStatements, Sequence[Row]]:
+        """Returns the rows that are not there."""
+        assert isinstance(step, UpsertRows)
+        statements = self._statements(step.table)
+        if not statements.table.key:
+            return statements, step.rows
+        with _named(statements):
+            return statements, await self._update_by_key(statements, step.rows)
+
+    async def write(self, step: Step) -> None:
+        statements = self._statements(step.table)
+        with _named(statements):
+            match step:
+                case DeleteRows():
+                    self._add(statements, statements.delete(step.keys))
+                case UpsertRows():
+                    await self._upsert(statements, step.rows, fresh=step.fresh)
+                case UpdateRows():
+                    await self._update(statements, step)
+                case _:
+                    assert_never(step)
+
+    def add(self, sql: bytes, table: str) -> None:
+        self._waiting.append(_Waiting(sql, table))
+
+    async def commit(self) -> None:
+        if self._receipt:
+            await self._send([self._waiting.pop(0)])
+        self._waiting.append(_Waiting(COMMIT, ""))
+        await self.flush()
+
+    async def flush(self) -> list[Answer]:
+        """Send what waits.  Returns the answers of its last packet's statements."""
+        answers: list[Answer] = []
+        while self._waiting:
+            answers = await self._send(self._packet())
+        return answers
+
+    async def _send(self, packet: list[_Waiting]) -> list[Answer]:
+        """Returns no answers where rows had to be overwritten instead; what was behind them waits again."""
+        receipt, self._receipt = self._receipt, b""
+        try:
+            answers = await self._session.run([w.sql for w in packet])
+        except StatementFailed as failed:
+            if receipt:
+                _check_receipt(failed.answers, failed)
+            await self._overwrite_instead(packet, failed)
+            return []
+        if receipt:
+            _check_receipt(answers, None)
+        return answers
+
+    def _packet(self) -> list[_Waiting]:
+        """As many waiting statements as fit into one packet, at least one."""
+        size, count = 0, 0
+        for waiting in self._waiting:
+            size += len(waiting.sql) + 1
+            if count and size > self._session.packet_bytes:
+                break
+            count += 1
+        packet, self._waiting = self._waiting[:count], self._waiting[count:]
+        return packet
+
+    async def _overwrite_instead(self, packet: list[_Waiting], failed: StatementFailed) -> None:
+        """Go on behind a plain insert that met a duplicate; raise any other failure."""
+        culprit = packet[min(failed.index, len(packet) - 1)]
+        if code_of(failed.error) != DUPLICATE or culprit.retry is None:
+            raise BatchError(failed, packet) from failed
+        later = packet[failed.index + 1 :] + self._waiting
+        self._waiting = []
+        await self._overwrite(*culprit.retry)
+        self._waiting += later
+
+    async def _upsert(self, statements: TableStatements, rows: Sequence[Row], *, fresh: bool) -> None:
+        if not fresh and statements.table.key:
+            await self._overwrite(statements, rows)
+        else:
+            self._insert(statements, rows, again=bool(statements.table.key))
+
+    def _insert(self, statements: TableStatements, rows: Sequence[Row], *, again: bool) -> None:
+        name = str(statements.table.name)
+        for sql in statements.insert(rows):
+            # Where packets cut the rows, all are overwritten: the same values once more do no harm.
+            self._waiting.append(_Waiting(sql, name, (statements, rows) if again else None))
+
+    async def _overwrite(self, statements: TableStatements, rows: Sequence[Row]) -> None:
+        """Write rows that may be there by key."""
+        if statements.sole_unique:
+            self._add(statements, statements.upsert(rows))
+        elif missing := await self._update_by_key(statements, rows):
+            self._insert(statements, missing, again=False)
+
+    async def _update_by_key(self, statements: TableStatements, rows: Sequence[Row]) -> list[Row]:
+        """Returns the rows that are not there."""
+        return await (self._update_joined if len(rows) > 1 else self._update_singly)(statements, rows)
+
+    async def _update_joined(self, statements: TableStatements, rows: Sequence[Row]) -> list[Row]:
+        """Update by key; returns the rows that are not there."""
+        sent: list[bytes] = []
+        try:
+            if statements.updates:
+                sent += statements.update(rows)
+                if await self._matched(statements, sent) == len(rows):
+                    return []
+            sent = [*statements.present(rows)]
+            there = {index for (index,) in await self._rows(statements, sent)}
+        except BatchError as error:
+            if code_of(error.error) != MIXED_COLLATIONS or error.sql not in sent:
+                raise
+            return await self._update_singly(statements, rows)
+        return [row for index, row in enumerate(rows) if index not in there]
+
+    async def _update_singly(self, statements: TableStatements, rows: Sequence[Row]) -> list[Row]:
+        return [row for row in rows if await self._matched(statements, [statements.update_one(row)]) == 0]
+
+    async def _update(self, statements: TableStatements, step: UpdateRows) -> None:
+        if statements.table.key and not step.moves:
+            last = {statements.table.key_of(row): row for row in step.rows}  # a later image of the row is the whole row
+            await self._overwrite(statements, list(last.values()))
+            return
+        for key, row in zip(step.keys, step.rows, strict=True):
+            if await self._matched(statements, [statements.move(key, row)]) == 0:
+                self._insert(statements, [row], again=False)
+
+    async def _matched(self, statements: TableStatements, sqls: Iterable[bytes]) -> int:
+        return sum(a.affected for a in await self._answers(statements, sqls))
+
+    async def _rows(self, statements: TableStatements, sqls: Iterable[bytes]) -> list[tuple[int]]:
+        return [row for a in await self._answers(statements, sqls) for row in a.rows]
+
+    async def _answers(self, statements: TableStatements, sqls: Iterable[bytes]) -> list[Answer]:
+        answers = []
+        for sql in sqls:
+            self.add(sql, str(statements.table.name))
+            answers.append((await self.flush())[-1])
+        return answers
+
+    def _add(self, statements: TableStatements, sqls: Iterable[bytes]) -> None:
+        for sql in sqls:
+            self.add(sql, str(statements.table.name))
+
+
+def _is_free(steps: Sequence[Step]) -> bool:
+    """Deletes and then upserts is what a merge makes, which names no key twice; and no foreign key ties rows."""
+    upserts = [isinstance(step, UpsertRows) for step in steps]
+    return (
+        upserts == sorted(upserts)
+        and not any(isinstance(step, UpdateRows) for step in steps)
+        and not any(step.table.target.references or step.table.target.foreign_keys for step in steps)
+    )
+
+
+def _check_receipt(answers: Sequence[Answer], failed: StatementFailed | None) -> None:
+    """The first of these answers, or the failure if there is none, is the receipt's."""
+    if answers and answers[0].affected != 1:
+        raise Fenced
+    if not answers and failed is not None and code_of(failed.error) == DUPLICATE:
+        raise CommittedBefore from failed
+
+
+@contextlib.contextmanager
+def _named(statements: TableStatements) -> Iterator[None]:
+    """A value that cannot be written is told with its table."""
+    try:
+        yield
+    except Unwritable as error:
+        raise Unwritable(f"{statements.table.name}: {error}") from None

@@ -1,0 +1,169 @@
+"""A MySQL or MariaDB target as `check` and `init` look at it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+
+import msgspec
+import pymysql
+
+from tidelock.adapters.bookkeeping.tables import TABLES, Lacking, columns_query, lacking, quote
+from tidelock.adapters.config.url import Dialect, Endpoint
+from tidelock.adapters.mysql import catalogue
+from tidelock.adapters.mysql.catalogue import BlockingServer
+from tidelock.adapters.mysql.connection import connect, reader_endpoint
+from tidelock.adapters.mysql.errors import AccessDenied, SourceError, Unreachable
+from tidelock.adapters.mysql.grants import Grants, read_grants
+from tidelock.adapters.mysql.schema import tables_of
+from tidelock.adapters.ports.finding import Finding, error, warning
+from tidelock.adapters.ports.target_inspection import ROW_RIGHTS, Details
+from tidelock.adapters.schema.create_table import qualified
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.schema import TargetTable
+
+UNKNOWN_DATABASE = 1049
+_MAKING = (*ROW_RIGHTS, "CREATE", "ALTER", "REFERENCES")
+"""On the whole schema, for tables that are not there yet: made, filled, given foreign keys and further columns."""
+_COPYING = ("SELECT", "INSERT", "DELETE", "CREATE", "DROP")
+"""On the whole schema, as each chunk that is copied is a table there."""
+
+
+class MySqlTarget:
+    dialect: Dialect = "mysql"
+
+    def __init__(self, server: BlockingServer, grants: Grants, endpoint: Endpoint) -> None:
+        self._server = server
+        self.mariadb = server.is_mariadb
+        self._grants = grants
+        self._endpoint = endpoint
+        self.account = grants.account
+
+    @classmethod
+    async def open(cls, endpoint: Endpoint) -> MySqlTarget:
+        """Raises SourceError, as everything here does."""
+        place = reader_endpoint(endpoint)
+        server = BlockingServer(await asyncio.to_thread(connect, place), place)
+        return cls(server, await read_grants(server), endpoint)
+
+    async def tables(self, names: Sequence[TableName]) -> dict[TableName, TargetTable]:
+        return await tables_of(self._server, names)
+
+    async def details(self, names: Sequence[TableName]) -> dict[TableName, Details]:
+        collations: dict[TableName, dict[str, str]] = defaultdict(dict)
+        for column in await catalogue.columns(self._server, names):
+            collations[column.table_name][column.name] = column.collation
+        there = list(collations)
+        if not there:
+            return {}
+        checks = await catalogue.checks(self._server, there)
+        triggers = await catalogue.triggers(self._server, there)
+        rules = await catalogue.rules(self._server, {n.schema for n in there})
+        engines = await catalogue.engines(self._server, there)
+        return {
+            name: Details(
+                checks=tuple(checks[name]),
+                triggers=tuple(triggers[name]),
+                rules={key: rule for (table, key), rule in rules.items() if table == name},
+                collations={column: collation for column, collation in collations[name].items() if collation},
+                findings=tuple(self._findings(name, engines.get(name, ""))),
+            )
+            for name in there
+        }
+
+    def _findings(self, name: TableName, engine: str) -> list[Finding]:
+        findings = []
+        rights = [r for r in ROW_RIGHTS if not self._grants.on_table(r, name)]
+        if rights:
+            findings.append(self._lacks(", ".join(rights), qualified("mysql", name)))
+        if engine.lower() != "innodb":
+            findings.append(
+                error(
+                    "target-engine",
+                    f"{name} is a {engine} table, whose changes cannot be rolled back",
+                    f"ALTER TABLE {qualified('mysql', name)} ENGINE=InnoDB;",
+                )
+            )
+        return findings
+
+    async def making(self, names: Sequence[TableName]) -> list[Finding]:
+        schemas = dict.fromkeys(name.schema for name in names)
+        rights = {s: [r for r in _MAKING if not self._grants.on_schema(r, s)] for s in schemas}
+        return [self._lacks(", ".join(of), f"{quote('mysql', s)}.*") for s, of in rights.items() if of]
+
+    def _lacks(self, rights: str, place: str) -> Finding:
+        return error(
+            "target-grant",
+            f"{self.account} lacks {rights} on {place} at {self._endpoint}",
+            f"GRANT {rights} ON {place} TO {self.account};",
+        )
+
+    async def bookkeeping(self, schema: str) -> list[Finding]:
+        absent = await self.lacking(schema)
+        needed = [*ROW_RIGHTS, *(["CREATE"] if absent.tables else []), *(["ALTER"] if absent.columns else [])]
+        rights = [r for r in needed if not all(self._grants.on_table(r, TableName(schema, t)) for t in TABLES)]
+        place = f"{quote('mysql', schema)}.*"
+        findings = [self._lacks(", ".join(rights), place)] if rights else []
+        copying = [r for r in _COPYING if r not in rights and not self._grants.on_schema(r, schema)]
+        return [*findings, _for_copies(self._lacks(", ".join(copying), place))] if copying else findings
+
+    async def lacking(self, schema: str) -> Lacking:
+        return lacking(await self._server.ask(columns_query("mysql", schema)))
+
+    async def may_add(self, schema: str, lacking: Lacking) -> bool:
+        """The server asks for all three."""
+        rights = ("ALTER", "CREATE", "INSERT")
+        return all(self._grants.on_table(r, TableName(schema, t)) for t in lacking.columns for r in rights)
+
+    async def durability(self) -> list[Finding]:
+        rows = await self._server.ask("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit")
+        if int(rows[0][0]) == 1:
+            return []
+        return [
+            warning(
+                "target-durability",
+                f"{self._endpoint} reports commits that are not on disk (innodb_flush_log_at_trx_commit={rows[0][0]}), "
+                "and may lose some in a crash; the feed notices and applies them again",
+                "SET GLOBAL innodb_flush_log_at_trx_commit = 1, if others read there what must not go away again",
+            )
+        ]
+
+    async def schemas(self) -> set[str]:
+        return {str(row[0]) for row in await self._server.ask("SHOW DATABASES")}
+
+    async def checkpoint(self, schema: str, feed: str) -> Position | None:
+        table = TableName(schema, "tidelock_checkpoint")
+        if table.table in (await self.lacking(schema)).tables or not self._grants.on_table("SELECT", table):
+            return None
+        rows = await self._server.ask(
+            f"SELECT position FROM {qualified('mysql', table)} WHERE feed = %s ORDER BY grp", feed
+        )
+        return msgspec.json.decode(rows[0][0], type=Position) if rows else None
+
+    async def execute(self, statement: str) -> None:
+        await self._server.ask(statement)
+
+    async def close(self) -> None:
+        self._server.close()
+
+
+def _for_copies(lacking: Finding) -> Finding:
+    """The stream does without it."""
+    message = f"{lacking.message}: tables cannot be copied, nor rows repaired, since that makes tables there"
+    return warning("target-copy-grant", message, lacking.hint)
+
+
+def unusable(endpoint: Endpoint, problem: SourceError) -> Finding:
+    cause = problem.__cause__
+    if isinstance(cause, pymysql.MySQLError) and cause.args[0] == UNKNOWN_DATABASE:
+        database = quote("mysql", endpoint.database)
+        return error("target-database", f"{endpoint} has no such database", f"CREATE DATABASE {database};")
+    if isinstance(problem, AccessDenied):
+        return error(
+            "target-denied",
+            problem.message,
+            f"Correct user and password in the feed's `target`, or ALTER USER '{endpoint.user}'@'%' IDENTIFIED BY '…';",
+        )
+    kind = "target-unreachable" if isinstance(problem, Unreachable) else "target-unusable"
+    return error(kind, problem.message, problem.hint)

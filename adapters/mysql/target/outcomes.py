@@ -1,0 +1,47 @@
+"""What ended a transaction of ours, in the engine's words."""
+
+from __future__ import annotations
+
+from tidelock.adapters.mysql.target.batch_script import BatchError
+from tidelock.adapters.mysql.target.commit_audit import LostCommits
+from tidelock.adapters.mysql.target.failures import DEADLOCK, code_of, commit_failure, failure_of
+from tidelock.adapters.mysql.target.fencing import Fenced, Outvoted
+from tidelock.adapters.mysql.target.literals import Unwritable
+from tidelock.adapters.mysql.target.session import StatementFailed, is_lost
+from tidelock.engine.model.errors import Failure, Trouble
+
+DEADLOCKS_MAX = 3
+"""Of one batch, before the engine hears of them and lets it rest."""
+LOST = Failure(
+    Trouble.REWOUND,
+    "the target lost transactions it had reported as committed (a crash or a failover, and "
+    "innodb_flush_log_at_trx_commit is not 1, or its replica was behind)",
+)
+FENCED = Failure(Trouble.FENCED, "a newer run of this feed has taken over")
+OUTVOTED = Failure(Trouble.TRANSIENT, "a group has a newer owner than the one that voted for the statement")
+
+
+def is_deadlock(error: Exception) -> bool:
+    """Whether nothing is in doubt and nothing is left of the batch, so that it may be sent again at once."""
+    return isinstance(error, BatchError) and not error.commit_answered and code_of(error.error) == DEADLOCK
+
+
+def failure(error: Exception) -> Failure:
+    """`error`: of a batch, of the fence, of the driver, or a TargetError."""
+    match error:
+        case LostCommits():
+            return LOST
+        case Fenced():
+            return FENCED
+        case Outvoted():
+            return OUTVOTED
+        case Unwritable():
+            return Failure(Trouble.ROW, str(error))
+        case BatchError() if error.commit_answered or (error.commit_sent and is_lost(error.error)):
+            return commit_failure(error.error)
+        case BatchError():
+            return failure_of(error.error, error.table)
+        case StatementFailed():
+            return failure_of(error.error)
+        case _:
+            return failure_of(error)

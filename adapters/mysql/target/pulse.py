@@ -1,0 +1,64 @@
+"""The sign of life at a MySQL or MariaDB target, and the statement that leaves a run's name there (`operator.runs`)."""
+
+from __future__ import annotations
+
+from tidelock.adapters.bookkeeping.lease import LEASE_SECONDS, Claim, lock_name
+from tidelock.adapters.bookkeeping.tables import quote
+from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.mysql.target.literals import text
+from tidelock.adapters.mysql.target.session import Session, open_session
+
+LOCK_SECONDS = 5
+
+
+def claim_statement(claim: Claim) -> str:
+    set_to = (
+        f"token={text(claim.token)},host={text(claim.host)},pid={claim.pid:d},place={text(claim.place)},since=NOW(6),"
+        f"beat_at=NOW(6),lease_seconds={LEASE_SECONDS},prepared=NULL"
+    )
+    return f"INSERT INTO {_table(claim)} SET feed={text(claim.feed)},grp=0,{set_to} ON DUPLICATE KEY UPDATE {set_to}"
+
+
+def token_query(claim: Claim) -> str:
+    return f"SELECT token FROM {_table(claim)} WHERE feed={text(claim.feed)} AND grp=0"
+
+
+async def open_line(endpoint: Endpoint, claim: Claim) -> MySqlLine:
+    """Raises what `open_session` raises, and StatementFailed."""
+    session = await open_session(endpoint, LOCK_SECONDS)
+    try:
+        await session.ask(f"SELECT GET_LOCK({text(lock_name(claim.lock))},0)")
+        await session.commit()
+    except BaseException:
+        session.drop()
+        raise
+    return MySqlLine(session, claim)
+
+
+class MySqlLine:
+    def __init__(self, session: Session, claim: Claim) -> None:
+        self._session = session
+        self._of = f"WHERE feed={text(claim.feed)} AND grp=0 AND token={text(claim.token)}"
+        self._table, self._token = _table(claim), token_query(claim)
+
+    async def beat(self, prepared: str) -> bool:
+        words = text(prepared) if prepared else "NULL"
+        statement = f"UPDATE {self._table} SET beat_at=NOW(6),prepared={words} {self._of}".encode()
+        beaten, _ = await self._session.run([statement, b"COMMIT"])
+        return beaten.affected == 1
+
+    async def owner(self) -> str:
+        found = (await self._session.ask(self._token)).rows
+        await self._session.commit()
+        return str(found[0][0]) if found else ""
+
+    async def end(self) -> None:
+        await self._session.run([f"UPDATE {self._table} SET beat_at=NULL,prepared=NULL {self._of}".encode(), b"COMMIT"])
+        await self._session.close()
+
+    def drop(self) -> None:
+        self._session.drop()
+
+
+def _table(claim: Claim) -> str:
+    return f"{quote('mysql', claim.schema)}.tidelock_runs"

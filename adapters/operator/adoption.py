@@ -1,0 +1,46 @@
+"""A stored position without a proof is taken as one of the log that the source has now, and gets its proof.
+
+An older version stored it, or the feed begins here.  It is stored at once: until the next row comes, which may take
+days, only that shows a log that was reset meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.mysql.binlog.history import witnessed
+from tidelock.adapters.mysql.connection import reader_endpoint
+from tidelock.adapters.mysql.errors import SourceError
+from tidelock.adapters.ports.sink import Sink
+from tidelock.engine.model.records import Position
+from tidelock.engine.protocol.effects import EffectId, SaveCheckpoint
+from tidelock.engine.protocol.events import TakenOver
+
+
+async def proven(feed: Feed, place: Position) -> Position:
+    """The place with its proof; as it is where the source cannot tell, which reading there then says."""
+    if place.proof:
+        return place
+    try:
+        return await asyncio.to_thread(witnessed, reader_endpoint(feed.source_url), place)
+    except SourceError:
+        return place
+
+
+async def adopted(feed: Feed, sink: Sink, taken: TakenOver, start: Position, tell: Callable[[str], None]) -> Position:
+    """The checkpoint with its proof, stored; `tell`: where it is not the `start` that was given just now."""
+    place = await proven(feed, taken.checkpoint)
+    if place.proof and not taken.checkpoint.proof:
+        await sink.save_checkpoint(SaveCheckpoint(EffectId(taken.epoch, 0), place, ()))
+        if place != start:
+            tell(told(feed, place))
+    return place
+
+
+def told(feed: Feed, place: Position) -> str:
+    return (
+        f"feed {feed.name}: the stored position {place} does not say which log it belongs to, as older versions stored "
+        f"it; taken as a place of the log that {feed.source_url.host}:{feed.source_url.port} has now"
+    )

@@ -1,0 +1,342 @@
+"""What an operator sees of a feed and asks of it, through the bookkeeping at its target.
+
+Nothing here touches a replicated row: a wish is written down, and the run that owns the feed carries it out, now or
+when it is next started.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from tidelock.adapters.bookkeeping.tables import Lacking
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.operator.copies import CopiedTable, copies
+from tidelock.adapters.operator.runs import Run
+from tidelock.adapters.operator.runs import read as read_run
+from tidelock.adapters.operator.store import (
+    CONDUCTOR,
+    Books,
+    Halted,
+    ParkedChange,
+    ParkedDetail,
+    ParkedTable,
+    never_ran,
+)
+from tidelock.adapters.operator.upgrade import look, older
+from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.process.frames import Unanswered
+from tidelock.adapters.runtime.progress import Sample
+from tidelock.adapters.wiring.session import Session, session
+from tidelock.engine.model.records import Ddl, Position
+from tidelock.engine.protocol.group_reports import GroupReport
+
+ASK_SECONDS = 2.0
+SILENT_SECONDS = 15.0
+Activity: TypeAlias = Literal["running", "not running", "halted"]
+Checkpoints: TypeAlias = dict[int, tuple[Position, float]]
+"""By group: where, and how many seconds ago."""
+
+
+class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One group of a scaled-out feed, as its owner reported last.
+
+    `checkpoint`, `checkpoint_seconds`: as the target has it, and how old.  `vote`: `source:number` of the statement
+    that it waits before.  `hindrance`: what it tries again and again, and why.
+    `lag_seconds`: source time of what is committed, behind this machine's clock.
+    `report_seconds`: how old the report is, by the clocks of two machines.
+    """
+
+    group: int
+    worker: str = ""
+    state: str = ""
+    resolved: Position | None = None
+    checkpoint: Position | None = None
+    checkpoint_seconds: float | None = None
+    lag_seconds: float | None = None
+    rows: int = 0
+    parked: int = 0
+    fenced: int = 0
+    vote: str = ""
+    hindrance: str = ""
+    report_seconds: float | None = None
+    halted: Halted | None = None
+
+
+class ScaleOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A scaled-out feed, as its control topic tells it; `unread`: why that could not be read.
+
+    `resolved`, `checkpoint`: the least of the groups'.  `published`: the end of the log.  `plan`: its version.
+    `hindrance`: why the source's log is not read on just now.
+    """
+
+    unread: str = ""
+    conductor: str = ""
+    state: str = ""
+    state_seconds: float | None = None
+    plan: int = 0
+    resolved: Position | None = None
+    checkpoint: Position | None = None
+    published: Position | None = None
+    lag_seconds: float | None = None
+    refusal: str = ""
+    hindrance: str = ""
+    groups: tuple[GroupStatus, ...] = ()
+    prepared: Unanswered = Unanswered()
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """A feed as its target knows it; `live` is the sample of a run that answered on `http`, `run` the last run that is
+    no worker.
+
+    `epoch` 0: the feed has never run.  Ages are seconds by the target's clock.  `epoch`, `halted`, `ddl_passed` and
+    `checkpoint` are of group 0, or of the first group that has one; `scale_out` tells of each.
+    `forms`: of the compiled modules here (`compiled_forms`).
+    """
+
+    feed: str
+    source: str
+    target: str
+    epoch: int = 0
+    desired_state: str = ""
+    halted: Halted | None = None
+    ddl_passed: str | None = None
+    checkpoint: Position | None = None
+    checkpoint_seconds: float | None = None
+    receipts: int = 0
+    parked: tuple[ParkedTable, ...] = ()
+    copies: tuple[CopiedTable, ...] = ()
+    live: Sample | None = None
+    scale_out: ScaleOut | None = None
+    forms: dict[str, str] = {}
+    run: Run | None = None
+
+    @property
+    def unanswered(self) -> Unanswered:
+        """Returns what the source has prepared and not decided for long, as whoever reads its log says."""
+        if self.activity != "running":
+            return Unanswered()
+        if self.scale_out is not None:
+            return self.scale_out.prepared
+        return self.run.prepared if self.run is not None else Unanswered()
+
+    @property
+    def activity(self) -> Activity:
+        """A halt stays one until the next run takes the feed over; who is halted does not run."""
+        if self.halted is not None:
+            return "halted"
+        if self.scale_out is not None:
+            told = self.scale_out.state_seconds
+            return "running" if told is not None and told < SILENT_SECONDS else "not running"
+        return "running" if self.run is not None and self.run.alive else "not running"
+
+    @property
+    def needs_operator(self) -> bool:
+        return self.halted is not None or bool(self.parked)
+
+
+@asynccontextmanager
+async def books(feed: Feed) -> AsyncIterator[Books]:
+    """Raises TargetError when the target cannot be reached or holds no bookkeeping."""
+    async with session(feed.target_url) as target:
+        if (await _standing(feed, target)).everything:
+            raise never_ran(feed)
+        yield Books(feed, target)
+
+
+async def _standing(feed: Feed, target: Session) -> Lacking:
+    """Raises TargetError where an older version's bookkeeping has no place yet for what we would ask."""
+    lacking = await look(target, feed.schema)
+    if lacking and not lacking.everything:
+        raise TargetError(
+            f"{feed.target_url}: {older(feed.schema, lacking)}",
+            "`tidelock init --apply FEED` adds them, as does the next `tidelock run`",
+        )
+    return lacking
+
+
+async def status(feed: Feed) -> Status:
+    """Raises TargetError.  A feed that has never run has a status too: `epoch` 0."""
+    seen = Status(feed=feed.name, source=str(feed.source_url), target=str(feed.target_url))
+    async with session(feed.target_url) as target:
+        if (await _standing(feed, target)).everything:
+            return seen
+        book = Books(feed, target)
+        owners, checkpoints = await book.owners(), await book.checkpoints()
+        if not owners:
+            return seen
+        owner = owners.get(0) or next(iter(owners.values()))
+        groups = {group: place for group, place in checkpoints.items() if group != CONDUCTOR}
+        checkpoint = min(groups.values(), key=lambda place: place[0].order, default=None)
+        halts = {group: owner.halted for group, owner in owners.items() if owner.halted}
+        return msgspec.structs.replace(
+            seen,
+            epoch=owner.epoch,
+            desired_state=owner.desired_state,
+            halted=next(iter(halts.values()), None),
+            ddl_passed=owner.ddl_passed,
+            checkpoint=checkpoint[0] if checkpoint else None,
+            checkpoint_seconds=checkpoint[1] if checkpoint else None,
+            receipts=await book.receipts(),
+            parked=await book.parked_tables(),
+            copies=await copies(book),
+            live=await live_sample(feed),
+            run=await read_run(target, feed.schema, feed.name),
+            scale_out=await _scale_out(feed, groups, halts) if feed.log_url else None,
+        )
+
+
+async def _scale_out(feed: Feed, checkpoints: Checkpoints, halts: dict[int, Halted]) -> ScaleOut:
+    from tidelock.adapters.kafka import control
+    from tidelock.adapters.kafka.connection import LogError
+
+    try:
+        seen = await control.read(feed)
+    except LogError as error:
+        return ScaleOut(unread=str(error), groups=_groups({}, checkpoints, halts))
+    groups = _groups(seen.groups, checkpoints, halts)
+    lags = [group.lag_seconds for group in groups]
+    told = ScaleOut(plan=seen.plan.version if seen.plan else 0, groups=groups)
+    if seen.state is None:
+        return told
+    return msgspec.structs.replace(
+        told,
+        conductor=seen.state.worker,
+        state=seen.state.state,
+        state_seconds=_seconds_since(seen.state.at_us),
+        resolved=seen.state.resolved,
+        checkpoint=seen.state.checkpoint,
+        published=seen.state.published,
+        lag_seconds=None if None in lags else max((lag for lag in lags if lag is not None), default=None),
+        refusal=seen.state.refusal,
+        hindrance=seen.state.hindrance,
+        prepared=Unanswered(seen.state.prepared, seen.state.prepared_since),
+    )
+
+
+def _groups(
+    reports: dict[int, GroupReport], checkpoints: Checkpoints, halts: dict[int, Halted]
+) -> tuple[GroupStatus, ...]:
+    return tuple(
+        _group(group, reports.get(group), checkpoints.get(group), halts.get(group))
+        for group in sorted({**reports, **checkpoints})
+    )
+
+
+def _group(
+    group: int, report: GroupReport | None, place: tuple[Position, float] | None, halted: Halted | None
+) -> GroupStatus:
+    stored = GroupStatus(
+        group=group,
+        checkpoint=place[0] if place else None,
+        checkpoint_seconds=place[1] if place else None,
+        halted=halted,
+    )
+    if report is None:
+        return stored
+    return msgspec.structs.replace(
+        stored,
+        worker=report.worker,
+        state=report.state,
+        resolved=report.resolved,
+        lag_seconds=_seconds_since(report.end_us),
+        rows=report.rows,
+        parked=report.parked,
+        fenced=report.fenced,
+        vote=f"{report.vote.source}:{report.vote.number}" if report.vote else "",
+        hindrance=report.hindrance,
+        report_seconds=_seconds_since(report.at_us),
+    )
+
+
+def _seconds_since(us: int) -> float | None:
+    return max(0.0, time.time() - us / 1e6) if us else None
+
+
+async def set_state(feed: Feed, state: Literal["running", "paused"]) -> None:
+    """To resume a scaled-out feed is also to begin anew where a group has halted: its workers are still there."""
+    async with books(feed) as book:
+        await book.set_state(state)
+        if state == "running" and feed.log_url:
+            await book.clear_halts()
+
+
+async def nobody_runs(feed: Feed) -> str:
+    """What to tell who has just asked the feed for something: '' where a run is there to do it.  Workers tell of
+    themselves in Kafka, which is not asked here."""
+    if feed.log_url is not None:
+        return ""
+    async with session(feed.target_url) as target:
+        run = await read_run(target, feed.schema, feed.name)
+    if run is not None and run.alive:
+        return ""
+    return "nobody runs this feed now: it is done once `tidelock run FEED` runs"
+
+
+async def parked(feed: Feed, table: str = "", limit: int = 100) -> list[ParkedChange]:
+    async with books(feed) as book:
+        return await book.parked(table, limit)
+
+
+async def parked_detail(feed: Feed, row_id: str) -> ParkedDetail:
+    async with books(feed) as book:
+        return await book.detail(row_id)
+
+
+async def wish(feed: Feed, what: Literal["retry", "skip"], ids: Sequence[str], table: str = "") -> int:
+    """Ask for parked rows to be retried or skipped; neither `ids` nor `table`: all of them.  Returns how many.
+
+    A retry takes all parked rows of a table together (later changes of a row are parked behind the first), so an id
+    stands for its table there.
+    """
+    async with books(feed) as book:
+        if not ids:
+            return await book.wish_table(table, what)
+        details = [await book.detail(row_id) for row_id in ids]
+        if what == "skip":
+            return sum([await book.wish_row(row_id, what) for row_id in ids])
+        tables = sorted({detail.change.table for detail in details})
+        return sum([await book.wish_table(name, what) for name in tables])
+
+
+async def halted(feed: Feed) -> Halted:
+    async with books(feed) as book:
+        return await book.halted()
+
+
+async def halted_group(feed: Feed, group: int) -> bool:
+    async with books(feed) as book:
+        owner = (await book.owners()).get(group)
+        return owner is not None and owner.halt is not None
+
+
+async def pass_ddl(feed: Feed, *, done: bool = False) -> Ddl:
+    """Let the feed go on behind the statement that halted it.  `done`: it has been done at the target too."""
+    async with books(feed) as book:
+        return await book.pass_ddl(done=done)
+
+
+async def live_sample(feed: Feed) -> Sample | None:
+    """The sample of a run that serves `http`; None where there is none, or it does not answer at once."""
+    if feed.http_address is None:
+        return None
+    import asyncio
+
+    return await asyncio.to_thread(_ask, *feed.http_address)
+
+
+def _ask(host: str, port: int) -> Sample | None:
+    from http.client import HTTPConnection, HTTPException
+
+    connection = HTTPConnection(host.replace("0.0.0.0", "127.0.0.1"), port, timeout=ASK_SECONDS)
+    try:
+        connection.request("GET", "/status")
+        return msgspec.json.decode(connection.getresponse().read(), type=Sample)
+    except (OSError, HTTPException, msgspec.MsgspecError):
+        return None
+    finally:
+        connection.close()

@@ -1,0 +1,68 @@
+"""`start: copy`: the first run copies all tables of the feed before it applies anything of the log.
+
+The wish stands in the bookkeeping before the feed has a position, and a copy takes its wish away as it begins.  So
+after a death at any moment the next run either finds no position, and begins anew, or finds what is still to be copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidelock.adapters.bookkeeping.tables import quote
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.operator import copies as copy_books
+from tidelock.adapters.operator.store import Books
+from tidelock.adapters.operator.upgrade import look
+from tidelock.adapters.ports.finding import Finding, error
+from tidelock.adapters.wiring.session import session
+from tidelock.engine.capture.mapping import Mapping
+from tidelock.engine.model.records import TableName
+
+
+async def ask(feed: Feed, mapping: Mapping, source_tables: Sequence[TableName]) -> bool:
+    """Whether this is still the feed's first copy: nothing of it has begun, and without it nothing may be applied.
+    The feed's bookkeeping is there.  Raises TargetError."""
+    async with session(feed.target_url) as target:
+        book = Books(feed, target)
+        seen = await copy_books.copies(book)
+        if any(not (table.wanted or table.refused) for table in seen):
+            return False
+        if not seen and not await book.checkpoints():
+            names = dict.fromkeys(mapping.target(name) for name in source_tables if mapping.selects(name))
+            mode: copy_books.Mode = "keep" if feed.copy.existing == "keep" else "copy"
+            await copy_books.want(book, mode, [(name, None) for name in names])
+            return bool(names)
+        return bool(seen)
+
+
+async def rows_merged(feed: Feed) -> dict[str, int]:
+    """By target table, of copies that have begun.  Raises TargetError."""
+    async with session(feed.target_url) as target:
+        return {table.table: table.rows for table in await copy_books.copies(Books(feed, target))}
+
+
+async def check_empty(feed: Feed, tables: Sequence[TableName]) -> list[Finding]:
+    """What the copy would have to take away or to keep, before the feed has ever run.  `tables`: of the target, those
+    that are there.  Raises TargetError."""
+    if feed.start != "copy" or feed.copy.existing != "refuse":
+        return []
+    async with session(feed.target_url) as target:
+        book = Books(feed, target)
+        if "tidelock_owner" not in (await look(target, feed.schema)).tables and await book.owners():
+            return []
+        full = list[TableName]()
+        for name in tables:
+            place = f"{quote(target.dialect, name.schema)}.{quote(target.dialect, name.table)}"
+            if await target.fetch(f"SELECT 1 FROM {place} LIMIT 1"):
+                full.append(name)
+        return [_holds_rows(feed, name) for name in full]
+
+
+def _holds_rows(feed: Feed, name: TableName) -> Finding:
+    return error(
+        "target-not-empty",
+        f"{name} at {feed.target_url} holds rows already, and `start: copy` would have to take them away",
+        "Empty it; or set `copy: {existing: replace}` in the feed, and they are replaced by the source's; or "
+        "`copy: {existing: keep}`, and source rows that clash with them are passed over; or, where they are the "
+        "source's rows of a known position, `start` there",
+    )

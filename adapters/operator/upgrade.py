@@ -1,0 +1,61 @@
+"""Brings tidelock's own tables at a target to this version: makes missing tables, adds missing columns.
+
+An older version wrote them; feeds of that version may go on beside this one, as nothing is ever taken away.  The
+feed's user may often not change them (at PostgreSQL only a table's owner may): then the statements are told.
+"""
+
+from __future__ import annotations
+
+from tidelock.adapters.bookkeeping.tables import Lacking, columns_query, lacking, quote, statements_for
+from tidelock.adapters.config.url import Dialect
+from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.wiring.session import Session
+
+ATTEMPTS = 3
+LOCK_SECONDS = 10
+_PATIENCE: dict[Dialect, str] = {
+    "postgres": f"SET lock_timeout = '{LOCK_SECONDS}s'",
+    "mysql": f"SET SESSION lock_wait_timeout = {LOCK_SECONDS}",
+}
+"""A transaction of some other feed that never ends must not hold up all that would read these tables after us."""
+
+
+async def look(target: Session, schema: str) -> Lacking:
+    """Raises TargetError."""
+    return lacking(await target.fetch(columns_query(target.dialect, schema)))
+
+
+async def upgrade(target: Session, schema: str, seen: Lacking, user: str) -> None:
+    """Add what is missing.  `user`: who we are there.  Raises TargetError with the statements where this user may not,
+    or cannot now."""
+    if not seen:
+        return
+    await target.execute(_PATIENCE[target.dialect])
+    for _ in range(ATTEMPTS):
+        try:
+            for statement in statements_for(seen, target.dialect, schema):
+                await target.execute(statement)
+            return
+        except TargetError as error:
+            refusal, before = error, seen
+            seen = await look(target, schema)  # another run may add the same at this moment
+            if not seen:
+                return
+            if seen == before:
+                break
+    told = advice(seen, target.dialect, schema, user)
+    raise TargetError(f"Tidelock's own tables in {schema} lack {seen}: {refusal}", told)
+
+
+def older(schema: str, seen: Lacking) -> str:
+    return f"Tidelock's own tables in {schema} are of an older version: they lack {seen}"
+
+
+def advice(seen: Lacking, dialect: Dialect, schema: str, user: str) -> str:
+    """What somebody else can run.  At PostgreSQL nobody but its maker may use a new table unless it is granted."""
+    statements = statements_for(seen, dialect, schema)
+    if dialect == "postgres" and seen.tables:
+        tables = ", ".join(f"{quote(dialect, schema)}.{table}" for table in seen.tables)
+        statements.append(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {quote(dialect, user)}")
+    owner = "their owner" if dialect == "postgres" else "an administrator"
+    return "\n".join([f"Run as {owner}:", *(f"{statement};" for statement in statements)])

@@ -1,0 +1,146 @@
+"""What every database target can do for the shell: carry out the apply machine's effects.
+
+A sink decides nothing.  Each method carries one effect out and returns the event that answers it; server errors become
+`Failure`s (`engine.model.errors.Trouble`), never exceptions.  An exception out of a sink is a bug and stops the feed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from tidelock.engine.model.errors import Alarm, Failure
+from tidelock.engine.model.records import Position, Row, TableName
+from tidelock.engine.protocol.effects import (
+    ApplyBatch,
+    ApplyDdl,
+    ApplyPiece,
+    BeginCopy,
+    CommitBatch,
+    EffectId,
+    Halt,
+    MergeChunk,
+    RollbackBatch,
+    SaveCheckpoint,
+)
+from tidelock.engine.protocol.events import (
+    BatchCommitted,
+    BatchFailed,
+    BatchReady,
+    BatchRolledBack,
+    CheckpointFailed,
+    CheckpointSaved,
+    CopyBegun,
+    CopyFailed,
+    DdlApplied,
+    DdlFailed,
+    ParkedKey,
+    TakenOver,
+)
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A row of `tidelock_wanted`: a table (as the target names it) that is to be copied, its rows to be written over
+    (`copy`) or kept (`keep`), the first also where nothing may be applied without it (`resync`); or, with its `key`, a
+    row that is to be read again (`repair`)."""
+
+    ordinal: int
+    table: TableName
+    mode: Literal["copy", "keep", "repair", "resync"]
+    key: Row | None = None
+
+
+class Control(msgspec.Struct, frozen=True):
+    """What operators asked for since the last look: `desired_state` ('running' | 'paused'), rows with a wish, and what
+    is wanted from the source once more."""
+
+    desired_state: str
+    wishes: tuple[ParkedKey, ...]
+    wanted: tuple[Wanted, ...] = ()
+
+
+class Sink(Protocol):
+    """A target database of one feed and table group.
+
+    Connections: one per lane (opened on first use), one for checkpoints and control.  All sessions run READ COMMITTED
+    with a lock timeout.  `lane` in an effect picks the connection; effects of one lane never overlap.
+    """
+
+    async def take_over(self, tables: Sequence[TableName], start: Position | None) -> TakenOver:
+        """Raise the epoch (waiting for, then killing, older sessions), commit, then read checkpoint, receipts, parked
+        rows, chunks and the tables' catalogue in a new transaction.  `start` becomes the checkpoint where none is
+        stored, and is stored at once.  Clears a stored halt, and drops what older owners staged.  Raises TargetError
+        for the operator, and Overtaken (`adapters.operator.runs`) where another run came since ours looked."""
+        ...
+
+    async def apply(self, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed: ...
+
+    async def apply_piece(self, effect: ApplyPiece) -> BatchReady | BatchFailed:
+        """A savepoint makes it one: whatever is wrong with a row leaves the transaction as it was.  A transaction that
+        is not open any more is told as TRANSIENT trouble."""
+        ...
+
+    async def commit(self, effect: CommitBatch) -> BatchCommitted | BatchFailed: ...
+
+    async def rollback(self, effect: RollbackBatch) -> BatchRolledBack:
+        """May arrive while `apply` of the same batch still runs: interrupt it (`apply` then answers nothing more)."""
+        ...
+
+    async def save_checkpoint(self, effect: SaveCheckpoint) -> CheckpointSaved | CheckpointFailed: ...
+
+    async def settle(self) -> Failure | None:
+        """None: all that was reported as committed is on disk, and this owner is still the owner.  Else REWOUND or
+        FENCED, or what kept us from knowing."""
+        ...
+
+    async def apply_ddl(
+        self, effect: ApplyDdl, tables: Sequence[TableName], votes: Mapping[int, int] = {}
+    ) -> DdlApplied | DdlFailed:
+        """`votes` (group to epoch): the feed's groups, which must all be found at these epochs and stay there until the
+        statement has run; where one has a newer owner nothing runs, and the trouble is TRANSIENT.  With them a TRUNCATE
+        takes what is parked in all groups of the feed.  A statement that is noted as passed does not run again."""
+        ...
+
+    async def pass_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed:
+        """The statement has passed without us: note that for good, and read the tables."""
+        ...
+
+    async def begin_copy(self, effect: BeginCopy) -> CopyBegun | CopyFailed:
+        """Also takes from `tidelock_wanted` what asks for these tables."""
+        ...
+
+    async def merge_chunk(self, effect: MergeChunk) -> BatchCommitted | BatchFailed:
+        """On a session of its own: batches of all lanes go on meanwhile."""
+        ...
+
+    async def drop_staged(self, staged: EffectId) -> None:
+        """Take away what is staged under this id, if anything is.  Best effort: a takeover takes away the rest."""
+        ...
+
+    async def refuse(self, wanted: Sequence[TableName], alarm: Alarm) -> None:
+        """What asks for these tables in `tidelock_wanted` cannot be had: its `mode` becomes `refused` and its `row_key`
+        JSON of the alarm, for `tidelock status`.  `control` tells of it no more; `begin_copy` takes it away."""
+        ...
+
+    async def record_halt(self, effect: Halt) -> bool:
+        """Keep the alarm (and statement) in `tidelock_owner.halt` as JSON.  False: a newer owner has the feed."""
+        ...
+
+    async def control(self) -> Control: ...
+
+    async def close(self) -> None: ...
+
+
+class TargetError(Exception):
+    """The target cannot be used: `args[0]` says what and where, `hint` what to do.  Holds no secret.
+
+    `passing`: the server itself says that it cannot now (too many connections, a full disk, read-only, starting).
+    `unreachable`: no connection to it came about, or it was lost before the answer."""
+
+    def __init__(self, message: str, hint: str, *, passing: bool = False, unreachable: bool = False) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.passing = passing
+        self.unreachable = unreachable

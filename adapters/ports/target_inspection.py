@@ -1,0 +1,82 @@
+"""What `check` and `init` ask of a target, whichever database it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from tidelock.adapters.bookkeeping.tables import Lacking
+from tidelock.adapters.config.url import Dialect
+from tidelock.adapters.ports.finding import Finding
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.schema import TargetTable
+
+
+class Details(msgspec.Struct, frozen=True):
+    """What the engine need not know of a target table.
+
+    `checks`: (name, clause) of each check constraint.  `constraints`: names of unique constraints that are no mere
+    indexes.  `rules`: ON UPDATE and ON DELETE of its foreign keys by name.  `collations`: of text columns (MySQL).
+    """
+
+    checks: tuple[tuple[str, str], ...] = ()
+    triggers: tuple[str, ...] = ()
+    constraints: frozenset[str] = frozenset()
+    rules: dict[str, tuple[str, str]] = {}
+    collations: dict[str, str] = {}
+    findings: tuple[Finding, ...] = ()
+
+
+ROW_RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE")
+
+
+class Refused(Exception):
+    """The database cannot be used at all; `finding` says why."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(str(finding))
+        self.finding = finding
+
+
+class Target(Protocol):
+    """One open connection that only reads, but for `execute`."""
+
+    dialect: Dialect
+    mariadb: bool
+    account: str
+
+    async def tables(self, names: Sequence[TableName]) -> dict[TableName, TargetTable]: ...
+
+    async def details(self, names: Sequence[TableName]) -> dict[TableName, Details]: ...
+
+    async def making(self, names: Sequence[TableName]) -> list[Finding]:
+        """What keeps the feed's user from making and filling these tables, which it does not see."""
+        ...
+
+    async def bookkeeping(self, schema: str) -> list[Finding]:
+        """What keeps the feed's user from making or using tidelock's own tables."""
+        ...
+
+    async def lacking(self, schema: str) -> Lacking:
+        """What is missing of tidelock's own tables."""
+        ...
+
+    async def may_add(self, schema: str, lacking: Lacking) -> bool:
+        """Whether the feed's user may add the missing columns."""
+        ...
+
+    async def durability(self) -> list[Finding]:
+        """Whether a commit that the server has reported can be lost without this feed noticing."""
+        ...
+
+    async def schemas(self) -> set[str]: ...
+
+    async def checkpoint(self, schema: str, feed: str) -> Position | None:
+        """Where the feed goes on from, of the lowest group; None before the first run."""
+        ...
+
+    async def execute(self, statement: str) -> None: ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""PostgreSQL as a target: batches, fencing, bookkeeping, chunks."""

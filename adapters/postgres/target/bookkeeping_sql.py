@@ -1,0 +1,226 @@
+"""SQL of the bookkeeping tables (`adapters.bookkeeping.tables`) for one feed and table group.
+
+Every transaction that writes begins with a statement that takes the owner's row FOR SHARE *by its epoch* and goes on
+with a check that this found it (design 6).  A zombie waits there for the takeover's commit, then finds another epoch.
+The check is a statement that fails, because several statements travel together and only errors stop them.
+
+Batches may commit without waiting for the disk (`synchronous_commit=off`).  What is *not* repeated after a crash of
+the server must wait: a lost takeover would give the next owner the same epoch, and a lost checkpoint would have been
+followed by Kafka offsets and replication slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import asyncpg
+
+from tidelock.adapters.ports.sink import Control
+from tidelock.adapters.postgres.target.copy_bookkeeping_sql import CopyBooks
+from tidelock.adapters.postgres.target.literals import numbers, text
+from tidelock.adapters.postgres.target.statements import identifier
+from tidelock.engine.model.records import Ddl, TableName
+from tidelock.engine.protocol.effects import EffectId, ParkedRow
+from tidelock.engine.protocol.events import ParkedKey, Receipt
+
+DURABLE = "SET LOCAL synchronous_commit = on"
+_FENCED = "tidelock: not the owner"
+_OUTVOTED = "tidelock: not all votes hold"
+
+
+class Books:
+    """Methods return statements (texts), or the query that their name says.  `copies`: those of copied tables."""
+
+    def __init__(self, schema: str, feed: str, group: int, origin: str, path: str) -> None:
+        self.schema, self.feed, self.group = schema, feed, group
+        self.copies = CopyBooks(schema, feed, group)
+        place = identifier(schema)
+        self.owner, self.progress, self.checkpoint, self.parked = (
+            f"{place}.tidelock_{name}" for name in ("owner", "progress", "checkpoint", "parked")
+        )
+        self._ours = f"feed = {text(feed)}"
+        self.mine = f"{self._ours} AND grp = {int(group)}"
+        self._values = f"{text(feed)}, {int(group)}"
+        self._marks = f"{text(origin)}, {text(path)}"
+
+    def prepare(self) -> list[str]:
+        """What a session runs once before its first `receipt`: planning these two costs more than running them."""
+        receipt = (
+            f"INSERT INTO {self.progress} (feed, grp, epoch, batch, covered, origin, path) "
+            f"SELECT feed, grp, epoch, $2, $3, {self._marks} FROM {self.owner} "
+            f"WHERE {self.mine} AND epoch = $1 FOR SHARE"
+        )
+        check = _check(f"{self.progress} WHERE {self.mine} AND epoch = $1 AND batch = $2")
+        return [
+            f"PREPARE tidelock_receipt(bigint, bigint, bytea) AS {receipt}",
+            f"PREPARE tidelock_check(bigint, bigint) AS {check}",
+        ]
+
+    def receipt(self, batch: EffectId, covered: bytes) -> list[str]:
+        """Fence, fencing token and sync marker: the first statements of a batch after BEGIN.
+
+        A batch that waits for a takeover finds the new epoch, and inserts nothing.  That it has a transaction number
+        proves nothing then (the row was locked before its epoch was compared), so the receipt itself is looked for.
+        """
+        return [
+            f"EXECUTE tidelock_receipt({batch.epoch}, {batch.counter}, '\\x{covered.hex()}')",
+            f"EXECUTE tidelock_check({batch.epoch}, {batch.counter})",
+        ]
+
+    def complete(self, batch: EffectId, covered: bytes) -> str:
+        """In the transaction of its receipt: what that covers, all told."""
+        return (
+            f"UPDATE {self.progress} SET covered = '\\x{covered.hex()}' "
+            f"WHERE {self.mine} AND epoch = {batch.epoch} AND batch = {batch.counter}"
+        )
+
+    def fence(self, epoch: int) -> list[str]:
+        """For transactions without a receipt."""
+        row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
+        return [f"SELECT epoch FROM {row} FOR SHARE", _check(row)]
+
+    def park(self, rows: Iterable[ParkedRow]) -> list[str]:
+        """A row that is parked already (its retry failed) gets the new error and has no wish any more."""
+        columns = "feed, grp, source, number, ordinal, table_schema, table_name, row_key, error, change_data"
+        insert = f"INSERT INTO {self.parked} ({columns}) VALUES ({self._values}, "
+        return [
+            f"{insert}{text(row.source)}, {row.number}, {row.ordinal}, {text(row.schema)}, {text(row.table)}, "
+            f"{_shown(row.key)}, {_shown(row.error)}, '\\x{row.change.hex()}') "
+            "ON CONFLICT (feed, grp, source, number, ordinal) DO UPDATE SET error = excluded.error, wish = ''"
+            for row in rows
+        ]
+
+    def unpark(self, rows: Iterable[tuple[str, int, int]]) -> list[str]:
+        return [
+            f"DELETE FROM {self.parked} WHERE {self.mine} AND source = {text(source)} AND number = {number} "
+            f"AND ordinal = {ordinal}"
+            for source, number, ordinal in rows
+        ]
+
+    def empty(self, table: TableName, everywhere: bool = False) -> str:
+        """What is parked for the table goes with its rows; `everywhere`: in all groups of the feed."""
+        name = f"table_schema = {text(table.schema)} AND table_name = {text(table.table)}"
+        return f"DELETE FROM {self.parked} WHERE {self._ours if everywhere else self.mine} AND {name}"
+
+    def voted(self, votes: Mapping[int, int]) -> list[str]:
+        """Keep each group at the epoch of its vote until the transaction ends."""
+        pairs = ", ".join(f"({int(group)}, {int(epoch)})" for group, epoch in sorted(votes.items()))
+        row = f"{self.owner} WHERE {self._ours} AND (grp, epoch) IN ({pairs})"
+        return [f"SELECT grp FROM {row} ORDER BY grp FOR SHARE", _check(row, len(votes), _OUTVOTED)] if votes else []
+
+    def settle(self, epoch: int) -> list[str]:
+        """Nothing changes, but a commit that has written something waits for the disk, and for all before it."""
+        row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
+        return [f"UPDATE {self.owner} SET epoch = epoch WHERE {self.mine} AND epoch = {epoch}", _check(row), DURABLE]
+
+    def save_checkpoint(self, epoch: int, position: str, drop: Iterable[EffectId]) -> list[str]:
+        dropped = tuple(drop)
+        epochs, batches = numbers(i.epoch for i in dropped), numbers(i.counter for i in dropped)
+        row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
+        upsert = (
+            f"INSERT INTO {self.checkpoint} (feed, grp, position, saved_at) "
+            f"SELECT feed, grp, {text(position)}, now() FROM {row} FOR SHARE "
+            f"ON CONFLICT (feed, grp) DO UPDATE SET position = excluded.position, saved_at = excluded.saved_at"
+        )
+        delete = (
+            f"DELETE FROM {self.progress} AS p USING unnest({epochs}::bigint[], {batches}::bigint[]) AS d(e, b) "
+            f"WHERE {self.mine} AND p.epoch = d.e AND p.batch = d.b"
+        )
+        return [upsert, _check(row), DURABLE, delete]
+
+    def make_owner(self) -> str:
+        return f"INSERT INTO {self.owner} (feed, grp, epoch) VALUES ({self._values}, 0) ON CONFLICT DO NOTHING"
+
+    def raise_epoch(self) -> str:
+        return f"UPDATE {self.owner} SET epoch = epoch + 1, halt = NULL WHERE {self.mine} RETURNING epoch"
+
+    def halt(self, epoch: int, halt: str) -> list[str]:
+        row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
+        return [f"UPDATE {self.owner} SET halt = {text(halt)} WHERE {self.mine} AND epoch = {epoch}", _check(row)]
+
+    def pass_ddl(self, epoch: int, ddl: Ddl, statements: Iterable[str]) -> list[str]:
+        """Run `statements` and note that they ran."""
+        row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
+        passed = text(f"{ddl.source}:{ddl.number}")
+        return [
+            f"UPDATE {self.owner} SET ddl_passed = {passed} WHERE {self.mine} AND epoch = {epoch}",
+            _check(row),
+            DURABLE,
+            *statements,
+        ]
+
+    def start(self, position: str) -> str:
+        return f"INSERT INTO {self.checkpoint} (feed, grp, position) VALUES ({self._values}, {text(position)})"
+
+    def missing(self, epoch: int, batches: Iterable[int]) -> str:
+        """One row: `missing`, those of the batches that have no receipt, and the stored `position`."""
+        receipt = f"SELECT FROM {self.progress} WHERE {self.mine} AND epoch = {epoch} AND batch = wanted"
+        return (
+            f"SELECT ARRAY(SELECT wanted FROM unnest({numbers(batches)}::bigint[]) AS wanted "
+            f"WHERE NOT EXISTS ({receipt})) AS missing, "
+            f"(SELECT position FROM {self.checkpoint} WHERE {self.mine}) AS position"
+        )
+
+    async def read_checkpoint(self, connection: asyncpg.Connection[asyncpg.Record]) -> str | None:
+        found: str | None = await connection.fetchval(f"SELECT position FROM {self.checkpoint} WHERE {self.mine}")
+        return found
+
+    async def read_receipts(self, connection: asyncpg.Connection[asyncpg.Record]) -> tuple[Receipt, ...]:
+        rows = await connection.fetch(
+            f"SELECT epoch, batch, covered FROM {self.progress} WHERE {self.mine} ORDER BY epoch, batch"
+        )
+        return tuple(Receipt(EffectId(r["epoch"], r["batch"]), r["covered"]) for r in rows)
+
+    async def read_parked(
+        self, connection: asyncpg.Connection[asyncpg.Record], wished: bool = False
+    ) -> tuple[ParkedKey, ...]:
+        rows = await connection.fetch(
+            f"SELECT source, number, ordinal, table_schema, table_name, change_data, wish FROM {self.parked} "
+            f"WHERE {self.mine}{' AND wish <> $$$$' if wished else ''} ORDER BY source, number, ordinal"
+        )
+        return tuple(
+            ParkedKey(
+                r["source"], r["number"], r["ordinal"], TableName(r["table_schema"], r["table_name"]),
+                r["change_data"], r["wish"],
+            )
+            for r in rows
+        )  # fmt: skip
+
+    async def read_control(self, connection: asyncpg.Connection[asyncpg.Record]) -> Control:
+        state = await connection.fetchval(f"SELECT desired_state FROM {self.owner} WHERE {self.mine}")
+        parked = await self.read_parked(connection, wished=True)
+        return Control(state or "running", parked, await self.copies.read_wanted(connection))
+
+    async def read_ddl_passed(self, connection: asyncpg.Connection[asyncpg.Record]) -> tuple[str, int] | None:
+        found = await connection.fetchval(f"SELECT ddl_passed FROM {self.owner} WHERE {self.mine}")
+        source, colon, number = (found or "").rpartition(":")
+        return (source, int(number)) if colon else None
+
+    def is_fenced(self, error: BaseException) -> bool:
+        return _says(error, _FENCED)
+
+    def is_outvoted(self, error: BaseException) -> bool:
+        """A group has a newer owner than the one that voted."""
+        return _says(error, _OUTVOTED)
+
+    def is_receipt(self, error: BaseException) -> bool:
+        """This batch was committed before."""
+        return (
+            isinstance(error, asyncpg.UniqueViolationError)
+            and error.schema_name == self.schema
+            and error.table_name == "tidelock_progress"
+        )
+
+
+def _check(row: str, wanted: int = 1, words: str = _FENCED) -> str:
+    """The number is read from a text that is none, so the error carries our own words."""
+    return f"SELECT CASE count(*) WHEN {wanted} THEN 1 ELSE CAST('{words}' || count(*) AS int) END FROM {row}"
+
+
+def _says(error: BaseException, words: str) -> bool:
+    return isinstance(error, asyncpg.InvalidTextRepresentationError) and f'"{words}' in str(error)
+
+
+def _shown(words: str) -> str:
+    """Words for people, whatever a row held."""
+    return text(words.replace("\0", "␀").encode(errors="replace").decode())

@@ -1,0 +1,136 @@
+"""SQL of what a feed keeps of its copies: which chunks are merged, what operators want, what lies in staging tables.
+
+The methods return statements (texts) for transactions that are fenced (`books`), or the answer that their name says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+import asyncpg
+import msgspec
+
+from tidelock.adapters.ports.sink import Wanted
+from tidelock.adapters.ports.staging import staged_prefix
+from tidelock.adapters.postgres.target.literals import numbers, text
+from tidelock.adapters.postgres.target.staging import session_name
+from tidelock.adapters.postgres.target.statements import identifier, qualified
+from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.records import Row, TableName
+from tidelock.engine.model.schema import TargetColumn
+from tidelock.engine.protocol.events import Copied
+
+_KEY = msgspec.msgpack.Decoder(Row)
+_SPLIT = msgspec.msgpack.Decoder(Split)
+_FILLING = "FROM pg_stat_activity WHERE datname = current_database()"
+
+
+class CopyBooks:
+    """Of one feed and table group, in the bookkeeping's `schema`."""
+
+    def __init__(self, schema: str, feed: str, group: int) -> None:
+        self.schema = schema
+        self.prefix = staged_prefix(feed, group)
+        self._chunks, self._wanted = (f"{identifier(schema)}.tidelock_{name}" for name in ("chunks", "wanted"))
+        self._mine = f"feed = {text(feed)} AND grp = {int(group)}"
+        self._values = f"{text(feed)}, {int(group)}"
+
+    def begin(self, split: Split) -> list[str]:
+        """In the place of what stood there for the table; and its wish is granted."""
+        names = f"{text(split.table.schema)}, {text(split.table.table)}"
+        packed = f"CASE n WHEN 0 THEN '\\x{msgspec.msgpack.encode(split).hex()}'::bytea END"
+        merged = f"CASE WHEN n = ANY ({numbers(split.merged)}::int[]) THEN 0 END"
+        insert = (
+            f"INSERT INTO {self._chunks} (feed, grp, table_schema, table_name, chunk, split, rows_merged) "
+            f"SELECT {self._values}, {names}, n, {packed}, {merged} FROM generate_series(0, {split.chunks - 1}) AS n"
+        )
+        return [
+            f"DELETE FROM {self._chunks} WHERE {self._mine} AND {_of(split.table)}",
+            insert,
+            f"DELETE FROM {self._wanted} WHERE {self._mine} AND {_of(split.table)}{_granted(split)}",
+        ]
+
+    def merged(self, table: TableName, chunk: int, rows: str) -> str:
+        """`rows`: a query for how many."""
+        return (
+            f"UPDATE {self._chunks} SET rows_merged = ({rows}), changed_at = now() "
+            f"WHERE {self._mine} AND {_of(table)} AND chunk = {chunk}"
+        )
+
+    def refuse(self, tables: Iterable[TableName], alarm: Alarm) -> list[str]:
+        words = f"'\\x{msgspec.json.encode(alarm).hex()}'"
+        return [
+            f"UPDATE {self._wanted} SET mode = 'refused', row_key = {words} "
+            f"WHERE {self._mine} AND {_of(table)} AND mode <> 'refused'"
+            for table in tables
+        ]
+
+    async def read_chunks(self, connection: asyncpg.Connection[asyncpg.Record]) -> tuple[Copied, ...]:
+        rows = await connection.fetch(
+            f"SELECT table_schema, table_name, chunk, split, rows_merged IS NOT NULL FROM {self._chunks} "
+            f"WHERE {self._mine} ORDER BY table_schema, table_name, chunk"
+        )
+        tables = [list(group) for _, group in groupby(rows, lambda row: (row[0], row[1]))]
+        return tuple(Copied(_SPLIT.decode(table[0][3]), tuple(row[2] for row in table if row[4])) for table in tables)
+
+    async def read_wanted(self, connection: asyncpg.Connection[asyncpg.Record]) -> tuple[Wanted, ...]:
+        rows = await connection.fetch(
+            f"SELECT ordinal, table_schema, table_name, mode, row_key FROM {self._wanted} "
+            f"WHERE {self._mine} AND mode <> 'refused' ORDER BY ordinal"
+        )
+        return tuple(
+            Wanted(ordinal, TableName(schema, table), mode, None if key is None else _KEY.decode(key))
+            for ordinal, schema, table, mode, key in rows
+        )
+
+    async def is_done(self, connection: asyncpg.Connection[asyncpg.Record], table: TableName) -> bool:
+        """Are all its chunks merged?"""
+        left = f"SELECT FROM {self._chunks} WHERE {self._mine} AND {_of(table)} AND rows_merged IS NULL"
+        return bool(await connection.fetchval(f"SELECT NOT EXISTS ({left})"))
+
+    async def staged(self, connection: asyncpg.Connection[asyncpg.Record], name: str) -> list[TargetColumn]:
+        """The columns of a staging table, in order; none where there is no such table."""
+        rows = await connection.fetch(
+            "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod) FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
+            "WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind = 'r' ORDER BY a.attnum",
+            self.schema,
+            name,
+        )
+        return [TargetColumn(name, type_) for name, type_ in rows]
+
+    async def staged_before(self, connection: asyncpg.Connection[asyncpg.Record], epoch: int) -> list[str]:
+        """The staging tables of owners before this epoch, those that are still being filled included."""
+        rows = await connection.fetch(
+            "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE n.nspname = $1 AND c.relkind = 'r' AND starts_with(c.relname::text, $2) "
+            f"UNION SELECT split_part(application_name, '/', 2) {_FILLING} AND starts_with(application_name, $3)",
+            self.schema,
+            self.prefix,
+            session_name(self.prefix),
+        )
+        named = [(row[0], row[0].removeprefix(self.prefix).partition("_")[0]) for row in rows]
+        return [name for name, of in named if of.isascii() and of.isdigit() and int(of) < epoch]
+
+    def drop(self, names: Sequence[str]) -> list[str]:
+        """Take staging tables away, and end whoever still fills one of them."""
+        sessions = ", ".join(text(session_name(name)) for name in names)
+        ended = f"SELECT pg_terminate_backend(pid) {_FILLING} AND application_name IN ({sessions})"
+        drops = [f"DROP TABLE IF EXISTS {qualified(TableName(self.schema, name))}" for name in names]
+        return [ended, *drops] if drops else []
+
+
+def _of(table: TableName) -> str:
+    return f"table_schema = {text(table.schema)} AND table_name = {text(table.table)}"
+
+
+def _granted(split: Split) -> str:
+    """Which wishes for the table it grants: who asks for another row meanwhile asks for a copy after this one.  What
+    a repair that was given up leaves behind grants none, so why that was can still be read."""
+    if split.by is By.KEYS:
+        keys = ", ".join(f"'\\x{msgspec.msgpack.encode(key).hex()}'::bytea" for key in split.keys)
+        return f" AND (mode = 'refused' OR mode = 'repair' AND row_key IN ({keys}))" if keys else " AND false"
+    return " AND mode IN ('keep', 'refused')" if split.keep else ""

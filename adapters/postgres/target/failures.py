@@ -1,0 +1,56 @@
+"""Errors of a PostgreSQL connection as `Failure`s: SQLSTATE to `Trouble`, and words without other columns' data."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from tidelock.adapters.postgres.sqlstates import meaning
+from tidelock.engine.model.errors import Failure, Trouble
+
+MESSAGE_CHARACTERS = 1_000
+CONNECTION_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
+"""Whatever a statement may raise; anything else is a bug."""
+
+# These name a key's values; the details of other codes show the whole row.
+_DETAILED = frozenset(("23505", "23503"))
+
+
+def connection_lost(error: BaseException) -> bool:
+    """True where the server cannot have told, or may not have told, how the statement ended."""
+    if not isinstance(error, asyncpg.PostgresError):
+        return isinstance(error, CONNECTION_ERRORS)
+    return meaning(_code(error)).lost
+
+
+def elsewhere(error: BaseException) -> bool:
+    """True where the server is not, or no longer, the one to write to: the next try must connect anew."""
+    return isinstance(error, asyncpg.PostgresError) and meaning(_code(error)).elsewhere
+
+
+def passes(error: BaseException) -> bool:
+    """True where the server itself says that it cannot now."""
+    return isinstance(error, asyncpg.PostgresError) and meaning(_code(error)).passes
+
+
+def failure_of(error: BaseException, *, committing: bool = False, tables: str = "") -> Failure:
+    """`committing`: a COMMIT was on its way.  `tables`: named where the server's message names none."""
+    if connection_lost(error):
+        trouble = Trouble.IN_DOUBT if committing else Trouble.TRANSIENT
+        return Failure(trouble, f"the connection to the target was lost: {_words(error)}", _code(error))
+    return Failure(meaning(_code(error)).trouble, _words(error, tables), _code(error))
+
+
+def _code(error: BaseException) -> str:
+    return str(getattr(error, "sqlstate", "") or "")
+
+
+def _words(error: BaseException, tables: str = "") -> str:
+    if not isinstance(error, asyncpg.PostgresError):
+        return str(error)[:MESSAGE_CHARACTERS] or type(error).__name__
+    table = f"{error.schema_name}.{error.table_name}" if getattr(error, "table_name", None) else tables
+    constraint = getattr(error, "constraint_name", None)
+    named = f"{table}, constraint {constraint}" if table and constraint else table
+    detail = getattr(error, "detail", None) if _code(error) in _DETAILED else None
+    message = str(error.args[0]) if error.args else type(error).__name__
+    text = ". ".join(part for part in (message, detail) if part)
+    return (f"{named}: {text}" if named else text)[:MESSAGE_CHARACTERS]

@@ -1,0 +1,219 @@
+"""A PostgreSQL target as `check` and `init` look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from tidelock.adapters.bookkeeping.tables import TABLES, Lacking, columns_query, lacking, quote
+from tidelock.adapters.config.url import Dialect, Endpoint
+from tidelock.adapters.ports.finding import Finding, error, warning
+from tidelock.adapters.ports.target_inspection import ROW_RIGHTS, Details
+from tidelock.adapters.postgres.catalogue import read_tables
+from tidelock.adapters.postgres.target.session import SessionSettings
+from tidelock.adapters.schema.create_table import qualified
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.schema import TargetTable
+
+_DETAILS = """
+SELECT n.nspname::text, c.relname::text, c.relpersistence = 'u', row_security_active(c.oid),
+    ARRAY(SELECT r FROM unnest($3::text[]) AS r WHERE NOT has_table_privilege(c.oid, r)),
+    NOT has_schema_privilege(n.oid, 'USAGE'),
+    ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attidentity = 'a'),
+    ARRAY(SELECT k.conname::text FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'c' ORDER BY 1),
+    ARRAY(
+        SELECT pg_get_constraintdef(k.oid) FROM pg_constraint k
+        WHERE k.conrelid = c.oid AND k.contype = 'c' ORDER BY k.conname
+    ),
+    ARRAY(
+        SELECT t.tgname::text FROM pg_trigger t
+        WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgenabled IN ('O', 'A') ORDER BY 1
+    ),
+    ARRAY(SELECT k.conname::text FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype IN ('p', 'u', 'x')),
+    ARRAY(
+        SELECT ARRAY[k.conname::text, k.confupdtype::text, k.confdeltype::text]
+        FROM pg_constraint k WHERE k.conrelid = c.oid AND k.contype = 'f'
+    )
+FROM unnest($1::text[], $2::text[]) AS w(schema, name)
+JOIN pg_namespace n ON n.nspname = w.schema
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name AND c.relkind IN ('r', 'p')
+"""
+_MAKING = """
+SELECT wanted, n.oid IS NOT NULL, has_schema_privilege(n.oid, 'USAGE'), has_schema_privilege(n.oid, 'CREATE'),
+    has_database_privilege(current_database(), 'CREATE')
+FROM unnest($1::text[]) AS wanted LEFT JOIN pg_namespace n ON n.nspname = wanted"""
+_MISSING_RIGHTS = """
+SELECT place, string_agg(r, ', ' ORDER BY n)
+FROM unnest($2::text[]) AS place, unnest($1::text[]) WITH ORDINALITY AS u(r, n)
+WHERE NOT has_table_privilege(place, r) GROUP BY place ORDER BY place"""
+_RULES = {"c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT", "r": "RESTRICT", "a": "NO ACTION"}
+
+
+class PostgresTarget:
+    dialect: Dialect = "postgres"
+    mariadb = False
+
+    def __init__(self, connection: asyncpg.Connection[asyncpg.Record], endpoint: Endpoint) -> None:
+        self._connection = connection
+        self._endpoint = endpoint
+        self.account = quote("postgres", endpoint.user)
+
+    @classmethod
+    async def open(cls, endpoint: Endpoint) -> PostgresTarget:
+        """Raises CONNECTION_ERRORS, as everything here does."""
+        return cls(await SessionSettings(endpoint, "tidelock check", True, 10).connect(), endpoint)
+
+    async def tables(self, names: Sequence[TableName]) -> dict[TableName, TargetTable]:
+        return await read_tables(self._connection, names)
+
+    async def details(self, names: Sequence[TableName]) -> dict[TableName, Details]:
+        wanted = [n.schema for n in names], [n.table for n in names]
+        rows = await self._connection.fetch(_DETAILS, *wanted, list(ROW_RIGHTS))
+        return {TableName(row[0], row[1]): self._detail(row) for row in rows}
+
+    def _detail(self, row: Any) -> Details:
+        name = TableName(row[0], row[1])
+        place, findings = qualified("postgres", name), list[Finding]()
+        _, _, unlogged, hidden, rights, no_schema, always, checks, clauses, triggers, constraints, rules = row
+        if no_schema:
+            findings.append(self._lacks("USAGE", f"SCHEMA {quote('postgres', name.schema)}"))
+        if rights:
+            findings.append(self._lacks(", ".join(rights), place))
+        if unlogged:
+            findings.append(
+                error(
+                    "target-unlogged",
+                    f"{name} is UNLOGGED: a crash empties it and keeps the record of what was applied",
+                    f"ALTER TABLE {place} SET LOGGED;",
+                )
+            )
+        if hidden:
+            findings.append(
+                error(
+                    "target-row-security",
+                    f"row security hides rows of {name} from {self.account}",
+                    f"ALTER ROLE {self.account} BYPASSRLS;",
+                )
+            )
+        findings += [
+            error(
+                "column-identity",
+                f"{name}.{column} is GENERATED ALWAYS AS IDENTITY, so the source's values are refused",
+                f"ALTER TABLE {place} ALTER COLUMN {quote('postgres', column)} SET GENERATED BY DEFAULT;",
+            )
+            for column in always
+        ]
+        return Details(
+            checks=tuple(zip(checks, clauses, strict=True)),
+            triggers=tuple(triggers),
+            constraints=frozenset(constraints),
+            rules={n: (_RULES[update], _RULES[delete]) for n, update, delete in rules},
+            findings=tuple(findings),
+        )
+
+    async def making(self, names: Sequence[TableName]) -> list[Finding]:
+        findings = []
+        rows = await self._connection.fetch(_MAKING, list(dict.fromkeys(name.schema for name in names)))
+        for schema, there, usage, create, database in rows:
+            rights = [right for right, may in (("USAGE", usage), ("CREATE", create)) if not may]
+            if there and rights:
+                findings.append(self._lacks(", ".join(rights), f"SCHEMA {quote('postgres', schema)}"))
+            elif not there and not database:
+                findings.append(self._lacks("CREATE", f"DATABASE {quote('postgres', self._endpoint.database)}"))
+        return list(dict.fromkeys(findings))
+
+    def _lacks(self, rights: str, place: str) -> Finding:
+        return error(
+            "target-grant",
+            f"{self.account} lacks {rights} on {place} at {self._endpoint}",
+            f"GRANT {rights} ON {place} TO {self.account};",
+        )
+
+    async def bookkeeping(self, schema: str) -> list[Finding]:
+        quoted = quote("postgres", schema)
+        there = await self._connection.fetchval("SELECT count(*) FROM pg_namespace WHERE nspname = $1", schema)
+        if not there:
+            may = await self._connection.fetchval("SELECT has_database_privilege(current_database(), 'CREATE')")
+            database = quote("postgres", self._endpoint.database)
+            return [] if may else [self._lacks("CREATE", f"DATABASE {database}")]
+        absent = (await self.lacking(schema)).tables
+        present = [table for table in TABLES if table not in absent]
+        usage, create = await self._connection.fetchrow(
+            "SELECT has_schema_privilege($1, 'USAGE'), has_schema_privilege($1, 'CREATE')", schema
+        )
+        findings = [] if usage else [self._lacks("USAGE", f"SCHEMA {quoted}")]
+        if not create:
+            wanting = self._lacks("CREATE", f"SCHEMA {quoted}")
+            findings.append(wanting if absent else _for_copies(wanting))
+        places = [f"{quoted}.{table}" for table in present]
+        missing = await self._connection.fetch(_MISSING_RIGHTS, list(ROW_RIGHTS), places if usage else [])
+        return findings + [self._lacks(rights, place) for place, rights in missing]
+
+    async def lacking(self, schema: str) -> Lacking:
+        return lacking(await self._connection.fetch(columns_query("postgres", schema)))
+
+    async def may_add(self, schema: str, lacking: Lacking) -> bool:
+        owned = (
+            "SELECT coalesce(bool_and(pg_has_role(c.relowner, 'USAGE')), true) FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = ANY($2)"
+        )
+        return bool(await self._connection.fetchval(owned, schema, list(lacking.columns)))
+
+    async def durability(self) -> list[Finding]:
+        """What a crash loses is noticed (`adapters.postgres.target.commit_audit`)."""
+        return []
+
+    async def schemas(self) -> set[str]:
+        return {row[0] for row in await self._connection.fetch("SELECT nspname::text FROM pg_namespace")}
+
+    async def checkpoint(self, schema: str, feed: str) -> Position | None:
+        place = f"{quote('postgres', schema)}.tidelock_checkpoint"
+        readable = "SELECT to_regclass($1) IS NOT NULL AND has_table_privilege(to_regclass($1), 'SELECT')"
+        try:
+            if not await self._connection.fetchval(readable, place):
+                return None
+        except asyncpg.InsufficientPrivilegeError:
+            return None
+        stored = await self._connection.fetchval(f"SELECT position FROM {place} WHERE feed = $1 ORDER BY grp", feed)
+        return msgspec.json.decode(stored, type=Position) if stored else None
+
+    async def execute(self, statement: str) -> None:
+        await self._connection.execute(statement)
+
+    async def close(self) -> None:
+        self._connection.terminate()
+
+
+def _for_copies(lacking: Finding) -> Finding:
+    """The stream does without it."""
+    message = f"{lacking.message}: tables cannot be copied, nor rows repaired, since that makes tables there"
+    return warning("target-copy-grant", message, lacking.hint)
+
+
+def unusable(endpoint: Endpoint, problem: BaseException) -> Finding:
+    user, database = quote("postgres", endpoint.user), quote("postgres", endpoint.database)
+    match problem:
+        case asyncpg.InvalidAuthorizationSpecificationError():
+            return error(
+                "target-denied",
+                f"{endpoint} refused us: {problem}",
+                f"Correct user and password in the feed's `target`, or ALTER ROLE {user} LOGIN PASSWORD '…';",
+            )
+        case asyncpg.InvalidCatalogNameError():
+            return error("target-database", f"{endpoint} has no such database", f"CREATE DATABASE {database};")
+        case asyncpg.InsufficientPrivilegeError():
+            return error(
+                "target-denied", f"{endpoint} refused us: {problem}", f"GRANT CONNECT ON DATABASE {database} TO {user};"
+            )
+        case asyncpg.PostgresError():
+            hint = "See the server's log"
+            return error("target-unusable", f"{endpoint} answered: {problem} ({problem.sqlstate})", hint)
+    reason = "no answer" if isinstance(problem, TimeoutError) else str(problem) or type(problem).__name__
+    return error(
+        "target-unreachable",
+        f"{endpoint} cannot be reached: {reason}",
+        "Check that the server runs, and host, port and TLS of the feed's `target`",
+    )

@@ -1,0 +1,278 @@
+"""The statements of one table: what a step of a batch is in PostgreSQL's SQL.
+
+Each statement is complete text, so that a whole batch goes in one packet and costs one round trip (`session`).  Plain
+inserts are COPY, be it of one row: there is nothing to plan (docs/decisions/2026-11-22-scripts.md has the figures).  Of
+rows that may be there already, up to `FEW_ROWS` are a VALUES list, more are one array literal a column, read by
+`unnest`.  COPY to a temporary table and a merge from there lost: no faster than arrays, and every commit empties every
+temporary table of the session.
+
+- literals take their type from the column they are assigned to or compared with, so no value is cut or rounded by an
+  explicit cast; arrays are cast to the base type and then assigned, which checks lengths;
+- columns that are arrays themselves, which `unnest` would flatten, travel as text.
+
+`ON CONFLICT` names the key and sets no unique column: a unique value held by a row of another key stays an error, and
+no lock stronger than needed is taken.  Where the key's index cannot be named so (DEFERRABLE, partial), or where the
+target has columns that the log does not (the row proposed for insertion would have to satisfy their NOT NULL), rows
+are updated first and those that were not there inserted, in one statement.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import assert_never
+
+from tidelock.adapters.bookkeeping.tables import quote
+from tidelock.adapters.postgres.target import images, literals
+from tidelock.adapters.postgres.target.copy_text import Copy, lines
+from tidelock.adapters.postgres.target.values import BadValue, ZeroDates, base_type, is_own_text, renderer
+from tidelock.engine.model.records import Kind, Row, TableName, Value
+from tidelock.engine.model.schema import Binding, TargetColumn
+from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
+
+FEW_ROWS = 8
+STATEMENT_ROWS = 5_000
+STATEMENT_CHARACTERS = 32 << 20
+SHORT_VALUE = 1_000
+# Types whose `=` is missing, is not equality, or is coarser than the text.
+_AS_JSONB = frozenset(("json",))
+_UNBOUNDED = frozenset((Kind.TEXT, Kind.BINARY, Kind.JSON, Kind.GEOMETRY, Kind.VECTOR))
+_AS_TEXT = frozenset(("xml", "citext", "point", "line", "lseg", "box", "path", "polygon", "circle"))
+
+
+def identifier(name: str) -> str:
+    return quote("postgres", name)
+
+
+def qualified(name: TableName) -> str:
+    return f"{identifier(name.schema)}.{identifier(name.table)}"
+
+
+class Statements:
+    """The SQL of one `Binding`.  Methods yield statements, in order; all raise BadValue with the table's name."""
+
+    def __init__(self, binding: Binding, zero_dates: ZeroDates) -> None:
+        by_name = {c.name: c for c in binding.target.columns}
+        unique = set(binding.unique_positions)
+        self.binding = binding
+        self.table = qualified(binding.name)
+        self._targets: list[TargetColumn] = [by_name[c.name] for c in binding.shape.columns]
+        self._names = [c.name for c in binding.shape.columns]
+        self._quoted = [identifier(name) for name in self._names]
+        self._renderers = [
+            renderer(c, t.type, zero_dates) for c, t in zip(binding.shape.columns, self._targets, strict=True)
+        ]
+        self._own_texts = all(is_own_text(c, t.type) for c, t in zip(binding.shape.columns, self._targets, strict=True))
+        self._written = [i for i, c in enumerate(binding.columns) if c is not None]
+        self._set = [i for i in self._written if i not in unique and i not in binding.key]
+        self._key_names = [self._quoted[i] for i in binding.key]
+        self._large = [
+            i for i, c in enumerate(binding.shape.columns) if c.kind in _UNBOUNDED and not 0 < c.length <= SHORT_VALUE
+        ]
+        self._large_key = [at for at, i in enumerate(binding.key) if i in self._large]
+        columns = ", ".join(self._quoted[i] for i in self._written)
+        self._insert = f"INSERT INTO {self.table} ({columns}) OVERRIDING SYSTEM VALUE "
+        self._copy = f"COPY {self.table} ({columns}) FROM STDIN"
+        self._conflict = self._on_conflict()
+
+    def _on_conflict(self) -> str:
+        """'' where ON CONFLICT cannot do it."""
+        key = sorted(self.binding.target.key)
+        named = any(sorted(u.columns) == key and not u.opaque for u in self.binding.target.uniques)
+        if not key or not named or self.binding.partial:
+            return ""
+        assignments = ", ".join(f"{self._quoted[i]} = excluded.{self._quoted[i]}" for i in self._set)
+        action = f"UPDATE SET {assignments}" if assignments else "NOTHING"
+        return f" ON CONFLICT ({', '.join(self._key_names)}) DO {action}"
+
+    def of(self, step: Step, careful: bool) -> Iterator[str | Copy]:
+        """`careful`: do not trust `UpsertRows.fresh`."""
+        try:
+            match step:
+                case DeleteRows():
+                    yield from self._delete(step.keys)
+                case UpsertRows():
+                    yield from self._upsert(step.rows, careful or not step.fresh)
+                case UpdateRows():
+                    yield from self._update(step)
+                case _:
+                    assert_never(step)
+        except BadValue as error:
+            raise BadValue(f"{self.binding.name}: {error}") from None
+
+    def _delete(self, keys: list[Row]) -> Iterator[str]:
+        if not self.binding.key:
+            for row, copies in Counter(keys).items():
+                yield f"DELETE FROM {self.table} AS t USING {self._equal_rows(row, copies)} AS d WHERE {_SAME_ROW}"
+        elif len(self.binding.key) == 1:
+            at = self.binding.key[0]
+            for part in _parts(keys, self._large_key):
+                values = self._renderers[at]([key[0] for key in part])
+                condition = (
+                    f"= {literals.elements(self._names[at], values)[0]}"
+                    if len(part) == 1
+                    else f"= ANY ({literals.array(self._names[at], values)})"
+                )
+                yield f"DELETE FROM {self.table} WHERE {self._quoted[at]} {condition}"
+        else:
+            yield from self._delete_wide(keys)
+
+    def _delete_wide(self, keys: list[Row]) -> Iterator[str]:
+        names = ", ".join(self._key_names)
+        for part in _parts(keys, self._large_key):
+            columns = self._columns(part, self.binding.key)
+            if len(part) <= FEW_ROWS:
+                rows = literals.tuples([self._names[i] for i in self.binding.key], columns)
+                yield f"DELETE FROM {self.table} WHERE ({names}) IN ({rows})"
+            else:
+                same = " AND ".join(f"t.{self._quoted[i]} = {self._typed(i)}" for i in self.binding.key)
+                yield f"DELETE FROM {self.table} AS t USING {self._unnest(columns, self.binding.key)} WHERE {same}"
+
+    def _upsert(self, rows: list[Row], careful: bool) -> Iterator[str | Copy]:
+        binding = self.binding
+        if careful and binding.key and not self._conflict:
+            yield from self._update_or_insert(rows)
+            return
+        for part in _parts(rows, self._large):
+            if not careful or not binding.key:
+                yield Copy(self._copy, self._lines(part))
+            elif len(part) <= FEW_ROWS:
+                yield f"{self._insert}VALUES {self._values(part)}{self._conflict}"
+            else:
+                wanted = ", ".join(self._typed(i) for i in self._written)
+                yield f"{self._insert}SELECT {wanted} FROM {self._unnest_rows(part)}{self._conflict}"
+
+    def _values(self, rows: list[Row]) -> str:
+        written = images.values(rows, self._written) if self._own_texts else None
+        return written or literals.tuples([self._names[i] for i in self._written], self._written_columns(rows))
+
+    def _lines(self, rows: list[Row]) -> bytes:
+        written = images.copy_lines(rows, self._written) if self._own_texts else None
+        return written or lines([self._names[i] for i in self._written], self._written_columns(rows))
+
+    def _update(self, step: UpdateRows) -> Iterator[str | Copy]:
+        if step.moves or not self.binding.key:
+            for key, row in zip(step.keys, step.rows, strict=True):
+                yield self._update_one(key, row)
+        else:
+            yield from self._upsert(step.rows, careful=True)
+
+    def _update_or_insert(self, rows: list[Row]) -> Iterator[str]:
+        """Set-based, for rows whose key and unique columns stay."""
+        key = [f"t.{self._quoted[i]} = k.c{i}" for i in self.binding.key]
+        typed = ", ".join(f"{self._typed(i)} AS c{i}" for i in self._written)
+        wanted = ", ".join(f"c{i}" for i in self._written)
+        # With nothing to set, a row that is there is only found.
+        change = (
+            f"UPDATE {self.table} AS t SET {', '.join(f'{self._quoted[i]} = k.c{i}' for i in self._set)} "
+            f"FROM k WHERE {' AND '.join(key)} RETURNING k.n"
+            if self._set
+            else f"SELECT k.n FROM k JOIN {self.table} AS t ON {' AND '.join(key)}"
+        )
+        for part in _parts(rows, self._large):
+            source = self._unnest_rows(part, "WITH ORDINALITY", "n")
+            yield (
+                f"WITH k AS MATERIALIZED (SELECT n, {typed} FROM {source}), found AS ({change}) "
+                f"{self._insert}SELECT {wanted} FROM k WHERE n NOT IN (SELECT n FROM found)"
+            )
+
+    def _update_one(self, key: Row, row: Row) -> str:
+        values = self._row_literals(row, self._written)
+        assignments = ", ".join(f"{self._quoted[i]} = {v}" for i, v in zip(self._written, values, strict=True))
+        if self.binding.key:
+            wanted = self._columns([key], self.binding.key)
+            same = " AND ".join(
+                f"{self._quoted[i]} = {literals.elements(self._names[i], v)[0]}"
+                for i, v in zip(self.binding.key, wanted, strict=True)
+            )
+            change = f"UPDATE {self.table} SET {assignments} WHERE {same} RETURNING 1"
+        else:
+            change = (
+                f"UPDATE {self.table} AS t SET {assignments} FROM {self._equal_rows(key, 1)} AS d "
+                f"WHERE {_SAME_ROW} RETURNING 1"
+            )
+        return f"WITH found AS ({change}) {self._insert}SELECT {', '.join(values)} WHERE NOT EXISTS (SELECT FROM found)"
+
+    def _equal_rows(self, row: Row, copies: int) -> str:
+        """The places of at most `copies` rows equal to `row`.  `=` where there is a value, so that an index serves."""
+        conditions = [
+            self._equal(i, literal)
+            for i, literal in zip(self._written, self._row_literals(row, self._written), strict=True)
+        ]
+        return (
+            f"(SELECT tableoid AS o, ctid AS c FROM {self.table} WHERE {' AND '.join(conditions)} "
+            f"LIMIT {copies} FOR UPDATE)"
+        )
+
+    def _equal(self, at: int, literal: str) -> str:
+        name, base = self._quoted[at], base_type(self._targets[at].type).rpartition(".")[2]
+        if literal == "NULL":
+            return f"{name} IS NULL"
+        if base in _AS_JSONB:
+            return f"{name}::jsonb = {literal}"
+        if base in _AS_TEXT:
+            return f"{name}::text = {literal}"
+        return f"{name} = {literal}"
+
+    def _row_literals(self, row: Row, positions: Sequence[int]) -> list[str]:
+        return [literals.elements(self._names[i], self._renderers[i]((row[i],)))[0] for i in positions]
+
+    def _writable(self, row: Row) -> Row:
+        return row if len(self._written) == len(row) else tuple(row[i] for i in self._written)
+
+    def _columns(self, rows: Sequence[Row], positions: Sequence[int]) -> list[Sequence[str | None]]:
+        """`rows` hold the values of `positions` only; the answer has their texts, a column each."""
+        columns: Iterator[tuple[Value, ...]] = zip(*rows, strict=True)
+        return [self._renderers[i](values) for i, values in zip(positions, columns, strict=True)]
+
+    def _written_columns(self, rows: Sequence[Row]) -> list[Sequence[str | None]]:
+        return self._columns([self._writable(row) for row in rows], self._written)
+
+    def _unnest_rows(self, rows: list[Row], ordinality: str = "", number: str = "") -> str:
+        arrays = [images.array(rows, i) for i in self._written] if self._own_texts else [None]
+        if None in arrays:
+            return self._unnest(self._written_columns(rows), self._written, ordinality, number)
+        return self._unnested(arrays, self._written, ordinality, number)
+
+    def _unnest(
+        self, columns: Sequence[Sequence[str | None]], positions: Sequence[int], ordinality: str = "", number: str = ""
+    ) -> str:
+        arrays = [literals.array(self._names[i], values) for i, values in zip(positions, columns, strict=True)]
+        return self._unnested(arrays, positions, ordinality, number)
+
+    def _unnested(self, arrays: Sequence[str | None], positions: Sequence[int], ordinality: str, number: str) -> str:
+        """`unnest('{…}'::bigint[], …) AS s(c0, …)`; see `_typed` for its columns' use."""
+        typed = ", ".join(f"{text}::{self._element(i)}[]" for i, text in zip(positions, arrays, strict=True))
+        names = ", ".join([f"c{i}" for i in positions] + ([number] if number else []))
+        return f"unnest({typed}) {ordinality} AS s({names})"
+
+    def _element(self, at: int) -> str:
+        type = self._targets[at].type
+        return "text" if type.endswith("[]") else base_type(type)
+
+    def _typed(self, at: int) -> str:
+        type = self._targets[at].type
+        return f"s.c{at}::{type}" if type.endswith("[]") else f"s.c{at}"
+
+
+_SAME_ROW = "t.tableoid = d.o AND t.ctid = d.c"
+
+
+def _parts(rows: list[Row], large: Sequence[int]) -> Iterator[list[Row]]:
+    """`rows` in pieces that the server takes well: bounded in rows and, by the columns `large`, in characters."""
+    start = 0
+    for at in _cuts(rows, large) if large else range(STATEMENT_ROWS, len(rows), STATEMENT_ROWS):
+        yield rows[start:at]
+        start = at
+    if start < len(rows):
+        yield rows[start:]
+
+
+def _cuts(rows: list[Row], large: Sequence[int]) -> Iterator[int]:
+    start = size = 0
+    for at, row in enumerate(rows):
+        length = sum(len(row[i] or "") for i in large)
+        if at > start and (size + length > STATEMENT_CHARACTERS or at - start == STATEMENT_ROWS):
+            yield at
+            start, size = at, 0
+        size += length

@@ -1,0 +1,1 @@
+"""Processes of ours and this machine: children, frames, signals, private files."""

@@ -1,0 +1,102 @@
+"""A process of ours that works for this one: started, spoken with in frames over a socket pair, stopped.
+
+It is started before its order is known, so that its imports overlap other work; it ends when its socket closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+
+import msgspec
+
+from tidelock.adapters.process.frames import UNANSWERED, Failed, Unanswered
+
+_BUFFER_BYTES = 4 << 20
+_STOP_SECONDS = 5.0
+
+
+class Child:
+    """`python -m module FD`, where FD is its end of the socket pair.  `name`: for people.
+
+    `unanswered`: as one that reads a source's log told last.
+    """
+
+    def __init__(self, module: str, name: str) -> None:
+        ours, theirs = socket.socketpair()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        )
+        theirs.close()
+        self.unanswered = Unanswered()
+        self._name = name
+        self._socket = ours
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def connect(self) -> None:
+        self._reader, self._writer = await asyncio.open_connection(sock=self._socket, limit=_BUFFER_BYTES)
+
+    async def send(self, message: msgspec.Struct) -> None:
+        self.post(message)
+        assert self._writer is not None
+        await self._writer.drain()
+
+    def post(self, message: msgspec.Struct) -> None:
+        """The same without waiting until it is on its way; for what is small and rare."""
+        assert self._writer is not None, "connect first"
+        body = msgspec.msgpack.encode(message)
+        self._writer.write(len(body).to_bytes(4, "little") + body)
+
+    async def receive(self) -> tuple[int, memoryview] | Failed:
+        """Kind and body of the next frame; a Failed of our own if the process has ended without one."""
+        assert self._reader is not None, "connect first"
+        try:
+            length = int.from_bytes(await self._reader.readexactly(4), "little")
+            frame = await self._reader.readexactly(length)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            code = await asyncio.to_thread(self._process.wait)
+            return Failed(
+                f"{self._name.title()}ProcessEnded",
+                f"the {self._name} process ended by itself (exit code {code})",
+                "It is started again; if that repeats, its last words are on stderr",
+                retryable=True,
+            )
+        return frame[0], memoryview(frame)[1:]
+
+    async def message(self) -> tuple[int, memoryview] | Failed:
+        """As `receive`, but what is only `unanswered` is kept."""
+        while True:
+            frame = await self.receive()
+            if isinstance(frame, Failed) or frame[0] != UNANSWERED:
+                return frame
+            self.unanswered = msgspec.msgpack.decode(frame[1], type=Unanswered)
+
+    async def stop(self) -> None:
+        """End it and wait until it is gone."""
+        if self._writer is not None:
+            self._writer.close()
+            with contextlib.suppress(ConnectionError):
+                await self._writer.wait_closed()
+        else:
+            self._socket.close()
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                await asyncio.to_thread(self._process.wait, _STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                await asyncio.to_thread(self._process.wait)

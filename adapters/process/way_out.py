@@ -1,0 +1,27 @@
+"""The way out of a halt where it is not what `tidelock run` would be told: workers over Kafka, and Hive.
+
+`tidelock resync` moves neither of them yet.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidelock.engine.model.errors import RESYNC
+
+COPY_ANEW: Final = (
+    "end all its workers, and let a feed of a new name with `log: embedded`, `start: copy` and"
+    " `copy: {existing: replace}` copy its tables anew (`tidelock run FEED --until-caught-up`); when that is done, it"
+    " may have `log: kafka://…` with `start: now`, and workers go on from there"
+)
+"""`its`: of the feed that has halted."""
+FILL_ANEW: Final = "let a feed of a new name with `start: copy` fill its tables anew"
+
+
+def of_workers(hint: str) -> str:
+    """They are there still: what halted begins anew as soon as it is told to."""
+    return hint.replace(RESYNC, COPY_ANEW).replace("`tidelock run FEED`", "`tidelock resume FEED`")
+
+
+def of_hive(hint: str) -> str:
+    return hint.replace(RESYNC, FILL_ANEW)

@@ -1,0 +1,1 @@
+"""Writes pages of `docs/reference/` from the code that they are about."""

@@ -1,0 +1,136 @@
+"""Writes `docs/reference/` from the commands and the configuration's model.
+
+`python -m tidelock.adapters.reference.commands` does it.  A test compares, so that the pages cannot fall behind.
+"""
+
+from __future__ import annotations
+
+import types
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+import typer.main
+from msgspec import Meta
+
+from tidelock.adapters.cli.app import app
+from tidelock.adapters.config.feed import Columns, Copy, Feed, Hive, Spark, TableRule
+from tidelock.adapters.config.url import CONNECT_SECONDS, OPTIONS, READ_SECONDS, SASL_MECHANISMS, SSL_MODES, Endpoint
+
+FOLDER = Path(__file__).parents[2] / "docs" / "reference"
+NOTICE = "<!-- Written by `python -m tidelock.adapters.reference.commands`; change the code, not this page. -->\n"
+SECRETS = f"""
+## Secrets and URLs
+
+In `source`, `target` and `log`, `${{file:PATH}}` stands for the contents of a file (relative to the YAML)
+and `${{env:NAME}}` for an environment variable. A secret inside a URL is taken as it is; any other part is
+percent-decoded. Passwords are never shown.
+
+Options of a URL: `{"`, `".join(OPTIONS)}`. `sslmode` is one of `{"`, `".join(SSL_MODES)}`; without it `prefer`:
+encrypted where the server can. `connect_timeout` (seconds, {CONNECT_SECONDS:.0f}) bounds connecting and logging in to a
+database. `read_timeout` (seconds, {READ_SECONDS:.0f}) is how long the answer to a statement may be missing before the
+server is asked, on a second connection, whether it still works on it: if so it is waited for, however long it takes,
+and if not the connection is given up and made anew. Both are for MySQL, MariaDB and PostgreSQL.
+
+A listener of Kafka is encrypted or not, so `kafka://` has no `prefer`: without `sslmode` it is `verify-full` if
+`sslrootcert` is given and `disable` if not. User and password go with `sasl`: `{"`, `".join(SASL_MECHANISMS)}`.
+
+Values are taken as written: `off`, `null` and `1:30` are text, as YAML should have it.
+"""
+
+
+def pages() -> dict[str, str]:
+    """File name: text."""
+    return {"cli.md": cli_page(), "config.md": config_page()}
+
+
+def cli_page() -> str:
+    """Every command with its arguments and options."""
+    parts = [NOTICE, "# The command line\n", str(app.info.help) + "\n"]
+    root = typer.main.get_command(app)
+    parts += ["\n".join(_facts(root)) + "\n", *_commands(root, "tidelock")]
+    return "\n".join(parts)
+
+
+def _commands(command: Any, path: str) -> list[str]:
+    children = getattr(command, "commands", None)
+    if children is None:
+        return [_command(command, path)]
+    return [part for name, child in children.items() for part in _commands(child, f"{path} {name}")]
+
+
+def _command(command: Any, path: str) -> str:
+    params = [p for p in command.params if p.name != "help"]
+    words = [p.metavar or p.name.upper() for p in params if p.param_type_name == "argument"]
+    lines = [f"## {path}\n", f"`{' '.join([path, *words])}`\n", f"{command.help}\n"]
+    facts = _facts(command)
+    return "\n".join(lines + facts) + ("\n" if facts else "")
+
+
+def _facts(command: Any) -> list[str]:
+    """One line for each argument and option but `--help`."""
+    params = [p for p in command.params if p.name != "help" and getattr(p, "help", None)]
+    return [f"- `{_spelling(p)}`: {p.help}" for p in params]
+
+
+def _spelling(param: Any) -> str:
+    if param.param_type_name == "argument":
+        return str(param.metavar or param.name.upper())
+    value = "" if param.is_flag else f" {param.metavar or 'VALUE'}"
+    return f"{', '.join(param.opts)}{value}"
+
+
+def config_page() -> str:
+    """Every key of the YAML."""
+    parts = [NOTICE, "# The feed's YAML\n", _keys(Feed), "\n## An entry of `tables`\n", _keys(TableRule)]
+    parts += ["\n## `columns` of an entry\n", _keys(Columns), "\n## `spark`\n", _keys(Spark)]
+    parts += ["\n## `hive`\n", _keys(Hive), "\n## `copy`\n", _keys(Copy)]
+    return "\n".join([*parts, SECRETS])
+
+
+def _keys(model: Any) -> str:
+    hints = get_type_hints(model, include_extras=True)
+    rows = ["| key | value | default | |", "|---|---|---|---|"]
+    for field in msgspec.structs.fields(model):
+        kind, metas = _parts(hints[field.name])
+        text = next((m.description for m in metas if m.description), "")
+        rows.append(f"| `{field.encode_name}` | {_kind(kind, metas)} | {_default(field)} | {text} |")
+    return "\n".join(rows)
+
+
+def _parts(hint: Any) -> tuple[Any, list[Meta]]:
+    if get_origin(hint) is not Annotated:
+        return hint, []
+    kind, *metas = get_args(hint)
+    return kind, [m for m in metas if isinstance(m, Meta)]
+
+
+def _kind(kind: Any, metas: list[Meta]) -> str:
+    if get_origin(kind) is Literal:
+        return " or ".join(f"`{word}`" for word in get_args(kind))
+    if get_origin(kind) in (Union, types.UnionType):
+        return " or ".join(_kind(part, metas) for part in get_args(kind) if part is not types.NoneType)
+    limits = [(m.ge, m.le) for m in metas if m.ge is not None or m.le is not None]
+    if kind is int and limits:
+        return f"{limits[0][0]} to {limits[0][1]}"
+    names = {str: "text", int: "number", bool: "`true` or `false`", Endpoint: "URL"}
+    names |= dict.fromkeys((Columns, Copy, Hive, Spark), "keys below")
+    return names.get(kind) or ("keys and values" if get_origin(kind) is dict else "list")
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    if field.required:
+        return "required"
+    match field.default:
+        case bool() as value:
+            return f"`{str(value).lower()}`"
+        case int() | str() as value if value not in ("", 0):
+            return f"`{value}`"
+        case _:
+            return ""
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, page in pages().items():
+        (FOLDER / name).write_text(page, encoding="utf-8")

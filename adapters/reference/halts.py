@@ -1,0 +1,209 @@
+"""`docs/reference/halts.md`: every halt and refusal of a running feed, in words of the program's own messages.
+
+A test compares it with the places in the code that raise them, both ways.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from tidelock.engine.model.errors import RESYNC
+
+
+class Halt(msgspec.Struct, frozen=True):
+    """`kinds`: of `engine.model.errors.Alarm`, or the class that is raised.  `words`: each is in a message of those
+    kinds; none: all other messages.  `test`: `file::function`, or of a parametrised one `file::function[id]`, of
+    tests/adapters; `followed`: it does what the advice says, and then no row differs."""
+
+    kinds: tuple[str, ...]
+    words: tuple[str, ...]
+    means: str
+    out: str
+    test: str = ""
+    followed: bool = False
+
+
+RESYNCED: Final = "`tidelock resync FEED`, then `tidelock run FEED`"
+RUN: Final = "`tidelock run FEED`"
+_WORKERS: Final = "test_worker_halts.py::test_the_advice_of_a_halt"
+_CAUSE: Final = "test_resync.py::test_the_advice_of_a_halt"
+
+SOURCE: Final = (
+    Halt(("PurgedPosition",), ("does not hold the position",),
+         "the source has removed the log behind the checkpoint", RESYNCED, f"{_CAUSE}[purged]", True),
+    Halt(("PurgedPosition",), ("prepared before the log begins",),
+         "the log of an XA transaction's PREPARE was removed before its COMMIT", RESYNCED,
+         f"{_CAUSE}[a prepare that is purged]", True),
+    Halt(("OtherHistory",), (),
+         "the log was reset, the source put back from a backup, or another server has its name",
+         f"correct `source`, {RUN}; a replica that is behind: {RUN} once it has caught up; if the source is the right "
+         f"one: {RESYNCED}", f"{_CAUSE}[a log begun anew]", True),
+    Halt(("UnsuitableLog",), ("as a statement",), "`binlog_format` was not ROW",
+         f"`SET GLOBAL binlog_format=ROW`, then {RESYNCED}", f"{_CAUSE}[by statement]", True),
+    Halt(("UnsuitableLog",), ("only some columns",), "`binlog_row_image` was not FULL",
+         f"`SET GLOBAL binlog_row_image=FULL`, then {RESYNCED}", f"{_CAUSE}[minimal images]", True),
+    Halt(("UnsuitableLog",), ("does not name the columns",), "`binlog_row_metadata` was not FULL",
+         f"`SET GLOBAL binlog_row_metadata=FULL`, then {RESYNCED}", f"{_CAUSE}[columns without names]", True),
+    Halt(("UnsuitableLog",), ("is rolled back after it changed",),
+         "MariaDB logged rows and that they are undone (a temporary table, or MyISAM, in the transaction)",
+         RESYNCED, f"{_CAUSE}[rolled back in the log]", True),
+    Halt(("UnsuitableLog",), ("replication needs",), "a setting of the source is wrong now",
+         f"the `SET GLOBAL` that it says, then {RUN}", "test_run_refused.py::test_an_unsuitable_log"),
+    Halt(("UnsuitableLog",), ("which leaves columns out",),
+         "`binlog_row_image=NOBLOB`, and a table of the feed has BLOB or TEXT columns",
+         f"`SET GLOBAL binlog_row_image=FULL`, then {RUN}", "test_check.py::test_images_without_blobs"),
+    Halt(("UnsuitableLog",), ("writes no binary log",), "the source has no log",
+         f"start it with `log_bin`, then {RUN}"),
+    Halt(("DamagedLog",), (),
+         "an event is not what the server wrote, or of no form that is known",
+         f"{RUN} once more; else {RESYNCED}", f"{_CAUSE}[a flipped bit]", True),
+    Halt(("DamagedLog",), ("has a column of",), "a column's type is not known",
+         f"leave the table out of `tables`, then {RUN}"),
+    Halt(("UnknownEvent",), (), "an event that is not understood may hold changes", RESYNCED,
+         f"{_CAUSE}[an unknown event]", True),
+    Halt(("LogGap",), ("INCIDENT",), "the source itself says that its log lost changes", RESYNCED,
+         f"{_CAUSE}[an incident]", True),
+    Halt(("LogGap",), ("a transaction begins inside another", "were read before", "the log ends inside"),
+         "what was read of a transaction does not go on: the source crashed while it wrote, or it is another log",
+         RESYNCED),
+    Halt(("LogGap",), ("has no rows of XA transaction",), "the log is not as it was where a PREPARE is",
+         f"{RUN} once more; else {RESYNCED}"),
+    Halt(("LogGap",), (), "the stream is not contiguous", f"{RUN} once more; else {RESYNCED}"),
+    Halt(("LogGap",), ("ends at", "is inside the transaction"), "no transaction ends at that place",
+         f"correct `start`; where it is the checkpoint: {RESYNCED}",
+         "test_log_identity.py::test_an_event_longer_than_a_packet_hides_no_position"),
+    Halt(("SourceError",), ("answered:", "cannot send its log", "sent nothing of its log"),
+         "an error of the source that is not known", f"see its error log, then {RUN}; else {RESYNCED}"),
+    Halt(("SourceError",), ("the server's version is",), "the source is too old, or no MySQL or MariaDB",
+         "MySQL 8.4, MariaDB 10.11 or later"),
+    Halt(("AccessDenied",), (), "the source refuses the user, or a right is missing",
+         f"`tidelock init FEED` prints the GRANTs; then {RUN}", "test_run_refused.py::test_missing_replication_grant"),
+    Halt(("Unreachable", "Busy"), (), "no halt: the reader connects again ([errors](errors.md))", "nothing",
+         "test_run_crashes.py::test_the_source_restarts_and_its_log_rotates", True),
+)  # fmt: skip
+
+TARGET: Final = (
+    Halt(("ddl",), (), "a statement that the feed does not apply by itself, or that the target refused",
+         "`tidelock ddl show FEED`; make the change at the target, `tidelock ddl done FEED` (or `ddl skip`), then "
+         f"{RUN}", "test_run_operator.py::test_another_alter_halts_until_the_operator_says", True),
+    Halt(("TargetError",), ("exists already", "which is not what this adds", "cannot be carried over", "cuts names at"),
+         "why the target refused the statement of a `ddl` halt", "as for `ddl`",
+         "test_ddl.py::test_what_cannot_be_carried_over_says_what_to_do"),
+    Halt(("schema",), (), "a table at the target lacks what the log has, or a key or foreign key that rows need",
+         f"`tidelock check FEED` prints the statement; run it, then {RUN}; what the target had lost comes back with "
+         "`tidelock copy FEED --table DB.TABLE`",
+         "test_halts.py::test_a_column_that_the_target_lost", True),
+    Halt(("target",), ("the target refused a batch",), "the target's own fault: a right, a table, its disk's state",
+         f"mend it (`tidelock check FEED`, [errors](errors.md)), then {RUN}",
+         "test_halts.py::test_a_table_that_the_target_lost_while_the_feed_ran", True),
+    Halt(("copy",), ("the target refused rows of chunk",), "rows that are copied are refused for no fault of one row",
+         f"mend the target, then {RUN}"),
+    Halt(("gap",), ("the log has a gap",), "records are missing, and a resend did not bring them",
+         f"{RUN} once more; else {RESYNCED}"),
+    Halt(("TargetError",), ("lack",), "the bookkeeping is of an older version, and the user may not change it",
+         f"the statements that it says, then {RUN}", "test_upgrade.py::test_a_user_who_may_not_is_told_the_statements",
+         True),
+    Halt(("TargetError",), ("took the feed over",), "two runs began at one moment", "one of them is enough",
+         "test_runs.py::test_of_two_that_begin_together_one_has_the_feed", True),
+    Halt(("TargetError",), ("holds no checkpoint", "holds no position"), "no place to start from is stored",
+         f"`tidelock init --apply FEED`, then {RUN}"),
+    Halt(("TargetError",), ("is still rolling back",), "a session of the run before has not ended yet",
+         f"wait for it (`SHOW PROCESSLIST`), then {RUN}"),
+    Halt(("TargetError",), ("does not keep our session", "offers no TLS"),
+         "a proxy changes or shares sessions; or TLS is asked for and not there",
+         f"correct `target`, then {RUN}"),
+    Halt(("TargetError",), (), "what the server says to a takeover, or to a version that is too old",
+         f"[errors](errors.md), then {RUN}", "test_run_refused.py::test_wrong_password_at_the_target"),
+)  # fmt: skip
+
+NO_HALT: Final = (
+    Halt(("copy",), ("tables are not copied",), "a copy that was asked for cannot be had; the feed goes on",
+         "mend what it says, then `tidelock copy FEED`; the feed of a `start: copy` or of a resync ends, and "
+         f"{RUN} tries again", "test_copy_run.py::test_a_first_copy_that_cannot_be_had_is_the_end_of_the_run", True),
+    Halt(("repair",), (), "rows are not repaired; the feed goes on",
+         "mend what it says, then `tidelock verify` and `tidelock repair` again"),
+)  # fmt: skip
+
+KAFKA: Final = (
+    Halt(("publisher",), (), "the source's log cannot be read on: see the first table", "as there; see above",
+         "test_log_identity.py::test_workers_halt_where_the_log_was_reset", True),
+    Halt(("log", "Uneven"), (), "the partitions do not end at one place: others wrote there, or a broker lost records",
+         "a feed of a new name, see above", f"{_WORKERS}[uneven partitions]", True),
+    Halt(("wire", "WireError"), (), "a record of the changes topic is of a newer version, or not the publisher's",
+         "run the newest version everywhere; else a feed of a new name", f"{_WORKERS}[a foreign record]", True),
+    Halt(("gap",), ("no longer reaches back",), "the topic's retention was too short for how long a group stood still",
+         "raise `retention.ms`; a feed of a new name", "test_places.py::test_a_beginning_that_retention_has_taken"),
+    Halt(("target",), ("behind a statement could not be read",), "the target's fault, while the tables are read again",
+         "mend the target, then `tidelock resume FEED`"),
+    Halt(("TargetError",), ("was told to copy its tables anew",), "a resync is not done, and workers cannot copy",
+         "`log: embedded` and `tidelock run FEED --until-caught-up`; then set `log` again"),
+    Halt(("TargetError",), ("has no plan in Kafka",), "the feed's topics are lost, or an embedded run was cut short",
+         "`log: embedded` and `tidelock run FEED --until-caught-up`; else a feed of a new name",
+         "test_conductor_shell.py::test_an_embedded_run_is_gone_on_from_but_not_from_the_middle_of_its_work"),
+    Halt(("kafka", "LogError"), (), "no halt: Kafka is asked again; its words say what is wrong with host or login",
+         "nothing, or correct `log`", "test_kafka_connection.py::test_a_wrong_password_is_said_and_not_shown"),
+)  # fmt: skip
+
+REFUSED: Final = (
+    Halt(("RunsAlready",), (), "another run of the feed is alive", "end that one, or `tidelock run FEED --take-over`",
+         "test_runs.py::test_take_over_ends_the_first_run_whose_restart_is_refused", True),
+    Halt(("feed-scaled-out",), (), "an embedded run of a feed that has run as workers",
+         "set `log: kafka://…` again; or a feed of a new name, see above"),
+)  # fmt: skip
+
+ALL: Final = (*SOURCE, *TARGET, *NO_HALT, *KAFKA, *REFUSED)
+
+_TEXT: Final = """\
+# Halts
+
+Why a feed stops, or does not begin, and the command that lets it go on. Kinds and words are those of the program's
+messages: `python -m tidelock.adapters.reference.halts > docs/reference/halts.md` makes this page, and a test compares
+it with the code.
+
+A halted feed has applied nothing of what its message names, nor of what comes behind it; what was under way before it
+the next run applies. It ends with exit code 4, and `tidelock status FEED` says why (`--json`: `halted`). A feed that is
+started again halts again, unless what its message says was done. What passes by itself is no halt: it is [tried
+again](errors.md). Rows that the target refuses are no halt either: they are parked (`tidelock rows list`).
+
+"Words" are a part of the message; where there are none, the line is about all other messages of its kind. "✓": the
+test does what the advice says, and then no row differs at either side; the other tests show the message.
+
+**Workers over Kafka** stay up when they halt: for `tidelock run FEED` read `tidelock resume FEED`, which has them
+begin anew. `tidelock resync` does not move them yet. In its place: end all workers, and let a feed of a new name with
+`log: embedded`, `start: copy` and `copy: {existing: replace}` copy the tables (`tidelock run FEED
+--until-caught-up`); when that is done, it may have `log: kafka://…` with `start: now`, and workers go on from there.
+**Hive** has no `resync` either: a feed of a new name with `start: copy` takes over its tables and fills them anew
+([how to](../how-to/hive.md)).
+
+`resync` is told in [its how-to](../how-to/resync.md).
+"""
+_HEAD: Final = "\n| kind | words | what it means | the way out | test |\n|---|---|---|---|---|\n"
+
+
+def reference() -> str:
+    """The page."""
+    assert RESYNC.startswith("`tidelock resync FEED`"), "what this page says in its place"
+    parts = (
+        ("The source's log cannot be read on", SOURCE),
+        ("The target", TARGET),
+        ("Copies and repairs", NO_HALT),
+        ("Workers over Kafka", KAFKA),
+        ("Refused at the start", REFUSED),
+    )
+    after = """
+A first run must also pass `tidelock check FEED`, which says with each finding the statement that mends it.
+"""
+    return _TEXT + "".join(f"\n## {title}\n{_HEAD}{''.join(map(_line, lines))}" for title, lines in parts) + after
+
+
+def _line(halt: Halt) -> str:
+    kinds = ", ".join(f"`{kind}`" for kind in halt.kinds)
+    words = "; ".join(halt.words)
+    test = f"{'✓ ' if halt.followed else ''}`{halt.test}`" if halt.test else ""
+    return f"| {kinds} | {words} | {halt.means} | {halt.out} | {test} |\n"
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

@@ -1,0 +1,139 @@
+"""The copier on Spark as the engine's process sees it: it asks a process of its own, which starts when it is needed.
+
+Java and its helpers take hundreds of megabytes, so they live in that process's tree and end with it: when this process
+closes it or dies, and when there was nothing to do for a while.  A process that dies fails what it was asked; the next
+order starts another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.ports.sink import Wanted
+from tidelock.adapters.process.child import Child
+from tidelock.adapters.process.frames import Failed
+from tidelock.adapters.row_copy.orders import Answer, Begin, Plan, Planned, Read, Staged, Stop, Unplanned, Unread
+from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.protocol.effects import EffectId, ReadChunk
+from tidelock.engine.protocol.events import ChunkFailed, ChunksPlanned, ChunkStaged
+
+IDLE_SECONDS: Final = 120.0
+SILENT_SECONDS: Final = 60.0
+
+
+class SparkCopier:
+    """A `Copier` (`adapters.ports.copier`).  `tell`: takes what the operator should know.  `group`: the feed's."""
+
+    def __init__(self, feed: Feed, tell: Callable[[str], None], group: int = 0) -> None:
+        self._feed = feed
+        self._group = group
+        self._tell = tell
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._starting = asyncio.Lock()
+        self._child: Child | None = None
+        self._listener: asyncio.Task[None] | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self._told: tuple[str, float] = ("", 0.0)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, where one runs."""
+        return self._child.pid if self._child is not None else None
+
+    async def plan(self, wanted: Sequence[Wanted], tables: Mapping[TableName, TargetTable]) -> ChunksPlanned | Alarm:
+        there = tuple(tables[name] for name in dict.fromkeys(wish.table for wish in wanted) if name in tables)
+        answer = await self._answer(Plan(next(self._numbers), tuple(wanted), there))
+        match answer:
+            case Planned():
+                return ChunksPlanned(answer.splits)
+            case Unplanned():
+                return answer.alarm
+        assert isinstance(answer, Unread)
+        return Alarm("copy", answer.why, "See the message before; then `tidelock copy` again")
+
+    async def read(self, effect: ReadChunk, tables: Mapping[TableName, TargetTable]) -> ChunkStaged | ChunkFailed:
+        table = tables.get(effect.split.table)
+        if table is None:
+            self._complain(f"{effect.split.table} cannot be copied: the target has no such table")
+            return ChunkFailed(effect.id)
+        answer = await self._answer(Read(next(self._numbers), effect, table))
+        if isinstance(answer, Staged):
+            return answer.event
+        if isinstance(answer, Unread) and answer.why:
+            self._complain(answer.why)
+        return ChunkFailed(effect.id)
+
+    def stop(self, staged: EffectId) -> None:
+        if self._child is not None:
+            self._child.post(Stop(staged))
+
+    async def close(self) -> None:
+        async with self._starting:
+            self._calm()
+            child, self._child = self._child, None
+            if child is not None:
+                await child.stop()
+            if self._listener is not None:
+                await asyncio.gather(self._listener, return_exceptions=True)
+
+    # ------------------------------------------------------------------ the process
+
+    async def _answer(self, order: Plan | Read) -> Answer:
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._calm()
+        await self._send(order, future)
+        try:
+            return await future
+        finally:
+            del self._asked[order.number]
+            if not self._asked and self._child is not None:
+                self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._rest)
+
+    async def _send(self, order: Plan | Read, future: asyncio.Future[Answer]) -> None:
+        async with self._starting:
+            if self._child is None:
+                child = Child("tidelock.adapters.row_copy.process", "copying")
+                await child.connect()
+                child.post(Begin(self._feed, self._group))
+                self._child = child
+                self._listener = asyncio.get_running_loop().create_task(self._listen(child))
+            self._asked[order.number] = future
+            self._child.post(order)
+
+    async def _listen(self, child: Child) -> None:
+        while not isinstance(frame := await child.receive(), Failed):
+            answer: Answer = msgspec.msgpack.decode(frame[1], type=Answer)
+            if (future := self._asked.get(answer.number)) is not None and not future.done():
+                future.set_result(answer)
+        if self._child is child:  # nobody asked it to end
+            self._child = None
+            await child.stop()
+        for number, future in self._asked.items():
+            if not future.done():
+                future.set_result(Unread(number, frame.message))
+
+    def _rest(self) -> None:
+        """Nothing was asked for a while."""
+        self._closing = asyncio.get_running_loop().create_task(self.close())
+
+    def _calm(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    def _complain(self, why: str) -> None:
+        """The same is tried again every second, and told once a minute."""
+        told, at = self._told
+        if why != told or time.monotonic() - at > SILENT_SECONDS:
+            self._told = why, time.monotonic()
+            self._tell(why)

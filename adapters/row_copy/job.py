@@ -1,0 +1,84 @@
+"""Reading chunks of one table by Spark: one task a chunk, which asks the source and fills the chunk's staging table.
+
+A chunk by NUMBERS, and a whole table, is one query and one task.  Chunks by BUCKET share a scan of the table: it is
+read in pieces along its key, in parallel, and each row goes to the task of its chunk.  Pieces are read at different
+moments, as chunks are; rows that change meanwhile are the ledger's to know.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from tidelock.adapters.bookkeeping.tables import quote
+from tidelock.adapters.ports.staging import Staged, Staging
+from tidelock.adapters.row_copy.columns import asked
+from tidelock.adapters.row_copy.selection import condition, listed, place
+from tidelock.adapters.row_copy.source import Source
+from tidelock.adapters.row_copy.task import ANSWER, Task
+from tidelock.adapters.schema.create_table import qualified
+from tidelock.adapters.spark.jdbc import Database
+from tidelock.engine.model.chunk_ranges import Split
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FETCH_BYTES: Final = 8 << 20
+MOST_ROWS: Final = 10_000
+PART: Final = "part"
+
+
+class Job(msgspec.Struct, frozen=True):
+    """`chunks`: of `split`, all read at once; `places`: where each is staged.  `pieces`: predicates over the columns
+    `p0`, … of the key `cut_by`, which say how a scan is shared out; none: it is one query."""
+
+    source: Source
+    split: Split
+    chunks: tuple[int, ...]
+    places: tuple[Staging, ...]
+    pieces: tuple[str, ...] = ()
+    cut_by: tuple[str, ...] = ()
+
+    def run(self, spark: SparkSession, database: Database) -> list[Staged]:
+        """What became of each chunk, in order.  Raises what Spark raises: then nothing is staged that counts."""
+        frame = self._parted(self.frame(spark, database))
+        task = Task(self.places, self.source.reading)
+        answers = {row.part: row.staged for row in _mapped(frame, task).collect()}
+        return [msgspec.msgpack.decode(answers[part], type=Staged) for part in range(len(self.chunks))]
+
+    def frame(self, spark: SparkSession, database: Database) -> DataFrame:
+        """What comes of each row: `c0`, …; of several chunks also which it is in."""
+        columns = self.source.read
+        types = [f"c{n} {asked(column).wire}" for n, column in enumerate(columns)]
+        parts = [listed(columns)]
+        if len(self.chunks) > 1:
+            parts.append(f"{place(self.split, self.source.columns.__getitem__)} AS {PART}")
+            types.append(f"{PART} BIGINT")
+        cuts = [f"t.{quote('mysql', column)} AS p{n}" for n, column in enumerate(self.cut_by)]
+        chosen = " OR ".join(f"({condition(self.split, n, self.source.columns.__getitem__)})" for n in self.chunks)
+        table = qualified("mysql", self.source.table.name)
+        query = f"SELECT {', '.join([*parts, *cuts])} FROM {table} t WHERE {chosen}"
+        fetch = max(1, min(MOST_ROWS, FETCH_BYTES // (self.source.row_bytes + 1)))
+        frame = database.read(spark, query, self.pieces, types=", ".join(types), fetch=fetch)
+        return frame.drop(*(f"p{n}" for n in range(len(cuts))))
+
+    def _parted(self, frame: DataFrame) -> DataFrame:
+        if len(self.chunks) == 1:
+            return frame
+        from pyspark.sql import functions as F
+
+        numbers = F.array(*(F.lit(n) for n in self.chunks))
+        part = (F.array_position(numbers, F.col(PART).cast("int")) - 1).cast("int")
+        return frame.repartitionById(len(self.chunks), part).drop(PART)
+
+
+def _mapped(frame: DataFrame, task: Task) -> DataFrame:
+    """`DataFrame.mapInArrow`, without the Pandas that it asks for and does not use."""
+    from pyspark.sql import DataFrame
+    from pyspark.sql.udf import UserDefinedFunction
+    from pyspark.util import PythonEvalType
+
+    function = UserDefinedFunction(task, ANSWER, name="stage", evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    column = function(*(frame[name] for name in frame.columns))
+    return DataFrame(frame._jdf.mapInArrow(column._jc, False, None), frame.sparkSession)

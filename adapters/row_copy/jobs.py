@@ -1,0 +1,96 @@
+"""One Spark session for all threads of the process: started when first asked for, its jobs stopped by their tag.
+
+Java's second compiler takes eight seconds of a core for code that copies, and gains less than a microsecond a row:
+below ten million rows it only takes time from the databases and from the feed, which work on the same machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from tidelock.adapters.config.feed import Spark
+from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.spark.session import session
+from tidelock.adapters.spark.vigil import Vigil, end_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError"
+
+BATCH_BYTES: Final = 8 << 20  # of what Java hands to Python at once; a single row may have more
+
+
+class Cancelled(Exception):
+    """It was, before it began."""
+
+
+class Jobs:
+    """`source`: the database that Spark reads from."""
+
+    def __init__(self, wanted: Spark, name: str, source: Endpoint) -> None:
+        self._wanted, self._name = wanted, name
+        self._source = source
+        self._vigil: Vigil | None = None
+        self._starting = threading.Lock()
+        self._stack = contextlib.ExitStack()
+        self._spark: SparkSession | None = None
+        self._cancelled: set[str] = set()
+
+    def session(self) -> SparkSession:
+        """Raises Missing, SparkFailed."""
+        with self._starting:
+            if self._spark is None:
+                with contextlib.ExitStack() as opening:  # a session that cannot be set up is closed
+                    spark = opening.enter_context(session(self._wanted, self._name, JAVA))
+                    self._vigil = opening.enter_context(Vigil([self._source], end_java))
+                    spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", BATCH_BYTES)
+                    self._stack = opening.pop_all()
+                self._spark = spark
+            return self._spark
+
+    @contextlib.contextmanager
+    def tagged(self, tag: str) -> Iterator[SparkSession]:
+        """What this thread asks of the session can be cancelled by the tag, which is used once.
+
+        Raises Missing, SparkFailed, Cancelled.
+        """
+        spark = self.session()
+        context = spark.sparkContext
+        context.addJobTag(tag)
+        try:
+            if tag in self._cancelled:
+                raise Cancelled
+            yield spark
+        finally:
+            context.removeJobTag(tag)
+            self._cancelled.discard(tag)
+
+    def cancel(self, tag: str) -> None:
+        """What runs under this tag fails, and nothing more begins under it."""
+        self._cancelled.add(tag)
+        if self._spark is not None:
+            self._spark.sparkContext.cancelJobsWithTag(tag)
+
+    @property
+    def lost(self) -> bool:
+        """Java has ended by itself, and no session comes back."""
+        from pyspark import SparkContext
+
+        gateway = SparkContext._gateway
+        return self._spark is not None and (gateway is None or gateway.proc.poll() is not None)
+
+    @property
+    def silent(self) -> str:
+        """Why Java was ended, in words, where that was because the source fell silent."""
+        return self._vigil.silent if self._vigil is not None else ""
+
+    def end(self) -> None:
+        """Java is gone then."""
+        with self._starting:
+            self._stack.close()
+            self._spark = None

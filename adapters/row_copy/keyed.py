@@ -1,0 +1,45 @@
+"""The rows of a list of keys, as a repair wants them: few, so a plain connection reads them, without Spark.
+
+The server finds the rows by its index, as its own collation compares, some perhaps twice; of those, the ones are taken
+that the ledger counts to the list, as the target's key compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pymysql
+
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.ports.staging import Columns
+from tidelock.adapters.row_copy.selection import listed, name_of
+from tidelock.adapters.row_copy.source import Source
+from tidelock.adapters.row_copy.task import by_column
+from tidelock.adapters.schema.create_table import qualified
+from tidelock.adapters.spark.keys import SideColumn, predicates
+from tidelock.engine.model.chunk_ranges import Split, chunk_of
+from tidelock.engine.model.records import Row
+from tidelock.engine.model.schema import Binding, TargetTable
+
+
+def rows_of_keys(
+    connection: pymysql.Connection[Any], source: Source, split: Split, table: TargetTable
+) -> Iterator[Columns]:
+    """Batches of rows, by column.  Raises SchemaMismatch, and what PyMySQL raises."""
+    columns = [source.columns[name] for name in split.columns]
+    keys = [SideColumn(column.name, column.type, column.column) for column in columns]
+    names = [name_of(column) for column in columns]
+    chunk = chunk_of(split, source.mapping.shape, {column.name: column.equality for column in table.columns})
+    mapped = source.reading.columns()
+    key = Binding(0, source.mapping.shape, table).key_of
+    seen = set[Row]()
+    server.rows(connection, "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'")  # else a zero date is no literal
+    start = f"SELECT {listed(source.read)} FROM {qualified('mysql', source.table.name)} t"
+    for predicate in predicates("mysql", keys, names, split.keys):
+        came = server.rows(connection, f"{start} WHERE {predicate}")
+        rows = zip(*mapped(by_column(came, len(source.read))), strict=True)
+        found = {key(row): row for row in rows if chunk(row)}
+        fresh = [row for name, row in found.items() if name not in seen]
+        seen.update(found)
+        yield by_column(fresh, len(source.columns))

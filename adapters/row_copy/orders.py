@@ -1,0 +1,76 @@
+"""What the process that reads for a copy is asked, and what it answers: msgpack in frames over a socket pair.
+
+The first frame is a `Begin` with the feed, which holds passwords: it travels over that socket only.  Every order but
+`Stop` has one answer with its `number`.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.ports.sink import Wanted
+from tidelock.engine.model.chunk_ranges import Split
+from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.protocol.effects import EffectId, ReadChunk
+from tidelock.engine.protocol.events import ChunkStaged
+
+ANSWER = 0x41
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """`group`: the feed's table group, for the names of staging tables."""
+
+    feed: Feed
+    group: int
+
+
+class Plan(msgspec.Struct, frozen=True, tag=True):
+    """How to split what is wanted?  `tables`: those of the target that are there.  Answers: Planned or Unplanned."""
+
+    number: int
+    wanted: tuple[Wanted, ...]
+    tables: tuple[TargetTable, ...]
+
+
+class Read(msgspec.Struct, frozen=True, tag=True):
+    """Read and stage a chunk of `table`.  Answers: Staged or Unread."""
+
+    number: int
+    effect: ReadChunk
+    table: TargetTable
+
+
+class Stop(msgspec.Struct, frozen=True, tag=True):
+    """This attempt is over: given up, or merged."""
+
+    attempt: EffectId
+
+
+class Planned(msgspec.Struct, frozen=True, tag=True):
+    number: int
+    splits: tuple[Split, ...]
+
+
+class Unplanned(msgspec.Struct, frozen=True, tag=True):
+    number: int
+    alarm: Alarm
+
+
+class Staged(msgspec.Struct, frozen=True, tag=True):
+    number: int
+    event: ChunkStaged
+
+
+class Unread(msgspec.Struct, frozen=True, tag=True):
+    """`why`: for the operator; '' where the attempt was stopped."""
+
+    number: int
+    why: str
+
+
+Order: TypeAlias = Plan | Read | Stop
+Answer: TypeAlias = Planned | Unplanned | Staged | Unread

@@ -1,0 +1,200 @@
+"""The process that reads for a copy: it plans, starts Spark when it is first needed, and reads several chunks at once.
+
+Started as `python -m tidelock.adapters.row_copy.process FD`; on the socket FD come a `Begin`, then orders (`orders`).
+It ends when the other side closes the socket or is gone, and Java with it, which ends when the pipe from this process
+does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import msgspec
+
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.mysql.binlog.visible import require_gtids
+from tidelock.adapters.mysql.catalogue import BlockingServer
+from tidelock.adapters.mysql.connection import reader_endpoint
+from tidelock.adapters.process.frames import receive, send
+from tidelock.adapters.row_copy.failing import alarm, look_for_spark, told
+from tidelock.adapters.row_copy.jobs import Jobs
+from tidelock.adapters.row_copy.orders import (
+    ANSWER,
+    Answer,
+    Begin,
+    Order,
+    Plan,
+    Planned,
+    Read,
+    Staged,
+    Stop,
+    Unplanned,
+    Unread,
+)
+from tidelock.adapters.row_copy.reading import Request, read
+from tidelock.adapters.row_copy.scans import Scans
+from tidelock.adapters.row_copy.splitting import splits
+from tidelock.engine.model.chunk_ranges import Split
+from tidelock.engine.protocol.effects import EffectId, ReadChunk
+
+THREADS: Final = 16
+GATHER_SECONDS: Final = 0.2
+END_SECONDS: Final = 4.0  # of an orderly end; Java goes in any case, when this process has
+
+
+def main() -> None:
+    # The socket tells when to end; what we start must not ignore them.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: _hush())
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    with contextlib.suppress(EOFError, ConnectionError):
+        worker = Worker(msgspec.msgpack.decode(receive(channel), type=Begin), channel)
+        try:
+            while True:
+                worker.take(msgspec.msgpack.decode(receive(channel), type=Order))
+        finally:
+            _hush()
+            threading.Timer(END_SECONDS, os._exit, (1,)).start()
+            worker.end()
+            os._exit(0)  # whatever a thread still waits for
+
+
+def _hush() -> None:
+    """From here on: what a Java that is ended makes its Python complain of is nobody's concern."""
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, sys.stderr.fileno())
+    os.close(silence)
+
+
+class Worker:
+    def __init__(self, begin: Begin, channel: socket.socket) -> None:
+        self._feed, self._group = begin.feed, begin.group
+        self._channel = channel
+        self._sending = threading.Lock()
+        self._lock = threading.Lock()  # of the scans and of what is open
+        self._scans = Scans()
+        self._open: dict[EffectId, Read] = {}  # not yet answered
+        self._stopped: set[EffectId] = set()
+        self._running: dict[str, list[EffectId]] = {}  # by the tag of their job
+        self._jobs = Jobs(self._feed.spark, f"copy {self._feed.name}", self._feed.source_url)
+        self._pool = ThreadPoolExecutor(THREADS, "copy")
+
+    def take(self, order: Order) -> None:
+        match order:
+            case Plan():
+                self._pool.submit(self._plan, order)
+            case Read():
+                self._take_read(order)
+            case Stop():
+                self._stop(order.attempt)
+
+    def end(self) -> None:
+        """Spark is gone then; answers go nowhere any more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._jobs.end()
+
+    def _answer(self, answer: Answer) -> None:
+        with self._sending, contextlib.suppress(OSError):
+            send(self._channel, ANSWER, msgspec.msgpack.encode(answer))
+
+    # ------------------------------------------------------------------ plans
+
+    def _plan(self, order: Plan) -> None:
+        try:
+            if order.wanted[0].mode != "repair":
+                look_for_spark()
+                self._pool.submit(self._jobs.session)  # it takes some seconds: what is wrong the first read tells
+            made = asyncio.run(self._splits(order))
+        except Exception as error:
+            self._answer(Unplanned(order.number, alarm(error)))
+        else:
+            self._answer(Planned(order.number, made))
+
+    async def _splits(self, order: Plan) -> tuple[Split, ...]:
+        place = reader_endpoint(self._feed.source_url)
+        connection = await asyncio.to_thread(server.connect, place)
+        asked = BlockingServer(connection, place)
+        try:
+            if not asked.is_mariadb:
+                require_gtids(connection, self._feed.source_url)
+            return await splits(self._feed, asked, order.wanted, {table.name: table for table in order.tables})
+        finally:
+            asked.close()
+
+    # ------------------------------------------------------------------ reads
+
+    def _take_read(self, order: Read) -> None:
+        with self._lock:
+            self._open[order.effect.id] = order
+            alone = self._scans.add(order.effect)
+        if alone:
+            self._pool.submit(self._read, [order.effect])
+        else:
+            self._gather()
+
+    def _gather(self) -> None:
+        """What is asked for at once comes at once."""
+        timer = threading.Timer(GATHER_SECONDS, self._read_due)
+        timer.daemon = True
+        timer.start()
+
+    def _read_due(self) -> None:
+        with self._lock:
+            scans = self._scans.due()
+        for scan in scans:
+            self._pool.submit(self._read, scan)
+
+    def _stop(self, attempt: EffectId) -> None:
+        with self._lock:
+            waited = self._scans.ended(attempt)
+            if attempt in self._open:
+                self._stopped.add(attempt)
+            unread = self._open.pop(attempt, None) if waited else None
+            idle = [tag for tag, attempts in self._running.items() if self._stopped.issuperset(attempts)]
+        if unread is not None:
+            self._stopped.discard(attempt)
+            self._answer(Unread(unread.number, ""))
+        for tag in idle:
+            self._jobs.cancel(tag)
+        self._gather()
+
+    def _read(self, effects: list[ReadChunk]) -> None:
+        tag = f"tidelock {effects[0].id.epoch} {effects[0].id.counter}"
+        with self._lock:
+            self._running[tag] = [effect.id for effect in effects]
+            reads = [self._open[effect.id] for effect in effects]
+        try:
+            events = read(self._feed, self._group, Request(tuple(effects), reads[0].table), self._jobs, tag)
+        except Exception as error:
+            self._unread(reads, f"{effects[0].split.table} cannot be copied yet: {self._jobs.silent or told(error)}")
+        else:
+            for order, event in zip(reads, events, strict=True):
+                self._answer(Staged(order.number, event))
+        if self._jobs.lost:
+            os._exit(1)  # the other side starts this process again
+        with self._lock:
+            del self._running[tag]
+            for effect in effects:
+                del self._open[effect.id]
+                self._stopped.discard(effect.id)
+
+    def _unread(self, reads: list[Read], why: str) -> None:
+        with self._lock:
+            for order in reads:
+                self._scans.ended(order.effect.id)
+            stopped = set(self._stopped)
+        for order in reads:
+            self._answer(Unread(order.number, "" if order.effect.id in stopped else why))
+        self._gather()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""One reading of chunks of a table, from the wait until the log is visible to the place where the log ends after it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import msgspec
+import pymysql
+
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.mysql.binlog import log_ends
+from tidelock.adapters.mysql.catalogue import BlockingServer
+from tidelock.adapters.mysql.connection import reader_endpoint
+from tidelock.adapters.ports.staging import Staged, Staging, staged_name
+from tidelock.adapters.row_copy.job import Job
+from tidelock.adapters.row_copy.jobs import Jobs
+from tidelock.adapters.row_copy.keyed import rows_of_keys
+from tidelock.adapters.row_copy.source import Source, sources
+from tidelock.adapters.row_copy.task import stage
+from tidelock.adapters.row_copy.visibility import wait_until_visible
+from tidelock.adapters.spark.jdbc import Database
+from tidelock.adapters.spark.read_ranges import cut_by, mysql_pieces
+from tidelock.engine.model.chunk_ranges import By
+from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.protocol.effects import ReadChunk
+from tidelock.engine.protocol.events import ChunkStaged
+
+
+class Request(msgspec.Struct, frozen=True):
+    """Chunks of one table, of one split."""
+
+    effects: tuple[ReadChunk, ...]
+    table: TargetTable
+
+
+def read(feed: Feed, group: int, request: Request, jobs: Jobs, tag: str) -> list[ChunkStaged]:
+    """What became of each chunk.  `tag`: that its jobs can be cancelled by.
+
+    Raises NotCopied, SourceError, Missing, SparkFailed, and what Spark and the target's `stage` raise.
+    """
+    place = reader_endpoint(feed.source_url)
+    connection = server.connect(place)
+    try:
+        wait_until_visible(connection, max((e.after for e in request.effects), key=lambda after: after.order))
+        staged = _staged(feed, group, request, connection, jobs, tag)
+        high = log_ends.current_position(connection)
+    except pymysql.MySQLError as error:
+        raise server.explained(error, place) from error
+    finally:
+        with contextlib.suppress(pymysql.MySQLError):
+            connection.close()
+    return [
+        ChunkStaged(effect.id, high, one.rows, one.refused) for effect, one in zip(request.effects, staged, strict=True)
+    ]
+
+
+def _staged(
+    feed: Feed, group: int, request: Request, connection: pymysql.Connection[Any], jobs: Jobs, tag: str
+) -> list[Staged]:
+    asked = BlockingServer(connection, reader_endpoint(feed.source_url))
+    split = request.effects[0].split
+    source = asyncio.run(sources(feed, asked, [split.table]))[split.table]
+    places = tuple(_place(feed, group, effect, source, request.table) for effect in request.effects)
+    if split.by is By.KEYS:
+        return [stage(places[0], rows_of_keys(connection, source, split, request.table))]
+    pieces, keys = _pieces(feed, asked, source) if len(places) > 1 else ((), ())
+    job = Job(source, split, tuple(effect.chunk for effect in request.effects), places, pieces, keys)
+    with jobs.tagged(tag) as spark:
+        return job.run(spark, Database(feed.source_url, _is_encrypted(connection)))
+
+
+def _place(feed: Feed, group: int, effect: ReadChunk, source: Source, table: TargetTable) -> Staging:
+    name = staged_name(feed.name, group, effect.id)
+    return Staging(feed.target_url, feed.schema, name, source.mapping.shape, table, feed.zero_dates)
+
+
+def _pieces(feed: Feed, asked: BlockingServer, source: Source) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """How a scan is shared out, and the columns that tell it."""
+    pieces, _ = asyncio.run(mysql_pieces(asked, source.table, feed.spark.piece_rows))
+    return tuple(pieces), cut_by(source.table)
+
+
+def _is_encrypted(connection: pymysql.Connection[Any]) -> bool:
+    return bool(server.rows(connection, "SHOW SESSION STATUS LIKE 'Ssl_cipher'")[0][1])

@@ -1,0 +1,87 @@
+"""The rows of a chunk as SQL for the source, in agreement with `engine.model.chunk_ranges` to the last row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from tidelock.adapters.bookkeeping.tables import quote
+from tidelock.adapters.mysql.charsets import is_utf8
+from tidelock.adapters.row_copy.columns import asked
+from tidelock.adapters.schema.source_table import SourceColumn
+from tidelock.engine.model.chunk_ranges import By, Rank, Split
+from tidelock.engine.model.records import Kind
+
+_TEXTS: Final = (Kind.DECIMAL, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.UUID, Kind.INET4)
+_WHOLE: Final = (Kind.INT, Kind.YEAR, Kind.BIT)
+# Every text of these can be written in Unicode: what the server cannot write it and the ledger would spell differently.
+_CHARSETS: Final = ("latin1", "ucs2", "utf16", "utf16le", "utf32")
+
+SourceOf: TypeAlias = Callable[[str], SourceColumn]
+"""The source's column by the target's name."""
+
+
+def is_spelled(column: SourceColumn) -> bool:
+    """Can a bucket be told by this column, at the source as in the log?"""
+    kind, charset = column.column.kind, column.column.charset
+    if kind in (Kind.TEXT, Kind.ENUM, Kind.SET):
+        return is_utf8(charset) or charset in _CHARSETS
+    return kind is Kind.BINARY or kind in _TEXTS or kind in _WHOLE
+
+
+def condition(split: Split, chunk: int, source: SourceOf) -> str:
+    """SQL over the source table `t`.  By KEYS no range tells the rows: `adapters.row_copy.keyed` does."""
+    if not split.bounds:
+        return "1 = 1"
+    low, high = split.span(chunk)
+    names = [_rank(split, source)] if split.by is By.BUCKET else [name_of(source(c)) for c in split.columns]
+    parts = [at_or_behind(names, low)] if low is not None else []
+    parts += [before(names, high)] if high is not None else []
+    return " AND ".join(parts)
+
+
+def place(split: Split, source: SourceOf) -> str:
+    """SQL of the number of a row's chunk, by BUCKET."""
+    return f"INTERVAL({_rank(split, source)}, {', '.join(str(rank) for (rank,) in split.bounds)})"
+
+
+def at_or_behind(names: Sequence[str], low: Rank) -> str:
+    """(names) >= (low), spelled so that the server reads a range of its index."""
+    first, value = names[0], low[0]
+    if len(low) == 1:
+        return f"{first} >= {value}"
+    return f"{first} >= {value} AND ({first} > {value} OR ({at_or_behind(names[1:], low[1:])}))"
+
+
+def before(names: Sequence[str], high: Rank) -> str:
+    """(names) < (high)."""
+    first, value = names[0], high[0]
+    if len(high) == 1:
+        return f"{first} < {value}"
+    return f"{first} <= {value} AND ({first} < {value} OR ({before(names[1:], high[1:])}))"
+
+
+def _rank(split: Split, source: SourceOf) -> str:
+    return f"CRC32(CONCAT_WS('_', {', '.join(_spelled(source(name)) for name in split.columns)}))"
+
+
+def _spelled(column: SourceColumn) -> str:
+    kind = column.column.kind
+    if kind in _WHOLE:
+        return f"({name_of(column)} + 0)"
+    if kind is Kind.BINARY:
+        return f"HEX({name_of(column)})"
+    if kind is Kind.DECIMAL:
+        return f"HEX({asked(column).sql})"
+    if kind in _TEXTS:
+        return f"HEX(CAST({name_of(column)} AS CHAR CHARACTER SET utf8mb4))"
+    return f"HEX(CONVERT({name_of(column)} USING utf8mb4))"
+
+
+def name_of(column: SourceColumn) -> str:
+    return f"t.{quote('mysql', column.name)}"
+
+
+def listed(columns: Sequence[SourceColumn]) -> str:
+    """What is selected of each, named `c0`, `c1`, …"""
+    return ", ".join(f"{asked(column).sql} AS c{n}" for n, column in enumerate(columns))

@@ -1,0 +1,104 @@
+"""A table of the source that a copy reads, as its catalogue has it now, and what the feed makes of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import cached_property
+
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.mysql.catalogue import Server, condition
+from tidelock.adapters.mysql.schema import read_shapes
+from tidelock.adapters.row_copy.columns import asked
+from tidelock.adapters.row_copy.task import Filter, Reading
+from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
+from tidelock.adapters.wiring.composition import rules_of
+from tidelock.engine.capture.mapping import Mapping, Rule, TableMapping
+from tidelock.engine.model.records import TableName
+
+
+class NotCopied(Exception):
+    """These tables cannot be copied: `args[0]` says why, `hint` what to do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class Source:
+    """`table`: the source's own.  `target`: what it is called there.  `rows`, `row_bytes`: about, by statistics."""
+
+    def __init__(self, table: SourceTable, rule: Rule, target: TableName, rows: int, row_bytes: int) -> None:
+        self.table = table
+        self.rule = rule
+        self.target = target
+        self.rows = rows
+        self.row_bytes = row_bytes
+        self.mapping = TableMapping(rule, table.shape, target)
+
+    @cached_property
+    def columns(self) -> dict[str, SourceColumn]:
+        """Those that the target gets, by the names they have there."""
+        kept = (self.table.columns[i] for i in self.mapping.kept)
+        return {column.name: source for column, source in zip(self.mapping.shape.columns, kept, strict=True)}
+
+    @cached_property
+    def key(self) -> tuple[str, ...]:
+        """The primary key, else the first unique one without NULLs, by the source's names; empty: it has none."""
+        optional = {column.name for column in self.table.columns if column.nullable}
+        whole = (unique.columns for unique in self.table.uniques if not unique.opaque or unique.name == "PRIMARY")
+        return next((columns for columns in whole if optional.isdisjoint(columns)), ())
+
+    @property
+    def reading(self) -> Reading:
+        """What makes the target's rows of those that are read."""
+        filtered = Filter(self.rule, self.table.shape, self.target) if self.mapping.filters else None
+        return Reading(tuple(asked(column) for column in self.read), filtered)
+
+    @property
+    def read(self) -> tuple[SourceColumn, ...]:
+        """The columns that must be read: a filter may look at any."""
+        return self.table.columns if self.mapping.filters else tuple(self.columns.values())
+
+
+async def sources(feed: Feed, server: Server, targets: Sequence[TableName]) -> dict[TableName, Source]:
+    """By the target's names.  Raises NotCopied where one has no source, or several; SourceError."""
+    mapping = Mapping(rules_of(feed), feed.schema)
+    wanted = frozenset(targets)
+    found = await read_shapes(server, lambda name: mapping.selects(name) and mapping.target(name) in wanted)
+    by_target: dict[TableName, list[SourceTable]] = defaultdict(list)
+    for table in found.values():
+        by_target[mapping.target(table.name)].append(table)
+    sizes = await _sizes(server, list(found))
+    made = {}
+    for target in dict.fromkeys(targets):
+        table = _single(feed, target, by_target[target])
+        rule = mapping.rule(table.name)
+        assert rule is not None
+        made[target] = Source(table, rule, target, *sizes.get(table.name, (0, 0)))
+    return made
+
+
+def _single(feed: Feed, target: TableName, tables: list[SourceTable]) -> SourceTable:
+    if not tables:
+        raise NotCopied(
+            f"{target} is not copied: no table at {feed.source_url} becomes it",
+            "Name a table as the target names it; if it is there, the source's user needs SELECT on it",
+        )
+    if len(tables) > 1:
+        names = ", ".join(str(table.name) for table in tables)
+        raise NotCopied(
+            f"{target} is not copied: {names} all become it, and a copy cannot tell their rows apart",
+            "Load it by hand before the feed starts, or give each a table of its own at the target",
+        )
+    return tables[0]
+
+
+async def _sizes(server: Server, names: Sequence[TableName]) -> dict[TableName, tuple[int, int]]:
+    where, args = condition(names)
+    rows = await server.ask(
+        "SELECT TABLE_SCHEMA, TABLE_NAME, COALESCE(TABLE_ROWS, 0), COALESCE(AVG_ROW_LENGTH, 0) "
+        f"FROM information_schema.TABLES WHERE {where}",
+        *args,
+    )
+    return {TableName(schema, table): (int(count), int(size)) for schema, table, count, size in rows}

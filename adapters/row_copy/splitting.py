@@ -1,0 +1,119 @@
+"""How tables that are to be copied are split in chunks (`engine.model.chunk_ranges`), by what the source knows of them.
+
+| a table                                              | is split by                                                  |
+|------------------------------------------------------|--------------------------------------------------------------|
+| whose key at the source begins with integers         | NUMBERS: these, its bounds found by walking the key, so that |
+|                                                      | chunks are even where the key is skewed                      |
+| with another key, each column spelled exactly        | BUCKET: few, large ones, as reading any of them is a scan    |
+| without a key, or that refers to itself              | nothing: it is one chunk                                     |
+
+Where many rows share the integers that a key begins with, as those of one tenant do, the walk finds few chunks for many
+rows, and buckets are the better ones.
+
+What a chunk is told by need be neither unique nor the target's key; but a column that may be NULL has no rank, and one
+that the feed leaves out is not in the ledger's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.mysql.catalogue import Server
+from tidelock.adapters.ports.sink import Wanted
+from tidelock.adapters.row_copy.selection import at_or_behind, is_spelled, name_of
+from tidelock.adapters.row_copy.source import NotCopied, Source, sources
+from tidelock.adapters.schema.create_table import qualified
+from tidelock.engine.model.chunk_ranges import By, Rank, Split
+from tidelock.engine.model.records import Kind, TableName
+from tidelock.engine.model.schema import TargetTable
+
+BUCKET_CHUNKS: Final = 10  # a chunk of buckets has the rows of so many others
+MOST_BUCKETS: Final = 16
+_POOR: Final = 2  # the walk found less than half of the bounds that so many rows should have
+_RANKS: Final = 1 << 32
+
+
+async def splits(
+    feed: Feed, server: Server, wanted: Sequence[Wanted], tables: Mapping[TableName, TargetTable]
+) -> tuple[Split, ...]:
+    """For what is wanted, all of one mode.  Raises NotCopied, SourceError."""
+    targets = list(dict.fromkeys(wish.table for wish in wanted))
+    if missing := [str(name) for name in targets if name not in tables]:
+        raise NotCopied(f"{', '.join(missing)}: the target has no such table", "`tidelock init` makes it; see `check`")
+    found = await sources(feed, server, targets)
+    if wanted[0].mode == "repair":
+        return tuple(_listed(found[name], tables[name], wanted) for name in targets)
+    keep = wanted[0].mode == "keep"
+    return tuple([await _split(found[name], tables[name], server, feed.copy.chunk_rows, keep) for name in targets])
+
+
+def _listed(source: Source, table: TargetTable, wanted: Sequence[Wanted]) -> Split:
+    if not table.key:
+        raise NotCopied(f"rows of {table.name} cannot be repaired: it has no key", "`tidelock copy` copies it anew")
+    if unread := [name for name in table.key if name not in source.columns]:
+        raise NotCopied(
+            f"rows of {table.name} cannot be repaired: the feed does not write {', '.join(unread)} of its key",
+            "Correct `columns` in the feed",
+        )
+    keys = tuple(wish.key for wish in wanted if wish.table == table.name and wish.key is not None)
+    return Split(table.name, By.KEYS, table.key, keys=keys)
+
+
+async def _split(source: Source, table: TargetTable, server: Server, rows: int, keep: bool) -> Split:
+    whole = Split(table.name, keep=keep)
+    if not table.key or any(key.parent == table.name for key in table.foreign_keys):
+        return whole
+    numbers = _leading_numbers(source)
+    if numbers:
+        bounds = await _walk(source, server, numbers, rows)
+        if len(numbers) == len(source.key) or _POOR * len(bounds) >= source.rows / rows:
+            return Split(table.name, By.NUMBERS, numbers, bounds, keep)
+    columns = _bucketed(source, table)
+    count = min(-(-source.rows // (rows * BUCKET_CHUNKS)), MOST_BUCKETS) if columns else 1
+    bounds = tuple((_RANKS * n // count,) for n in range(1, count))
+    return Split(table.name, By.BUCKET, columns, bounds, keep) if bounds else whole
+
+
+def _leading_numbers(source: Source) -> tuple[str, ...]:
+    """The integers that the source's key begins with, as the target names them."""
+    names = {column.name: name for name, column in source.columns.items()}
+    kinds = {column.name: column.column.kind for column in source.columns.values()}
+    found = list[str]()
+    for column in source.key:
+        if kinds.get(column) is not Kind.INT:
+            break
+        found.append(names[column])
+    return tuple(found)
+
+
+def _bucketed(source: Source, table: TargetTable) -> tuple[str, ...]:
+    """The source's key, else the target's, as the target names it; empty where no bucket can be told by it."""
+    names = {column.name: name for name, column in source.columns.items()}
+    for key in (tuple(names.get(column, "") for column in source.key), table.key):
+        columns = [source.columns.get(name) for name in key]
+        if columns and all(column is not None and not column.nullable and is_spelled(column) for column in columns):
+            return key
+    return ()
+
+
+async def _walk(source: Source, server: Server, names: tuple[str, ...], rows: int) -> tuple[Rank, ...]:
+    """Where chunks of `rows` rows begin, but for the first; of rows that share a rank all are in one."""
+    places = [name_of(source.columns[name]) for name in names]
+    columns = ", ".join(places)
+    table = qualified("mysql", source.table.name)
+    bounds, where = list[Rank](), ""
+    while True:
+        found = await server.ask(f"SELECT {columns} FROM {table} t{where} ORDER BY {columns} LIMIT 1 OFFSET {rows}")
+        if found and bounds and _rank(found[0]) == bounds[-1]:
+            behind = at_or_behind(places, (*bounds[-1][:-1], bounds[-1][-1] + 1))
+            found = await server.ask(f"SELECT {columns} FROM {table} t WHERE {behind} ORDER BY {columns} LIMIT 1")
+        if not found:
+            return tuple(bounds)
+        bounds.append(_rank(found[0]))
+        where = f" WHERE {at_or_behind(places, bounds[-1])}"
+
+
+def _rank(row: tuple[object, ...]) -> Rank:
+    return tuple(int(str(value)) for value in row)

@@ -1,0 +1,1 @@
+"""The shells around the machines: effects are carried out, answers become events."""

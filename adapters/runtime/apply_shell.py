@@ -1,0 +1,247 @@
+"""The shell around an apply machine: drain the mailbox → one `step` → start the effects as tasks → answers come back.
+
+It holds no decision.  Everything moves in batches: the only things done per batch of the log are one append to the
+mailbox and one wake-up.  An embedded run and a partition of a worker differ in their `Log` and in who runs a statement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, assert_never
+
+from msgspec.structs import replace
+
+from tidelock.adapters.ports.log import Log
+from tidelock.adapters.ports.sink import Sink
+from tidelock.adapters.process.frames import Unanswered
+from tidelock.adapters.runtime.copy_shell import Copies
+from tidelock.adapters.runtime.journal import Recorder
+from tidelock.engine.apply.machine import ApplyMachine, State
+from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.records import Position
+from tidelock.engine.protocol.effects import (
+    ApplyBatch,
+    ApplyDdl,
+    ApplyEffect,
+    ApplyPiece,
+    BeginCopy,
+    CaughtUp,
+    CommitBatch,
+    DropStaged,
+    Halt,
+    MergeChunk,
+    ReadChunk,
+    RefuseCopy,
+    RequestResend,
+    RollbackBatch,
+    SaveCheckpoint,
+    StandDown,
+)
+from tidelock.engine.protocol.events import ApplyEvent, DdlApplied, DdlFailed, ParkedWished, Paused, Tick
+
+TICK_SECONDS = 0.05
+CONTROL_SECONDS = 1.0
+DRAIN_SECONDS = 10.0
+
+
+class Shell:
+    """`apply_ddl`: carries out that effect.
+
+    `ended`: set when the feed halted, stood down, caught up, was told to stop, or cannot begin (`refusal`).
+    """
+
+    def __init__(
+        self,
+        machine: ApplyMachine,
+        sink: Sink,
+        log: Log,
+        apply_ddl: Callable[[ApplyDdl], Coroutine[Any, Any, DdlApplied | DdlFailed]],
+        journal: Recorder,
+        copies: Copies,
+        way_out: Callable[[str], str] = str,
+    ) -> None:
+        self.machine = machine
+        self.caught_up = False
+        self.stood_down: StandDown | None = None
+        self.halt: Halt | None = None
+        self.refusal: Alarm | None = None
+        self.copies = copies
+        self.ended = asyncio.Event()
+        self._sink = sink
+        self._log = log
+        self._apply_ddl = apply_ddl
+        self._journal = journal
+        self._way_out = way_out
+        self._mailbox: list[ApplyEvent] = []
+        self._wake = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.stopping = False
+        log.attach(self.post, self._room)
+        copies.attach(self.post, self._refused)
+
+    @property
+    def restarts(self) -> int:
+        return self._log.restarts
+
+    @property
+    def unanswered(self) -> Unanswered:
+        return self._log.unanswered
+
+    def post(self, event: ApplyEvent) -> None:
+        self._mailbox.append(event)
+        self._wake.set()
+
+    async def run(self, start: Position, further: Sequence[Position] = ()) -> None:
+        """Read the log from behind `start`, until `ended`; `further`: as in `RequestResend`.  Raises whatever a sink
+        raises: that is a bug, and the process must not go on."""
+        beginning = self._start(self._begin(start, further))
+        try:
+            while not self.ended.is_set():
+                self._step()
+                if self.ended.is_set() or (self.stopping and not self.machine.batches.busy):
+                    break
+                if self.machine.hurried:
+                    await asyncio.sleep(0)  # what was just started writes to its socket, then we plan
+                    continue
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), TICK_SECONDS)
+                self._raise_failures()
+        finally:
+            beginning.cancel()
+            await self._close()
+
+    async def _begin(self, start: Position, further: Sequence[Position]) -> None:
+        """What is wanted already is copied from the first row of the log on."""
+        await self.copies.want((await self._sink.control()).wanted, 0)
+        self._start(self._watch_control())
+        await self.copies.none_about_to_begin()
+        if not self.ended.is_set():
+            self._start(self._log.read_from(start, 0, further))
+
+    def _refused(self, alarm: Alarm) -> None:
+        self.refusal = alarm
+        self.ended.set()
+
+    def displaced(self) -> None:
+        """A newer owner has the feed: whatever we would still write, its fence rejects."""
+        self.stood_down = StandDown("a newer owner has taken the feed over", again=False)
+        self.ended.set()
+        self._wake.set()
+
+    def begin_anew(self, reason: str) -> None:
+        """The run takes the feed over once more, from what the target holds."""
+        self.stood_down = StandDown(reason, again=True)
+        self.ended.set()
+
+    def stop(self) -> None:
+        """Finish what is in flight, then end (SIGTERM, SIGINT)."""
+        if not self.stopping:
+            self.stopping = True
+            self.post(Paused(True))
+            asyncio.get_running_loop().call_later(DRAIN_SECONDS, self.ended.set)
+
+    def _step(self) -> None:
+        events, self._mailbox = self._mailbox or [Tick()], []
+        self._wake.clear()
+        now = time.monotonic_ns() // 1000
+        self._journal.record(now, events)
+        if self._journal.full and not self.copies.active and not self.stopping:
+            self.begin_anew("the journal is full: it goes on in a new one")
+        for effect in self.machine.step(now, events):
+            self._carry_out(effect)
+        if self.machine.full:
+            self._room.clear()
+        else:
+            self._room.set()
+
+    def _carry_out(self, effect: ApplyEffect) -> None:
+        match effect:
+            case ApplyBatch():
+                self._start(self._answer(self._sink.apply(effect)))
+            case ApplyPiece():
+                self._start(self._answer(self._sink.apply_piece(effect)))
+            case CommitBatch():
+                self._start(self._answer(self._sink.commit(effect)))
+            case RollbackBatch():
+                self._start(self._answer(self._sink.rollback(effect)))
+            case SaveCheckpoint():
+                self._start(self._answer(self._sink.save_checkpoint(effect)))
+            case ApplyDdl():
+                self._start(self._answer(self._apply_ddl(effect)))
+            case BeginCopy() | ReadChunk() | MergeChunk() | DropStaged() | RefuseCopy():
+                self._start(self.copies.carry_out(effect))
+            case RequestResend():
+                self._start(self._log.read_from(effect.position, effect.reader, effect.further))
+            case Halt():
+                self._start(self._record_halt(effect))
+            case StandDown():
+                self.stood_down = effect
+                self.ended.set()
+            case CaughtUp():
+                self.caught_up = True
+                self.ended.set()
+            case _:
+                assert_never(effect)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or task.exception() is None:
+            self._tasks.discard(task)
+        self._wake.set()
+
+    def _raise_failures(self) -> None:
+        for task in list(self._tasks):
+            if task.done():
+                self._tasks.discard(task)
+                task.result()
+
+    async def _answer(self, work: Coroutine[Any, Any, ApplyEvent]) -> None:
+        with contextlib.suppress(asyncio.CancelledError):  # an `apply` that a rollback interrupted answers nothing
+            self.post(await work)
+
+    async def _record_halt(self, halt: Halt) -> None:
+        """A zombie's alarm is none: the newer owner took its source connection, or its locks."""
+        alarm = halt.alarm
+        halt = replace(halt, alarm=replace(alarm, hint=self._way_out(alarm.hint)))
+        if await self._sink.record_halt(halt):
+            self.halt = halt
+        else:
+            self.displaced()
+        self.ended.set()
+
+    # ------------------------------------------------------------------ the operator
+
+    async def _watch_control(self) -> None:
+        """What the operator asked for at the target: pause, resume, rows retry and skip, copies, repairs."""
+        paused = False
+        while True:
+            if self.machine.state is State.FLOWING and not self.stopping:
+                answered = self.copies.answered
+                control = await self._sink.control()
+                if (control.desired_state == "paused") != paused:
+                    paused = not paused
+                    self.post(Paused(paused))
+                if control.wishes:
+                    self.post(ParkedWished(control.wishes))
+                if control.wanted:
+                    self._start(self.copies.want(control.wanted, answered))
+            await asyncio.sleep(CONTROL_SECONDS)
+
+    async def _close(self) -> None:
+        await self._log.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.copies.close()
+        await self._sink.close()
+        self._journal.close()

@@ -1,0 +1,233 @@
+"""The copy part of a shell: what is wanted becomes plans, effects of a copy become work of the sink and the copier.
+
+It decides nothing about rows.  It asks the copier how to split what operators want, once for each wish and one plan
+after another, as the machine takes one copy at a time; and it counts what people want to see.
+
+A wish lies in `tidelock_wanted` until its copy begins or is refused, so a death loses none.  Wishes are read beside
+everything else: what was read before a copy began may still name what it has taken away.  Hence no wish is asked for
+twice by one process (an ordinal never comes again), and what was read meanwhile is forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import assert_never
+
+import msgspec
+
+from tidelock.adapters.ports.copier import Copier
+from tidelock.adapters.ports.sink import Sink, Wanted
+from tidelock.adapters.runtime.table_copy import TableCopy
+from tidelock.engine.apply.machine import ApplyMachine
+from tidelock.engine.model.chunk_ranges import By
+from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.records import TableName
+from tidelock.engine.protocol.effects import (
+    BeginCopy,
+    CopyEffect,
+    DropStaged,
+    EffectId,
+    MergeChunk,
+    ReadChunk,
+    RefuseCopy,
+)
+from tidelock.engine.protocol.events import ApplyEvent, BatchCommitted, ChunkFailed, ChunkStaged, Copied, CopyBegun
+
+WITHOUT_COPIER = Alarm(
+    "copy",
+    "tables are not copied: workers that share a log in Kafka cannot copy",
+    "Stop them, run the feed with `log: embedded` until the copy is done (`tidelock copy`), then start them again",
+)
+
+
+class _Counted(msgspec.Struct):
+    """`found`, `before`: chunks and rows that were merged when this process or the copy began; `since`: of the first
+    read (monotonic)."""
+
+    chunks: int
+    merged: int
+    found: int
+    before: int
+    rows: int = 0
+    since: float = 0.0
+    seconds: float = 0.0
+
+
+class Copies:
+    """`essential`: the feed begins with this copy: refused, it is an end, as nothing must be applied without it.
+
+    `answered`: how many copies have begun or were refused.
+    """
+
+    def __init__(
+        self,
+        machine: ApplyMachine,
+        sink: Sink,
+        copier: Copier | None,
+        tell: Callable[[str], None],
+        *,
+        essential: bool = False,
+    ) -> None:
+        self.answered = 0
+        self._machine = machine
+        self._sink = sink
+        self._copier = copier
+        self._tell = tell
+        self._essential = essential
+        self._tables: dict[TableName, _Counted] = {}
+        self._asked: set[int] = set()
+        self._free = asyncio.Event()  # not set: a plan was asked for, and its copy has neither begun nor been refused
+        self._free.set()
+        self._reads: dict[EffectId, asyncio.Event] = {}  # set when the read has returned
+        self._staged: dict[EffectId, TableName] = {}  # of these chunks, which are being read or wait for their merge
+
+    def attach(self, post: Callable[[ApplyEvent], None], end: Callable[[Alarm], None]) -> None:
+        """Once, at first.  `end`: called with why nothing may go on."""
+        self._post = post
+        self._end = end
+
+    # ------------------------------------------------------------------ what is wanted
+
+    async def want(self, wanted: Sequence[Wanted], answered: int) -> None:
+        """Plan what operators want, unless something is about to begin.  `answered`: as it was before `wanted` was
+        read."""
+        fresh = (w for w in wanted if w.ordinal not in self._asked)
+        new = sorted(fresh, key=lambda w: (w.mode != "resync", w.ordinal))  # without that nothing may be applied
+        if not new or not self._free.is_set() or answered != self.answered:
+            return
+        _, same = next(itertools.groupby(new, key=lambda w: w.mode))
+        await self._plan(list(same))
+
+    async def none_about_to_begin(self) -> None:
+        await self._free.wait()
+
+    async def _plan(self, wishes: list[Wanted]) -> None:
+        self._free.clear()
+        self._asked.update(wish.ordinal for wish in wishes)
+        plan = WITHOUT_COPIER if self._copier is None else await self._copier.plan(wishes, self._machine.tables)
+        if isinstance(plan, Alarm):
+            await self._refuse(tuple(dict.fromkeys(wish.table for wish in wishes)), plan)
+        else:
+            self._post(plan)
+
+    async def _refuse(self, tables: Sequence[TableName], alarm: Alarm) -> None:
+        self._settled()
+        self._tell(str(alarm))
+        if self._essential:
+            self._end(alarm)  # the wishes stay, for the next run
+        else:
+            await self._sink.refuse(tables, alarm)
+
+    def _settled(self) -> None:
+        self._free.set()
+        self.answered += 1
+
+    # ------------------------------------------------------------------ what the machine wants done
+
+    async def carry_out(self, effect: CopyEffect) -> None:
+        match effect:
+            case BeginCopy():
+                await self._begin(effect)
+            case ReadChunk():
+                await self._read(effect)
+            case MergeChunk():
+                await self._merge(effect)
+            case DropStaged():
+                await self._drop(effect.staged)
+            case RefuseCopy():
+                await self._refuse(effect.tables, effect.alarm)
+            case _:
+                assert_never(effect)
+
+    async def _begin(self, effect: BeginCopy) -> None:
+        answer = await self._sink.begin_copy(effect)
+        if isinstance(answer, CopyBegun):
+            self._settled()
+            self._essential = False
+            self.resume((Copied(split) for split in effect.splits), {})
+        self._post(answer)
+
+    async def _read(self, effect: ReadChunk) -> None:
+        if self._copier is None:
+            self._tell(str(WITHOUT_COPIER))
+            self._post(ChunkFailed(effect.id))
+            return
+        returned = self._reads[effect.id] = asyncio.Event()
+        self._staged[effect.id] = effect.split.table
+        counted = self._tables.get(effect.split.table)
+        if counted is not None and not counted.since:
+            counted.since = time.monotonic()
+        try:
+            answer = await self._copier.read(effect, self._machine.tables)
+        finally:
+            del self._reads[effect.id]
+            returned.set()
+        if effect.id in self._staged:
+            self._post(answer)
+            if not isinstance(answer, ChunkStaged):
+                del self._staged[effect.id]
+
+    async def _merge(self, effect: MergeChunk) -> None:
+        answer = await self._sink.merge_chunk(effect)
+        if isinstance(answer, BatchCommitted):
+            self._staged.pop(effect.staged, None)
+            self._count(effect)
+        self._post(answer)
+
+    async def _drop(self, attempt: EffectId) -> None:
+        self._staged.pop(attempt, None)
+        if self._copier is not None:
+            self._copier.stop(attempt)
+        if (returned := self._reads.get(attempt)) is not None:
+            await returned.wait()
+        await self._sink.drop_staged(attempt)
+
+    async def close(self) -> None:
+        if self._copier is not None:
+            await self._copier.close()
+
+    # ------------------------------------------------------------------ what people see
+
+    def resume(self, copied: Iterable[Copied], rows: Mapping[str, int]) -> None:
+        """These tables are being copied, from their chunks `merged` on, which hold so many `rows`."""
+        for one in copied:
+            if one.split.by is not By.KEYS and len(one.merged) < one.split.chunks:
+                name, found = one.split.table, len(one.merged)
+                self._tables[name] = _Counted(one.split.chunks, found, found, rows.get(str(name), 0))
+
+    def _count(self, effect: MergeChunk) -> None:
+        table = self._tables.get(effect.split.table)
+        if table is None:
+            return
+        table.merged += 1
+        table.rows += effect.rows
+        table.seconds = time.monotonic() - table.since
+        if table.merged == table.chunks:
+            self._tell(f"{effect.split.table} is copied")
+
+    @property
+    def active(self) -> bool:
+        """Whether tables are being copied now."""
+        return any(table.merged < table.chunks for table in self.figures())
+
+    def figures(self) -> tuple[TableCopy, ...]:
+        """Of tables that are being copied, and of those that have been since this process began."""
+        return tuple(self._figure(name, counted) for name, counted in self._tables.items())
+
+    def _figure(self, name: TableName, counted: _Counted) -> TableCopy:
+        mine = [attempt for attempt, table in self._staged.items() if table == name]
+        reading = sum(attempt in self._reads for attempt in mine)
+        return TableCopy(
+            str(name),
+            counted.chunks,
+            counted.merged,
+            reading=reading,
+            staged=len(mine) - reading,
+            rows=counted.rows,
+            seconds=counted.seconds,
+            found=counted.found,
+            before=counted.before,
+        )

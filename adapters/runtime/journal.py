@@ -1,0 +1,206 @@
+"""The journal: what happened to an apply machine, step by step, so that `tidelock replay` can step it again.
+
+A file of msgpack records, each behind its 4-byte little-endian length: first the machine's `Options`, then one
+`Recorded` per step, last an end with the reason.  Written unbuffered by the step, so a killed run leaves a journal that
+ends at its last whole step, and lacks the end.  Rows are in it as they were in the log: only its owner can read it, and
+it is to be kept as safe as the database.
+
+A machine is stepped from its beginning, so a file holds one life of it, whole.  A run that begins moves the files of
+earlier ones out of its way (`FILE.1` is the last one's); one whose file is full takes the feed over anew (`Shell`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import stat
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from tidelock.engine.apply.machine import Options
+from tidelock.engine.protocol.events import ApplyEvent
+
+log = logging.getLogger(__name__)
+
+_EVENTS: dict[str, type] = {cls.__name__: cls for cls in typing.get_args(ApplyEvent)}
+_END = "End"
+ENDED = "the run ended"
+
+
+class Recorded(msgspec.Struct, array_like=True):
+    """`now`: microseconds; `events`: (type name, msgpack of the event).  The last record's only one is `End`, with why
+    it ended."""
+
+    now: int
+    events: list[tuple[str, bytes]]
+
+
+class Recorder(Protocol):
+    @property
+    def full(self) -> bool:
+        """As large as it may become: the machine is better begun anew, with a new file."""
+        ...
+
+    def record(self, now: int, events: Sequence[ApplyEvent]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class NoJournal:
+    @property
+    def full(self) -> bool:
+        return False
+
+    def record(self, now: int, events: Sequence[ApplyEvent]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Journal:
+    """`failed` is called once with what happened where the disk does not take a record, or the file has become twice as
+    large as it may; nothing is recorded from then on."""
+
+    def __init__(
+        self,
+        path: Path | str,
+        options: Options,
+        failed: Callable[[str], None] = log.warning,
+        most_bytes: int = 1 << 30,
+        keep: int = 3,
+    ) -> None:
+        """Raises JournalError where there can be no such file."""
+        self._path = Path(path)
+        self._encode = msgspec.msgpack.Encoder(enc_hook=tuple).encode  # a row image is read back as a tuple
+        self._failed = failed
+        self._most = most_bytes
+        self._size = 0
+        try:
+            rotate(self._path, keep)
+            self._file: int | None = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise JournalError(
+                f"journal {path}: {error.strerror or error}", "Correct the feed's `journal`, or leave it out"
+            ) from None
+        self._write(self._encode(options))
+
+    @property
+    def full(self) -> bool:
+        return self._file is not None and self._size >= self._most
+
+    def record(self, now: int, events: Sequence[ApplyEvent]) -> None:
+        if self._file is None:
+            return
+        if self._size >= 2 * self._most:
+            self._end("it was full")
+            self._failed(f"journal {self._path} has become too large ({self._size:,} bytes)")
+            return
+        self._write(self._encode(Recorded(now, [(type(e).__name__, self._encode(e)) for e in events])))
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._end(ENDED)
+
+    def _end(self, why: str) -> None:
+        self._write(self._encode(Recorded(0, [(_END, why.encode())])))
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+    def _write(self, body: bytes) -> None:
+        assert self._file is not None
+        record = memoryview(len(body).to_bytes(4, "little") + body)
+        written = 0
+        try:
+            while written < len(record):
+                written += os.write(self._file, record[written:])
+        except OSError as error:
+            file, self._file = self._file, None
+            with contextlib.suppress(OSError):
+                os.ftruncate(file, self._size)  # what is there stays whole
+            os.close(file)
+            self._failed(f"journal {self._path} cannot be written: {error.strerror or error}")
+            return
+        self._size += written
+
+
+def rotate(path: Path, keep: int) -> None:
+    """Move what is there to `path.1`, that to `path.2` and so on; of older files `keep` stay.  Raises OSError."""
+    if not path.exists() or not stat.S_ISREG(path.stat().st_mode):
+        return
+    names = [path, *(path.with_name(f"{path.name}.{number}") for number in range(1, keep + 1))]
+    names[-1].unlink(missing_ok=True)
+    for older, newer in zip(reversed(names), list(reversed(names))[1:], strict=False):
+        if newer.exists():
+            newer.replace(older)
+            older.chmod(0o600)  # an earlier version's were everybody's to read
+
+
+class JournalError(Exception):
+    """The file is no journal of this version, or cannot be one; `args[0]` says where."""
+
+    def __init__(self, message: str, hint: str = "Read it with the version of Tidelock that wrote it") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """How a journal ends.  `cut`: the last record is not whole, at byte `at`."""
+
+    why: str
+    cut: bool = False
+    at: int = 0
+
+    def __str__(self) -> str:
+        if self.cut:
+            return f"the journal is cut off: the record at byte {self.at:,} is not whole"
+        return self.why or f"the journal has no end at byte {self.at:,}: the run was killed, or its disk was full"
+
+
+def read(path: Path | str) -> Iterator[Options | tuple[int, list[ApplyEvent]] | Ending]:
+    """The options, then each step's time and events, then how it ends.  Raises JournalError."""
+    with open(path, "rb") as file:
+        first = True
+        while True:
+            at = file.tell()
+            head = file.read(4)
+            body = file.read(int.from_bytes(head, "little")) if len(head) == 4 else b""
+            if len(head) < 4 or len(body) < int.from_bytes(head, "little"):
+                yield Ending("", cut=bool(head), at=at)
+                return
+            try:
+                if first:
+                    yield msgspec.msgpack.decode(body, type=Options)
+                else:
+                    step = msgspec.msgpack.decode(body, type=Recorded)
+                    if step.events and step.events[0][0] == _END:
+                        yield Ending(step.events[0][1].decode(), at=at)
+                        return
+                    yield step.now, [msgspec.msgpack.decode(e, type=_EVENTS[name]) for name, e in step.events]
+            except (msgspec.MsgspecError, KeyError, UnicodeDecodeError) as error:
+                raise JournalError(f"{path}: not a journal of this version (byte {at}: {error})") from None
+            first = False
+
+
+def replay(path: Path | str) -> Iterator[str]:
+    """Step a new machine through the journal; yields the transcript, line by line, and how it ends.  Raises
+    JournalError."""
+    from tidelock.engine.replay import Replay
+
+    steps = read(path)
+    options = next(steps, None)
+    if not isinstance(options, Options):
+        raise JournalError(f"{path}: an empty journal")
+    machine = Replay(options)
+    for step in steps:
+        if isinstance(step, Ending):
+            if step.why != ENDED:
+                yield f"-- {step}"
+        elif isinstance(step, tuple):
+            yield from machine.step(*step)

@@ -1,0 +1,236 @@
+"""What a running feed tells people: one `Sample`, shown on a terminal, as plain lines or as JSON lines."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TextIO, TypeAlias
+
+import msgspec
+
+from tidelock.adapters.process.frames import prepared_for
+from tidelock.adapters.runtime.table_copy import TableCopy, bars, summary
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+State: TypeAlias = Literal["starting", "running", "caught up", "paused", "draining", "halted"]
+STATES: Final[tuple[State, ...]] = ("starting", "running", "caught up", "paused", "draining", "halted")
+PLAIN_SECONDS = 5.0
+LIVE_SECONDS = 0.1
+BAR_WIDTH = 40
+
+
+class Hindered(msgspec.Struct, frozen=True):
+    """What is tried again and again at the source or the target, for how long, in the words of the last failure."""
+
+    at: Literal["source", "target"]
+    seconds: float
+    message: str
+
+    def __str__(self) -> str:
+        return f"waits for the {self.at} for {self.seconds:.0f} s: {self.message}"
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """A feed at one moment.
+
+    `rows_total`, `batches_total`, `lock_waits_total`, `retries_total`, `restarts`: since this process started.
+    `fenced_total`: writes of a worker that a newer owner's fence rejected.
+    `lag_seconds`: source commit time of what is committed, behind the source's clock; None: nothing seen yet.
+    `lanes`: rows queued and running, per lane.  `locks_held`: locks that someone holds or waits for.
+    `parked_rows`: rows now in `tidelock_parked`.  `position`: the checkpoint.  `alarm`: why it halted.
+    `prepared`: a transaction that the source has prepared and not decided, for longer than one has patience, and so
+    long (`prepared_seconds`): its rows come when it is committed.
+    `copies`: of tables that are being copied, or have been since this process started.
+    `source_silent_seconds`, `target_silent_seconds`: how long they have not answered.  `unreachable`: which of them has
+    not for longer than the feed's `ready_seconds`, in words; '' as long as all is well.
+    `hindrances`: what is tried again, from its second second on.
+    """
+
+    state: State = "starting"
+    rows_total: int = 0
+    rows_per_second: float = 0.0
+    lag_seconds: float | None = None
+    lanes: tuple[int, ...] = ()
+    lock_waits_total: int = 0
+    locks_held: int = 0
+    parked_rows: int = 0
+    batches_total: int = 0
+    position: str = ""
+    alarm: str | None = None
+    retries_total: int = 0
+    restarts: int = 0
+    fenced_total: int = 0
+    copies: tuple[TableCopy, ...] = ()
+    prepared: str = ""
+    prepared_seconds: float = 0.0
+    source_silent_seconds: float = 0.0
+    target_silent_seconds: float = 0.0
+    unreachable: str = ""
+    hindrances: tuple[Hindered, ...] = ()
+
+
+class Progress(Protocol):
+    """Where samples go.  `update` may be called as often as the caller likes; what is shown is up to the receiver."""
+
+    def update(self, sample: Sample) -> None: ...
+
+    def message(self, text: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def progress_on(stream: TextIO, name: str, json: bool = False) -> Progress:
+    """The way that suits `stream`: JSON lines on request, a live view on a terminal, else plain lines."""
+    if json:
+        return JsonLines(stream)
+    return LiveView(name) if stream.isatty() and stream is sys.stdout else PlainLines(stream, name)
+
+
+class Paced:
+    """Lets a sample through when enough time has passed or the state changed; keeps the last one held back."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.held: Sample | None = None
+        self._state = ""
+        self._due = 0.0
+
+    def due(self, sample: Sample) -> bool:
+        now = time.monotonic()
+        if sample.state == self._state and now < self._due:
+            self.held = sample
+            return False
+        self.held, self._state, self._due = None, sample.state, now + self.seconds
+        return True
+
+
+class JsonLines:
+    """One JSON object a line: `{"sample": …}` or `{"message": …}`."""
+
+    def __init__(self, stream: TextIO, seconds: float = 1.0) -> None:
+        self._stream = stream
+        self._paced = Paced(seconds)
+
+    def update(self, sample: Sample) -> None:
+        if self._paced.due(sample):
+            self._write({"sample": sample})
+
+    def message(self, text: str) -> None:
+        self._write({"message": text})
+
+    def close(self) -> None:
+        if self._paced.held:
+            self._write({"sample": self._paced.held})
+            self._paced.held = None
+
+    def _write(self, line: dict[str, Sample | str]) -> None:
+        print(msgspec.json.encode(line).decode(), file=self._stream, flush=True)
+
+
+class PlainLines:
+    """A line every few seconds, for logs."""
+
+    def __init__(self, stream: TextIO, name: str, seconds: float = PLAIN_SECONDS) -> None:
+        self._stream = stream
+        self._name = name
+        self._paced = Paced(seconds)
+
+    def update(self, sample: Sample) -> None:
+        if self._paced.due(sample):
+            self.message(one_line(sample))
+
+    def message(self, text: str) -> None:
+        print(f"{self._name}: {text}", file=self._stream, flush=True)
+
+    def close(self) -> None:
+        if self._paced.held:
+            self.message(one_line(self._paced.held))
+            self._paced.held = None
+
+
+class LiveView:
+    """A view that is drawn again in place: the totals, and a bar of waiting rows per lane."""
+
+    def __init__(self, name: str) -> None:
+        # Here and not at the top: rich costs more than the rest of a start, and only terminals need it.
+        from rich.live import Live
+
+        self._name = name
+        self._paced = Paced(LIVE_SECONDS)
+        self._live = Live(auto_refresh=False, transient=False)
+        self._fullest = 1
+        self._live.start()
+
+    def update(self, sample: Sample) -> None:
+        if self._paced.due(sample):
+            self._draw(sample)
+
+    def message(self, text: str) -> None:
+        self._live.console.print(f"{self._name}: {text}", markup=False, highlight=False)
+
+    def close(self) -> None:
+        if self._paced.held:
+            self._draw(self._paced.held)
+            self._paced.held = None
+        self._live.stop()
+
+    def _draw(self, sample: Sample) -> None:
+        self._fullest = max(self._fullest, *sample.lanes, 1)
+        self._live.update(live_view(self._name, sample, self._fullest), refresh=True)
+
+
+def one_line(sample: Sample) -> str:
+    """The sample in words; counters that are zero and only matter otherwise are left out."""
+    parts = [
+        sample.state,
+        f"{sample.rows_total:,} rows",
+        f"{sample.rows_per_second:,.0f} rows/s",
+        f"lag {_lag(sample)}",
+    ]
+    parts += [f"{sum(sample.lanes):,} rows in {len(sample.lanes)} lanes"] if any(sample.lanes) else []
+    parts += [f"{sample.parked_rows:,} parked"] if sample.parked_rows else []
+    parts += [f"{sample.retries_total:,} retries"] if sample.retries_total else []
+    parts += [f"{sample.restarts:,} restarts"] if sample.restarts else []
+    parts += [f"at {sample.position}"] if sample.position else []
+    parts += [text] if (text := summary(sample.copies)) else []
+    parts += [_prepared(sample)] if sample.prepared else []
+    parts += map(str, sample.hindrances)
+    parts += [sample.alarm] if sample.alarm else []
+    return ", ".join(parts)
+
+
+def live_view(name: str, sample: Sample, fullest: int) -> RenderableType:
+    """`fullest`: the longest lane seen so far, which fills a whole bar."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    colour = {"halted": "red", "paused": "yellow", "draining": "yellow", "starting": "cyan"}.get(sample.state, "green")
+    title = Text.assemble((name, "bold"), "  ", (sample.state, colour), f"  {sample.position}")
+    totals = Text(
+        f"{sample.rows_total:,} rows   {sample.rows_per_second:,.0f} rows/s   lag {_lag(sample)}   "
+        f"{sample.batches_total:,} batches   {sample.locks_held:,} locks   {sample.lock_waits_total:,} waits"
+    )
+    trouble = Text(
+        f"{sample.parked_rows:,} parked   {sample.retries_total:,} retries   {sample.restarts:,} restarts",
+        style="yellow" if sample.parked_rows else "dim",
+    )
+    lanes = Table.grid(padding=(0, 1))
+    for number, rows in enumerate(sample.lanes):
+        length = -(-rows * BAR_WIDTH // fullest)
+        lanes.add_row(Text(f"lane {number:>2}", style="dim"), Text("━" * length, style=colour), Text(f"{rows:,}"))
+    alarm = [Text(_prepared(sample), style="yellow")] if sample.prepared else []
+    alarm += [Text(str(one), style="yellow") for one in sample.hindrances]
+    alarm += [Text(sample.alarm, style="red")] if sample.alarm else []
+    copies = [bars(sample.copies)] if any(not copy.done for copy in sample.copies) else []
+    return Group(title, totals, trouble, lanes, *copies, *alarm)
+
+
+def _prepared(sample: Sample) -> str:
+    return prepared_for(sample.prepared, sample.prepared_seconds)
+
+
+def _lag(sample: Sample) -> str:
+    return "unknown" if sample.lag_seconds is None else f"{sample.lag_seconds:.1f} s"

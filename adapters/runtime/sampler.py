@@ -1,0 +1,116 @@
+"""What a run shows of itself: samples of the machine, a few times a second, for the progress and for HTTP alike."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from tidelock.adapters.runtime.apply_shell import Shell
+from tidelock.adapters.runtime.progress import Hindered, Progress, Sample, State
+from tidelock.engine.apply.machine import ApplyMachine
+
+SAMPLE_SECONDS = 0.25
+SHOWN_SECONDS = 1.0  # a deadlock, and a lock that is had at the second try, hinder nobody
+
+
+class Silent(NamedTuple):
+    """Seconds for which each has not answered."""
+
+    source: float
+    target: float
+    log: float = 0.0
+
+
+class Board:
+    """`latest`: the newest sample."""
+
+    def __init__(
+        self,
+        machine: ApplyMachine,
+        shell: Shell,
+        progress: Progress,
+        silent: Callable[[], Silent],
+        ready_seconds: float,
+    ) -> None:
+        """`silent`: how long source and target have not answered.  `ready_seconds`: how long is too long."""
+        self.latest = Sample()
+        self._machine = machine
+        self._shell = shell
+        self._progress = progress
+        self._silent = silent
+        self._ready_seconds = ready_seconds
+
+    async def report(self) -> None:
+        rows, then = 0, time.monotonic()
+        while True:
+            await asyncio.sleep(SAMPLE_SECONDS)
+            now = time.monotonic()
+            sample = sample_of(self._machine, self._shell, 0.0)
+            rate = (sample.rows_total - rows) / (now - then)
+            rows, then = sample.rows_total, now
+            sample = msgspec.structs.replace(sample, rows_per_second=rate)
+            self.latest = with_silence(sample, self._silent(), self._ready_seconds)
+            self._progress.update(self.latest)
+
+
+def with_silence(sample: Sample, silent: Silent, ready_seconds: float) -> Sample:
+    """The sample, and which of them has not answered for too long."""
+    named = {"source": silent.source, "target": silent.target, "log in Kafka": silent.log}
+    return msgspec.structs.replace(
+        sample,
+        source_silent_seconds=silent.source,
+        target_silent_seconds=silent.target,
+        unreachable=", ".join(
+            f"the {name} has not answered for {seconds:.0f} s"
+            for name, seconds in named.items()
+            if seconds > ready_seconds
+        ),
+    )
+
+
+def sample_of(machine: ApplyMachine, shell: Shell, rate: float) -> Sample:
+    if machine.state.value == "starting":
+        return Sample()
+    batches = machine.batches
+    lag = max(0.0, time.time() - machine.watermark.end_us / 1e6) if machine.watermark.end_us else None
+    return Sample(
+        state=_state(machine, shell),
+        rows_total=batches.committed_rows,
+        rows_per_second=rate,
+        lag_seconds=lag,
+        lanes=tuple(lane.rows for lane in batches.lanes),
+        lock_waits_total=batches.dispatcher.waits,
+        locks_held=len(batches.locks),
+        parked_rows=len(batches.lot),
+        batches_total=batches.committed_batches,
+        position=str(machine.watermark.position),
+        alarm=str(shell.halt.alarm) if shell.halt else None,
+        retries_total=batches.retries,
+        restarts=shell.restarts,
+        copies=shell.copies.figures(),
+        prepared=shell.unanswered.xid,
+        prepared_seconds=shell.unanswered.seconds,
+        hindrances=_hindrances(machine),
+    )
+
+
+def _hindrances(machine: ApplyMachine) -> tuple[Hindered, ...]:
+    found = machine.hindrances
+    seconds = {at: time.monotonic() - one.since / 1e6 for at, one in found.items()}
+    return tuple(Hindered(at, seconds[at], one.message) for at, one in found.items() if seconds[at] >= SHOWN_SECONDS)
+
+
+def _state(machine: ApplyMachine, shell: Shell) -> State:
+    if shell.halt is not None:
+        return "halted"
+    if shell.caught_up:
+        return "caught up"
+    if shell.stopping:
+        return "draining"
+    if machine.paused:
+        return "paused"
+    return "running"

@@ -1,0 +1,1 @@
+"""Tables of a source and of a target: their types, and whether one holds what the other does."""

@@ -1,0 +1,114 @@
+"""CREATE TABLE for a target, made from a source table: own text through `schema.type_map`, nothing unread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tidelock.adapters.bookkeeping.tables import quote
+from tidelock.adapters.config.url import Dialect
+from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
+from tidelock.adapters.schema.type_map import mysql_type, postgres_type
+from tidelock.engine.model.records import Kind, TableName
+from tidelock.engine.model.schema import ForeignKey
+
+NAME_BYTES = 63
+_TEXTS = (Kind.TEXT, Kind.ENUM, Kind.SET)
+
+
+def identifier(dialect: Dialect, name: str) -> str:
+    """Quoted.  Raises TargetError for a name that PostgreSQL would cut."""
+    if dialect == "postgres" and len(name.encode()) > NAME_BYTES:
+        raise TargetError(
+            f"the name {name} has {len(name.encode())} bytes, and PostgreSQL cuts names at {NAME_BYTES}",
+            "give it another name in the feed (tables: target, columns: rename) and make the table by hand",
+        )
+    return quote(dialect, name)
+
+
+def qualified(dialect: Dialect, name: TableName) -> str:
+    return f"{identifier(dialect, name.schema)}.{identifier(dialect, name.table)}"
+
+
+def column_type(column: SourceColumn, dialect: Dialect, json: str = "") -> str:
+    """With character set and collation for MySQL, where the source names them.  `json`: the type of JSON columns."""
+    if json and column.column.kind is Kind.JSON:
+        return json
+    if dialect == "postgres":
+        return postgres_type(column.column)
+    spelled = column.type or mysql_type(column.column)
+    if column.column.kind not in _TEXTS:
+        return spelled
+    charset = f" CHARACTER SET {column.column.charset}" if column.column.charset else ""
+    return spelled + charset + (f" COLLATE {column.collation}" if column.collation else "")
+
+
+def create_table(source: SourceTable, target: TableName, dialect: Dialect, json: str = "") -> list[str]:
+    """One statement, which does nothing where the table exists.  Raises TargetError.
+
+    Left out: defaults and AUTO_INCREMENT (the log holds every value), generated expressions (their values are written
+    as they come), unique indexes whose equality is not the target's (a prefix, an expression): a target that is less
+    strict than the source never refuses a row.  Foreign keys are added by `add_foreign_keys` once all tables are there.
+    """
+    lines = [
+        f"{identifier(dialect, c.name)} {column_type(c, dialect, json)}{_nullability(c, dialect)}"
+        for c in source.columns
+    ]
+    generated = {c.name for c in source.columns if c.generated}
+    for unique in source.uniques:
+        if unique.opaque and (unique.name != "PRIMARY" or "prefix" in unique.opaque or generated & {*unique.columns}):
+            continue
+        columns = ", ".join(identifier(dialect, c) for c in unique.columns)
+        if unique.name == "PRIMARY":
+            lines.append(f"PRIMARY KEY ({columns})")
+        else:  # PostgreSQL's index names are one namespace a schema, so it chooses them
+            named = "" if dialect == "postgres" else f"KEY {identifier(dialect, unique.name)} "
+            lines.append(f"UNIQUE {named}({columns})")
+    engine = "" if dialect == "postgres" else " ENGINE=InnoDB"
+    body = ",\n  ".join(lines)
+    return [f"CREATE TABLE IF NOT EXISTS {qualified(dialect, target)} (\n  {body}\n){engine}"]
+
+
+def _nullability(column: SourceColumn, dialect: Dialect) -> str:
+    if not column.nullable and not column.generated:
+        return " NOT NULL"
+    # Without NULL, older servers make a TIMESTAMP column NOT NULL with an automatic value.
+    return " NULL" if dialect == "mysql" and column.column.kind is Kind.TIMESTAMP else ""
+
+
+def acting(rules: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    """(event, rule) of ON UPDATE and ON DELETE where they do more than refuse."""
+    events = zip(("UPDATE", "DELETE"), rules, strict=True)
+    return tuple((event, rule) for event, rule in events if rule in ("CASCADE", "SET NULL", "SET DEFAULT"))
+
+
+def foreign_key(dialect: Dialect, key: ForeignKey, parent: TableName, rules: tuple[tuple[str, str], ...]) -> str:
+    """What follows ADD in ALTER TABLE; without a name, which is unique in a whole MySQL database."""
+    own, theirs = (", ".join(identifier(dialect, c) for c in names) for names in (key.columns, key.parent_columns))
+    events = "".join(f" ON {event} {rule}" for event, rule in rules)
+    return f"FOREIGN KEY ({own}) REFERENCES {qualified(dialect, parent)} ({theirs}){events}"
+
+
+def add_foreign_keys(
+    source: SourceTable,
+    tables: Mapping[TableName, SourceTable],
+    target_name: Callable[[TableName], TableName],
+    rules: Mapping[tuple[TableName, str], tuple[str, str]],
+    dialect: Dialect,
+) -> list[str]:
+    """Those that refer to one of `tables` and that the target can hold.  `rules`: ON UPDATE and ON DELETE of each."""
+    place = qualified(dialect, target_name(source.name))
+    keys = [k for k in source.foreign_keys if k.parent in tables]
+    return [
+        f"ALTER TABLE {place} ADD "
+        + foreign_key(dialect, k, target_name(k.parent), acting(rules.get((k.child, k.name), ("", ""))))
+        for k in keys
+        if dialect == "mysql" or _holds(k, source, tables[k.parent])
+    ]
+
+
+def _holds(key: ForeignKey, child: SourceTable, parent: SourceTable) -> bool:
+    """PostgreSQL wants a unique parent key, and compares texts by bytes where the source may fold them."""
+    unique = any(set(u.columns) == set(key.parent_columns) and not u.opaque for u in parent.uniques)
+    folded = any(c.name in key.columns and c.column.kind in _TEXTS for c in child.columns)
+    return unique and not folded

@@ -1,0 +1,40 @@
+"""Tables of MySQL in the words of MariaDB, and the other way round: types and collations that only one of them has."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec.structs import replace
+
+from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
+from tidelock.adapters.schema.type_map import mysql_type, without_comments
+from tidelock.engine.model.records import Kind
+
+_OWN_KINDS = (Kind.UUID, Kind.INET4, Kind.INET6, Kind.VECTOR)
+_ONLY_MYSQL = re.compile(r"_0900_|^gb18030_")
+_ONLY_MARIADB = re.compile(r"_nopad_|uca1400|_croatian_mysql561_|_myanmar_|_thai_520_")
+# What its JSON is, without the check, which refuses documents deeper than 32.
+_MARIADB_JSON = "longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+_MYSQL_BINARY, _MARIADB_BINARY = "utf8mb4_0900_bin", "utf8mb4_nopad_bin"
+
+
+def reworded(table: SourceTable, *, mariadb: bool) -> SourceTable:
+    """`table` for a target that is the other server; `mariadb`: that is MariaDB.
+
+    A collation that it lacks becomes the one that tells all texts apart, as no other is sure to keep apart what the
+    source does: a target that is stricter refuses rows.
+    """
+    return replace(table, columns=tuple(_column(column, mariadb) for column in table.columns))
+
+
+def _column(column: SourceColumn, mariadb: bool) -> SourceColumn:
+    unknown = _ONLY_MYSQL if mariadb else _ONLY_MARIADB
+    if unknown.search(column.collation):
+        collation = _MARIADB_BINARY if mariadb else _MYSQL_BINARY
+        column = replace(column, collation=collation, column=replace(column.column, charset="utf8mb4"))
+    if column.column.kind is Kind.JSON and mariadb:
+        return replace(column, type=_MARIADB_JSON)
+    if column.column.kind in _OWN_KINDS:
+        return replace(column, type=mysql_type(column.column))
+    type_ = without_comments(column.type)
+    return replace(column, type="geometrycollection" if type_ == "geomcollection" else type_)

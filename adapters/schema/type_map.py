@@ -1,0 +1,133 @@
+"""Which type of a target holds what a source column holds (design 9), for making tables."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import NamedTuple
+
+from tidelock.engine.model.records import Column, Kind
+
+_BOUND = re.compile(r"\(([^()]*)\)")
+_COMMENT = re.compile(r"\s*/\*.*?\*/")
+POSTGRES_INTEGERS = {"smallint": 2, "integer": 4, "bigint": 8}
+MYSQL_INTEGERS = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8}
+_POSTGRES_PLAIN = {
+    Kind.YEAR: "smallint",
+    Kind.FLOAT: "real",
+    Kind.DOUBLE: "double precision",
+    Kind.DATE: "date",
+    Kind.TIME: "interval",
+    Kind.BINARY: "bytea",
+    Kind.ENUM: "text",
+    Kind.SET: "text",
+    Kind.JSON: "jsonb",
+    Kind.GEOMETRY: "bytea",
+    Kind.VECTOR: "bytea",
+    Kind.UUID: "uuid",
+    Kind.INET4: "inet",
+    Kind.INET6: "inet",
+}
+CHARACTERS = {Kind.DATE: 10, Kind.DATETIME: 19, Kind.TIMESTAMP: 19, Kind.TIME: 10, Kind.YEAR: 4} | {
+    Kind.UUID: 36,
+    Kind.INET4: 15,
+    Kind.INET6: 45,
+}
+
+
+class Type(NamedTuple):
+    """A type as the target spells it, taken apart: `numeric(10,2)` is ("numeric", (10, 2))."""
+
+    base: str
+    numbers: tuple[int, ...]
+    unsigned: bool
+
+    @classmethod
+    @functools.lru_cache(maxsize=1024)  # thousands of tables share a few types
+    def of(cls, text: str) -> Type:
+        found = _BOUND.search(text)
+        numbers = tuple(int(n) for n in found[1].split(",")) if found and re.fullmatch(r"[\d,\s-]+", found[1]) else ()
+        bare = " ".join(_BOUND.sub("", text).split())
+        unsigned = " unsigned" in bare
+        return cls(re.sub(r" (unsigned|zerofill|signed)\b", "", bare).strip(), numbers, unsigned)
+
+    def first(self, default: int) -> int:
+        return self.numbers[0] if self.numbers else default
+
+
+def postgres_type(column: Column) -> str:
+    """The type for CREATE TABLE in PostgreSQL."""
+    match column.kind:
+        case Kind.INT:
+            return _postgres_integer(column)
+        case Kind.BIT:
+            return "boolean" if column.length == 1 else f"bit({column.length})"
+        case Kind.DECIMAL:
+            return f"numeric({column.precision},{column.scale})"
+        case Kind.DATETIME:
+            return f"timestamp({column.scale})"
+        case Kind.TIMESTAMP:
+            return f"timestamptz({column.scale})"
+        case Kind.TEXT:
+            return f"varchar({column.length})" if column.length else "text"
+        case kind:
+            return _POSTGRES_PLAIN[kind]
+
+
+def _postgres_integer(column: Column) -> str:
+    low, high = integer_range(column)
+    for name, size in POSTGRES_INTEGERS.items():
+        if -(1 << 8 * size - 1) <= low and high < 1 << 8 * size - 1:
+            return name
+    return "numeric(20)"
+
+
+def mysql_type(column: Column) -> str:
+    """The type for CREATE TABLE in MySQL and MariaDB where the source's own spelling is not known."""
+    unsigned = " unsigned" if column.unsigned else ""
+    match column.kind:
+        case Kind.INT:
+            return next(n for n, size in MYSQL_INTEGERS.items() if size == column.length) + unsigned
+        case Kind.BIT:
+            return f"bit({column.length})"
+        case Kind.DECIMAL:
+            return f"decimal({column.precision},{column.scale}){unsigned}"
+        case Kind.DATETIME | Kind.TIMESTAMP | Kind.TIME:
+            return column.kind.value + (f"({column.scale})" if column.scale else "")
+        case Kind.TEXT:
+            return f"varchar({column.length})" if 0 < column.length <= 16_000 else "longtext"
+        case Kind.BINARY:
+            return f"varbinary({column.length})" if 0 < column.length <= 60_000 else "longblob"
+        case Kind.ENUM | Kind.SET:
+            return f"{column.kind.value}({','.join(quoted(label) for label in column.labels)})"
+        case Kind.UUID:
+            return "char(36)"
+        case Kind.INET4 | Kind.INET6:
+            return f"varchar({CHARACTERS[column.kind]})"
+        case Kind.VECTOR:
+            return "longblob"
+        case Kind.FLOAT | Kind.DOUBLE:
+            return column.kind.value + unsigned
+        case _:
+            return column.kind.value
+
+
+def without_comments(type_: str) -> str:
+    """MariaDB's COLUMN_TYPE says in a comment that a column is COMPRESSED, which changes no value."""
+    return _COMMENT.sub("", type_)
+
+
+def quoted(text: str) -> str:
+    """A string literal of either dialect; MySQL reads it so with NO_BACKSLASH_ESCAPES or without a backslash in it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def integer_range(column: Column) -> tuple[int, int]:
+    """Smallest and largest value of an INT, YEAR or BIT."""
+    match column.kind:
+        case Kind.YEAR:
+            return 0, 2155
+        case Kind.BIT:
+            return 0, (1 << column.length) - 1
+    bits = 8 * column.length
+    return (0, (1 << bits) - 1) if column.unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1)

@@ -1,0 +1,111 @@
+"""Both servers of a feed, open, with what their catalogues say of its tables: what each plan of reading begins with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from tidelock.adapters.checks.source_view import source_opened
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.mysql import catalogue
+from tidelock.adapters.mysql.catalogue import BlockingServer
+from tidelock.adapters.mysql.schema import read_shapes
+from tidelock.adapters.ports.target_inspection import Target
+from tidelock.adapters.spark.jdbc import Database
+from tidelock.adapters.verify.table_pairs import Catalogue, NotComparable, Pair, pairs
+from tidelock.adapters.wiring.inspection import opened
+from tidelock.adapters.wiring.session import Session, session
+from tidelock.engine.capture.pattern import Pattern
+from tidelock.engine.model.records import TableName
+
+_JSON_CHECK = re.compile(r"json_valid\(`(.+)`\)", re.IGNORECASE)
+
+
+class Asked:
+    """A session with the target that can be asked."""
+
+    def __init__(self, chat: Session) -> None:
+        self._chat = chat
+
+    async def ask(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        return await self._chat.fetch(sql, *args)
+
+
+class Survey:
+    """`source`, `chat`: to be asked; `own`: the target once more, where it is a MySQL or MariaDB.  `pairs`: the tables,
+    in order of their names at the target."""
+
+    def __init__(
+        self, feed: Feed, seen: Catalogue, source: BlockingServer, chat: Asked, own: BlockingServer | None
+    ) -> None:
+        self.feed, self.seen = feed, seen
+        self.source, self.chat, self.own = source, chat, own
+        self.pairs: list[Pair] = pairs(feed, seen)
+
+    async def databases(self) -> tuple[Database, Database]:
+        """Source and target, as Spark reads them."""
+        target = await _is_encrypted(self.own) if self.own else False
+        return (
+            Database(self.feed.source_url, await _is_encrypted(self.source)),
+            Database(self.feed.target_url, target),
+        )
+
+
+@asynccontextmanager
+async def survey(feed: Feed, only: Sequence[str]) -> AsyncIterator[Survey]:
+    """`only`: source tables, `db.table`, `*` for any text; empty for all.
+
+    Raises NotComparable, Refused, SourceError, TargetError.
+    """
+    async with AsyncExitStack() as stack:
+        source = await stack.enter_async_context(source_opened(feed.source_url))
+        target = await stack.enter_async_context(opened(feed.target_url))
+        chat = await stack.enter_async_context(session(feed.target_url))
+        own = await stack.enter_async_context(source_opened(feed.target_url)) if target.dialect == "mysql" else None
+        seen = await _catalogue(feed, only, source, target, own)
+        if not seen.sources:
+            raise NotComparable(
+                f"no table at {feed.source_url} matches {', '.join(only) or 'the feed'}", "See `tidelock check FEED`"
+            )
+        yield Survey(feed, seen, source, Asked(chat), own)
+
+
+async def paired(feed: Feed, only: Sequence[str]) -> list[Pair]:
+    """As `Survey.pairs`.  Raises what `survey` raises."""
+    async with survey(feed, only) as seen:
+        return seen.pairs
+
+
+async def _catalogue(
+    feed: Feed, only: Sequence[str], source: BlockingServer, target: Target, own: BlockingServer | None
+) -> Catalogue:
+    patterns = [Pattern.of(text) for text in only]
+
+    def wanted(name: TableName) -> bool:
+        chosen = not patterns or any(p.matches(name) for p in patterns)
+        return chosen and name.schema != feed.schema and feed.select(name) is not None
+
+    sources = await read_shapes(source, wanted)
+    names = list(dict.fromkeys(feed.target_name(name) for name in sources))
+    return Catalogue(
+        dialect=target.dialect,
+        sources=sources,
+        targets=await target.tables(names),
+        own=await read_shapes(own, set(names).__contains__) if own else {},
+        documents=await _documents(source, list(sources)) if source.is_mariadb and sources else {},
+    )
+
+
+async def _documents(source: BlockingServer, names: list[TableName]) -> dict[TableName, frozenset[str]]:
+    """MariaDB's JSON is a text with a check."""
+    checks = await catalogue.checks(source, names)
+    return {
+        table: frozenset(found[1] for _, clause in clauses if (found := _JSON_CHECK.fullmatch(clause)))
+        for table, clauses in checks.items()
+    }
+
+
+async def _is_encrypted(server: BlockingServer) -> bool:
+    return bool((await server.ask("SHOW SESSION STATUS LIKE 'Ssl_cipher'"))[0][1])

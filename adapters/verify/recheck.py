@@ -1,0 +1,112 @@
+"""Which rows really differ, while both sides change: a pure judge over rounds of looking.
+
+A round reads the suspected rows at the source, then waits until the feed has applied everything up to there, then reads
+them at the target.  A row whose target is merely behind is equal then.  One that is written on and on may differ in
+every round, but not in the same way: it is judged to differ only when `SETTLED` rounds in a row have seen the very same
+two images.  What is neither equal nor the same by the last round is *unsettled*, and no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from tidelock.adapters.spark.comparable_values import Value
+
+SETTLED = 3
+ROUNDS = 8
+
+Image: TypeAlias = tuple[Value, ...]
+Key: TypeAlias = tuple[Value, ...]
+Kind: TypeAlias = Literal["missing", "extra", "different"]
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A row that is not the same at both ends: its images there (None: no such row), and its bucket.
+
+    `source_count`, `target_count`: how many rows have that image, where there is no key to tell them apart.
+    """
+
+    bucket: int
+    source: Image | None
+    target: Image | None
+    source_count: int = 1
+    target_count: int = 1
+
+    @property
+    def kind(self) -> Kind:
+        if self.source is not None and self.target is not None and self.source_count == self.target_count:
+            return "different"
+        less = self.target is None or (self.source is not None and self.source_count > self.target_count)
+        return "missing" if less else "extra"
+
+    @property
+    def rows(self) -> int:
+        """How many rows it stands for."""
+        return 1 if self.kind == "different" else abs(self._count(True) - self._count(False))
+
+    def _count(self, source: bool) -> int:
+        image, count = (self.source, self.source_count) if source else (self.target, self.target_count)
+        return 0 if image is None else count
+
+
+class Suspects:
+    """The judge for one table.  `differences`: judged so far, by key."""
+
+    def __init__(self) -> None:
+        self.differences: dict[Key, Seen] = {}
+        self._watched: dict[Key, tuple[Seen, int]] = {}
+
+    def look(self, found: Mapping[Key, Seen], *, final: bool = False) -> None:
+        """One round: all rows of the asked buckets that were not the same at both ends.
+
+        `final`: nothing can have changed during the round, so that once is enough.
+        """
+        watched: dict[Key, tuple[Seen, int]] = {}
+        for key, seen in found.items():
+            if key in self.differences:
+                continue
+            before, times = self._watched.get(key, (None, 0))
+            times = times + 1 if before == seen else 1
+            if times < SETTLED and not final:
+                watched[key] = (seen, times)
+            else:
+                self.differences[key] = seen
+        self._watched = watched
+
+    @property
+    def watched(self) -> dict[Key, Seen]:
+        """To be asked again."""
+        return {key: seen for key, (seen, _) in self._watched.items()}
+
+    @property
+    def unsettled(self) -> int:
+        return len(self._watched)
+
+
+def compared(key: int, bucket: int, source: Iterable[Image], target: Iterable[Image]) -> dict[Key, Seen]:
+    """The rows of one bucket that are not the same at both ends.
+
+    `key`: of how many columns, the first of an image, it is; 0: equal images are counted.
+    """
+    ours, theirs = _by_key(key, source), _by_key(key, target)
+    found = {}
+    for at in ours.keys() | theirs.keys():
+        one, other = ours.get(at), theirs.get(at)
+        if one == other:
+            continue
+        image, count = one or (None, 1)
+        partner, there = other or (None, 1)
+        found[at] = Seen(bucket, image, partner, count, there)
+    return found
+
+
+def _by_key(key: int, images: Iterable[Image]) -> dict[Key, tuple[Image, int]]:
+    rows: dict[Key, tuple[Image, int]] = {}
+    for image in images:
+        at = image[:key] if key else image
+        _, count = rows.get(at, (image, 0))
+        rows[at] = (image, count + 1)
+    return rows

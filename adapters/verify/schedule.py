@@ -1,0 +1,138 @@
+"""Verify while the feed runs: a share of all rows a round, round after round (`tidelock verify --every`).
+
+Each round starts Spark where its tables are not small, compares the next share (`adapters.verify.rotation`) and stops
+Spark again, so that nothing is held between rounds.  Where it stands is kept in a file, so that a restart goes on;
+without it, it begins anew.  A *pass* is once through all tables.
+
+What is known of a table's differences is what its last whole pass found, or the present one so far, where that is more:
+a figure that fell to 0 when a pass begins would hide what nobody has mended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.process import private_files as private
+from tidelock.adapters.verify.report import Report
+from tidelock.adapters.verify.rotation import Place, Share, share
+from tidelock.adapters.verify.verify import Progress, examine, spark_for
+
+KINDS: Final = ("missing", "extra", "different")
+
+
+class Found(msgspec.Struct):
+    """Differences of a table by kind: of its last whole pass, and of the present one so far."""
+
+    before: dict[str, int] = {}
+    now: dict[str, int] = {}
+
+    def known(self, kind: str) -> int:
+        return max(self.before.get(kind, 0), self.now.get(kind, 0))
+
+
+class State(msgspec.Struct):
+    """`place`: where the next share begins.  `covered`: rows of the present pass so far, of about `total`.
+
+    `rows`: compared since the file was begun; `succeeded`: when the last round ended, seconds since the epoch.
+    """
+
+    place: Place = Place()
+    tables: dict[str, Found] = {}
+    covered: int = 0
+    total: int = 0
+    rows: int = 0
+    passes: int = 0
+    rounds: int = 0
+    failures: int = 0
+    succeeded: float = 0.0
+
+    def take(self, part: Share, report: Report, now: float) -> None:
+        """One round more."""
+        for at, told in zip(part.ranges, report.tables, strict=True):
+            found = self.tables.setdefault(told.table, Found())
+            if at.first:
+                found.now = {}
+            for kind in KINDS:
+                found.now[kind] = found.now.get(kind, 0) + getattr(told, kind)
+            if at.last:
+                found.before, found.now = found.now, {}
+            self.covered += at.cut.rows
+            self.rows += told.source_rows
+        self.place, self.total = part.ranges[-1].behind, part.total
+        if self.place.table is None:
+            self.passes, self.covered = self.passes + 1, 0
+        self.rounds, self.succeeded = self.rounds + 1, now
+
+    @property
+    def share(self) -> float:
+        """Of the present pass that is done."""
+        return min(self.covered / self.total, 1.0) if self.total else 0.0
+
+
+def load(path: Path) -> State:
+    """What is no state of ours counts as none."""
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(path.read_bytes(), type=State)
+    return State()
+
+
+def store(path: Path, state: State) -> None:
+    """Whole or not at all.  Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    private.write(path, msgspec.json.format(msgspec.json.encode(state), indent=2))
+
+
+def place_of(feed: Feed) -> Path:
+    """Where a feed's state is kept if nothing else is said."""
+    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(home) / "tidelock" / f"{feed.name}.verify.json"
+
+
+def round_of(
+    feed: Feed, tables: Sequence[str], part: float, state: State, wait_seconds: float, progress: Progress
+) -> Report:
+    """Compare the next share, and note in `state` what was found.
+
+    Raises NotComparable, Refused, Missing, SparkFailed, SourceError, TargetError.
+    """
+    chosen = asyncio.run(share(feed, tables, part, state.place))
+    with spark_for(feed, chosen.plan, progress) as spark:
+        report = examine(feed, chosen.plan, spark, wait_seconds, progress)
+    state.take(chosen, report, time.time())
+    return report
+
+
+def metrics(state: State) -> str:
+    """In Prometheus' text format."""
+    lines: list[str] = []
+
+    def add(name: str, kind: str, text: str, *values: tuple[str, float]) -> None:
+        lines.append(f"# HELP tidelock_verify_{name} {text}\n# TYPE tidelock_verify_{name} {kind}")
+        lines.extend(f"tidelock_verify_{name}{labels} {value}" for labels, value in values)
+
+    differences = [
+        (f'{{table="{_escaped(table)}",kind="{kind}"}}', found.known(kind))
+        for table, found in sorted(state.tables.items())
+        for kind in KINDS
+    ]
+    add("rows_total", "counter", "Source rows compared.", ("", state.rows))
+    add("differences", "gauge", "Rows that differ, as far as passes have found.", *differences)
+    add("covered_ratio", "gauge", "How much of the present pass is done.", ("", state.share))
+    add("passes_total", "counter", "Times that all tables were compared.", ("", state.passes))
+    add("rounds_total", "counter", "Rounds that ended well.", ("", state.rounds))
+    add("failures_total", "counter", "Rounds that could not be done.", ("", state.failures))
+    add("last_success_timestamp_seconds", "gauge", "When a round ended well.", ("", state.succeeded))
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

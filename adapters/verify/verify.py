@@ -1,0 +1,328 @@
+"""`tidelock verify`: do both ends hold the same rows?  While they change, too.
+
+First all buckets of all tables are summed up at both ends (`adapters.verify.digest_passes`; of a table of few rows
+without Spark, `adapters.verify.small`).  Where the sums differ, rows may really differ or be on their way: the rows of
+those buckets are read at the source, the feed is given time to pass the end of the log as it then was, and only then
+they are read at the target.  That is done again, for fewer and fewer buckets, until every row is equal or judged
+(`adapters.verify.recheck`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.operator import feed_control as operator
+from tidelock.adapters.spark.causes import cause
+from tidelock.adapters.spark.session import SparkFailed, session
+from tidelock.adapters.spark.vigil import Vigil, end_java
+from tidelock.adapters.verify.catalogues import paired
+from tidelock.adapters.verify.changed_keys import Changed, Since, changed, since
+from tidelock.adapters.verify.digest_passes import Asked, Bucket, Passes, Sums
+from tidelock.adapters.verify.plan import Cut, Plan, plan
+from tidelock.adapters.verify.recheck import ROUNDS, Key, Seen, Suspects, compared
+from tidelock.adapters.verify.report import FORMAT, Report, TableReport, difference
+from tidelock.adapters.verify.small import Small
+from tidelock.adapters.verify.watermark import (
+    confirm_checkpoints,
+    has_run,
+    proven_position,
+    source_position,
+    wait_until_applied,
+)
+from tidelock.engine.model.records import Position
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MOST_SUSPECTS = 200_000
+MOST_KEYS = 20_000
+Phase: TypeAlias = Literal["starting Spark", "reading the log", "reading", "waiting", "looking again"]
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What is going on.  `table`: '' for all.  `rows`: about how many there are to read, 0 where that says nothing.
+    `until`: what is waited for."""
+
+    phase: Phase
+    table: str = ""
+    rows: int = 0
+    until: str = ""
+
+    def __str__(self) -> str:
+        rows = f", about {self.rows:,} rows" if self.rows else ""
+        return " ".join(filter(None, (self.phase, self.table, self.until))) + rows
+
+
+class Progress(Protocol):
+    """Told of each step; while Spark works, `spark` may be asked how far it is."""
+
+    def begin(self, step: Step) -> None: ...
+
+    def attach(self, spark: SparkSession) -> None: ...
+
+    def tell(self, text: str) -> None:
+        """How far the present step is."""
+
+
+class Reading(Protocol):
+    """How the rows of one table are had.  What `source_rows` gives is kept until it is told to `unpersist()`."""
+
+    def sums(self, cut: Cut) -> Sums: ...
+
+    def source_rows(self, cut: Cut, asked: Asked) -> Any: ...
+
+    def buckets(self, cut: Cut, source: Any, asked: Asked) -> Iterator[Bucket]: ...
+
+
+class Table:
+    """One table on its way.  `asked`: rows to look at in the next round.  `complete`: all differences are held."""
+
+    def __init__(self, cut: Cut, sums: Sums, seconds: float) -> None:
+        self.cut, self.sums, self.seconds = cut, sums, seconds
+        self.suspects = Suspects()
+        self.places: dict[Key, float] = {}
+        self.asked = Asked(tuple(sums.buckets), cut.keys or ())
+        self.complete = True
+
+    def collect(self, buckets: Iterable[Bucket]) -> dict[Key, Seen]:
+        """The rows among these that are not the same at both ends; not all of them if they are too many."""
+        found: dict[Key, Seen] = {}
+        for bucket in buckets:
+            source, target = ([row.image for row in rows] for rows in (bucket.source, bucket.target))
+            differs = compared(self.cut.pair.key, bucket.number, source, target)
+            if differs:
+                found |= differs
+                self._note(bucket, differs)
+            if len(found) > MOST_SUSPECTS:
+                self.complete = False
+                break
+        return found
+
+    def narrow(self, found: dict[Key, Seen]) -> None:
+        """Before the first round: ask again only for what differs now, unless that is too much to be held."""
+        if self.complete:
+            self.asked = self._asked(found)
+        self.complete = True
+
+    def judge(self, found: dict[Key, Seen], quiet: bool) -> None:
+        """End of a round.  `quiet`: nothing was written at the source meanwhile, so what differs differs."""
+        self.suspects.look(found, final=quiet or not self.complete)
+        self.asked = self._asked(self.suspects.watched)
+
+    def _asked(self, rows: Mapping[Key, Seen]) -> Asked:
+        """By key, unless they are many or one has no key that can be written."""
+        buckets = tuple(sorted({seen.bucket for seen in rows.values()}))
+        keys = self.cut.pair.canonical(rows) if len(rows) <= MOST_KEYS else ()
+        return Asked(buckets, keys or self.cut.keys or ()) if buckets else Asked()
+
+    def _note(self, bucket: Bucket, differs: dict[Key, Seen]) -> None:
+        """A row's place is where it was seen first: among rows that are asked for by key it has none."""
+        for image, place in (*bucket.target, *bucket.source):
+            key = image[: self.cut.pair.key] if self.cut.pair.key else image
+            if key in differs:
+                self.places.setdefault(key, self._exact_place(key, place))
+
+    def _exact_place(self, key: Key, place: float) -> float:
+        low, high = self.cut.low, self.cut.high
+        if low is None or high is None or high == low:
+            return place
+        return min(max((int(key[0]) - low) / (high - low), 0.0), 1.0)
+
+
+class Verification:
+    """One run over all tables.  `spark`: None where the plan needs none.  `note`: why the feed was not known to be up
+    to date, or ''."""
+
+    def __init__(
+        self, feed: Feed, made: Plan, spark: SparkSession | None, wait_seconds: float, progress: Progress
+    ) -> None:
+        self.note = "" if has_run(feed) else "the feed has never run, so nothing was waited for"
+        self._feed, self._plan = feed, made
+        self._small = Small(made)
+        self._passes = Passes(spark, made) if spark is not None else None
+        self._wait_seconds, self._progress = wait_seconds, progress
+
+    def _reading(self, cut: Cut) -> Reading:
+        if cut.small:
+            return self._small
+        assert self._passes is not None, "the plan needs Spark"
+        return self._passes
+
+    def judged(self) -> list[Table]:
+        """What Spark raises comes out as SparkFailed."""
+        with _explained(), self._small:
+            tables = [self._summed(cut) for cut in self._plan.tables]
+            self._narrow([table for table in tables if table.asked])
+            for _ in range(ROUNDS):
+                asked = [table for table in tables if table.asked]
+                if not asked:
+                    break
+                self._round(asked)
+        return tables
+
+    def tables(self) -> tuple[TableReport, ...]:
+        tables = self.judged()
+        parked = asyncio.run(_parked(self._feed)) if not self.note else {}
+        return tuple(_report(table, parked) for table in tables)
+
+    def _summed(self, cut: Cut) -> Table:
+        if cut.keys is not None:
+            return Table(cut, Sums(len(cut.keys), len(cut.keys), []), 0.0)
+        begun = time.monotonic()
+        self._progress.begin(Step("reading", str(cut.pair.name), cut.rows))
+        sums = self._reading(cut).sums(cut)
+        return Table(cut, sums, time.monotonic() - begun)
+
+    def _narrow(self, tables: Sequence[Table]) -> None:
+        """Leave out what both servers only spell differently, and what was on its way while the sums were made."""
+        for table in tables:
+            frame = self._source_rows(table)
+            table.narrow(table.collect(self._reading(table.cut).buckets(table.cut, frame, table.asked)))
+            frame.unpersist()
+
+    def _round(self, tables: Sequence[Table]) -> None:
+        before = source_position(self._feed)
+        frames = [(table, self._source_rows(table)) for table in tables]
+        applied = self._applied(source_position(self._feed))
+        for table, frame in frames:
+            begun = time.monotonic()
+            self._progress.begin(Step("looking again", str(table.cut.pair.name)))
+            found = table.collect(self._reading(table.cut).buckets(table.cut, frame, table.asked))
+            frame.unpersist()
+            quiet = applied and before.order == source_position(self._feed).order
+            table.judge(found, quiet)
+            table.seconds += time.monotonic() - begun
+
+    def _source_rows(self, table: Table) -> Any:
+        begun = time.monotonic()
+        self._progress.begin(Step("looking again", str(table.cut.pair.name)))
+        frame = self._reading(table.cut).source_rows(table.cut, table.asked)
+        table.seconds += time.monotonic() - begun
+        return frame
+
+    def _applied(self, position: Position) -> bool:
+        """Whether the feed has passed `position`; it is waited for until it has failed to once."""
+        if self.note:
+            return False
+        self._progress.begin(Step("waiting", until=f"for the feed to pass {position}"))
+        if not wait_until_applied(self._feed, position, self._wait_seconds, self._progress.tell):
+            self.note = (
+                f"the feed has not passed {position}, where the source's log ended, within {self._wait_seconds:g} s: "
+                "is it running? (`tidelock status`)"
+            )
+        return not self.note
+
+
+def verify(feed: Feed, tables: Sequence[str], wait_seconds: float, progress: Progress, when: str = "") -> Report:
+    """`tables`: source tables, all if empty.  `wait_seconds`: how long the feed may take to pass a position.  `when`:
+    only rows that changed since (`adapters.verify.changed_keys`); '' all.
+
+    Raises NotComparable, BadReport, Refused, Missing, SparkFailed, SourceError, TargetError.
+    """
+    first = since(feed, when, datetime.now(UTC)) if when else None
+    if first is not None:
+        confirm_checkpoints(feed)  # the log tells what changed, if it is the feed's
+    position = proven_position(feed, source_position(feed))
+    made = asyncio.run(plan(feed, tables, _changed(feed, tables, first, position, progress) if first else None))
+    if not made.tables:
+        report = _told(feed, (), "", datetime.now(UTC), 0.0)
+    else:
+        with spark_for(feed, made, progress) as spark:
+            report = examine(feed, made, spark, wait_seconds, progress)
+    return msgspec.structs.replace(report, position=position, since=str(first.position) if first else "")
+
+
+@contextlib.contextmanager
+def spark_for(feed: Feed, made: Plan, progress: Progress) -> Iterator[SparkSession | None]:
+    """A session, where the plan needs one.  Raises Missing, SparkFailed; also SparkFailed in the place of whatever was
+    raised in it because a database fell silent."""
+    if not made.needs_spark:
+        yield None
+        return
+    progress.begin(Step("starting Spark"))
+    with session(feed.spark, feed.name) as spark, Vigil((feed.source_url, feed.target_url), end_java) as vigil:
+        progress.attach(spark)
+        try:
+            yield spark
+        except Exception:
+            if vigil.silent:
+                raise SparkFailed(vigil.silent) from None
+            raise
+
+
+def _changed(feed: Feed, tables: Sequence[str], first: Since, end: Position, progress: Progress) -> Changed:
+    keys = {pair.name: pair.columns[: pair.key] for pair in asyncio.run(paired(feed, tables))}
+    progress.begin(Step("reading the log"))
+    return changed(feed, first, end, keys, progress.tell)
+
+
+def examine(feed: Feed, made: Plan, spark: SparkSession | None, wait_seconds: float, progress: Progress) -> Report:
+    """The same in a session that runs, if one is needed.  Raises SparkFailed, SourceError, TargetError."""
+    begun, clock, position = datetime.now(UTC), time.monotonic(), source_position(feed)
+    run = Verification(feed, made, spark, wait_seconds, progress)
+    tables = run.tables()
+    return msgspec.structs.replace(_told(feed, tables, run.note, begun, time.monotonic() - clock), position=position)
+
+
+def _told(feed: Feed, tables: tuple[TableReport, ...], note: str, begun: datetime, seconds: float) -> Report:
+    return Report(
+        feed=feed.name,
+        source=str(feed.source_url),
+        target=str(feed.target_url),
+        begun=begun.isoformat(timespec="seconds"),
+        seconds=round(seconds, 2),
+        rows_per_second=round(sum(table.source_rows for table in tables) / max(seconds, 0.001)),
+        settled=not note,
+        note=note,
+        tables=tables,
+        format=FORMAT,
+    )
+
+
+def _report(table: Table, parked: dict[str, int]) -> TableReport:
+    pair, sums, judged = table.cut.pair, table.sums, table.suspects
+    listed = [difference(pair, key, seen, table.places.get(key, 0.0)) for key, seen in judged.differences.items()]
+    counts = {kind: sum(d.rows for d in listed if d.kind == kind) for kind in ("missing", "extra", "different")}
+    matched = sums.source_rows - counts["missing"] - counts["different"] - judged.unsettled
+    matched -= counts["extra"] if table.cut.keys is not None else 0
+    return TableReport(
+        table=str(pair.name),
+        source=pair.source_names,
+        columns=len(pair.columns),
+        key=pair.columns[: pair.key],
+        source_rows=sums.source_rows,
+        target_rows=sums.target_rows,
+        matched=max(matched, 0),
+        **counts,
+        unsettled=judged.unsettled,
+        parked=parked.get(str(pair.name), 0),
+        pieces=table.cut.pieces,
+        seconds=round(table.seconds, 2),
+        complete=table.complete,
+        differences=tuple(sorted(listed, key=lambda d: (d.place, d.kind))),
+    )
+
+
+async def _parked(feed: Feed) -> dict[str, int]:
+    async with operator.books(feed) as books:
+        return {table.table: table.rows for table in await books.parked_tables()}
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """What Spark raises in a few words: the last cause, which is the database's, and not a page of Java."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        raise SparkFailed(f"Spark could not read the tables: {cause(error)}") from None

@@ -1,0 +1,99 @@
+"""Has the feed applied everything that the source had at some moment?  The target's checkpoint tells.
+
+Without a feed that ever ran, the rows came here in some other way and there is nothing to wait for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+
+import pymysql
+
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.mysql import connection as server
+from tidelock.adapters.mysql.binlog import log_ends
+from tidelock.adapters.mysql.binlog.history import confirm, witnessed
+from tidelock.adapters.mysql.connection import reader_endpoint
+from tidelock.adapters.mysql.errors import SourceError
+from tidelock.adapters.operator import feed_control as operator
+from tidelock.adapters.operator.store import CONDUCTOR
+from tidelock.adapters.ports.sink import TargetError
+from tidelock.engine.model.records import Position
+
+POLL_SECONDS = 0.2
+
+
+def source_position(feed: Feed) -> Position:
+    """The end of the source's log.  Raises SourceError."""
+    place = reader_endpoint(feed.source_url)
+    connection = server.connect(place)
+    try:
+        return log_ends.current_position(connection)
+    except pymysql.MySQLError as error:
+        raise server.explained(error, place) from error
+    finally:
+        connection.close()
+
+
+def proven_position(feed: Feed, position: Position) -> Position:
+    """The same with what proves which log it is a place of, where the source still tells."""
+    try:
+        return witnessed(reader_endpoint(feed.source_url), position)
+    except SourceError:
+        return position
+
+
+def confirm_checkpoints(feed: Feed) -> None:
+    """Raises OtherHistory where the feed stands in another log than the source's."""
+    for place in asyncio.run(_checkpoints(feed)):
+        confirm(reader_endpoint(feed.source_url), place)
+
+
+async def _checkpoints(feed: Feed) -> list[Position]:
+    with contextlib.suppress(TargetError):
+        async with operator.books(feed) as books:
+            return [place for place, _ in (await books.checkpoints()).values()]
+    return []
+
+
+def wait_until_applied(
+    feed: Feed, position: Position, seconds: float, tell: Callable[[str], None] = lambda _: None
+) -> bool:
+    """Whether all groups of the feed have passed `position` within `seconds`.  `tell` hears where the last of them is.
+
+    Raises TargetError.
+    """
+    return asyncio.run(_wait(feed, position, seconds, tell))
+
+
+async def _wait(feed: Feed, position: Position, seconds: float, tell: Callable[[str], None]) -> bool:
+    begun = time.monotonic()
+    async with operator.books(feed) as books:
+        while True:
+            checkpoints = await books.checkpoints()
+            places = [place for group, (place, _) in checkpoints.items() if group != CONDUCTOR]
+            if places and all(place.order >= position.order for place in places):
+                return True
+            if time.monotonic() - begun > seconds:
+                return False
+            tell(f"it is at {min(places, key=lambda place: place.order)}" if places else "it has applied nothing yet")
+            await asyncio.sleep(POLL_SECONDS)
+
+
+def has_run(feed: Feed) -> bool:
+    """Whether the target knows the feed.  Raises TargetError when it cannot be reached."""
+    return asyncio.run(_has_run(feed))
+
+
+async def _has_run(feed: Feed) -> bool:
+    from tidelock.adapters.wiring.session import session
+
+    async with session(feed.target_url):
+        pass  # an unreachable target is no feed that never ran
+    with contextlib.suppress(TargetError):
+        async with operator.books(feed) as books:
+            return bool(await books.checkpoints())
+    return False

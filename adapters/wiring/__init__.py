@@ -1,0 +1,1 @@
+"""Which implementation serves which database: one line each."""

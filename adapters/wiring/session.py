@@ -1,0 +1,274 @@
+"""One short conversation with a target database: what `tidelock status`, `rows`, `ddl` and the like need, and no more.
+
+SQL is written once for both dialects, with `%s` for each argument; every statement commits by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import itertools
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tidelock.adapters.config.url import Dialect, Endpoint
+from tidelock.adapters.ports.sink import TargetError
+
+if TYPE_CHECKING:
+    import asyncpg
+    import pymysql
+
+    from tidelock.adapters.mysql import connection as reader
+
+STREAMED_ROWS = 100
+
+
+class Reader(Protocol):
+    def __call__(self, sql: str) -> AsyncIterator[tuple[Any, ...]]:
+        """The rows, as they come.  Raises SourceError, TargetError."""
+        ...
+
+
+class Session(Protocol):
+    dialect: Dialect
+
+    async def fetch(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        """The rows.  Raises TargetError."""
+        ...
+
+    async def execute(self, sql: str, *args: Any) -> int:
+        """How many rows changed.  Raises TargetError."""
+        ...
+
+
+@asynccontextmanager
+async def session(target: Endpoint) -> AsyncIterator[Session]:
+    """Raises TargetError when the target cannot be reached or refuses us."""
+    if target.scheme == "hive":
+        raise TargetError(f"this command has nothing to say about {target}", "Hive has `run`, `check` and `status`")
+    opened = await (_open_postgres(target) if target.dialect == "postgres" else _open_mysql(target))
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+@asynccontextmanager
+async def streaming(place: Endpoint, start: str) -> AsyncIterator[Reader]:
+    """A session that answers row by row, at a source or a target; `start`: the first statement of it.
+
+    What MySQL and MariaDB answer is text, or bytes where they take it for binary.  Raises SourceError, TargetError.
+    """
+    if place.dialect == "postgres":
+        postgres = await _open_postgres(place)
+        try:
+            await postgres.execute(start)
+            yield postgres.stream
+        finally:
+            await postgres.close()
+        return
+    from tidelock.adapters.mysql import connection
+    from tidelock.adapters.mysql.connection import reader_endpoint
+
+    opened = connection.connect(reader_endpoint(place))
+    try:
+        connection.rows(opened, start)
+        yield functools.partial(_mysql_stream, opened, reader_endpoint(place))
+    finally:
+        opened.close()
+
+
+async def _mysql_stream(
+    opened: pymysql.Connection[Any], place: reader.Address, sql: str
+) -> AsyncIterator[tuple[Any, ...]]:
+    import pymysql
+    from pymysql.cursors import SSCursor
+
+    from tidelock.adapters.mysql.connection import explained
+
+    opened.decoders = {}
+    try:
+        with opened.cursor(SSCursor) as cursor:
+            cursor.execute(sql)
+            for row in cursor:
+                yield row
+    except (pymysql.MySQLError, OSError) as error:
+        raise explained(error, place) from error
+
+
+class PostgresSession:
+    dialect: Dialect = "postgres"
+
+    def __init__(self, connection: asyncpg.Connection, target: Endpoint) -> None:
+        self._connection = connection
+        self._target = target
+
+    async def fetch(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        import asyncpg
+
+        try:
+            return [tuple(row) for row in await self._connection.fetch(_numbered(sql, args), *args)]
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+            raise _refused(self._target, error) from None
+
+    async def execute(self, sql: str, *args: Any) -> int:
+        import asyncpg
+
+        try:
+            answer: str = await self._connection.execute(_numbered(sql, args), *args)
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+            raise _refused(self._target, error) from None
+        count = answer.rpartition(" ")[2]
+        return int(count) if count.isdigit() else 0
+
+    async def stream(self, sql: str) -> AsyncIterator[tuple[Any, ...]]:
+        import asyncpg
+
+        try:
+            async with self._connection.transaction(readonly=True):
+                async for row in self._connection.cursor(sql, prefetch=STREAMED_ROWS):
+                    yield tuple(row)
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+            raise _refused(self._target, error) from None
+
+    async def close(self) -> None:
+        try:
+            await self._connection.close(timeout=self._target.connect_seconds)
+        except (OSError, TimeoutError):
+            self._connection.terminate()
+
+
+class MySqlSession:
+    """PyMySQL in a thread: one statement at a time for one operator, with the reader's rules for TLS."""
+
+    dialect: Dialect = "mysql"
+
+    def __init__(self, connection: pymysql.Connection[Any], target: Endpoint) -> None:
+        self._connection = connection
+        self._target = target
+
+    async def fetch(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        return (await asyncio.to_thread(self._run, sql, args))[0]
+
+    async def execute(self, sql: str, *args: Any) -> int:
+        return (await asyncio.to_thread(self._run, sql, args))[1]
+
+    def _run(self, sql: str, args: tuple[Any, ...]) -> tuple[list[tuple[Any, ...]], int]:
+        import pymysql
+
+        try:
+            with self._connection.cursor() as cursor:
+                changed = cursor.execute(sql, args or None)
+                return list(cursor.fetchall()), changed
+        except (pymysql.MySQLError, OSError) as error:
+            raise _refused(self._target, error) from None
+
+    async def close(self) -> None:
+        if self._connection.open:
+            self._connection.close()
+
+
+async def _open_postgres(target: Endpoint) -> PostgresSession:
+    import asyncpg
+
+    try:
+        connection = await asyncpg.connect(
+            host=target.host,
+            port=target.port,
+            user=target.user,
+            password=target.password or None,
+            database=target.database,
+            ssl="prefer" if target.ssl_mode == "prefer" else target.ssl_context() or False,
+            timeout=target.connect_seconds,
+            command_timeout=target.read_seconds,
+            statement_cache_size=0,  # poolers in transaction mode know no prepared statements
+            server_settings={"application_name": "tidelock operator"},
+        )
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+        raise _unreachable(target, error) from None
+    return PostgresSession(connection, target)
+
+
+async def _open_mysql(target: Endpoint) -> MySqlSession:
+    from tidelock.adapters.mysql import connection
+    from tidelock.adapters.mysql.errors import Busy, SourceError, Unreachable
+
+    place = connection.Address(
+        host=target.host,
+        port=target.port,
+        user=target.user,
+        password=target.password,
+        database=target.database,
+        sslmode=target.ssl_mode,  # type: ignore[arg-type]  # checked when the URL was read
+        sslrootcert=target.options.get("sslrootcert", ""),
+        connect_seconds=target.connect_seconds,
+        read_seconds=target.read_seconds,
+    )
+    try:
+        return MySqlSession(await asyncio.to_thread(connection.connect, place), target)
+    except SourceError as error:
+        raise TargetError(
+            error.message,
+            "Check the target's URL in the feed, its user and password",
+            passing=isinstance(error, Busy),
+            unreachable=isinstance(error, Unreachable),
+        ) from None
+
+
+def _numbered(sql: str, args: tuple[Any, ...]) -> str:
+    """PostgreSQL's `$1` for each `%s`; without arguments every `%` is only itself, as in PyMySQL."""
+    if not args:
+        return sql
+    numbers = itertools.count(1)
+    return re.sub("%s", lambda _: f"${next(numbers)}", sql)
+
+
+def _unreachable(target: Endpoint, error: Exception) -> TargetError:
+    reason = "no answer" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+    return TargetError(
+        f"{target} cannot be reached: {reason}",
+        "Check the target's URL in the feed, its user, password and TLS",
+        passing=_passes(error),
+        unreachable=_unheard(error),
+    )
+
+
+def _refused(target: Endpoint, error: Exception) -> TargetError:
+    code = getattr(error, "sqlstate", None) or (error.args[0] if error.args else "")
+    text = str(error.args[-1] if error.args else error)
+    if isinstance(error, TimeoutError):
+        words = f"{target} gave no answer in {target.read_seconds:.0f} s"
+        return TargetError(words, "See what the server is at", unreachable=True)
+    return TargetError(
+        f"{target} answered: {text} ({code})", "Check the rights of the feed's user at the target",
+        passing=_passes(error), unreachable=_unheard(error),
+    )  # fmt: skip
+
+
+def _unheard(error: Exception) -> bool:
+    """True where no connection came about, or it was lost before the answer."""
+    import asyncpg
+
+    if isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError):
+        from tidelock.adapters.postgres.target.failures import connection_lost
+
+        return connection_lost(error)
+    from tidelock.adapters.mysql.error_numbers import meaning
+
+    number = error.args[0] if error.args else 0
+    return isinstance(error, OSError) or not isinstance(number, int) or meaning(number, str(error)).lost
+
+
+def _passes(error: Exception) -> bool:
+    import asyncpg
+
+    if isinstance(error, asyncpg.PostgresError):
+        from tidelock.adapters.postgres.target.failures import passes
+
+        return passes(error)
+    from tidelock.adapters.mysql.error_numbers import meaning
+
+    number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    return meaning(number, str(error)).passes

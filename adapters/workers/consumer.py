@@ -1,0 +1,73 @@
+"""Faust's consumer as our log needs it: committed records only, and a place in the partition that we choose.
+
+Both settings are fixed inside Faust: it reads committed records for `exactly_once` alone, whose transactions are not
+wanted here, and lets a fetch wait for 1.5 s at the end of a partition, which holds up all others of the same broker,
+and a seek as well.  tests/adapters/test_consumer.py holds them against a broker.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+import faust
+from aiokafka import AIOKafkaConsumer
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+
+FETCH_WAIT_MS: Final = 100
+
+logging.getLogger(__name__).setLevel(logging.WARNING)  # its services tell of every start and stop under this name
+
+
+class App(faust.App):
+    def _create_directories(self) -> None:
+        """None: there are no tables, and the local disk holds nothing."""
+
+
+class CommittedThread(driver.AIOKafkaConsumerThread):
+    def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
+        consumer = super()._create_worker_consumer(transport)
+        consumer._isolation_level = "read_committed"
+        consumer._fetch_max_wait_ms = FETCH_WAIT_MS
+        return consumer
+
+
+class CommittedConsumer(driver.Consumer):
+    async def perform_seek(self) -> None:
+        """Nothing, where Faust would go to the committed offsets: each group sets its partition's place."""
+
+    def _new_consumer_thread(self) -> Any:
+        return CommittedThread(self, loop=self.loop, beacon=self.beacon)
+
+
+class CommittedTransport(driver.Transport):
+    Consumer = CommittedConsumer
+
+
+class PartitionFetcher:
+    """`adapters.workers.partition.Fetcher` over Faust's consumer."""
+
+    def __init__(self, app: faust.App, tp: TP) -> None:
+        self._app = app
+        self._tp = tp
+
+    async def seek(self, offset: int) -> None:
+        """In the consumer's own thread, which may be in the middle of a fetch: Faust's seek would crash it for good.
+
+        Faust commits only what follows its last commit without a hole, and would wait for ever for what the seek passed
+        over; after every rebalance it would then read from that old commit again.  So its books begin anew here.
+        """
+        consumer: Any = self._app.consumer
+        thread = consumer._thread
+        await thread.call_thread(thread._ensure_consumer().seek, self._tp, offset)
+        consumer._read_offset[self._tp] = offset or None
+        consumer._committed_offset[self._tp] = None
+        for book in (consumer._gap, consumer._acked, consumer._acked_index):
+            book.pop(self._tp, None)
+
+    def pause(self) -> None:
+        self._app.consumer.pause_partitions({self._tp})
+
+    def resume(self) -> None:
+        self._app.consumer.resume_partitions({self._tp})

@@ -1,0 +1,303 @@
+"""The shell around a feed's conductor (`cluster.coordinator`): run by the worker that owns partition 0 of `control`.
+
+Taking over, in this order: our epoch is committed at the target, which fences older conductors' statements; the sole
+pen of the control topic is opened, which shuts them out there; only then is the topic read.  Whatever is read after
+that can no longer change under us.  The publisher's id does the same for the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Coroutine
+from typing import Any, Final, assert_never
+
+import msgspec
+from aiokafka.errors import KafkaError
+
+from tidelock.adapters.checks.refusals import refusals, tables_there
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.kafka import control, topics
+from tidelock.adapters.kafka.connection import LogError
+from tidelock.adapters.kafka.control import FEED, PLAN, ControlTopic, News, SoleWriter
+from tidelock.adapters.mysql.errors import SourceError
+from tidelock.adapters.operator.feed_control import halted_group
+from tidelock.adapters.ports.sink import Sink, TargetError
+from tidelock.adapters.process.way_out import of_workers
+from tidelock.adapters.wiring.composition import make_sink, rules_of
+from tidelock.adapters.wiring.session import session
+from tidelock.adapters.workers.publishing import Publishing
+from tidelock.adapters.workers.start_position import beginning
+from tidelock.engine.capture.mapping import Mapping
+from tidelock.engine.cluster import coordinator as machines
+from tidelock.engine.model.records import TableName
+from tidelock.engine.protocol.coordinator_messages import (
+    Announce,
+    ConductorEffect,
+    ConductorEvent,
+    FeedTaken,
+    GoOn,
+    PassStatement,
+    PlanStored,
+    RunStatement,
+    StartPublisher,
+    StorePlan,
+)
+from tidelock.engine.protocol.effects import ApplyDdl, Halt, StandDown
+from tidelock.engine.protocol.events import DdlApplied, DdlFailed, Tick
+from tidelock.engine.protocol.group_reports import FeedState, GroupReport
+
+log = logging.getLogger(__name__)
+
+CONDUCTOR: Final = -1
+"""Its group in the bookkeeping."""
+TICK_SECONDS: Final = 0.1
+AGAIN_SECONDS: Final = 2.0
+DISPLACED_SECONDS: Final = 12.0  # longer than a session lives at the broker: by then we know whether it is still ours
+
+
+class Conductor:
+    """Conducts until stopped: a conductor that was displaced, or whose feed halted and was mended, begins anew."""
+
+    def __init__(self, feed: Feed, worker: str, control_topic: ControlTopic) -> None:
+        self._feed = feed
+        self._worker = worker
+        self._control = control_topic
+        self._mapping = Mapping(rules_of(feed), feed.schema)
+        self._stop = asyncio.Event()
+        self._ours = asyncio.Event()
+
+    async def run(self) -> None:
+        """Raises only what is a bug."""
+        while not self._stop.is_set():
+            try:
+                await self._conduct()
+            except (TargetError, SourceError, LogError, KafkaError) as error:
+                what, hint = getattr(error, "message", error), of_workers(getattr(error, "hint", ""))
+                log.warning("feed %s cannot be conducted: %s. %s", self._feed.name, what, hint)
+                await self._rest(AGAIN_SECONDS)
+
+    async def stop(self) -> None:
+        """`run` returns once the publisher is gone and every session is closed."""
+        self._stop.set()
+
+    def reassigned(self) -> None:
+        """A rebalance has left the feed with us, or given it to us again: then a displaced conductor need not wait."""
+        self._ours.set()
+
+    async def _rest(self, seconds: float, sooner: asyncio.Event | None = None) -> None:
+        """Until stopped, or until `sooner`."""
+        waiting = [asyncio.create_task(event.wait()) for event in (self._stop, sooner) if event is not None]
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+
+    async def _conduct(self) -> None:
+        async with session(self._feed.target_url) as target:
+            found = await refusals(self._feed, target)
+        if found:
+            raise TargetError("; ".join(map(str, found)), "`tidelock check` shows it")
+        sink = make_sink(self._feed, self._mapping, group=CONDUCTOR)
+        pen = SoleWriter(self._feed)
+        try:
+            taken = await self._take_over(sink, pen)
+            conducting = _Conducting(self._feed, self._mapping, sink, pen, self._stop)
+            unwatch = self._control.watch(conducting.hear)
+            try:
+                await conducting.run(taken)
+            finally:
+                unwatch()
+        finally:
+            await pen.close()
+            await sink.close()
+        if conducting.halted is not None:
+            log.error("feed %s halted: %s", self._feed.name, conducting.halted.alarm)
+            await self._mended()
+        elif conducting.displaced:
+            log.warning("feed %s: this conductor is over, %s", self._feed.name, conducting.displaced)
+            self._ours.clear()
+            await self._rest(DISPLACED_SECONDS, self._ours)
+
+    async def _take_over(self, sink: Sink, pen: SoleWriter) -> FeedTaken:
+        await topics.ensure(self._feed.log_url, self._feed.name, 1)
+        seen = await control.read(self._feed)
+        start = await beginning(self._feed) if seen.plan is None else seen.plan.position
+        async with session(self._feed.target_url) as target:
+            names = dict.fromkeys(await tables_there(self._feed, target))
+        names.update(dict.fromkeys(name for name, _ in seen.plan.tables) if seen.plan else {})
+        taken = await sink.take_over(list(names), start)
+        await pen.open()
+        failure = await sink.settle()
+        if failure is not None:
+            raise TargetError(f"{self._feed.target_url}: {failure.message}", "It is tried again")
+        seen = await control.read(self._feed)
+        return FeedTaken(
+            epoch=taken.epoch,
+            worker=self._worker,
+            start=start,
+            tables=taken.tables,
+            partitions=1 if self._feed.consistency == "transaction" else self._feed.partitions,
+            ddl_passed=taken.ddl_passed,
+            plan=seen.plan,
+            feed=seen.state,
+            reports=tuple(seen.groups.values()),
+        )
+
+    async def _mended(self) -> None:
+        """Until an operator has passed the statement, or cleared the halt."""
+        while not self._stop.is_set():
+            with contextlib.suppress(TargetError):
+                if not await halted_group(self._feed, CONDUCTOR):
+                    return
+            await self._rest(AGAIN_SECONDS)
+
+
+class _Conducting:
+    """One epoch of a conductor.  `halted`, `displaced`: why it ended, if it was not stopped."""
+
+    def __init__(self, feed: Feed, mapping: Mapping, sink: Sink, pen: SoleWriter, stop: asyncio.Event) -> None:
+        self.halted: Halt | None = None
+        self.displaced = ""
+        self._feed = feed
+        self._mapping = mapping
+        self._sink = sink
+        self._pen = pen
+        self._stop = stop
+        self._machine = machines.Conductor()
+        self._publishing = Publishing(feed, self._post, self._displace)
+        self._tables: list[TableName] = []
+        self._mailbox: list[ConductorEvent] = []
+        self._wake = asyncio.Event()
+        self._to_write: list[StorePlan | Announce] = []
+        self._to_publisher: asyncio.Queue[StartPublisher | GoOn] = asyncio.Queue()
+        self._written = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def hear(self, news: News) -> None:
+        if isinstance(news, GroupReport):
+            self._post(news)
+
+    def _post(self, event: ConductorEvent) -> None:
+        self._mailbox.append(event)
+        self._wake.set()
+
+    def _displace(self, reason: str) -> None:
+        self.displaced = self.displaced or reason
+        self._wake.set()
+
+    async def run(self, taken: FeedTaken) -> None:
+        """Until stopped, displaced or halted.  Raises what a task raises: that is a bug."""
+        self._tables = list(taken.tables)
+        self._mailbox.insert(0, taken)
+        self._start(self._write())
+        self._start(self._drive())
+        try:
+            while not (self._stop.is_set() or self.displaced or (self.halted and not self._to_write)):
+                self._step()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), TICK_SECONDS)
+                for task in [task for task in self._tasks if task.done()]:
+                    self._tasks.discard(task)
+                    task.result()
+                self._publishing.check()
+        finally:
+            await self._publishing.stop()
+            for task in list(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _step(self) -> None:
+        events, self._mailbox = self._mailbox or [Tick()], []
+        self._wake.clear()
+        for effect in self._machine.step(time.monotonic_ns() // 1000, events):
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: ConductorEffect) -> None:
+        match effect:
+            case StorePlan():
+                self._to_write.append(effect)
+                self._written.set()
+            case Announce():
+                if self._to_write and isinstance(self._to_write[-1], Announce):
+                    self._to_write.pop()
+                self._to_write.append(effect)
+                self._written.set()
+            case StartPublisher() | GoOn():
+                self._to_publisher.put_nowait(effect)
+            case RunStatement() | PassStatement():
+                self._start(self._cross(effect))
+            case Halt():
+                self._start(self._halt(effect))
+            case StandDown():
+                self._displace(effect.reason)
+            case _:
+                assert_never(effect)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(lambda _: self._wake.set())
+
+    # ------------------------------------------------------------------ effects
+
+    async def _write(self) -> None:
+        """One after another: a plan is stored before it is announced."""
+        while True:
+            while self._to_write:
+                effect = self._to_write[0]
+                try:
+                    await self._write_one(effect)
+                except (KafkaError, LogError) as error:
+                    self._displace(f"it cannot write to the control topic any more: {error}")
+                    return
+                self._to_write = [left for left in self._to_write if left is not effect]
+            self._wake.set()
+            self._written.clear()
+            await self._written.wait()
+
+    async def _write_one(self, effect: StorePlan | Announce) -> None:
+        match effect:
+            case StorePlan(plan=plan):
+                await topics.ensure(self._feed.log_url, self._feed.name, plan.partitions)
+                await self._pen.write(PLAN, plan)
+                self._post(PlanStored(plan.version))
+            case Announce(feed=feed):
+                await self._pen.write(FEED, self._completed(feed))
+
+    def _completed(self, feed: FeedState) -> FeedState:
+        source = self._publishing
+        return msgspec.structs.replace(
+            feed,
+            at_us=time.time_ns() // 1000,
+            prepared=source.unanswered.xid,
+            prepared_since=source.unanswered.since,
+            hindrance=source.hindrance,
+            silent_seconds=source.silent_seconds,
+        )
+
+    async def _drive(self) -> None:
+        while True:
+            effect = await self._to_publisher.get()
+            if isinstance(effect, StartPublisher):
+                await self._publishing.start(effect)
+            else:
+                await self._publishing.go_on(effect)
+
+    async def _cross(self, effect: RunStatement | PassStatement) -> None:
+        made = [self._mapping.target(name) for name in effect.ddl.tables if self._mapping.selects(name)]
+        self._tables = list(dict.fromkeys((*self._tables, *made)))
+        asked = ApplyDdl(effect.id, effect.ddl, effect.end)
+        answer: DdlApplied | DdlFailed
+        if isinstance(effect, RunStatement):
+            answer = await self._sink.apply_ddl(asked, self._tables, effect.votes)
+        else:
+            answer = await self._sink.pass_ddl(asked, self._tables)
+        self._post(answer)
+
+    async def _halt(self, halt: Halt) -> None:
+        if await self._sink.record_halt(halt):
+            self.halted = halt
+        else:
+            self._displace("a newer owner has taken the feed over")

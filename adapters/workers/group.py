@@ -1,0 +1,250 @@
+"""One table group at this worker: take it over at the target, run its apply machine over its partition, report.
+
+A group that stood down (a newer owner, lost commits) or halted is not given up while Kafka says that the partition is
+ours: after a while, or once an operator has mended it, it is taken over anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from typing import Final
+
+import msgspec
+from aiokafka.errors import KafkaError
+
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.kafka.control import ControlTopic
+from tidelock.adapters.kafka.offset_finder import Places
+from tidelock.adapters.kafka.wire import WireError
+from tidelock.adapters.operator.feed_control import halted_group
+from tidelock.adapters.ports.sink import Sink, TargetError
+from tidelock.adapters.process.gc_tuning import forget
+from tidelock.adapters.process.way_out import of_workers
+from tidelock.adapters.runtime.apply_shell import Shell
+from tidelock.adapters.runtime.copy_shell import Copies
+from tidelock.adapters.runtime.journal import NoJournal
+from tidelock.adapters.runtime.progress import Sample
+from tidelock.adapters.runtime.sampler import sample_of
+from tidelock.adapters.wiring.composition import make_sink, options_of, rules_of
+from tidelock.adapters.workers.partition import Fetcher, PartitionLog
+from tidelock.engine.apply.machine import ApplyMachine, State
+from tidelock.engine.capture.mapping import Mapping
+from tidelock.engine.model.errors import Alarm, Failure, Trouble
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.protocol.effects import ApplyDdl
+from tidelock.engine.protocol.events import DdlApplied, DdlFailed
+from tidelock.engine.protocol.group_reports import GroupReport, Statement
+
+log = logging.getLogger(__name__)
+
+REPORT_SECONDS: Final = 0.25
+QUIET_SECONDS: Final = 5.0
+AGAIN_SECONDS: Final = 1.0
+FENCED_SECONDS: Final = 12.0  # longer than a session lives at the broker: by then we know whether it is still ours
+MEND_SECONDS: Final = 2.0
+
+
+class Group:
+    """`fenced`: how often a newer owner's fence stopped a write of ours.  `latest`: what this group shows of itself."""
+
+    def __init__(
+        self, feed: Feed, number: int, worker: str, control: ControlTopic, places: Places, fetcher: Fetcher
+    ) -> None:
+        self.number = number
+        self.fenced = 0
+        self.latest = Sample()
+        self.log = PartitionLog(number, places, fetcher)
+        self._feed = feed
+        self._worker = worker
+        self._control = control
+        self._places = places
+        self._fetcher = fetcher
+        self._mapping = Mapping(rules_of(feed), feed.schema)
+        self._shell: Shell | None = None
+        self._stream_idle_us: int | None = None  # of the next machine (StandDown)
+        self._vote: Statement | None = None
+        self._alarm: Alarm | None = None
+        self._epoch = 0
+        self._news = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._ours = asyncio.Event()
+
+    def __str__(self) -> str:
+        return f"group {self.number} of feed {self._feed.name}"
+
+    async def run(self) -> None:
+        """Own the group until stopped.  Raises only what is a bug."""
+        while not self._stop.is_set():
+            try:
+                plan = await self._plan()
+                if plan is not None:
+                    await self._own(plan)
+            except TargetError as error:
+                await self._trouble(Alarm("target", str(error), error.hint))
+            except WireError as error:
+                await self._trouble(Alarm("wire", str(error), error.hint))
+            except KafkaError as error:
+                await self._trouble(Alarm("kafka", str(error), "Is the broker up?"))
+
+    async def stop(self) -> None:
+        """Finish what is in flight; `run` returns."""
+        self._stop.set()
+        if self._shell is not None:
+            self._shell.stop()
+
+    async def reassigned(self) -> None:
+        """A rebalance has left the group with us, or given it to us again: then a fenced one need not wait."""
+        self._ours.set()
+        await self.log.reassigned()
+
+    async def _plan(self) -> Plan | None:
+        """The plan, once it has this group; None: stopped before."""
+        plan = asyncio.create_task(self._control.plan_with(self.number))
+        stop = asyncio.create_task(self._stop.wait())
+        await asyncio.wait((plan, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if not plan.done() or self._stop.is_set():
+            plan.cancel()
+            return None
+        return plan.result()
+
+    async def _own(self, plan: Plan) -> None:
+        sink = make_sink(self._feed, self._mapping, group=self.number)
+        tables = [name for name, _ in plan.tables]
+        try:
+            taken = await sink.take_over(tables, plan.since[self.number])
+            taken = msgspec.structs.replace(taken, log_end=await self._places.last(self.number) or taken.checkpoint)
+        except BaseException:
+            await sink.close()
+            raise
+        machine = ApplyMachine(options_of(self._feed, tables, self._stream_idle_us))
+        partition = self.log = PartitionLog(self.number, self._places, self._fetcher)
+        forget()  # the machine before, with its rows
+
+        async def apply_ddl(effect: ApplyDdl) -> DdlApplied | DdlFailed:
+            return await self._pass(effect, sink, tables)
+
+        copies = Copies(machine, sink, None, log.warning)
+        shell = self._shell = Shell(machine, sink, partition, apply_ddl, NoJournal(), copies, of_workers)
+        self._epoch, self._alarm, self._vote = taken.epoch, None, None
+        log.info("%s is ours: epoch %d, from %s", self, taken.epoch, taken.checkpoint)
+        shell.post(taken)
+        if self._stop.is_set():  # told so during the takeover
+            shell.stop()
+        reporter = asyncio.create_task(self._report(machine, shell, partition))
+        try:
+            await shell.run(taken.checkpoint)
+        finally:
+            self._shell = None
+            reporter.cancel()
+            await asyncio.gather(reporter, return_exceptions=True)
+        if shell.stood_down is not None:
+            self._stream_idle_us = shell.stood_down.stream_idle_us or self._stream_idle_us
+        await self._ended(machine, shell)
+
+    # ------------------------------------------------------------------ the end of an ownership
+
+    async def _ended(self, machine: ApplyMachine, shell: Shell) -> None:
+        if shell.halt is not None:
+            self._alarm = shell.halt.alarm
+            log.error("%s halted: %s", self, shell.halt.alarm)
+            await self._write(machine, "halted")
+            await self._mended()
+        elif shell.stood_down is not None and not shell.stood_down.again:
+            self.fenced += 1
+            log.warning("%s: a write was rejected, %s", self, shell.stood_down.reason)
+            self._ours.clear()
+            await self._rest(FENCED_SECONDS, self._ours)
+        elif shell.stood_down is not None:
+            log.warning("%s: %s", self, shell.stood_down.reason)
+
+    async def _trouble(self, alarm: Alarm) -> None:
+        log.warning("%s cannot be taken over: %s", self, alarm)
+        self._alarm = alarm
+        await self._rest(AGAIN_SECONDS)
+
+    async def _mended(self) -> None:
+        """Until an operator has passed the statement (`tidelock ddl done|skip`), or a worker is started again."""
+        while not self._stop.is_set():
+            with contextlib.suppress(TargetError):
+                if not await halted_group(self._feed, self.number):
+                    return
+            await self._rest(MEND_SECONDS)
+
+    async def _rest(self, seconds: float, sooner: asyncio.Event | None = None) -> None:
+        """Until stopped, or until `sooner`."""
+        waiting = [asyncio.create_task(event.wait()) for event in (self._stop, sooner) if event is not None]
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+
+    # ------------------------------------------------------------------ statements
+
+    async def _pass(self, effect: ApplyDdl, sink: Sink, tables: list[TableName]) -> DdlApplied | DdlFailed:
+        """Vote for the statement and wait until it has run; then see what it made of the tables."""
+        failure = await sink.settle()
+        if failure is not None:
+            return DdlFailed(effect.id, failure)
+        self._vote = statement = Statement(effect.ddl.source, effect.ddl.number, effect.end)
+        self._news.set()
+        state = await self._control.verdict(statement, (self.number, self._epoch))
+        if state.refused == statement:
+            self._vote = None
+            return DdlFailed(effect.id, Failure(Trouble.TARGET, state.refusal))
+        made = [self._mapping.target(name) for name in effect.ddl.tables if self._mapping.selects(name)]
+        tables.extend(name for name in made if name not in tables)
+        answer = await sink.pass_ddl(effect, tables)
+        if isinstance(answer, DdlApplied):
+            self._vote = None
+        return answer
+
+    # ------------------------------------------------------------------ reports
+
+    async def _report(self, machine: ApplyMachine, shell: Shell, partition: PartitionLog) -> None:
+        """News soon, and a sign of life when there are none."""
+        rows, then, spoke = 0, time.monotonic(), 0.0
+        told: object = None
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), REPORT_SECONDS)
+            self._news.clear()
+            if machine.state is State.WAITING:
+                continue
+            partition.saved(machine.watermark.saved)
+            now = time.monotonic()
+            sample = sample_of(machine, shell, 0.0)
+            rate = (sample.rows_total - rows) / (now - then)
+            rows, then = sample.rows_total, now
+            self.latest = msgspec.structs.replace(sample, rows_per_second=rate)
+            mark = machine.watermark
+            hindrance = "; ".join(f"the {one.at}: {one.message}" for one in sample.hindrances)
+            news = (mark.saved, mark.position, self._vote, sample.state, sample.parked_rows, hindrance)
+            if news != told or now - spoke > QUIET_SECONDS:
+                told, spoke = news, now
+                await self._write(machine, sample.state, hindrance)
+
+    async def _write(self, machine: ApplyMachine, state: str, hindrance: str = "") -> None:
+        mark = machine.watermark
+        await self._control.write(
+            f"group/{self.number}",
+            GroupReport(
+                group=self.number,
+                epoch=self._epoch,
+                worker=self._worker,
+                state=state,
+                resolved=mark.position,
+                checkpoint=mark.saved,
+                vote=self._vote,
+                rows=machine.batches.committed_rows,
+                parked=len(machine.batches.lot),
+                fenced=self.fenced,
+                end_us=mark.end_us,
+                at_us=time.time_ns() // 1000,
+                alarm=self._alarm,
+                hindrance=hindrance,
+            ),
+        )

@@ -1,0 +1,76 @@
+"""The publisher process's view of its parent: what it is told, and the leave that it gives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from tidelock.adapters.workers.group_commit import Flush
+from tidelock.adapters.workers.log_end import LogEnd
+from tidelock.adapters.workers.publisher_messages import AT_STATEMENT, PUBLISHED, AtStatement, GoOn, Published
+from tidelock.engine.model.records import Ddl, Position, TableName
+from tidelock.engine.model.table_partitioning import Plan
+
+REPORT_SECONDS: Final = 0.2
+
+
+class Parent:
+    """The other side of the socket.  `gone` is done when it has closed it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._plans: asyncio.Queue[Plan] = asyncio.Queue()
+        self.gone = asyncio.create_task(self._listen(reader))
+
+    @classmethod
+    async def on(cls, channel: socket.socket) -> Parent:
+        return cls(*await asyncio.open_connection(sock=channel))
+
+    def tell(self, kind: int, message: msgspec.Struct) -> None:
+        body = msgspec.msgpack.encode(message)
+        self._writer.write((len(body) + 1).to_bytes(4, "little") + bytes((kind,)) + body)
+
+    async def leave(self, position: Position, statement: Ddl) -> Plan:
+        """Tell that a statement waits; the plan to go on under."""
+        self.tell(AT_STATEMENT, AtStatement(position, statement))
+        return await self._plans.get()
+
+    async def close(self) -> None:
+        self._writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self._writer.wait_closed()
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                length = int.from_bytes(await reader.readexactly(4), "little")
+                order = msgspec.msgpack.decode(await reader.readexactly(length), type=GoOn)
+                self._plans.put_nowait(order.plan)
+
+
+class Report:
+    """What was committed since it was last told; told `REPORT_SECONDS` after it happened at the latest."""
+
+    def __init__(self, parent: Parent, end: LogEnd) -> None:
+        self._parent = parent
+        self._position, self._end_us = end.position, end.end_us
+        self._rows: Counter[TableName] = Counter()
+        self._due: asyncio.TimerHandle | None = None
+
+    def add(self, flush: Flush) -> None:
+        self._position, self._end_us = flush.position, flush.end_us
+        self._rows.update(flush.rows)
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_later(REPORT_SECONDS, self.send)
+
+    def send(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        self._parent.tell(PUBLISHED, Published(self._position, dict(self._rows), self._end_us))
+        self._rows.clear()

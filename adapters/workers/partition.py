@@ -1,0 +1,225 @@
+"""One partition of the changes topic as the log of an apply machine (`adapters.ports.log.Log`).
+
+Faust hands records over; it may drop some in a rebalance and hand others over twice.  So where the machine's log begins
+is looked for by position, what was taken before is left out by offset, and the machine's chain finds what is missing.
+
+*Back-pressure*: records wait here as bytes.  Beyond `HIGH_BYTES` the partition is paused at the fetcher; that is enough
+for a second or two of the target's work, because a fetcher with nothing to fetch sleeps for a second.
+
+*Offsets* are committed in order and only as a hint: a record is acknowledged when the checkpoint at the target has
+passed it.  In a rebalance Faust forgets acknowledgements and places; then this log goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+import msgspec
+from aiokafka.errors import KafkaError
+
+from tidelock.adapters.kafka.offset_finder import Places
+from tidelock.adapters.kafka.wire import WireError, decode
+from tidelock.adapters.process.frames import Unanswered
+from tidelock.adapters.process.way_out import COPY_ANEW
+from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.records import LogBatch, Position
+from tidelock.engine.protocol.events import ApplyEvent, LogArrived, SourceFailed
+
+HIGH_BYTES: Final = 24 << 20
+LOW_BYTES: Final = 12 << 20
+STEP_ROWS: Final = 2000  # what is here already is handed over together: a record a step makes five times the batches
+FIRST_RESTART_SECONDS: Final = 0.2
+LONGEST_RESTART_SECONDS: Final = 5.0
+
+
+class Fetcher(Protocol):
+    """What the consumer does for one partition."""
+
+    async def seek(self, offset: int) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+
+class Taken(msgspec.Struct):
+    """A record that the machine has, and the checkpoint has not passed.  `ack` None: nothing to tell Faust."""
+
+    offset: int
+    last: Position
+    ack: Callable[[], object] | None
+
+
+class PartitionLog:
+    unanswered = Unanswered()  # the publisher reads the source's log
+
+    def __init__(self, partition: int, places: Places, fetcher: Fetcher) -> None:
+        self.restarts = 0
+        self._partition = partition
+        self._places = places
+        self._fetcher = fetcher
+        self._waiting: deque[tuple[int, bytes, Callable[[], object]]] = deque()
+        self._bytes = 0
+        self._paused = False
+        self._news = asyncio.Event()
+        self._taken: deque[Taken] = deque()
+        self._offset = -1  # of the last record taken
+        self._sought = 0  # where the machine's log was looked for
+        self._reading: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+        self._delay = 0.0
+        self._heard = time.monotonic()
+
+    @property
+    def silent_seconds(self) -> float:
+        """Since the last record came, or since it was asked for; 0 while nothing is wanted."""
+        return 0.0 if self._paused or self._reading is None else time.monotonic() - self._heard
+
+    def attach(self, post: Callable[[ApplyEvent], None], room: asyncio.Event) -> None:
+        self._post = post
+        self._room = room
+
+    # ------------------------------------------------------------------ from the consumer
+
+    def offer(self, offset: int, value: bytes, ack: Callable[[], object]) -> None:
+        """A record as Faust hands it over; `ack` acknowledges it.  Never waits."""
+        self._heard = time.monotonic()
+        self._waiting.append((offset, value, ack))
+        self._bytes += len(value)
+        if self._bytes > HIGH_BYTES and not self._paused:
+            self._paused = True
+            self._fetcher.pause()
+        self._news.set()
+
+    def excuse(self) -> None:
+        """The silence so far was our own."""
+        self._heard = time.monotonic()
+
+    def ask_again(self) -> None:
+        """Nothing comes: have the machine ask for a resend."""
+        what = f"partition {self._partition} is silent while the log goes on"
+        self._post(SourceFailed(Alarm("kafka", what, "It is asked for again"), retryable=True))
+
+    async def reassigned(self) -> None:
+        """After a rebalance the same partition is ours, and the consumer has forgotten its place and what it heard."""
+        self._clear()
+        for record in self._taken:
+            record.ack = None
+        if self._reading is not None:
+            await self._fetcher.seek(max(self._offset + 1, self._sought))
+
+    def saved(self, position: Position) -> None:
+        """The checkpoint at the target is at `position`."""
+        taken = self._taken
+        while taken and taken[0].last.order <= position.order:
+            record = taken.popleft()
+            if record.ack is not None:
+                record.ack()
+
+    def _clear(self) -> None:
+        self._waiting.clear()
+        self._bytes = 0
+        self._paused = False  # the consumer forgets it in a rebalance
+
+    # ------------------------------------------------------------------ to the machine
+
+    async def read_from(self, position: Position, reader: int, further: Sequence[Position] = ()) -> None:
+        """Whatever becomes of the source, Kafka keeps all records that receipts are of, so `further` needs no look."""
+        async with self._turn:
+            if self._reading is not None:
+                self.restarts += 1
+                self._reading.cancel()
+                await asyncio.gather(self._reading, return_exceptions=True)
+                await asyncio.sleep(self._delay)  # back off, not synchronisation
+                self._delay = min(max(self._delay * 2, FIRST_RESTART_SECONDS), LONGEST_RESTART_SECONDS)
+            self._reading = asyncio.current_task()
+            failed = await self._seek(position)
+        if failed is None:
+            failed = await self._read(position, reader)
+        self._post(failed)
+
+    async def _seek(self, position: Position) -> SourceFailed | None:
+        try:
+            offset = await self._places.find(self._partition, position)
+        except WireError as error:
+            return SourceFailed(Alarm("wire", str(error), error.hint, str(position)), retryable=False)
+        except KafkaError as error:
+            return SourceFailed(Alarm("kafka", str(error), "Is the broker up?", str(position)), retryable=True)
+        if offset is None:
+            return SourceFailed(_too_short(self._partition, position), retryable=False)
+        self._fetcher.resume()  # whoever had the partition before may have paused it
+        self._clear()
+        self._taken.clear()
+        self._offset, self._sought = -1, offset
+        await self._fetcher.seek(offset)
+        return None
+
+    async def _read(self, position: Position, reader: int) -> SourceFailed:
+        begun, rows = False, 0
+        while True:
+            await self._room.wait()
+            offset, value, ack = await self._next()
+            if offset <= self._offset:
+                self._again(offset, ack)
+                continue
+            try:
+                batch = decode(value).batch
+            except WireError as error:
+                what = f"record {offset} of partition {self._partition}: {error}"
+                return SourceFailed(Alarm("wire", what, error.hint, str(position)), retryable=False)
+            if not begun:
+                if batch.prev.order > position.order:  # dropped in a rebalance, or fetched before the seek
+                    return SourceFailed(_missed(self._partition, position, batch), retryable=True)
+                if batch.prev.order < position.order:
+                    continue
+                begun = batch.resent = True
+            self._offset = offset
+            self._taken.append(Taken(offset, batch.last, ack))
+            self._delay = 0.0
+            self._post(LogArrived([batch], reader, len(value)))
+            rows += len(batch.rows)
+            if rows >= STEP_ROWS:
+                rows = 0
+                await asyncio.sleep(0)  # the machine says whether there is room for more
+
+    async def _next(self) -> tuple[int, bytes, Callable[[], object]]:
+        while not self._waiting:
+            self._news.clear()
+            await self._news.wait()
+        offset, value, ack = self._waiting.popleft()
+        self._bytes -= len(value)
+        if self._paused and self._bytes < LOW_BYTES:
+            self._paused = False
+            self._fetcher.resume()
+        return offset, value, ack
+
+    def _again(self, offset: int, ack: Callable[[], object]) -> None:
+        """A record that was taken before, handed over again."""
+        for record in self._taken:
+            if record.offset == offset:
+                record.ack = ack
+                return
+        ack()
+
+    async def close(self) -> None:
+        if self._reading is not None and self._reading is not asyncio.current_task():
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+
+
+def _missed(partition: int, position: Position, batch: LogBatch) -> Alarm:
+    what = f"partition {partition} was handed over from {batch.prev} on, and is wanted from {position} on"
+    return Alarm("kafka", what, "It is asked for again", str(position))
+
+
+def _too_short(partition: int, position: Position) -> Alarm:
+    return Alarm(
+        "gap",
+        f"partition {partition} of the changes topic no longer reaches back to {position}, the target's checkpoint",
+        f"Its retention (retention.ms) was too short for how long this group stood still: {COPY_ANEW}",
+        str(position),
+    )

@@ -1,0 +1,90 @@
+"""The publisher's producer: one transaction for each flush, fenced by its id, and what its errors mean.
+
+aiokafka retries what may be retried for ever, so a broker that is away for a moment only takes time; an answer that was
+lost is asked for again under the same producer id and epoch, and Kafka knows whether it has committed.  After
+`ANSWER_SECONDS` the operator should hear of it, so then the process ends and the next one says what it meets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
+
+from tidelock.adapters.process.frames import Failed
+from tidelock.adapters.workers.group_commit import Flush
+
+MESSAGE_BYTES: Final = 1_048_588  # Kafka's default for max.message.bytes
+ANSWER_SECONDS: Final = 30.0
+_AGAIN_SECONDS: Final = 0.05
+_BATCH_BYTES: Final = 1 << 20
+_ROOM: Final = 1 << 10
+# Longer than any pause of this process that should be forgiven; the broker's bound is 15 minutes by default.  A
+# transaction left open holds nobody up meanwhile: whoever publishes next ends it first.
+TRANSACTION_MS: Final = 600_000
+
+
+def producer_of(kafka: dict[str, Any], transactional_id: str, limit: int) -> AIOKafkaProducer:
+    """`limit`: max.message.bytes of the topic, which holds for a request's part of one partition."""
+    return AIOKafkaProducer(
+        **kafka,
+        transactional_id=transactional_id,
+        transaction_timeout_ms=TRANSACTION_MS,
+        max_batch_size=min(_BATCH_BYTES, limit - _ROOM),
+        max_request_size=limit + _ROOM,
+    )
+
+
+async def commit(producer: AIOKafkaProducer, topic: str, flush: Flush) -> None:
+    """All of the flush, or nothing.  Raises KafkaError, TimeoutError: then nobody knows which, and the producer is of
+    no use any more."""
+    async with asyncio.timeout(ANSWER_SECONDS):
+        await producer.begin_transaction()
+        sent = [await producer.send(topic, value, partition=partition) for partition, value in flush.records]
+        await asyncio.gather(*sent)  # aiokafka would commit without those that the broker refused
+        await producer.commit_transaction()
+
+
+async def sees(producer: AIOKafkaProducer, topic: str, partitions: int) -> None:
+    """Until the producer knows so many partitions of the topic.  Raises KafkaError, TimeoutError."""
+    async with asyncio.timeout(ANSWER_SECONDS):
+        while len(await producer.partitions_for(topic)) < partitions:
+            await producer.client.force_metadata_update()
+            await asyncio.sleep(_AGAIN_SECONDS)  # the brokers tell each other
+
+
+async def message_limit(kafka: dict[str, Any], topic: str) -> int:
+    """The topic's max.message.bytes; Kafka's default where we may not ask."""
+    admin = AIOKafkaAdminClient(**kafka)
+    try:
+        await admin.start()
+        (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+        settings = {entry[0]: entry[1] for resource in answer.resources for entry in resource[4]}
+        return int(settings.get("max.message.bytes", MESSAGE_BYTES))
+    finally:
+        await admin.close()
+
+
+def explained(error: KafkaError | TimeoutError) -> Failed:
+    """Why publishing ended.  A fenced producer is not to be tried again."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ProducerFenced | InvalidProducerEpoch):
+            return Failed(
+                "Fenced",
+                "another worker publishes this feed now; this one's open transaction was undone",
+                "Nothing to do if the feed runs elsewhere; if it does not, this process stood still for longer than "
+                f"{TRANSACTION_MS // 60_000} minutes: run the feed again",
+                retryable=False,
+            )
+        seen = seen.__cause__
+    return Failed(
+        type(error).__name__,
+        f"Kafka failed the publisher: {str(error) or f'no answer in {ANSWER_SECONDS:.0f} s'}",
+        "It is started again and goes on from the last committed record; if that repeats, see the broker's log",
+        retryable=True,
+    )

@@ -1,0 +1,66 @@
+"""The publisher process as the conductor sees it: started, told what to publish, heard, stopped."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from tidelock.adapters.process.child import Child
+from tidelock.adapters.process.frames import FAILED, Failed, Unanswered
+from tidelock.adapters.workers.publisher_messages import (
+    AT_STATEMENT,
+    PUBLISHED,
+    AtStatement,
+    GoOn,
+    Published,
+    PublishOrder,
+)
+from tidelock.engine.model.table_partitioning import Plan
+
+_SAYS: Final[dict[int, msgspec.msgpack.Decoder[Any]]] = {
+    PUBLISHED: msgspec.msgpack.Decoder(Published),
+    AT_STATEMENT: msgspec.msgpack.Decoder(AtStatement),
+    FAILED: msgspec.msgpack.Decoder(Failed),
+}
+
+
+class PublisherProcess:
+    """One life of the process.  It is started before its order is known, so that its imports overlap other work.
+
+    After `Failed` there is nothing more; a retryable one is answered with a new process and the same order (it goes on
+    from the end of the log).  Not retryable: another publisher has fenced it, or an operator is needed.
+    """
+
+    def __init__(self) -> None:
+        self._child = Child("tidelock.adapters.workers.publisher_process", "publisher")
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def unanswered(self) -> Unanswered:
+        """As it told last."""
+        return self._child.unanswered
+
+    async def begin(self, order: PublishOrder) -> None:
+        await self._child.connect()
+        await self._child.send(order)
+
+    async def next(self) -> Published | AtStatement | Failed:
+        """What the process tells next."""
+        frame = await self._child.message()
+        if isinstance(frame, Failed):
+            return frame
+        kind, body = frame
+        said: Published | AtStatement | Failed = _SAYS[kind].decode(body)
+        return said
+
+    async def go_on(self, plan: Plan) -> None:
+        """Leave to publish behind the statement, under `plan`."""
+        await self._child.send(GoOn(plan))
+
+    async def stop(self) -> None:
+        """End it and wait until it is gone."""
+        await self._child.stop()

@@ -1,0 +1,63 @@
+"""What the publisher process and its parent tell each other: frames of `adapters.process.frames`, over one socket pair.
+
+To the process: its `PublishOrder` first, then a `GoOn` for each `AtStatement`.  From it: `Published`, `AtStatement`,
+and last of all a `Failed`; in between `adapters.process.frames.Unanswered`, as a capture process tells it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.process.frames import Order
+from tidelock.engine.model.records import Ddl, Position, TableName
+from tidelock.engine.model.table_partitioning import Plan
+
+PUBLISHED: Final = 0x50
+AT_STATEMENT: Final = 0x53
+
+
+class PublishOrder(msgspec.Struct, frozen=True):
+    """`capture`: how to read the source; its `start` holds only while no record was ever committed (normally
+    `plan.position`, or the feed's checkpoint if retention has emptied the log); else the log's end does.
+
+    `log`: where Kafka is; holds a password, so it travels over the socket pair only.  `topic`: the changes topic, which
+    has at least `plan.partitions` partitions.  `transactional_id`: the same for all publishers of the feed: it fences.
+    `flush_bytes`, `flush_ms`: a transaction holds at most so much, and waits at most so long for more while busy.
+    """
+
+    capture: Order
+    log: Endpoint
+    topic: str
+    transactional_id: str
+    plan: Plan
+    flush_bytes: int = 8 << 20
+    flush_ms: int = 50
+
+
+class GoOn(msgspec.Struct, frozen=True):
+    """The statement has passed everywhere: publish on, under this plan."""
+
+    plan: Plan
+
+
+class Published(msgspec.Struct, frozen=True):
+    """Every partition of the log now ends at `position`, committed.  Told a few times a second, and first of all at the
+    start, with where the log ended.
+
+    `rows`: rows published since the last report, by target table.  `end_us`: source time of `position` (0: unknown).
+    """
+
+    position: Position
+    rows: dict[TableName, int]
+    end_us: int = 0
+
+
+class AtStatement(msgspec.Struct, frozen=True):
+    """`ddl` is committed as the last record of every partition, which end at `position`; nothing is published until
+    `GoOn`.  Told again by each new process until something was published behind it."""
+
+    position: Position
+    ddl: Ddl

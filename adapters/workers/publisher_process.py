@@ -1,0 +1,177 @@
+"""The publisher process: the source's log → records of the partitions, in a process of its own.
+
+Started as `python -m tidelock.adapters.workers.publisher_process FD`, it waits on the socket FD for its `PublishOrder`,
+so that its start-up overlaps other work.  What happens, and in which order:
+
+1. The transactional producer starts, which fences any older publisher of the feed and ends its open transaction.
+2. Only then is the log's end read: nobody can move it any more, and it says where the source is read on from.
+3. A thread reads and decodes the source; this loop commits what it gathered, one Kafka transaction after another.
+4. After a statement it waits for `GoOn`; the end of the log tells a later process that one waits.
+
+It holds no state, so every failure has one answer: it says why and ends, and the next one begins at 1.  A commit whose
+answer was lost is decided there too.  It also ends when the other side closes the socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from tidelock.adapters.kafka.connection import LogError, client_options, reach, stopped
+from tidelock.adapters.kafka.offset_finder import Places
+from tidelock.adapters.kafka.wire import WireError
+from tidelock.adapters.mysql.binlog.capture_process import batches, failed, reader_of
+from tidelock.adapters.mysql.errors import SourceError
+from tidelock.adapters.process.frames import FAILED, UNANSWERED, Failed, Order, Unanswered, receive
+from tidelock.adapters.process.gc_tuning import calm
+from tidelock.adapters.workers.group_commit import Gathering, TooLarge
+from tidelock.adapters.workers.log_end import LogEnd, Uneven, read_end
+from tidelock.adapters.workers.parent import Parent, Report
+from tidelock.adapters.workers.producing import ANSWER_SECONDS, commit, explained, message_limit, producer_of, sees
+from tidelock.adapters.workers.publisher_messages import PublishOrder
+from tidelock.engine.cluster.log_partitioner import NoGroup, Publisher
+
+# So that a record stays below 1 MiB where rows allow: values take up to four times the bytes that the binlog has.
+RECORD_LOG_BYTES: Final = 256 << 10
+CLOSE_SECONDS: Final = 1.0
+SWITCH_SECONDS: Final = 0.0005  # the loop, which waits for answers, gets its turn beside the thread that decodes
+
+
+def main() -> None:
+    for number in (signal.SIGINT, signal.SIGHUP):  # a terminal's go to the whole group; our parent decides
+        signal.signal(number, signal.SIG_IGN)
+    logging.disable(logging.CRITICAL)  # aiokafka logs each of its many tries; what matters is told to the parent
+    sys.setswitchinterval(SWITCH_SECONDS)
+    calm()
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    with contextlib.suppress(EOFError, ConnectionError):
+        order = msgspec.msgpack.decode(receive(channel), type=PublishOrder)
+        asyncio.run(_run(order, channel))
+
+
+async def _run(order: PublishOrder, channel: socket.socket) -> None:
+    """Publish until something fails or the parent is gone; the last frame says why."""
+    parent = await Parent.on(channel)
+    publishing = asyncio.create_task(publish(order, parent))
+    await asyncio.wait([publishing, parent.gone], return_when=asyncio.FIRST_COMPLETED)
+    if publishing.done():
+        parent.tell(FAILED, publishing.result())
+        await parent.close()
+    else:
+        publishing.cancel()
+        await asyncio.gather(publishing, return_exceptions=True)
+
+
+async def publish(order: PublishOrder, parent: Parent) -> Failed:
+    """Why it ended."""
+    try:
+        await reach(order.log)
+        kafka = client_options(order.log)
+        limit = await message_limit(kafka, order.topic)
+        producer = producer_of(kafka, order.transactional_id, limit)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await producer.start()  # from here on nobody else publishes
+            await sees(producer, order.topic, order.plan.partitions)
+            async with Places(kafka, order.topic) as places:
+                end = await read_end(places, order.plan, order.capture.start)
+            return await _publish_from(end, order, parent, producer, limit)
+        finally:
+            await _close(producer)
+    except (KafkaError, TimeoutError) as error:
+        return explained(error)
+    except LogError as error:
+        return Failed(type(error).__name__, str(error), error.hint, retryable=True)
+    except (Uneven, WireError) as error:
+        return Failed(type(error).__name__, str(error), error.hint, retryable=False)
+
+
+async def _publish_from(
+    end: LogEnd, order: PublishOrder, parent: Parent, producer: AIOKafkaProducer, limit: int
+) -> Failed:
+    report = Report(parent, end)
+    report.send()
+    plan = order.plan
+    if end.statement is not None:
+        plan = await parent.leave(end.position, end.statement)
+        await sees(producer, order.topic, plan.partitions)
+    source = order.capture.source
+    gathering = Gathering(
+        Publisher(plan, end.position),
+        plan,
+        f"{source.host}:{source.port}",
+        limit,
+        order.flush_bytes,
+        order.flush_ms / 1e3,
+    )
+    capture = msgspec.structs.replace(
+        order.capture, start=end.position, chunk_bytes=min(order.capture.chunk_bytes, RECORD_LOG_BYTES)
+    )
+    loop = asyncio.get_running_loop()
+
+    def tell(waits: Unanswered) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(parent.tell, UNANSWERED, waits)
+
+    threading.Thread(target=_gather, args=(capture, gathering, tell), name="capture", daemon=True).start()
+    while True:
+        flush = await gathering.take()
+        if isinstance(flush, Failed):
+            report.send()
+            return flush
+        await commit(producer, order.topic, flush)
+        report.add(flush)
+        if flush.statement is not None:
+            report.send()
+            plan = await parent.leave(flush.position, flush.statement)
+            await sees(producer, order.topic, plan.partitions)
+            gathering.go_on(plan)
+
+
+def _gather(order: Order, gathering: Gathering, tell: Callable[[Unanswered], None]) -> None:
+    """In the capture thread: all that the source says, until it fails us.  `tell`: what it has prepared for long."""
+    reader, told = reader_of(order), Unanswered()
+    try:
+        for batch in batches(order, reader):
+            gathering.add(batch)
+            if (now := reader.unanswered or Unanswered()) != told:
+                told = now
+                tell(told)
+    except SourceError as error:
+        gathering.fail(failed(error))
+    except TooLarge as error:
+        gathering.fail(Failed("TooLarge", str(error), error.hint, retryable=False))
+    except NoGroup as error:
+        gathering.fail(
+            Failed(
+                "NoGroup",
+                str(error),
+                f"Create {error.table} at the target (`tidelock init` prints the statement) or leave it out of "
+                "`tables`, then run the feed again",
+                retryable=False,
+            )
+        )
+    except Exception as error:  # a bug: the parent must hear of it, whatever it is
+        gathering.fail(Failed(type(error).__name__, f"the capture failed: {error!r}", "Please report this", False))
+        raise
+
+
+async def _close(producer: AIOKafkaProducer) -> None:
+    """Without waiting for what could not be sent: it is not committed, and the next publisher undoes it."""
+    with contextlib.suppress(KafkaError, TimeoutError, asyncio.CancelledError):
+        await asyncio.wait_for(stopped(producer), CLOSE_SECONDS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""The publisher as its conductor drives it: started, held at the log's end, let go on, started anew with a delay.
+
+To hold it, it is not started: its id is taken (which shuts any older publisher out) and the log's end is read, which
+nobody can move then.  A log that ends with a statement needs no holding: every publisher waits there by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.kafka.connection import client_options, stopped
+from tidelock.adapters.kafka.offset_finder import Places
+from tidelock.adapters.kafka.topics import changes_topic
+from tidelock.adapters.kafka.wire import WireError
+from tidelock.adapters.process.frames import Failed, Unanswered
+from tidelock.adapters.process.way_out import of_workers
+from tidelock.adapters.wiring.composition import order_of
+from tidelock.adapters.workers.log_end import LogEnd, Uneven, read_end
+from tidelock.adapters.workers.publisher import PublisherProcess
+from tidelock.adapters.workers.publisher_messages import AtStatement, Published, PublishOrder
+from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.protocol.coordinator_messages import (
+    ConductorEvent,
+    GoOn,
+    LogGrew,
+    StartPublisher,
+    StatementReached,
+)
+from tidelock.engine.protocol.events import SourceFailed
+
+log = logging.getLogger(__name__)
+
+FIRST_RESTART_SECONDS: Final = 0.2
+LONGEST_RESTART_SECONDS: Final = 10.0
+FENCED: Final = "Fenced"
+TELLS_SECONDS: Final = 2.0
+
+
+class Publishing:
+    """`post` takes what the publisher says.  `displaced` is called when another publisher has shut ours out."""
+
+    def __init__(self, feed: Feed, post: Callable[[ConductorEvent], None], displaced: Callable[[str], None]) -> None:
+        self._feed = feed
+        self._post = post
+        self._displaced = displaced
+        assert feed.log_url is not None, "the feed's log is in Kafka"
+        self._log = feed.log_url
+        self._kafka = client_options(feed.log_url)
+        self._topic = changes_topic(feed.name)
+        self._id = f"tidelock.{feed.name}.publisher"
+        self._process: PublisherProcess | None = None
+        self._start: StartPublisher | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._delay = 0.0
+        self._heard: float | None = None  # when the source's log last went on; None: nothing is wanted
+        self.hindrance = ""
+        """Why the publisher was started anew, until the source's log goes on."""
+
+    async def start(self, effect: StartPublisher) -> None:
+        """In the place of any before."""
+        await self._end()
+        delay, self._delay = self._delay, min(max(self._delay * 2, FIRST_RESTART_SECONDS), LONGEST_RESTART_SECONDS)
+        self._start = effect
+        self._heard = self._heard or time.monotonic()
+        self._begin(self._run(effect, delay))
+
+    async def go_on(self, effect: GoOn) -> None:
+        self._heard = time.monotonic()
+        if self._process is not None:
+            with contextlib.suppress(ConnectionError):  # it has died: `next` says so
+                await self._process.go_on(effect.plan)
+        elif self._start is not None:
+            await self._end()
+            self._begin(self._publish(effect.plan, self._start))
+
+    async def stop(self) -> None:
+        await self._end()
+
+    @property
+    def unanswered(self) -> Unanswered:
+        """Returns what the source has long prepared and not decided, as far as the present publisher has seen it."""
+        return self._process.unanswered if self._process is not None else Unanswered()
+
+    @property
+    def silent_seconds(self) -> float:
+        """Since the source's log went on; an idle source tells so each second."""
+        return 0.0 if self._heard is None else max(0.0, time.monotonic() - self._heard - TELLS_SECONDS)
+
+    def check(self) -> None:
+        """Raises what ended our side of the conversation: that is a bug."""
+        if self._running is not None and self._running.done() and not self._running.cancelled():
+            self._running.result()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        self._running = asyncio.create_task(work)
+
+    async def _end(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+            self._running = None
+        if self._process is not None:
+            await self._process.stop()
+            self._process = None
+
+    async def _run(self, effect: StartPublisher, delay: float) -> None:
+        await asyncio.sleep(delay)  # back off, not synchronisation
+        if effect.hold:
+            end = await self._hold(effect)
+            if isinstance(end, SourceFailed):
+                self._post(end)
+                return
+            if end.statement is None:
+                self._post(LogGrew(end.position))
+                return
+        await self._publish(effect.plan, effect)
+
+    async def _hold(self, effect: StartPublisher) -> LogEnd | SourceFailed:
+        producer = AIOKafkaProducer(**self._kafka, transactional_id=self._id)
+        try:
+            try:
+                await producer.start()
+            finally:
+                await stopped(producer)
+            async with Places(self._kafka, self._topic) as places:
+                return await read_end(places, effect.plan, effect.start)
+        except KafkaError as error:
+            return SourceFailed(
+                Alarm("kafka", f"the end of the log cannot be read: {error}", "Is the broker up?"), True
+            )
+        except (Uneven, WireError) as error:
+            return SourceFailed(Alarm("log", str(error), error.hint), retryable=False)
+
+    async def _publish(self, plan: Plan, effect: StartPublisher) -> None:
+        order = PublishOrder(
+            capture=order_of(self._feed, effect.start),
+            log=self._log,
+            topic=self._topic,
+            transactional_id=self._id,
+            plan=plan,
+        )
+        process = self._process = PublisherProcess()
+        await process.begin(order)
+        first = True
+        while await self._hear(process, first):
+            first = False
+
+    async def _hear(self, process: PublisherProcess, first: bool) -> bool:
+        """Is there more to come?  `first`: what it says before it has asked the source."""
+        before = process.unanswered
+        said = await process.next()
+        if process.unanswered not in (before, Unanswered()):
+            log.warning("feed %s: %s", self._feed.name, process.unanswered)
+        match said:
+            case Published() as said:
+                if not first:
+                    self._heard, self.hindrance = time.monotonic(), ""
+                if said.rows:
+                    self._delay = 0.0
+                self._post(LogGrew(said.position, said.rows))
+            case AtStatement() as said:
+                self._heard, self.hindrance = None, ""
+                self._post(StatementReached(said.ddl, said.position))
+            case Failed() as failed if failed.kind == FENCED:
+                self._displaced(failed.message)
+                return False
+            case Failed() as failed:
+                self.hindrance = failed.message if failed.retryable else ""
+                self._post(SourceFailed(Alarm("publisher", failed.message, of_workers(failed.hint)), failed.retryable))
+                return False
+        return True

@@ -1,0 +1,59 @@
+"""Where the log of a scaled-out feed begins, when it has no plan yet.
+
+Where groups have worked before (an embedded run is group 0), it begins where they all stand; what they committed beyond
+that only their receipts know, and another division of the tables would pass it by: then they must end cleanly first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from tidelock.adapters.bookkeeping.tables import quote
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.mysql.binlog.source import look
+from tidelock.adapters.operator.adoption import proven
+from tidelock.adapters.operator.copies import resync_pending
+from tidelock.adapters.operator.store import Books
+from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.process.way_out import COPY_ANEW
+from tidelock.adapters.wiring.composition import start_of
+from tidelock.adapters.wiring.session import session
+from tidelock.engine.model.records import Position
+
+
+async def beginning(feed: Feed) -> Position:
+    """Raises SourceError, TargetError."""
+    stood = await _where_groups_stand(feed)
+    if stood is not None:
+        return await proven(feed, stood)
+    patterns = [rule.source for rule in feed.tables]
+    source = await asyncio.to_thread(look, feed.source_url, patterns, earliest=feed.start == "earliest")
+    return await proven(feed, start_of(feed, source))
+
+
+async def _where_groups_stand(feed: Feed) -> Position | None:
+    """None: none of them has worked."""
+    async with session(feed.target_url) as target:
+        books = f"{quote(target.dialect, feed.schema)}.tidelock_"
+        stored = await target.fetch(f"SELECT grp, position FROM {books}checkpoint WHERE feed = %s", feed.name)
+        if await resync_pending(Books(feed, target)):
+            raise TargetError(
+                f"feed {feed.name} was told to copy its tables anew (`tidelock resync`), and workers cannot copy",
+                "Set `log: embedded` until that is done (`tidelock run FEED --until-caught-up`), then set `log` again",
+            )
+        receipts = await target.fetch(f"SELECT count(*) FROM {books}progress WHERE feed = %s", feed.name)
+    if not stored:
+        return None
+    positions = {int(group): msgspec.json.decode(words, type=Position) for group, words in stored}
+    begun = positions.pop(-1, None)
+    places = list(positions.values()) or ([begun] if begun else [])
+    if receipts[0][0] or any(place.order != places[0].order for place in places):
+        told = ", ".join(f"group {group} at {place}" for group, place in sorted(positions.items()))
+        raise TargetError(
+            f"feed {feed.name} has no plan in Kafka, and stands in the middle of its work at {feed.target_url}: {told}",
+            "End the embedded run cleanly first (`tidelock run FEED --until-caught-up`, with `log: embedded`). If it "
+            f"was no embedded run, the feed's topics are lost: {COPY_ANEW}",
+        )
+    return places[0]

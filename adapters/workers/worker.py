@@ -1,0 +1,306 @@
+"""A worker of a scaled-out feed as a Faust app: Kafka says which partitions are ours, we run a group for each.
+
+The app has two agents.  The one on the changes topic hands each record to its group; it never waits, so that a group
+that stands still holds up no other.  The one on the control topic reads nothing that matters: whoever is assigned its
+only partition is the conductor.
+
+Faust is held to what it was seen to do well (measured.md): membership, assignment, fetching.  It keeps no state of
+ours, its acknowledgements are in offset order by partition, its web server and leader are off.  A member that is
+killed and started again under the same name (`--name`) keeps its partitions: static membership.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any, Final, cast
+
+import faust
+from faust.types import TP
+
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.kafka.connection import client_options, faust_options
+from tidelock.adapters.kafka.control import ControlTopic, News
+from tidelock.adapters.kafka.offset_finder import Places
+from tidelock.adapters.kafka.topics import changes_topic, control_topic, ensure
+from tidelock.adapters.process.frames import Unanswered
+from tidelock.adapters.process.gc_tuning import calm
+from tidelock.adapters.runtime.progress import Sample
+from tidelock.adapters.runtime.sampler import Silent, with_silence
+from tidelock.adapters.workers.consumer import App, CommittedTransport, PartitionFetcher
+from tidelock.adapters.workers.coordinator_shell import Conductor
+from tidelock.adapters.workers.group import Group
+from tidelock.adapters.workers.target_watch import TargetWatch
+from tidelock.engine.protocol.group_reports import FeedState
+
+log = logging.getLogger(__name__)
+
+SESSION_SECONDS: Final = 10.0
+HEARTBEAT_SECONDS: Final = 1.0
+REBALANCE_SECONDS: Final = 5.0  # how long the others wait for one that does not join them: it may be dead
+COMMIT_SECONDS: Final = 1.0
+BUFFER_RECORDS: Final = 64
+FETCH_BYTES: Final = 4 << 20
+METADATA_MS: Final = 1_000  # a topic that the conductor makes or widens is noticed so soon
+
+
+WATCH_SECONDS: Final = 1.0
+SILENT_SECONDS: Final = 4.0
+LOST_SECONDS: Final = 20.0
+TELLS_SECONDS: Final = 6.0  # of its own accord the conductor speaks every five seconds
+
+
+class Deaf(Exception):
+    """Kafka's records do not reach this worker any more."""
+
+
+class Worker:
+    """`name`: of this worker in reports, and its static membership if it was given one.
+
+    `watched`: whoever runs it looks at `failed`, which says why it must end."""
+
+    def __init__(self, feed: Feed, name: str = "", *, watched: bool = False) -> None:
+        self.feed = feed
+        self.name = name or f"{socket.gethostname()}:{os.getpid()}"
+        self.control = ControlTopic(feed)
+        self.groups: dict[int, Group] = {}
+        self.conductor: Conductor | None = None
+        self.failed: BaseException | None = None
+        self._watched = watched
+        self._stack = contextlib.AsyncExitStack()
+        self._told = 0.0  # when the conductor last said anything
+        self._born = time.monotonic()
+        self._target = TargetWatch(feed.target_url)
+        self._running: dict[object, asyncio.Task[None]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        self.changes, self.elects = changes_topic(feed.name), control_topic(feed.name)
+        self.app = self._make_app(name)
+
+    def _make_app(self, instance: str) -> faust.App:
+        app = App(
+            f"tidelock.{self.feed.name}",
+            **faust_options(self.feed.log_url),
+            autodiscover=False,
+            consumer_group_instance_id=instance or None,
+            consumer_auto_offset_reset="earliest",
+            consumer_max_fetch_size=FETCH_BYTES,
+            consumer_metadata_max_age_ms=METADATA_MS,
+            broker_session_timeout=SESSION_SECONDS,
+            broker_heartbeat_interval=HEARTBEAT_SECONDS,
+            broker_commit_interval=COMMIT_SECONDS,
+            broker_max_poll_interval=300.0,
+            broker_rebalance_timeout=REBALANCE_SECONDS,
+            stream_buffer_maxsize=BUFFER_RECORDS,
+            stream_wait_empty=False,
+            topic_allow_declare=False,
+            topic_disable_leader=True,
+            cython_optimizations=True,
+            web_enabled=False,
+        )
+        app.transport = CommittedTransport(app.conf.broker_consumer, app, app.loop)
+        assigned, before_shutdown = cast(Any, self._assigned), cast(Any, self._before_shutdown)
+        app.on_partitions_assigned.connect(assigned)
+        app.on_before_shutdown.connect(before_shutdown)
+        app.task(self._start)
+        app.task(self._watch)
+        changes = app.topic(self.changes, value_serializer="raw", key_serializer="raw")
+        elects = app.topic(self.elects, value_serializer="raw", key_serializer="raw")
+        app.agent(changes, name="changes")(self._hand_over)
+        app.agent(elects, name="control")(self._ignore)
+        return app
+
+    @cached_property
+    def places(self) -> Places:
+        """Made inside the loop, where its client wants to be made."""
+        return Places(client_options(self.feed.log_url), self.changes)
+
+    async def reachable(self) -> None:
+        """The broker lets us in, and the topics are there.  Raises LogError."""
+        await ensure(self.feed.log_url, self.feed.name, 1)
+
+    # ------------------------------------------------------------------ agents
+
+    async def _hand_over(self, stream: Any) -> None:
+        async for event in stream.noack().events():
+            group = self.groups.get(event.message.partition)
+            if group is not None:
+                group.log.offer(event.message.offset, event.message.value, event.ack)
+
+    async def _ignore(self, stream: Any) -> None:
+        async for _ in stream:
+            pass
+
+    # ------------------------------------------------------------------ assignment
+
+    async def _start(self) -> None:
+        calm()
+        await self.reachable()
+        if self.feed.http_address is not None:
+            from tidelock.adapters.web import serve
+
+            await self._stack.enter_async_context(serve(self.feed.http_address, lambda: self.latest))
+        await self._stack.enter_async_context(self.places)
+        await self._stack.enter_async_context(self.control)
+        await self._stack.enter_async_context(self._target)
+        self.control.watch(self._hear)
+
+    def _hear(self, news: News) -> None:
+        if isinstance(news, FeedState):
+            self._told = time.monotonic()
+
+    async def _assigned(self, app: Any, assigned: Iterable[TP], **_: Any) -> None:
+        """Groups that stay ours go on; one that has moved to another worker is fenced off by then, or soon."""
+        ours = {tp.partition for tp in assigned if tp.topic == self.changes}
+        conducts = any(tp.topic == self.elects for tp in assigned)
+        for number in [n for n in self.groups if n not in ours]:
+            self._let_go(number, self.groups.pop(number).stop)
+        for number in sorted(ours):
+            if number in self.groups:
+                await self.groups[number].reassigned()
+            else:
+                self._take(number)
+        if self.conductor is not None and conducts:
+            self.conductor.reassigned()
+        if self.conductor is not None and not conducts:
+            conductor, self.conductor = self.conductor, None
+            self._let_go("conductor", conductor.stop)
+        elif self.conductor is None and conducts:
+            self.conductor = Conductor(self.feed, self.name, self.control)
+            self._run("conductor", self.conductor.run())
+        await self._flow(set(assigned))
+
+    async def _flow(self, assigned: set[TP]) -> None:
+        """Faust would first ask the group's coordinator for the committed offsets, and stands still for a minute or
+        more while that is away, or for good where one rebalance overtakes another.  Our places come from the target."""
+        consumer = self.app.consumer
+        consumer.resume_partitions(assigned)
+        self.app.flow_control.resume()
+        consumer.resume_flow()
+        await cast(Any, self.app)._fetcher.maybe_start()
+
+    def _take(self, number: int) -> None:
+        fetcher = PartitionFetcher(self.app, TP(self.changes, number))
+        group = self.groups[number] = Group(self.feed, number, self.name, self.control, self.places, fetcher)
+        self._run(number, group.run())
+
+    def _run(self, key: object, work: Any) -> None:
+        task = self._running[key] = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(lambda done: self._done(key, done))
+
+    def _done(self, key: object, task: asyncio.Task[None]) -> None:
+        if self._running.get(key) is task:
+            del self._running[key]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a bug: %s ended with %r; the worker stops", key, error, exc_info=error)
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """Whoever runs the app looks at `failed`; Faust's own command knows only crashes."""
+        self.failed = error
+        if not self._watched:
+            self._crash = asyncio.get_running_loop().create_task(self.app.crash(error))
+
+    def _let_go(self, key: object, stop: Callable[[], Any]) -> None:
+        """What is in flight finishes beside the rebalance, which must not wait for it; a newer owner's fence holds."""
+        task = asyncio.get_running_loop().create_task(self._give_up(key, stop))
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def _give_up(self, key: object, stop: Callable[[], Any]) -> None:
+        task = self._running.pop(key, None)
+        await stop()
+        if task is not None:
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _before_shutdown(self, *_: Any, **__: Any) -> None:
+        """What is in flight finishes and is checkpointed before the others take over."""
+        for number in list(self.groups):
+            group = self.groups.pop(number)
+            await self._give_up(number, group.stop)
+        if self.conductor is not None:
+            conductor, self.conductor = self.conductor, None
+            await self._give_up("conductor", conductor.stop)
+        await asyncio.gather(*self._leaving)
+        await self._stack.aclose()
+
+    # ------------------------------------------------------------------ standing still
+
+    async def _watch(self) -> None:
+        """Every partition tells at least its source's time each second.  One that is silent while the log goes on is
+        asked for again; if that does not help, this worker ends, and is better started anew."""
+        looked = time.monotonic()
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            before, looked = looked, time.monotonic()
+            if looked - before > SILENT_SECONDS:  # this process stood still itself
+                for group in self.groups.values():
+                    group.log.excuse()
+                continue
+            silent = [group for group in self.groups.values() if group.log.silent_seconds > SILENT_SECONDS]
+            if not silent or not self._log_goes_on():
+                continue
+            longest = max(group.log.silent_seconds for group in silent)
+            log.warning("%s: nothing from Kafka for %.0f s", ", ".join(map(str, silent)), longest)
+            if longest > LOST_SECONDS:
+                self._fail(Deaf(f"nothing from Kafka for {longest:.0f} s while its log goes on"))
+                return
+            await self._flow({TP(self.changes, number) for number in self.groups} | self._elected())
+            for group in silent:
+                group.log.ask_again()
+
+    def _log_goes_on(self) -> bool:
+        return time.monotonic() - self._told < SILENT_SECONDS
+
+    def _elected(self) -> set[TP]:
+        return {TP(self.elects, 0)} if self.conductor is not None else set()
+
+    # ------------------------------------------------------------------ what it shows
+
+    @property
+    def parked(self) -> int:
+        """Rows now parked in the whole feed."""
+        return sum(report.parked for report in self.control.seen.groups.values())
+
+    @property
+    def latest(self) -> Sample:
+        samples = [group.latest for group in self.groups.values()]
+        halt = self.control.state.alarm if self.control.state is not None else None
+        sample = Sample(
+            state="halted" if halt else "running" if samples else "starting",
+            alarm=str(halt) if halt else None,
+            rows_total=sum(s.rows_total for s in samples),
+            rows_per_second=sum(s.rows_per_second for s in samples),
+            lag_seconds=max((s.lag_seconds for s in samples if s.lag_seconds is not None), default=None),
+            lanes=tuple(rows for s in samples for rows in s.lanes),
+            parked_rows=sum(s.parked_rows for s in samples),
+            retries_total=sum(s.retries_total for s in samples),
+            restarts=sum(s.restarts for s in samples),
+            hindrances=tuple(one for s in samples for one in s.hindrances),
+            fenced_total=sum(group.fenced for group in self.groups.values()),
+            prepared=self._prepared.xid,
+            prepared_seconds=self._prepared.seconds,
+        )
+        return with_silence(sample, self._silent, self.feed.ready_seconds)
+
+    @property
+    def _silent(self) -> Silent:
+        """A conductor that has halted says no more."""
+        state, unheard = self.control.state, time.monotonic() - (self._told or self._born)
+        if state is not None and state.alarm is not None:
+            return Silent(0.0, self._target.silent_seconds)
+        source = state.silent_seconds + unheard if state is not None and state.silent_seconds else 0.0
+        return Silent(source, self._target.silent_seconds, max(0.0, unheard - TELLS_SECONDS))
+
+    @property
+    def _prepared(self) -> Unanswered:
+        """As the conductor told it, unless that was long ago."""
+        state = self.control.state
+        if state is None or time.monotonic() - self._told > LOST_SECONDS:
+            return Unanswered()
+        return Unanswered(state.prepared, state.prepared_since)

@@ -1,0 +1,98 @@
+"""`tidelock worker`: a worker in a process of its own, with our signals, progress and exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from typing import Final
+
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.mysql.binlog.history import confirm
+from tidelock.adapters.mysql.binlog.source import look
+from tidelock.adapters.mysql.connection import reader_endpoint
+from tidelock.adapters.mysql.errors import OtherHistory
+from tidelock.adapters.process.signals import heard
+from tidelock.adapters.runtime.progress import Progress
+from tidelock.adapters.workers.worker import Deaf, Worker
+from tidelock.engine.model.records import Position
+
+OK, FAILED, OPERATOR = 0, 1, 4
+SAMPLE_SECONDS: Final = 0.25
+STOP_SECONDS: Final = 30.0
+
+
+async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress) -> int:
+    """Until a signal comes, or the whole feed has caught up with what the source has now.  Raises LogError,
+    SourceError: the operator must mend something first."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("tidelock").setLevel(logging.INFO)
+    # While a broker is away each of our clients says so hundreds of times a second; what follows from it, we say.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    goal = await asyncio.to_thread(_goal, feed) if until_caught_up else None
+    worker = Worker(feed, name, watched=True)
+    stop = asyncio.Event()
+    show = asyncio.get_running_loop().create_task(_show(worker, progress))
+    with heard(stop.set):
+        try:
+            await worker.reachable()
+            await worker.app.start()
+            return await _until(worker, stop, goal, progress)
+        finally:
+            show.cancel()
+            await asyncio.gather(show, return_exceptions=True)
+            await _stopped(worker)
+
+
+async def _stopped(worker: Worker) -> None:
+    """In order; a process that cannot end so ends all the same, or nobody would start it anew."""
+    try:
+        await asyncio.wait_for(worker.app.stop(), STOP_SECONDS)
+    except asyncio.CancelledError:
+        pass
+    except TimeoutError:
+        logging.getLogger(__name__).error("the worker did not stop in %.0f s, and ends as it is", STOP_SECONDS)
+        os._exit(FAILED)
+
+
+def _goal(feed: Feed) -> Position:
+    return look(feed.source_url, [rule.source for rule in feed.tables], earliest=False).now
+
+
+async def _until(worker: Worker, stop: asyncio.Event, goal: Position | None, progress: Progress) -> int:
+    while not stop.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), SAMPLE_SECONDS)
+        if isinstance(worker.failed, Deaf):
+            progress.message(f"{worker.failed}; start the worker again")
+            return FAILED
+        if worker.failed is not None:
+            raise worker.failed
+        if worker.app.should_stop:
+            progress.message("the worker lost its place in Kafka's group; start it again")
+            return FAILED
+        state = worker.control.state
+        if goal is not None and state is not None:
+            if state.alarm is not None:
+                progress.message(str(state.alarm))
+                return OPERATOR
+            if state.checkpoint.order >= goal.order and await _of_that_log(worker, state.checkpoint, progress):
+                return OPERATOR if worker.parked else OK
+    return OK
+
+
+async def _of_that_log(worker: Worker, checkpoint: Position, progress: Progress) -> bool:
+    """A checkpoint of another log compares with nothing: the publisher, which asks as well, halts the feed."""
+    try:
+        await asyncio.to_thread(confirm, reader_endpoint(worker.feed.source_url), checkpoint)
+    except OtherHistory as other:
+        progress.message(str(other))
+        return False
+    return True
+
+
+async def _show(worker: Worker, progress: Progress) -> None:
+    while True:
+        await asyncio.sleep(SAMPLE_SECONDS)
+        progress.update(worker.latest)

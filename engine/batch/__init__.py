@@ -1,0 +1,1 @@
+"""Batches on their way to the target: merged, sent, retried, split, parked and committed."""

@@ -1,0 +1,117 @@
+"""The capture machine: chunks of a source's log → batches of the ordered log.
+
+order (positions are the reader's) → origin (loop filter) → schema → map, filter → batch.  Shapes leave with the
+*target's* names and columns, so that nothing behind the log needs to know the mapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tidelock.engine.capture import origin
+from tidelock.engine.capture.mapping import Mapping, TableMapping
+from tidelock.engine.model.records import (
+    Ddl,
+    DdlKind,
+    LogBatch,
+    Position,
+    RowChange,
+    Shape,
+    SourceChunk,
+    SourceTransaction,
+    Transaction,
+)
+from tidelock.engine.protocol.effects import CaptureEffect, Publish
+from tidelock.engine.protocol.events import CaptureEvent, SourceRead
+
+
+class CaptureMachine:
+    """`start`: where the log is taken up; the first batch is marked `resent`: the apply side takes it as its next."""
+
+    def __init__(self, mapping: Mapping, start: Position, node: str = "") -> None:
+        self._mapping = mapping
+        self._node = node
+        self._last = start
+        self._resent = True
+        self._tables: dict[int, TableMapping] = {}
+        self._foreign: tuple[str, int] | None = None  # the last transaction, where it came from the node it would go to
+        self._open = start.rows > 0  # the last transaction goes on in the next chunk
+        self._plain = True  # no table so far needs its rows changed
+
+    def step(self, now: int, events: Sequence[CaptureEvent]) -> list[CaptureEffect]:
+        effects: list[CaptureEffect] = []
+        for event in events:
+            if isinstance(event, SourceRead):
+                effects += [Publish(batch) for chunk in event.chunks if (batch := self._batch(chunk)) is not None]
+        return effects
+
+    def _batch(self, chunk: SourceChunk) -> LogBatch | None:
+        """The chunk as a batch; None where it says nothing new.  An idle source's heartbeat tells its time."""
+        shapes = self._announce(chunk.shapes)
+        transactions: list[Transaction] = []
+        rows: list[RowChange] = []
+        ddl: Ddl | None = None
+        for source in chunk.transactions:
+            if source.ddl is not None:
+                ddl = self._related(source.ddl)
+            elif self._admits(source):
+                self._append(source, transactions, rows)
+        if chunk.last == self._last and not rows and not shapes and ddl is None and not chunk.server_us:
+            return None
+        batch = LogBatch(
+            prev=self._last,
+            last=chunk.last,
+            transactions=tuple(transactions),
+            rows=tuple(rows),
+            shapes=shapes,
+            ddl=ddl,
+            end_us=chunk.transactions[-1].commit_us if chunk.transactions else chunk.server_us,
+            resent=self._resent,
+        )
+        self._resent = False
+        self._last = chunk.last
+        return batch
+
+    def _admits(self, source: SourceTransaction) -> bool:
+        """A transaction that comes in parts shows its mark in the first alone: the receipt is its first row."""
+        identity = (source.source, source.number)
+        if self._foreign != identity:
+            self._foreign = None if origin.admits(source.marks, self._node) else identity
+        return self._foreign is None
+
+    def _announce(self, shapes: dict[int, Shape]) -> dict[int, Shape]:
+        out: dict[int, Shape] = {}
+        for number, shape in shapes.items():
+            mapped = self._mapping.table(shape)
+            if mapped is None:
+                continue
+            self._tables[number] = mapped
+            self._plain = self._plain and mapped.plain
+            out[number] = mapped.shape
+        return out
+
+    def _append(self, source: SourceTransaction, transactions: list[Transaction], rows: list[RowChange]) -> None:
+        """A part without rows still tells where its transaction ends."""
+        first = len(rows)
+        if self._plain:
+            rows += source.rows
+        else:
+            rows += [mapped for row in source.rows if (mapped := self._tables[row.table].apply(row)) is not None]
+        if len(rows) > first or not source.complete or self._open:
+            self._open = not source.complete
+            transactions.append(Transaction(source.source, source.number, first, source.complete, source.commit_us))
+
+    def _related(self, ddl: Ddl) -> Ddl:
+        """A statement with those of its tables and databases alone that the feed takes; one that names others only says
+        nothing to it."""
+        if ddl.kind is DdlKind.UNRELATED or not (ddl.tables or ddl.databases):
+            return ddl
+        tables = tuple(table for table in ddl.tables if self._mapping.selects(table))
+        databases = tuple(name for name in ddl.databases if self._mapping.draws_on(name))
+        if tables or databases:
+            shared = ddl.kind is DdlKind.TRUNCATE and self._mapping.shared(tables[0])
+            kind = DdlKind.OTHER if shared else ddl.kind  # others' rows would go with it
+            return msgspec.structs.replace(ddl, kind=kind, tables=tables, databases=databases)
+        return msgspec.structs.replace(ddl, kind=DdlKind.UNRELATED)

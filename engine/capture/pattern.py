@@ -1,0 +1,63 @@
+"""Table patterns: `db.table`, where `*` stands for any text within a part and carries over to the other side."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from tidelock.engine.model.records import TableName
+
+
+class PatternError(Exception):
+    """`args[0]` says what is wrong with the pattern."""
+
+
+class Pattern:
+    """The first dot parts the database from the table.  Names compare exactly: servers differ in letter case."""
+
+    __slots__ = ("schema", "table")
+
+    def __init__(self, text: str) -> None:
+        """Raises PatternError."""
+        self.schema, dot, self.table = text.partition(".")
+        if not (self.schema and dot and self.table):
+            raise PatternError(f"{text!r} is not of the form db.table")
+
+    @staticmethod
+    @lru_cache(maxsize=1024)
+    def of(text: str) -> Pattern:
+        return Pattern(text)
+
+    def matches(self, name: TableName) -> bool:
+        schema, table = _expression(self.schema), _expression(self.table)
+        return schema.fullmatch(name.schema) is not None and table.fullmatch(name.table) is not None
+
+    def draws_on(self, schema: str) -> bool:
+        """May it match a table of this database?"""
+        return _expression(self.schema).fullmatch(schema) is not None
+
+    def carry(self, name: TableName, target: Pattern) -> TableName:
+        """The target's name for `name`, which this pattern matches; `target.fits(self)` holds."""
+        return TableName(_carry(self.schema, name.schema, target.schema), _carry(self.table, name.table, target.table))
+
+    def bound_to(self, source: Pattern) -> bool:
+        """As a target of `source`: is each of its tables made of one alone?"""
+        pairs = ((self.schema, source.schema), (self.table, source.table))
+        return all(mine.count("*") == theirs.count("*") for mine, theirs in pairs)
+
+    def fits(self, source: Pattern) -> bool:
+        """Each part of a target has no `*` (many tables to one), or as many as the source's."""
+        pairs = ((self.schema, source.schema), (self.table, source.table))
+        return all(mine.count("*") in (0, theirs.count("*")) for mine, theirs in pairs)
+
+
+@lru_cache(maxsize=1024)
+def _expression(part: str) -> re.Pattern[str]:
+    return re.compile("(.*)".join(re.escape(piece) for piece in part.split("*")), re.DOTALL)
+
+
+def _carry(source: str, name: str, target: str) -> str:
+    found = _expression(source).fullmatch(name)
+    assert found is not None
+    pieces = target.split("*")
+    return pieces[0] + "".join(text + piece for text, piece in zip(found.groups(), pieces[1:], strict=False))

@@ -1,0 +1,51 @@
+"""How far the groups of a scaled-out feed are, as their owners report it.
+
+Only the newest owner of a group counts: an older one may still report, and what it says of its vote is worth nothing.
+A group that has never reported stands where its partition begins, and holds the whole feed there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidelock.engine.model.records import Position
+from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.protocol.group_reports import GroupReport, Statement
+
+
+class Standing:
+    def __init__(self, reports: Iterable[GroupReport] = ()) -> None:
+        self._newest: dict[int, GroupReport] = {}
+        for report in reports:
+            self.hear(report)
+
+    def hear(self, report: GroupReport) -> None:
+        known = self._newest.get(report.group)
+        if known is None or report.epoch >= known.epoch:
+            self._newest[report.group] = report
+
+    def votes(self, plan: Plan, statement: Statement) -> dict[int, int] | None:
+        """Group to epoch, once every group of the plan votes for exactly this statement; else None."""
+        reports = [self._newest.get(group) for group in range(plan.partitions)]
+        votes = {report.group: report.epoch for report in reports if report and report.vote == statement}
+        return votes if len(votes) == plan.partitions else None
+
+    def resolved(self, plan: Plan) -> Position:
+        """The least of the groups'."""
+        return _least([r.resolved if (r := self._newest.get(g)) else plan.since[g] for g in range(plan.partitions)])
+
+    def checkpoint(self, plan: Plan) -> Position:
+        """The least of the groups'."""
+        return _least([r.checkpoint if (r := self._newest.get(g)) else plan.since[g] for g in range(plan.partitions)])
+
+    def parked(self, group: int) -> int:
+        """Rows now parked in the group."""
+        return r.parked if (r := self._newest.get(group)) else 0
+
+    def sealed(self, plan: Plan, end: Position) -> bool:
+        """Is every group's checkpoint at or past `end`?"""
+        return self.checkpoint(plan).order >= end.order
+
+
+def _least(positions: Iterable[Position]) -> Position:
+    return min(positions, key=lambda position: position.order)

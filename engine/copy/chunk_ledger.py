@@ -1,0 +1,379 @@
+"""The chunk ledger: copying tables that already hold rows, while they change (design 8).
+
+Each chunk of a table (`engine.model.chunk_ranges`) goes PENDING → READING → STAGED → MERGED.  The ledger sees every
+change of the log, in order, and says what of it takes effect at the target:
+
+| the row's chunk is | the change                                                                           |
+|--------------------|--------------------------------------------------------------------------------------|
+| PENDING            | is dropped: the chunk is read later, and what is read has it                          |
+| READING, STAGED    | is remembered, as the row's last image or its absence; the read may have it or not    |
+| MERGED             | takes effect                                                                         |
+
+A key that moves between chunks is a delete in one and an insert in the other, each by the state of its chunk.
+
+*Where the target's rows stay* (`Split.stays`) every change takes effect, whatever its chunk's state; from READING on it
+is remembered all the same.  What a merge does then (`engine.copy.machine`):
+
+- `keep`: staged rows that nothing touched are put beside those that are there, which win;
+- a repair (by KEYS) deletes the rows that were asked for and all touched ones, and puts the source's of M there.  So
+  it does no harm to remember a row that was not asked for, nor to give the repair up.  A row of which it is untold
+  whether it was asked for is remembered, and from then on every row of the table, since each may come in its place.
+
+*The merge.*  What was staged is each row as it stood at some moment between the first read and `high`.  Once the ledger
+has seen the log up to M, at or past `high`, a row that nothing touched since the reading began is the source's at M;
+of a row that was touched the last image is.  So the staged rows without the touched ones, and the last images of
+those, are the chunk at M.  It is put in place when everything up to M is committed and before anything behind M touches
+the table: then the target holds, of all merged chunks, exactly the source's rows at M.  No unique value can clash, no
+deleted row comes back, none is lost.  The checkpoint M is saved with it, so no restart ever sees a change again that
+the chunk contains, and nothing has to be told apart by positions in a log that a failover may have counted anew.
+
+*A restart* knows only which chunks are merged; all others are PENDING: what was staged means nothing without the
+touched rows, which were in memory (counter-example 6).
+
+*Back to PENDING* too, by itself, goes a chunk
+- of a table that a foreign key cascades into, when the parent is deleted or changes its key: what goes with it may not
+  be in the log;
+- whose table a statement of the log concerns (a TRUNCATE, another column);
+- of a table without a key, with the first change: equal rows cannot be told apart, so only a quiet time will do;
+- with the most touched rows, when there are too many to remember.
+
+The last two are then tried alone.
+
+*Parents first*: a table is read when the tables it refers to are wholly merged, and a change that refers to a row finds
+it there.  So a cycle of foreign keys cannot be copied, and a table that refers to itself only in one chunk.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from tidelock.engine.model.chunk_ranges import UNTOLD, By, Split, chunk_of
+from tidelock.engine.model.records import Position, Row, TableName
+from tidelock.engine.model.schema import Binding, ForeignKey, TargetTable
+from tidelock.engine.parallel.segments import Change
+from tidelock.engine.protocol.effects import EffectId
+from tidelock.engine.protocol.events import Copied, Refused
+
+
+class State(enum.Enum):
+    PENDING = "pending"
+    READING = "reading"
+    STAGED = "staged"
+    MERGED = "merged"
+
+
+class Chunk:
+    """`attempt`: the read under way or done.  `touched`: key → last image, or None where the row is gone.
+    `rows`, `high`: of what is staged; `refused`: what could not be.  `again`: how often it was given up for what the
+    stream did to it."""
+
+    __slots__ = ("again", "attempt", "binding", "high", "number", "refused", "rows", "split", "state", "touched")
+
+    def __init__(self, split: Split, number: int, state: State) -> None:
+        self.split = split
+        self.number = number
+        self.state = state
+        self.attempt: EffectId | None = None
+        self.touched: dict[Row, Row | None] = {}
+        self.binding: Binding | None = None
+        self.high: Position | None = None
+        self.rows = 0
+        self.refused: tuple[Refused, ...] = ()
+        self.again = 0
+
+    @property
+    def open(self) -> bool:
+        return self.state in (State.READING, State.STAGED)
+
+    def note(self, binding: Binding, before: Row | None, after: Row | None) -> None:
+        """The row's last image, while the chunk is open; where rows are kept, that it was touched."""
+        self.binding = binding
+        if before is not None:
+            self.touched[binding.key_of(before)] = None
+        if after is not None:
+            self.touched[binding.key_of(after)] = None if self.split.keep else after
+
+    def close(self, state: State) -> None:
+        self.state, self.attempt, self.touched, self.binding, self.refused = state, None, {}, None, ()
+
+
+class _Table:
+    """One table that is being copied."""
+
+    def __init__(self, copied: Copied) -> None:
+        merged = frozenset((*copied.merged, *copied.split.merged))
+        self.split = copied.split
+        self.chunks = [
+            Chunk(copied.split, n, State.MERGED if n in merged else State.PENDING) for n in range(copied.split.chunks)
+        ]
+        self._of: dict[Binding, Callable[[Row], int]] = {}
+        self._untold = False
+
+    @property
+    def done(self) -> bool:
+        return all(chunk.state is State.MERGED for chunk in self.chunks)
+
+    def chunk(self, binding: Binding, row: Row) -> Chunk:
+        of = self._of.get(binding)
+        if of is None:
+            equality = {column.name: column.equality for column in binding.target.columns}
+            of = self._of[binding] = chunk_of(self.split, binding.shape, equality)
+        number = of(row)
+        if self._untold or number == UNTOLD:
+            self._untold, number = True, 1
+        return self.chunks[number]
+
+    def rebind(self) -> None:
+        self._of.clear()
+
+
+class Ledger:
+    """`tables`: all selected tables of the target.  `abandoned`: attempts that are worth nothing any more, for the
+    caller to take away."""
+
+    def __init__(self, copied: Iterable[Copied], tables: Mapping[TableName, TargetTable]) -> None:
+        self.abandoned: list[EffectId] = []
+        self._copies: dict[TableName, _Table] = {}
+        self._targets = tables
+        self._cascades: dict[TableName, list[tuple[ForeignKey, list[TableName]]]] = {}
+        self.add(copied)
+
+    def add(self, copied: Iterable[Copied]) -> None:
+        """Copy these tables, each anew if it is being copied."""
+        for one in copied:
+            old = self._copies.pop(one.split.table, None)
+            for chunk in old.chunks if old is not None else ():
+                self._abandon(chunk)
+            table = _Table(one)
+            if not table.done:
+                self._copies[one.split.table] = table
+        self.retable(self._targets)
+
+    def retable(self, tables: Mapping[TableName, TargetTable]) -> None:
+        """The target's tables are these from now on."""
+        self._targets = tables
+        self._cascades.clear()
+        for table in tables.values():
+            for fk in table.references:
+                if fk.cascades and (into := [name for name in _swept(fk, tables) if name in self._copies]):
+                    self._cascades.setdefault(table.name, []).append((fk, into))
+        for copy in self._copies.values():
+            copy.rebind()
+
+    def __bool__(self) -> bool:
+        """Is anything still to be copied?"""
+        return bool(self._copies)
+
+    def __contains__(self, table: TableName) -> bool:
+        return table in self._copies
+
+    @property
+    def tables(self) -> tuple[TableName, ...]:
+        return tuple(self._copies)
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return tuple(copy.split for copy in self._copies.values())
+
+    @property
+    def chunks(self) -> Iterator[Chunk]:
+        return (chunk for copy in self._copies.values() for chunk in copy.chunks)
+
+    # ------------------------------------------------------------------ what the log does
+
+    def take(self, changes: Iterable[Change]) -> dict[Change, Change | None]:
+        """See the changes, in log order.  Returns those that do not take effect as they are, with what remains.
+
+        Raises SchemaMismatch where it cannot be said which chunk a row belongs to.
+        """
+        altered: dict[Change, Change | None] = {}
+        for change in changes:
+            name = change.binding.name
+            copy = self._copies.get(name)
+            if copy is not None and (part := self._effect(copy, change)) is not change:
+                altered[change] = part
+            if name in self._cascades:
+                self._cascade(change)
+        return altered
+
+    def _effect(self, copy: _Table, change: Change) -> Change | None:
+        binding, before, after = change.binding, change.before, change.after
+        here = copy.chunk(binding, before) if before is not None else None
+        there = copy.chunk(binding, after) if after is not None else None
+        if here is there or here is None or there is None:
+            chunk = here or there
+            assert chunk is not None, "a change has an image"
+            return change if self._lives(chunk, binding, before, after) else None
+        if not self._lives(here, binding, before, None):
+            before = None
+        if not self._lives(there, binding, None, after):
+            after = None
+        if before is None and after is None:
+            return None
+        return change if before is not None and after is not None else change.part(before, after)
+
+    def _lives(self, chunk: Chunk, binding: Binding, before: Row | None, after: Row | None) -> bool:
+        """Does the change take effect?  If the chunk is open it is remembered."""
+        if chunk.state is State.MERGED:
+            return True
+        if chunk.open:
+            if binding.key:
+                chunk.note(binding, before, after)
+            else:
+                self._again(chunk)
+        return chunk.split.stays
+
+    def _cascade(self, change: Change) -> None:
+        """A parent goes, or changes what its children refer to."""
+        if change.before is None:
+            return
+        at = {c.name: i for i, c in enumerate(change.binding.shape.columns)}
+        for fk, into in self._cascades[change.binding.name]:
+            places = [at[column] for column in fk.parent_columns if column in at]
+            if change.after is None or any(change.before[p] != change.after[p] for p in places):
+                self._back(into)
+
+    def statement(self, tables: Sequence[TableName]) -> None:
+        """A statement of the log, of these tables (none named: of any)."""
+        self._back(tables or self.tables)
+
+    def _back(self, tables: Iterable[TableName]) -> None:
+        for name in tables:
+            copy = self._copies.get(name)
+            for chunk in copy.chunks if copy is not None else ():
+                self._abandon(chunk)
+
+    def _abandon(self, chunk: Chunk) -> None:
+        if chunk.open:
+            assert chunk.attempt is not None
+            self.abandoned.append(chunk.attempt)
+            chunk.close(State.PENDING)
+
+    def _again(self, chunk: Chunk) -> None:
+        chunk.again += 1
+        self._abandon(chunk)
+
+    @property
+    def remembered(self) -> int:
+        """Touched rows."""
+        return sum(len(chunk.touched) for chunk in self.chunks)
+
+    def relieve(self, most: int) -> None:
+        """Remember no more than `most` rows: the chunks with the most of them begin anew."""
+        while self.remembered > most:
+            self._again(max(self.chunks, key=lambda chunk: len(chunk.touched)))
+
+    # ------------------------------------------------------------------ what the copier does
+
+    def next(self, most: int) -> Chunk | None:
+        """A chunk to read now, where no more than `most` may be open at once; one that had to begin anew is alone."""
+        opened = [chunk for chunk in self.chunks if chunk.open]
+        if len(opened) >= most or any(chunk.again for chunk in opened):
+            return None
+        for name, copy in self._copies.items():
+            if self._waits_for_parents(name):
+                continue
+            for chunk in copy.chunks:
+                if chunk.state is State.PENDING:
+                    return chunk if not (chunk.again and opened) else None
+        return None
+
+    def _waits_for_parents(self, name: TableName) -> bool:
+        table = self._targets.get(name)
+        return table is None or any(fk.parent in self._copies and fk.parent != name for fk in table.foreign_keys)
+
+    def read(self, chunk: Chunk, attempt: EffectId) -> None:
+        """Everything that the log has shown so far is visible before the reading starts."""
+        assert chunk.state is State.PENDING
+        chunk.state, chunk.attempt = State.READING, attempt
+
+    def staged(self, attempt: EffectId, high: Position, rows: int, refused: tuple[Refused, ...] = ()) -> None:
+        """A report of an attempt that was given up means nothing."""
+        chunk = self._reading(attempt)
+        if chunk is not None:
+            chunk.state, chunk.high, chunk.rows, chunk.refused = State.STAGED, high, rows, refused
+
+    def failed(self, attempt: EffectId) -> None:
+        chunk = self._reading(attempt)
+        if chunk is not None:
+            self._abandon(chunk)
+
+    def _reading(self, attempt: EffectId) -> Chunk | None:
+        return next((c for c in self.chunks if c.state is State.READING and c.attempt == attempt), None)
+
+    def due(self, seen: Position) -> Chunk | None:
+        """The staged chunk with the least `high`, if the ledger has seen the log up to there."""
+        due = [c for c in self.chunks if c.state is State.STAGED and c.high is not None]
+        least = min(due, key=lambda c: c.high.order, default=None)  # type: ignore[union-attr]
+        return least if least is not None and least.high is not None and least.high.order <= seen.order else None
+
+    def merged(self, chunk: Chunk) -> None:
+        """From here on in the log, changes of the chunk take effect, behind its merge."""
+        assert chunk.state is State.STAGED
+        chunk.close(State.MERGED)
+
+    def settle(self) -> list[TableName]:
+        """The tables whose chunks are all merged, which are nothing special from now on."""
+        done = [name for name, copy in self._copies.items() if copy.done]
+        for name in done:
+            del self._copies[name]
+        if done:
+            self.retable(self._targets)
+        return done
+
+
+def fault(splits: Sequence[Split], under_way: Iterable[Split], tables: Mapping[TableName, TargetTable]) -> str:
+    """Why these tables cannot be copied beside those that are; '' if they can."""
+    copying = {split.table for split in under_way if split.by is not By.KEYS}
+    copied = {split.table for split in (*splits, *under_way)}
+    for split in splits:
+        table = tables.get(split.table)
+        if table is None:
+            return f"the target has no table {split.table}"
+        if why := split.fault() or _key_fault(split, table):
+            return f"{split.table} cannot be split: {why}"
+        if split.by is By.KEYS and split.table in copying:
+            return f"{split.table} is being copied, which mends its rows"
+        if split.bounds and any(fk.parent == table.name for fk in table.foreign_keys):
+            return f"{split.table} refers to itself: it must be one chunk"
+        outside = [fk.child for fk in table.references if fk.child in tables and fk.child not in copied]
+        if outside and not split.stays:
+            return f"{outside[0]} refers to {split.table}: copy both at once"
+        if split.table in _ancestors(split.table, copied, tables):
+            return f"{split.table} is in a cycle of foreign keys: drop one at the target for the time of the copy"
+    return ""
+
+
+def _key_fault(split: Split, table: TargetTable) -> str:
+    if split.bounds and not table.key:
+        return "it has no key, so it must be one chunk"
+    if split.stays and not table.key:
+        return "it has no key, so rows that are there cannot be told from those that come"
+    if split.by is By.KEYS and split.columns != table.key:
+        return f"its key is {', '.join(table.key)}, not {', '.join(split.columns)}"
+    return ""
+
+
+def _ancestors(name: TableName, copied: set[TableName], tables: Mapping[TableName, TargetTable]) -> list[TableName]:
+    """The tables that it refers to, over any number of others; itself only over others."""
+    found: list[TableName] = []
+    frontier = [name]
+    while frontier:
+        child = frontier.pop()
+        for fk in tables[child].foreign_keys:
+            if fk.parent != child and fk.parent in copied and fk.parent in tables and fk.parent not in found:
+                found.append(fk.parent)
+                frontier.append(fk.parent)
+    return found
+
+
+def _swept(fk: ForeignKey, tables: Mapping[TableName, TargetTable]) -> list[TableName]:
+    """The tables whose rows a cascade through this foreign key may touch, over any number of levels."""
+    found = [fk.child]
+    for name in found:
+        table = tables.get(name)
+        for further in table.references if table is not None else ():
+            if further.cascades and further.child not in found:
+                found.append(further.child)
+    return found

@@ -1,0 +1,135 @@
+"""What the merge of a chunk is made of, and its second life when the target refuses it (design 8).
+
+At M, the end of the last planned window, the chunk is
+
+    what was staged, without the touched rows  +  the last images of the touched rows  -  rows that cannot be there
+
+Of the last, those that could not be *staged* are known, with their errors: each that nothing touched since is parked in
+the merge's own transaction, as an insert that the target refused.  Its place names the attempt that read it, `copy-`
+and its epoch, its counter, the row's number: the same however often the merge is sent, and no other row's ever.
+
+*The second life.*  A last image may be refused as well, and then the whole merge is.  It is made again without them:
+the staged rows go in, all last images are parked with it as *untried* (`engine.batch.parked_rows`), and right behind
+it, with nothing new planned, they are tried again as an operator's retry would be, in halves of halves, so that in the
+end only bad ones stay.  In between the target is as right as it is with any parked row: unique values of rows that are
+missing are free, and later changes of these rows are parked behind them.  An owner that dies amid this leaves untried
+rows, which the next one tries.  If the staged rows alone are refused, nobody can say which: then the merge is refused
+for good.
+
+*A repair* writes over rows: those that were asked for and all touched ones leave first, and what is parked for them
+goes, since what comes is newer than all of it.  That is said when the merge is sent: only then is it known what is.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from tidelock.engine.batch.parked_rows import ParkingLot, parked_row
+from tidelock.engine.copy.chunk_ledger import Chunk
+from tidelock.engine.model.chunk_ranges import By
+from tidelock.engine.model.records import Position, Row, RowChange, Shape, Transaction
+from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable
+from tidelock.engine.parallel.segments import Change
+from tidelock.engine.protocol.effects import EffectId, MergeChunk, ParkedRow, UpsertRows
+from tidelock.engine.protocol.events import ParkedKey
+
+SOURCE = "copy-"
+"""What the source of a parked row that no log tells of begins with; the epoch of its reading follows."""
+
+
+class ChunkMerge:
+    """`effect`: the merge as it is to be sent.  `table`: of the chunk."""
+
+    def __init__(self, chunk: Chunk, table: TargetTable, id_: EffectId, position: Position) -> None:
+        """`chunk`: staged, and the ledger has seen the log up to `position`.
+
+        Raises SchemaMismatch where a row that could not be staged does not line up with the table, or it has lost the
+        key by which rows are kept.
+        """
+        assert chunk.attempt is not None
+        if chunk.split.keep and not table.key:
+            raise SchemaMismatch(
+                f"{table.name} has no key any more, so its rows cannot be kept: "
+                "`tidelock copy` without --keep copies it anew"
+            )
+        self.table = table
+        self._refused = _untouched(chunk, table)
+        self._untried: list[Change] = []
+        self._read = len(chunk.refused)
+        images = [image for image in chunk.touched.values() if image is not None]
+        without = list(chunk.touched)
+        self.effect = MergeChunk(
+            id=id_,
+            staged=chunk.attempt,
+            split=chunk.split,
+            chunk=chunk.number,
+            rows=chunk.rows,
+            key=table.key,
+            without=without,
+            steps=[UpsertRows(chunk.binding, images, fresh=True)] if chunk.binding is not None and images else [],
+            position=position,
+            gone=list(dict.fromkeys((*chunk.split.keys, *without))) if chunk.split.by is By.KEYS else [],
+            parked=self._parked(id_, ""),
+        )
+
+    @property
+    def repairs(self) -> bool:
+        return self.effect.split.by is By.KEYS
+
+    def overtake(self, lot: ParkingLot) -> str:
+        """Nothing is under way before it: take along what is parked for the rows that it writes over.  Returns why that
+        cannot be, '' if it can."""
+        if not self.repairs:
+            return ""
+        if self.effect.split.columns != self.table.key:
+            return "the table has another key now"
+        places = lot.of_rows(self.table, self.effect.gone)
+        if places is None:
+            return "changes are parked that concern other rows too, or may; retry or skip them first"
+        self.effect = replace(self.effect, unparked=tuple(places))
+        return ""
+
+    def set_aside(self, id_: EffectId, error: str) -> bool:
+        """The target refuses it: the next try parks the last images.  False: it had none."""
+        if not self.effect.steps:
+            return False
+        for step in self.effect.steps:
+            assert isinstance(step, UpsertRows), "last images are inserts"
+            first = self._read + len(self._untried)
+            self._untried += [_insert(step.table, row, self.effect.staged, n) for n, row in enumerate(step.rows, first)]
+        self.effect = replace(self.effect, id=id_, steps=[], parked=self._parked(id_, error))
+        return True
+
+    def done(self, lot: ParkingLot) -> list[ParkedKey]:
+        """It is committed, and so is what it parks; what was parked for its rows has been released.  Returns what is
+        to be tried again now."""
+        for change in (*(change for change, _ in self._refused), *self._untried):
+            lot.park(change)
+        rows = self.effect.parked[len(self._refused) :]
+        return [ParkedKey(r.source, r.number, r.ordinal, self.table.name, r.change, "retry") for r in rows]
+
+    def _parked(self, id_: EffectId, error: str) -> tuple[ParkedRow, ...]:
+        refused = [parked_row(change, why, id_, n) for n, (change, why) in enumerate(self._refused)]
+        why = f"a row that was to come with it is refused: {error}"
+        first = len(refused)
+        untried = [parked_row(change, why, id_, n, untried=True) for n, change in enumerate(self._untried, first)]
+        return (*refused, *untried)
+
+
+def _untouched(chunk: Chunk, table: TargetTable) -> list[tuple[Change, str]]:
+    """The rows that could not be staged and that nothing touched since, as inserts, with their errors."""
+    assert chunk.attempt is not None
+    bindings: dict[Shape, Binding] = {}
+    found = []
+    for n, refused in enumerate(chunk.refused):
+        binding = bindings.get(refused.shape)
+        if binding is None:
+            binding = bindings[refused.shape] = Binding(-1, refused.shape, table)
+        if not binding.key or binding.key_of(refused.row) not in chunk.touched:
+            found.append((_insert(binding, refused.row, chunk.attempt, n), refused.error))
+    return found
+
+
+def _insert(binding: Binding, row: Row, attempt: EffectId, n: int) -> Change:
+    """The `n`th row of the attempt that no log tells of."""
+    return Change.of(binding, RowChange(-1, None, row, n), Transaction(f"{SOURCE}{attempt.epoch}", attempt.counter, 0))

@@ -1,0 +1,332 @@
+"""Copying beside the stream: the chunk ledger composed with lanes, locks and watermark (design 8).
+
+Three things are asked for, each in its own turn:
+
+- *A copy begins* (`BeginCopy`) as a statement does: nothing more is planned, what is under way commits, then it runs
+  alone.  So whatever the tables held is gone, and the log has been seen up to one place by all of them.
+- *A chunk is read* (`ReadChunk`) beside everything else; the ledger remembers what touches it from then on.  Its `high`
+  is compared with places of the log, so both must be of one server: when the log goes on with another reader, whose
+  server may be another, open chunks begin anew, and none is asked for before that reader has been heard.
+- *A chunk is merged* (`MergeChunk`) at the end M of a window at or past its `high`.  In the lock table it is a segment
+  of a lane of its own: it follows everything planned before, in all tables, and every later change of its table
+  follows it; changes of other tables go on beside it.  With `consistency: transaction`, where open batches wait for
+  their turn to commit and no server could see that one in turn waits for the merge, planning waits instead.
+
+A *repair* (a split by KEYS) is a copy of some rows over those that are there.  One that the target refuses is given up:
+the operator is told, and a repair of no rows begins in its place, so that no restart tries it again.  Its rows are as
+the stream left them, as if it had never been asked for.
+
+The first and the last save a checkpoint, the place up to which everything is committed then; none is sent while
+another checkpoint is on its way, which might be stored after it and go back.  A feed that copies nothing has no ledger,
+and pays one look at that for a window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from tidelock.engine.batch.scheduler import Batches
+from tidelock.engine.copy.chunk_ledger import Chunk, Ledger, State, fault
+from tidelock.engine.copy.chunk_merge import ChunkMerge
+from tidelock.engine.log.watermark import Watermark
+from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.errors import Alarm, Failure, Hindrance, Policy, policy
+from tidelock.engine.model.options import Options
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.schema import SchemaMismatch, TargetTable
+from tidelock.engine.parallel.lanes import Lane
+from tidelock.engine.parallel.segments import Change
+from tidelock.engine.protocol.effects import (
+    ApplyEffect,
+    BeginCopy,
+    DropStaged,
+    EffectId,
+    MergeChunk,
+    ReadChunk,
+    RefuseCopy,
+)
+from tidelock.engine.protocol.events import ChunksPlanned, ChunkStaged, Copied
+
+_RETRY_US = 200_000
+_READ_AGAIN_US = 1_000_000
+
+
+class Copying:
+    """`position`: up to where the `ledger` has seen the log.  `lane`: that of merges.  `alarm`: why the feed must halt,
+    once it must."""
+
+    def __init__(
+        self,
+        options: Options,
+        tables: Mapping[TableName, TargetTable],
+        batches: Batches,
+        watermark: Watermark,
+        next_id: Callable[[], EffectId],
+        emit: Callable[[ApplyEffect], None],
+    ) -> None:
+        self.position = watermark.position
+        self.alarm: Alarm | None = None
+        self._options = options
+        self._tables = tables
+        self._batches = batches
+        self._watermark = watermark
+        self._next_id = next_id
+        self._emit = emit
+        self.ledger = Ledger((), tables)
+        self._wished: tuple[Split, ...] = ()
+        self.lane = Lane(options.lanes)
+        self._merge: ChunkMerge | None = None  # that is planned
+        self._effect: BeginCopy | MergeChunk | None = None  # planned; the same until it is committed
+        self._at_target = False
+        self._sent = False  # once: from then on the effect stays as it is
+        self._not_before = 0  # for what was refused
+        self.hindrance: Hindrance | None = None
+        self._read_after = 0
+        self._heard = False  # the present reader of the log
+        self.now = 0
+
+    # ------------------------------------------------------------------ what the machine asks
+
+    def __bool__(self) -> bool:
+        """Is a copy under way, or wished for?"""
+        return bool(self.ledger) or bool(self._wished)
+
+    @property
+    def writing(self) -> bool:
+        """Something is at the target that wants it for itself."""
+        return self._at_target
+
+    def adopt(self, copied: Sequence[Copied]) -> None:
+        """What the takeover found: chunks that are not merged are to be read anew."""
+        self.ledger.add(copied)
+        self._watch()
+
+    def retable(self, tables: Mapping[TableName, TargetTable]) -> None:
+        self._tables = tables
+        self.ledger.retable(tables)
+
+    def figures(self) -> dict[str, int | str | list[int]]:
+        """For people: chunks merged, open, rows remembered, reads that the stream made worthless."""
+        chunks = list(self.ledger.chunks)
+        if not chunks:
+            return {}
+        merged = sum(chunk.state is State.MERGED for chunk in chunks)
+        return {
+            "copying": f"{merged} of {len(chunks)} chunks",
+            "open": sum(chunk.open for chunk in chunks),
+            "touched": self.ledger.remembered,
+            "again": sum(chunk.again for chunk in chunks),
+        }
+
+    # ------------------------------------------------------------------ the log
+
+    def sift(self, changes: Sequence[Change]) -> dict[Change, Change | None]:
+        """Changes of a window that do not take effect as they are, with what remains of each."""
+        altered = self.ledger.take(changes)
+        self.ledger.relieve(self._options.copy_touched)
+        if self.ledger.abandoned:
+            self._read_after = self.now + _READ_AGAIN_US
+        return altered
+
+    def seen(self, position: Position, *, resent: bool) -> None:
+        """The ledger has seen the log up to here; `resent`: since the first batch of the present reader, at least."""
+        self.position = position
+        self._heard = self._heard or resent
+
+    def interrupted(self) -> None:
+        """The log goes on with another reader."""
+        self._heard = False
+        self.ledger.statement(())
+
+    def statement(self, tables: Sequence[TableName]) -> None:
+        self.ledger.statement(tables)
+
+    # ------------------------------------------------------------------ planning
+
+    def plan(self) -> bool:
+        """Between two windows: plan what is due.  True: nothing else may be planned now."""
+        if self._wished:
+            if self._effect is None:
+                self._effect = BeginCopy(self._next_id(), self._wished, self.position)
+            return True
+        if not self.ledger:
+            return False
+        if self._effect is None and (chunk := self.ledger.due(self.position)) is not None:
+            self._plan_merge(chunk)
+        if self.alarm is not None:
+            return True
+        self._ask_for_chunks()
+        return self._options.atomic and self._effect is not None
+
+    def _plan_merge(self, chunk: Chunk) -> None:
+        try:
+            self._merge = ChunkMerge(chunk, self._tables[chunk.split.table], self._next_id(), self.position)
+        except SchemaMismatch as error:
+            self.alarm = _refused(chunk.split, chunk.number, str(error), self.position)
+            return
+        self._effect = self._merge.effect
+        self.ledger.merged(chunk)
+        self._batches.plan_alone(self.lane, chunk.split.table, self.position)
+
+    def _ask_for_chunks(self) -> None:
+        """Only where no transaction is cut: what is visible at the source are whole ones."""
+        if self.position.rows or self.now < self._read_after or not self._heard:
+            return
+        while (chunk := self.ledger.next(self._options.copy_reads)) is not None:
+            id_ = self._next_id()
+            self.ledger.read(chunk, id_)
+            self._emit(ReadChunk(id_, chunk.split, chunk.number, self.position))
+
+    # ------------------------------------------------------------------ sending, answers
+
+    def send(self, *, saving: bool) -> None:
+        """Send what is planned once all before it is committed; `saving`: a checkpoint is on its way."""
+        abandoned, self.ledger.abandoned = self.ledger.abandoned, []
+        for attempt in abandoned:
+            self._emit(DropStaged(attempt))
+        effect = self._effect
+        if effect is None or self._at_target or saving or self.now < self._not_before:
+            return
+        if isinstance(effect, BeginCopy):
+            if self._batches.busy:
+                return
+        elif self.lane.ready:
+            self.lane.cut(1)
+        elif not self.lane.running:
+            return
+        assert self._watermark.position == effect.position, "everything before it is committed"
+        if not self._sent:
+            effect = self._finished(effect)
+            if effect is None:
+                return
+            self._effect = effect
+        self._sent = self._at_target = True
+        self._emit(effect)
+
+    def _finished(self, effect: BeginCopy | MergeChunk) -> BeginCopy | MergeChunk | None:
+        """With what is known only now that all before it is committed; None: it is given up."""
+        drop = self._watermark.droppable()
+        if isinstance(effect, BeginCopy):
+            return replace(effect, drop=drop)
+        assert self._merge is not None
+        if why := self._merge.overtake(self._batches.lot):
+            self._give_up(effect, why)
+            return None
+        return replace(self._merge.effect, drop=drop)
+
+    def answers(self, id_: EffectId) -> bool:
+        return self._at_target and self._effect is not None and self._effect.id == id_
+
+    def committed(self) -> BeginCopy | MergeChunk:
+        """What was sent last has taken effect; returns it: a checkpoint is saved with it."""
+        effect, self._effect, self._at_target, self._sent = self._effect, None, False, False
+        self.hindrance = None
+        assert effect is not None
+        if isinstance(effect, BeginCopy):
+            self._wished = ()
+            self.ledger.add(Copied(split) for split in effect.splits)
+            self._batches.emptied([split.table for split in effect.splits if not split.stays])
+        else:
+            assert self._merge is not None
+            self._batches.release(effect.unparked)
+            self._batches.wish(self._merge.done(self._batches.lot))
+            self._batches.finish_alone(self.lane, effect.id)
+            self._end_merge(effect)
+        self._watch()
+        return effect
+
+    def failed(self, failure: Failure) -> Failure | None:
+        """Sent again as it was, so that its receipt can answer; returns what the machine must give up for."""
+        effect, self._at_target = self._effect, False
+        self._not_before = self.now + _RETRY_US
+        match policy(failure):
+            case Policy.RETRY:
+                self.hindrance = Hindrance.after(self.hindrance, self.now, failure.message)
+                return None
+            case Policy.STAND_DOWN:
+                return failure
+            case _ if isinstance(effect, BeginCopy):
+                self._refuse(effect.splits, failure.message)
+                self._wished, self._effect, self._sent = (), None, False
+                return None
+            case Policy.SPLIT:
+                assert isinstance(effect, MergeChunk)
+                self._merge_refused(effect, failure.message)
+                return None
+            case _:
+                return failure
+
+    def _merge_refused(self, effect: MergeChunk, why: str) -> None:
+        assert self._merge is not None
+        self._sent = False
+        if self._merge.set_aside(self._next_id(), why):
+            self._effect = self._merge.effect
+        elif self._merge.repairs:
+            self._give_up(effect, why)
+        else:
+            self.alarm = _refused(effect.split, effect.chunk, why, self.position)
+
+    def _give_up(self, effect: MergeChunk, why: str) -> None:
+        """A repair: its rows stay as they are."""
+        split = effect.split
+        message = f"rows of {split.table} are not repaired: {why}"
+        hint = "Mend that, then run `tidelock verify` and `tidelock repair` again; the feed goes on as before"
+        alarm = Alarm("repair", message, hint, str(effect.position), str(split.table))
+        self._emit(RefuseCopy(alarm, (split.table,)))
+        if all(other.table != split.table for other in self._wished):
+            self._wished += (replace(split, keys=()),)
+        self._effect = None
+        self._batches.finish_alone(self.lane, None)
+        self._end_merge(effect)
+
+    def _end_merge(self, effect: MergeChunk) -> None:
+        self._merge = None
+        self._emit(DropStaged(effect.staged))
+        self.ledger.settle()
+
+    # ------------------------------------------------------------------ the copier
+
+    def wish(self, event: ChunksPlanned) -> None:
+        why = fault(event.splits, self.ledger.splits, self._tables)
+        if self._wished:
+            why = "another copy is about to begin"
+        if why:
+            self._refuse(event.splits, why)
+        else:
+            self._wished = tuple(self._with_others(split) for split in event.splits)
+
+    def _with_others(self, split: Split) -> Split:
+        """A repair of a table that is being repaired is one of the rows of both."""
+        if split.by is not By.KEYS:
+            return split
+        others = [key for other in self.ledger.splits if other.table == split.table for key in other.keys]
+        return replace(split, keys=tuple(dict.fromkeys((*others, *split.keys))))
+
+    def staged(self, event: ChunkStaged) -> None:
+        self.ledger.staged(event.id, event.high, event.rows, event.refused)
+
+    def unread(self, attempt: EffectId) -> None:
+        self.ledger.failed(attempt)
+        self._read_after = self.now + _READ_AGAIN_US
+
+    def _watch(self) -> None:
+        self._batches.copied = self.ledger.tables
+
+    def _refuse(self, splits: Sequence[Split], why: str) -> None:
+        tables = tuple(split.table for split in splits)
+        names = ", ".join(map(str, tables))
+        hint = "Mend that, then `tidelock copy FEED` again; the feed goes on as before"
+        self._emit(RefuseCopy(Alarm("copy", f"tables are not copied: {why}", hint, str(self.position), names), tables))
+
+
+def _refused(split: Split, chunk: int, message: str, position: Position) -> Alarm:
+    return Alarm(
+        "copy",
+        f"the target refused rows of chunk {chunk} of {split.table}: {message}",
+        "Mend the target (a type too narrow, a constraint that the source does not have, rows that are parked or that "
+        "others wrote), then `tidelock run FEED`; what is merged stays",
+        str(position),
+        str(split.table),
+    )

@@ -1,0 +1,102 @@
+"""A batch of the log whose tables are known: its rows are made the changes that are planned, or put on piles, where
+they wait for more of their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tidelock.engine.model.records import LogBatch, Made, Pile, RowChange, Transaction
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.parallel.segments import Change
+
+_SAMPLED = 4
+
+
+class Lined:
+    """`bindings`: those of the batch's tables, by their numbers in it."""
+
+    __slots__ = ("_batch", "bindings")
+
+    def __init__(self, batch: LogBatch, bindings: dict[int, Binding]) -> None:
+        self._batch = batch
+        self.bindings = bindings
+
+    def changes(self) -> list[Change]:
+        packed = self._batch.packed
+        if packed is not None:
+            return packed.changes(Change, self.bindings, self._batch.transactions)
+        changes: list[Change] = []
+        for transaction, rows in self._transactions():
+            changes += self._of(transaction, rows)
+        return changes
+
+    @property
+    def packed(self) -> bool:
+        return self._batch.packed is not None
+
+    def pile(self) -> Pile:
+        """An empty one for rows of this batch."""
+        packed = self._batch.packed
+        return Loose() if packed is None else packed.pile()
+
+    def suits(self, pile: Pile) -> bool:
+        """May rows of this batch go onto it?"""
+        return isinstance(pile, Loose) is not self.packed
+
+    def pour(self, piles: Mapping[Binding, Pile]) -> list[Change]:
+        """Each row onto the pile of its table; the changes of those that have none."""
+        packed = self._batch.packed
+        if packed is not None:
+            return packed.pour(piles, Change, self.bindings, self._batch.transactions)
+        rest: list[Change] = []
+        for transaction, rows in self._transactions():
+            for change in self._of(transaction, rows):
+                pile = piles.get(change.binding)
+                if pile is None:
+                    rest.append(change)
+                else:
+                    assert isinstance(pile, Loose), "rows that are objects already are not packed"
+                    pile.add(change)
+        return rest
+
+    def _of(self, transaction: Transaction, rows: tuple[RowChange, ...]) -> list[Change]:
+        bindings, source, number = self.bindings, transaction.source, transaction.number
+        return [Change(bindings[row.table], row.before, row.after, source, number, row.ordinal) for row in rows]
+
+    def _transactions(self) -> Iterator[tuple[Transaction, tuple[RowChange, ...]]]:
+        batch = self._batch
+        ends = [*(transaction.first for transaction in batch.transactions[1:]), len(batch.rows)]
+        for transaction, end in zip(batch.transactions, ends, strict=False):  # none where there are no rows
+            yield transaction, batch.rows[transaction.first : end]
+
+
+class Loose:
+    """A pile of rows that are objects already."""
+
+    __slots__ = ("_changes", "_size", "_weighed")
+
+    def __init__(self) -> None:
+        self._changes: list[Change] = []
+        self._weighed = 0
+        self._size = 0
+
+    def add(self, change: Change) -> None:
+        self._changes.append(change)
+
+    @property
+    def rows(self) -> int:
+        return len(self._changes)
+
+    @property
+    def size(self) -> int:
+        """Some of those that came since it was asked for last tell the size of all."""
+        if more := self._changes[self._weighed :]:
+            some = more[:: -(-len(more) // _SAMPLED)]
+            self._size += sum([change.size for change in some]) * len(more) // len(some)
+            self._weighed = len(self._changes)
+        return self._size
+
+    def changes(self, make: Callable[..., Made]) -> list[Any]:
+        """Those that it holds."""
+        return self._changes

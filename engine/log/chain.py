@@ -1,0 +1,68 @@
+"""The chain: every batch of the log names the position before it (design 4).
+
+`prev` equal to the last position seen: next.  At or below it: a duplicate, ignored.  Anything else is a gap or a
+regress: applying stops and a resend is asked for; if that does not close the gap, the feed halts.
+
+Each request is answered by a reader of its own, whose first batch says that it is one (`resent`).  Batches of readers
+before it are late, whatever they hold: taken for the answer, they could repeat rows, or name tables by numbers that
+the new reader gives to others.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from tidelock.engine.model.lineage import agree
+from tidelock.engine.model.records import LogBatch, Position
+
+
+class Verdict(enum.Enum):
+    NEXT = "next"
+    DUPLICATE = "duplicate"
+    GAP = "gap"
+    LATE = "late"
+
+
+class Chain:
+    """`last`: the position up to which the log has been taken.  `reader`: number of the reader asked for last."""
+
+    __slots__ = ("_resending", "last", "reader")
+
+    def __init__(self, last: Position) -> None:
+        self.last = last
+        self.reader = 0
+        self._resending = True  # the first batch answers the first request
+
+    def judge(self, batch: LogBatch, reader: int) -> Verdict:
+        """Take the batch if it is next.  A batch that overlaps `last` is a gap: it cannot be cut apart here.
+
+        Only an answer may end before it begins, on a replica that was promoted and counts its log in its own way.
+        """
+        if reader != self.reader:
+            return Verdict.LATE
+        if self._resending:
+            return self._take(batch) if batch.resent and _same_place(batch.prev, self.last) else Verdict.GAP
+        if batch.prev == self.last:
+            return self._take(batch) if batch.last.order >= batch.prev.order else Verdict.GAP
+        return Verdict.DUPLICATE if batch.last.order <= self.last.order else Verdict.GAP
+
+    def _take(self, batch: LogBatch) -> Verdict:
+        self.last = batch.last
+        self._resending = False
+        return Verdict.NEXT
+
+    def expect_resend(self) -> tuple[Position, int]:
+        """From now on only a new reader's batches are taken; returns the position to resend from, and its number."""
+        self._resending = True
+        self.reader += 1
+        return self.last, self.reader
+
+
+def _same_place(one: Position, other: Position) -> bool:
+    """GTID sets name a place on every server, files and offsets only on one; rows count within a transaction.  Each
+    names it in every log that has one so named, and proofs tell those apart."""
+    if not agree(one.proof, other.proof):
+        return False
+    if one.gtids and other.gtids:
+        return one.gtids == other.gtids and one.rows == other.rows
+    return one.order == other.order

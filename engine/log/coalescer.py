@@ -1,0 +1,142 @@
+"""Changes of tables kept back while the log is behind, until a table has enough for a statement: together they are one,
+in place of one a window.
+
+A target pays for a statement as much as for ten of its rows, and so do we, so with many tables their statements cost
+more than their rows.  A table waits until it has `worth` changes or has waited long enough; and no more when too many
+wait, when the log is not behind, before a statement, and before a copy (`apply`).  What leaves does so in about as many
+changes as come, so that the target has work while the next is planned.
+
+Who waits is as if the log had it later, so it must not matter to anybody when: a table waits only if it shares no lock
+with another, that is, has no foreign key to or from it.  What conflicts with a change that waits is then a later one of
+its table, which waits behind it.  The watermark stays before the window in which the first of them came.
+
+Rows wait on piles, one a table (`records.Pile`): changes are made of them when they are to be planned, so that those of
+a table, which are then looked at several times, are not spread over all the memory that was filled meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tidelock.engine.log.bound_batch import Lined
+from tidelock.engine.model.options import Options
+from tidelock.engine.model.records import Pile, TableName
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.parallel.segments import Change
+
+
+class Waiting:
+    """Of one table, in log order.  `window`, `since`: in which and when the first of them came.  `rows`, `size`: as of
+    when they were weighed."""
+
+    __slots__ = ("piles", "rows", "since", "size", "window")
+
+    def __init__(self, window: int, since: int) -> None:
+        self.window = window
+        self.since = since
+        self.rows = 0
+        self.size = 0
+        self.piles: list[Pile] = []
+
+    def pile(self, batch: Lined) -> Pile:
+        """The one that rows of `batch` go onto."""
+        if not self.piles or not batch.suits(self.piles[-1]):
+            self.piles.append(batch.pile())
+        return self.piles[-1]
+
+    def weigh(self) -> tuple[int, int]:
+        """How many rows, and about how many bytes, have come since it was weighed last."""
+        rows, size = self.rows, self.size
+        self.rows = sum([pile.rows for pile in self.piles])
+        self.size = sum([pile.size for pile in self.piles])
+        return self.rows - rows, self.size - size
+
+
+class Gathering:
+    """`rows`: how many changes wait.  `size`: about how many bytes their rows take."""
+
+    def __init__(self, options: Options) -> None:
+        self.rows = 0
+        self.size = 0
+        self._options = options
+        self._worth = options.gather_rows
+        self._pace = options.window_rows + options.window_rows // 2  # else what has come to be worth it would pile up
+        self._tables: dict[TableName, Waiting] = {}  # in the order in which they began to wait
+        self._worthy: dict[TableName, None] = {}  # those of them that have enough, as they came to
+
+    @property
+    def window(self) -> int | None:
+        """The window in which the first change came that waits."""
+        return self._first.window if self._tables else None
+
+    @property
+    def crowded(self) -> bool:
+        """Do more wait than may?"""
+        return self.rows > self._options.gather_limit or self.size > self._options.room_bytes // 2
+
+    def since(self, latest: int) -> bool:
+        """Is there a table that waits since `latest` or longer?"""
+        return bool(self._tables) and self._first.since <= latest
+
+    def concerns(self, tables: Iterable[Binding]) -> bool:
+        """May a window with changes of these tables have some that wait?  There must be more than lanes, unless some
+        wait already."""
+        return bool(self.rows) or len(dict.fromkeys(tables)) > self._options.lanes
+
+    def sift(self, batches: Sequence[Lined], window: int, now: int) -> list[Change]:
+        """Of `batches`, those of `window`, and of what waits: what is to be planned now, each table's in log order."""
+        ready = self._keep(batches, window, now)
+        while self._worthy and len(ready) < self._pace:
+            ready += self._leave(next(iter(self._worthy)))
+        ready += self.release(self._pace - len(ready), now - self._options.gather_us)
+        return ready
+
+    def release(self, rows: int, latest: int) -> list[Change]:
+        """Of what waits, the tables that have waited longest, since `latest` at least, until they have `rows` changes;
+        each whole."""
+        released: list[Change] = []
+        while len(released) < rows and self.since(latest):
+            released += self._leave(next(iter(self._tables)))
+        return released
+
+    @property
+    def _first(self) -> Waiting:
+        return next(iter(self._tables.values()))
+
+    def _keep(self, batches: Sequence[Lined], window: int, now: int) -> list[Change]:
+        """Let wait what may; returns the changes of the rest."""
+        kept: dict[Binding, Waiting] = {}
+        piles: dict[Binding, Pile] = {}
+        packed = False
+        ready: list[Change] = []
+        for batch in batches:
+            if batch.packed is not packed:
+                packed = batch.packed
+                piles.clear()
+            for binding in batch.bindings.values():
+                if binding.lone and binding not in piles:
+                    waiting = kept[binding] = self._waiting(binding, window, now)
+                    piles[binding] = waiting.pile(batch)
+            ready += batch.pour(piles)
+        for binding, waiting in kept.items():
+            rows, size = waiting.weigh()
+            self.rows += rows
+            self.size += size
+            if waiting.rows >= self._worth:
+                self._worthy[binding.target.name] = None
+        return ready
+
+    def _waiting(self, binding: Binding, window: int, now: int) -> Waiting:
+        """What waits of a table, which may come under two shapes."""
+        name = binding.target.name
+        waiting = self._tables.get(name)
+        if waiting is None:
+            waiting = self._tables[name] = Waiting(window, now)
+        return waiting
+
+    def _leave(self, table: TableName) -> list[Change]:
+        self._worthy.pop(table, None)
+        waiting = self._tables.pop(table)
+        self.rows -= waiting.rows
+        self.size -= waiting.size
+        return [change for pile in waiting.piles for change in pile.changes(Change)]

@@ -1,0 +1,57 @@
+"""Rows of the log lined up with the target's tables: the shapes that a reader numbers, and their bindings.
+
+Each reader numbers shapes anew, so a binding is known by its shape too: what is planned and what comes next of one
+table must share it, as locks, folds and statements go by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tidelock.engine.log.bound_batch import Lined
+from tidelock.engine.model.records import LogBatch, Shape, TableName
+from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable
+
+
+class Lineup:
+    """`tables`: the target's.  `bound`: called with each new binding."""
+
+    def __init__(self, tables: Mapping[TableName, TargetTable], bound: Callable[[Binding], None]) -> None:
+        self._tables = tables
+        self._bound = bound
+        self._shapes: dict[int, Shape] = {}
+        self._bindings: dict[int, Binding] = {}
+        self._known: dict[Shape, Binding] = {}  # each reader numbers shapes anew
+
+    def retable(self, tables: Mapping[TableName, TargetTable]) -> None:
+        """The target's tables are these from now on, or their locks are others."""
+        self._tables = tables
+        self._bindings.clear()
+        self._known.clear()
+
+    def learn(self, batch: LogBatch) -> None:
+        """The shapes that the batch tells of."""
+        self._shapes.update(batch.shapes)
+        for number in batch.shapes:
+            self._bindings.pop(number, None)
+
+    def line_up(self, batch: LogBatch) -> Lined:
+        """Raises SchemaMismatch where a row cannot be lined up."""
+        packed = batch.packed
+        numbers = dict.fromkeys([row.table for row in batch.rows]) if packed is None else packed.tables
+        bindings = self._bindings
+        for number in numbers:
+            if number not in bindings:
+                bindings[number] = self._binding(number)
+        return Lined(batch, {number: bindings[number] for number in numbers})
+
+    def _binding(self, number: int) -> Binding:
+        shape = self._shapes[number]
+        table = self._tables.get(shape.name)
+        if table is None:
+            raise SchemaMismatch(f"the target has no table {shape.name}; `tidelock init --apply FEED` makes it")
+        binding = self._known.get(shape)
+        if binding is None:
+            binding = self._known[shape] = Binding(number, shape, table)
+            self._bound(binding)
+        return binding

@@ -1,0 +1,165 @@
+"""Which chunk of a table a row belongs to, told by exact integers (design 8).
+
+A table that is copied while it changes is split into chunks.  The reader at the source says with SQL which rows are in
+a chunk, the ledger of the apply machine says it of the rows that come by in the log, and the two must agree to the last
+row: one that both leave to the other is lost, one that both take may come back after its delete.  So nothing is
+compared that two programs may order differently: no text (collations), no floating point number, no time.  A row's
+*rank* is a tuple of integers, its chunk is the number of bounds at or below the rank.
+
+| by      | rank                                           | at the source                                          |
+|---------|------------------------------------------------|--------------------------------------------------------|
+| NUMBERS | the values of integer columns, the key's first | `a > 5 OR (a = 5 AND b >= 7)`: a range of its index    |
+| BUCKET  | one number of 32 bits: CRC-32 of the columns   | `CRC32(CONCAT_WS('_', …))`: a scan, many buckets a scan |
+| KEYS    | none: chunk 1 are the rows of a list of keys   | those rows, by key                                      |
+
+The text that a bucket is made of joins the columns by `_`: integers as decimal digits, text and everything that
+`engine.model.records` spells as text as upper-case hex of its UTF-8, binary values as upper-case hex.  A bound may be
+shorter than a rank, as a tuple it is then before every rank that begins with it: `(5,)` is where the fives begin.
+
+A list of keys is compared as the target's key compares (`engine.model.index`).  Of a row whose key does not fold
+exactly it is UNTOLD whether it is one of them.
+
+A key changes its chunk with its bytes: 'a' to 'A' is a move even where the source takes both for one key.  That is
+exact too, since a move is a delete in one chunk and an insert in the other.
+"""
+
+from __future__ import annotations
+
+import enum
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import TypeAlias
+from zlib import crc32
+
+import msgspec
+
+from tidelock.engine.model.index import folded_key
+from tidelock.engine.model.records import Kind, Row, Shape, TableName, Value
+from tidelock.engine.model.schema import Equality, SchemaMismatch
+
+Rank: TypeAlias = tuple[int, ...]
+UNTOLD = -1
+
+
+class By(enum.StrEnum):
+    NUMBERS = "numbers"
+    BUCKET = "bucket"
+    KEYS = "keys"
+
+
+class Split(msgspec.Struct, frozen=True, array_like=True):
+    """How a table is split: chunk n holds the ranks from `bounds[n-1]` up to, and without, `bounds[n]`.
+
+    `table`, `columns`: as the target names them.  `bounds`: ascending; none: the table is one chunk.
+    `keep`: the target may hold rows, and those stay as they are.
+    `keys`: by KEYS, rows that are to be read again, by their `columns`, which are the target's key: chunk 1; all other
+    rows are chunk 0, which is not copied.  No keys: nothing is (what a repair that was given up leaves behind).
+    """
+
+    table: TableName
+    by: By = By.BUCKET
+    columns: tuple[str, ...] = ()
+    bounds: tuple[Rank, ...] = ()
+    keep: bool = False
+    keys: tuple[Row, ...] = ()
+
+    @property
+    def chunks(self) -> int:
+        return 2 if self.by is By.KEYS else len(self.bounds) + 1
+
+    @property
+    def stays(self) -> bool:
+        """Rows that the target holds stay when the copy begins, and changes of them take effect all the time."""
+        return self.keep or self.by is By.KEYS
+
+    @property
+    def merged(self) -> tuple[int, ...]:
+        """Chunks that need no copying."""
+        if self.by is not By.KEYS:
+            return ()
+        return (0,) if self.keys else (0, 1)
+
+    def fault(self) -> str:
+        """Why it says nothing sensible; '' where it does."""
+        if any(not low < high for low, high in pairwise(self.bounds)):
+            return "its bounds do not ascend"
+        if (self.bounds or self.by is By.KEYS) and not self.columns:
+            return "it names no column to split by"
+        return ""
+
+    def span(self, chunk: int) -> tuple[Rank | None, Rank | None]:
+        """(first rank of the chunk, first rank behind it); None: it has no end on that side."""
+        return (
+            self.bounds[chunk - 1] if chunk else None,
+            self.bounds[chunk] if chunk < len(self.bounds) else None,
+        )
+
+
+def chunk_of(split: Split, shape: Shape, equality: Mapping[str, Equality] = {}) -> Callable[[Row], int]:
+    """The number of a row's chunk, or UNTOLD, for rows of this shape.  `equality`: how the target compares a column.
+
+    Raises SchemaMismatch where the shape lacks a column; what is returned does so for a value that has no exact rank.
+    """
+    if not split.bounds and split.by is not By.KEYS:
+        return lambda _row: 0
+    at = {column.name: i for i, column in enumerate(shape.columns)}
+    missing = [name for name in split.columns if name not in at]
+    if missing:
+        raise SchemaMismatch(
+            f"{split.table} is being copied in chunks of its column {', '.join(missing)}, which the log no longer has: "
+            "`tidelock copy FEED --table DB.TABLE` begins that copy anew"
+        )
+    positions = [at[name] for name in split.columns]
+    if split.by is By.KEYS:
+        return _listed(split, positions, tuple(equality.get(column, Equality.EXACT) for column in split.columns))
+    bounds, name = split.bounds, split.table
+    if split.by is By.NUMBERS:
+        return lambda row: bisect_right(bounds, tuple([_number(row[p], name) for p in positions]))
+    binary = [shape.columns[p].kind is Kind.BINARY for p in positions]
+    columns = list(zip(positions, binary, strict=True))
+    return lambda row: bisect_right(bounds, bucket("_".join([_spelled(row[p], b, name) for p, b in columns])))
+
+
+def _listed(split: Split, positions: list[int], equalities: tuple[Equality, ...]) -> Callable[[Row], int]:
+    wanted = {folded_key(key, equalities) for key in split.keys}
+    if None in wanted:  # any row may be that one
+        return lambda _row: 1
+
+    def chunk(row: Row) -> int:
+        key = folded_key(tuple([row[p] for p in positions]), equalities)
+        return UNTOLD if key is None else int(key in wanted)
+
+    return chunk
+
+
+def bucket(text: str) -> Rank:
+    """The rank of a row by the text of its columns."""
+    return (crc32(text.encode("ascii")),)
+
+
+def _number(value: Value, table: TableName) -> int:
+    if type(value) is not int:
+        raise _unranked(table, "is no integer")
+    return value
+
+
+def _spelled(value: Value, binary: bool, table: TableName) -> str:
+    match value:
+        case int():
+            return str(value)
+        case str():
+            return value.encode("utf-8", "surrogatepass").hex().upper()
+        case bytes() if binary:
+            return value.hex().upper()
+        case bytes():
+            raise _unranked(table, "is text that does not decode")
+        case _:
+            raise _unranked(table, "has no exact spelling")
+
+
+def _unranked(table: TableName, why: str) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"{table} is being copied in chunks, and a value of the columns that say which row is in which {why}: "
+        "`copy: {chunk_rows: …}` above its rows and `tidelock copy FEED --table DB.TABLE` copy it in one chunk"
+    )

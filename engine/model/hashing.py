@@ -1,0 +1,44 @@
+"""Stable hashes: the same in every process and under every PYTHONHASHSEED, which builtin `hash()` is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from xxhash import xxh3_64_intdigest
+
+from tidelock.engine.model.records import Row
+from tidelock.engine.model.schema import Binding
+
+Home: TypeAlias = Callable[[Row | None], int]  # a row that is there → 64-bit hash of its table and key
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_MASK = 0xFFFFFFFFFFFFFFFF
+
+
+def name_hash(name: str) -> int:
+    return xxh3_64_intdigest(name.encode())
+
+
+def key_hash(seed: int, key: Row) -> int:
+    """64-bit hash of a key's canonical values; `seed` is the table's `name_hash`.
+
+    One integer is the common key, so it is mixed directly (Fibonacci hashing) rather than spelled out first.
+    """
+    if len(key) == 1 and type(key[0]) is int:
+        return ((key[0] ^ seed) * _GOLDEN & _MASK) >> 17
+    return xxh3_64_intdigest(repr(key).encode("utf-8", "surrogatepass"), seed & _MASK)
+
+
+def home_of(binding: Binding) -> Home:
+    """The `key_hash` of a binding's rows, compiled for the common key of one column."""
+    seed = name_hash(str(binding.name))
+    if len(binding.key) != 1:
+        return lambda row: key_hash(seed, binding.key_of(row))  # type: ignore[arg-type]
+    (position,) = binding.key
+
+    def home(row: Row | None) -> int:
+        value = row[position]  # type: ignore[index]
+        return ((value ^ seed) * _GOLDEN & _MASK) >> 17 if type(value) is int else key_hash(seed, (value,))
+
+    return home

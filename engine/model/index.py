@@ -1,0 +1,113 @@
+"""One unique index of the target lined up with a row: the lock key that a row's values make, coarser than the index's
+own equality or the same, never finer (design 5, "Fail closed")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Final, TypeAlias
+
+from tidelock.engine.model.records import Kind, Row, Value
+from tidelock.engine.model.schema import Equality
+
+Key: TypeAlias = tuple[Value, ...]  # the number of a namespace, then values
+Digest: TypeAlias = int  # of a key: equal keys have equal ones, so it is a coarser key; the same in this process only
+
+_STAR = "*"
+digest: Final[Callable[[Key], Digest]] = hash
+"""What the lock table knows an exclusive key by: 64 bits.  Two keys that share one are ordered without need."""
+
+
+class Index:
+    """`positions` of the columns in a row, and how the target compares each.
+
+    `kinds`: those of the columns, where values of columns of different scale must compare (foreign keys); else empty.
+    """
+
+    __slots__ = ("equalities", "is_key", "kinds", "namespace", "positions")
+
+    def __init__(
+        self,
+        namespace: int,
+        positions: tuple[int, ...],
+        equalities: tuple[Equality, ...],
+        is_key: bool,
+        kinds: tuple[Kind, ...] = (),
+    ) -> None:
+        self.namespace = namespace
+        self.positions = positions
+        self.equalities = equalities
+        self.is_key = is_key
+        self.kinds = kinds
+
+    @property
+    def folded(self) -> bool:
+        return any(e in (Equality.FOLDED, Equality.FOLDED_PADDED) for e in self.equalities)
+
+    def values(self, row: Row) -> Key | None:
+        """Normalised values, None where one is NULL; the star where a value cannot be folded exactly."""
+        out: list[Value] = [self.namespace]
+        for position, equality in zip(self.positions, self.equalities, strict=True):
+            value = row[position]
+            if value is None:
+                return None
+            folded = normalise(value, equality)
+            if folded is None:
+                return (self.namespace, _STAR, _STAR)
+            out.append(folded)
+        if self.kinds:
+            out[1:] = [unscaled(value, kind) for value, kind in zip(out[1:], self.kinds, strict=True)]
+        return tuple(out)
+
+    def star(self) -> Key:
+        return (self.namespace, _STAR, _STAR)
+
+
+def normalise(value: Value, equality: Equality) -> Value:
+    """The value as the index compares it; None where that cannot be said exactly."""
+    match equality:
+        case Equality.EXACT:
+            return value
+        case Equality.PADDED:
+            return value.rstrip(" ") if isinstance(value, str) else value
+        case Equality.FOLDED | Equality.FOLDED_PADDED:
+            return FOLDS[equality](value)
+
+
+def folded_key(key: Row, equalities: tuple[Equality, ...]) -> Row | None:
+    """The key as the index compares it, so that equal ones are equal; None where that cannot be said exactly."""
+    if not any(equality is not Equality.EXACT for equality in equalities):
+        return key
+    values = tuple(normalise(value, equality) for value, equality in zip(key, equalities, strict=True))
+    return None if None in values else values
+
+
+def folded(value: Value) -> Value:
+    """None where it does not fold exactly, and for NULL."""
+    if not isinstance(value, str):
+        return value if isinstance(value, int) else None
+    if not (value.isascii() and value.isprintable()):
+        return None
+    return value.lower()
+
+
+def folded_padded(value: Value) -> Value:
+    """As `folded`; trailing spaces are none."""
+    return folded(value.rstrip(" ") if isinstance(value, str) else value)
+
+
+FOLDS: Final[Mapping[Equality, Callable[[Value], Value]]] = {
+    Equality.FOLDED: folded,
+    Equality.FOLDED_PADDED: folded_padded,
+}
+
+
+def unscaled(value: Value, kind: Kind) -> Value:
+    """The value free of its column's scale: `1.50` is `1.5`, and the DECIMAL 5 is the INT 5."""
+    match kind:
+        case Kind.DECIMAL:
+            return Decimal(value)
+        case Kind.DATETIME | Kind.TIMESTAMP | Kind.TIME if "." in value:
+            return value.rstrip("0").rstrip(".")
+        case _:
+            return value

@@ -1,0 +1,293 @@
+"""The records that travel from a source log to a target: plain data, no behaviour.
+
+Every value in a row is one of five primitives (`int`, `float`, `str`, `bytes`,
+`None`), in one canonical form per `Kind`, so that a row can be compared, hashed,
+put on a wire (msgspec) and written to any target without a second look at where
+it came from:
+
+| kind                         | value                                                        |
+|------------------------------|--------------------------------------------------------------|
+| INT, YEAR, BIT               | `int`                                                        |
+| FLOAT, DOUBLE                | `float` (FLOAT: the exact 32-bit value widened)              |
+| DECIMAL                      | `str`, all digits of the scale, `-12.30`; never an exponent  |
+| DATE                         | `str` `YYYY-MM-DD`; zero dates keep their zeros              |
+| DATETIME, TIMESTAMP          | `str` `YYYY-MM-DD HH:MM:SS[.f{scale}]`; TIMESTAMP in UTC     |
+| TIME                         | `str` `[-]HH[H]:MM:SS[.f{scale}]`                            |
+| TEXT                         | `str`; `bytes` where the bytes do not decode in the charset  |
+| BINARY, GEOMETRY, VECTOR     | `bytes` (GEOMETRY: 4-byte SRID + WKB; BINARY(n) padded to n) |
+| ENUM                         | `str` label, `''` for the error value (index 0)              |
+| SET                          | `str`, labels joined by `,`                                  |
+| JSON                         | `str`, the text of the document                              |
+| UUID, INET4, INET6           | `str` in the server's own spelling                           |
+
+SQL NULL is `None` everywhere.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
+
+import msgspec
+
+# int | float | str | bytes | None; spelled Any because msgspec decodes no union of str and bytes.
+Value: TypeAlias = Any
+Row: TypeAlias = tuple[Value, ...]
+Made = TypeVar("Made")
+
+
+class Kind(enum.StrEnum):
+    """What a column holds, independent of how either database spells the type."""
+
+    INT = "int"
+    YEAR = "year"
+    BIT = "bit"
+    FLOAT = "float"
+    DOUBLE = "double"
+    DECIMAL = "decimal"
+    DATE = "date"
+    DATETIME = "datetime"
+    TIMESTAMP = "timestamp"
+    TIME = "time"
+    TEXT = "text"
+    BINARY = "binary"
+    ENUM = "enum"
+    SET = "set"
+    JSON = "json"
+    GEOMETRY = "geometry"
+    VECTOR = "vector"
+    UUID = "uuid"
+    INET4 = "inet4"
+    INET6 = "inet6"
+
+
+class Column(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A column as the source log describes it.
+
+    `length`: characters (TEXT), bytes (BINARY, INT width 1, 2, 3, 4 or 8) or bits (BIT); 0 where it says nothing.
+    `precision`, `scale`: DECIMAL digits; `scale` is also the number of fractional second digits.
+    `charset`: the logged charset of a TEXT, ENUM or SET column (`utf8mb4`, `latin1`, …).
+    `labels`: the labels of an ENUM or SET.
+    """
+
+    name: str
+    kind: Kind
+    unsigned: bool = False
+    length: int = 0
+    precision: int = 0
+    scale: int = 0
+    charset: str = ""
+    labels: tuple[str, ...] = ()
+
+
+class TableName(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True, cache_hash=True):
+    """`schema` is the MySQL database or the PostgreSQL schema."""
+
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+
+class Shape(msgspec.Struct, frozen=True, array_like=True):
+    """The columns of a table's rows, in row order, and the names of its primary key columns (empty: none logged)."""
+
+    name: TableName
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] = ()
+
+
+class Position(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A place between two transactions of a source log, or inside one.
+
+    `file`, `offset`: the byte after the last transaction that is wholly before this place (where to read from).
+    `rows`: how many row images of the transaction that starts at `offset` are before this place.  `gtids`: the GTID set
+    wholly before this place, in the server's own spelling; empty without GTIDs.  `proof`: which log this is a place of
+    (`engine.model.lineage`); empty where nobody knows.  Positions are equal where they name the same place.
+    """
+
+    file: str
+    offset: int
+    rows: int = 0
+    gtids: str = ""
+    proof: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not Position:
+            return NotImplemented
+        return (self.offset, self.rows, self.file, self.gtids) == (other.offset, other.rows, other.file, other.gtids)
+
+    def __hash__(self) -> int:
+        return self.offset << 16 ^ self.rows
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Comparable within one server's log: (number of the file, byte offset, row)."""
+        return (int(self.file.rpartition(".")[2] or 0), self.offset, self.rows)
+
+    def __str__(self) -> str:
+        rows = f"+{self.rows}" if self.rows else ""
+        return f"{self.file}:{self.offset}{rows}"
+
+
+class Transaction(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One source transaction, or the part of it that a log batch holds.
+
+    `source`, `number`: its identity, the same after a failover or a re-read: the GTID without its sequence
+    number (`0-101`, a server UUID) and that number; without GTIDs the log file and the transaction's offset.
+    `first`: index of its first row in `LogBatch.rows`; its rows end where the next transaction's begin.
+    `complete`: its commit is in this batch (a large transaction spans several batches).
+    `commit_us`: source commit time, microseconds since the epoch (0: unknown).
+    """
+
+    source: str
+    number: int
+    first: int
+    complete: bool = True
+    commit_us: int = 0
+
+
+class RowChange(msgspec.Struct, array_like=True, gc=False):
+    """One row's change: insert (`before` None), delete (`after` None) or update (both).
+
+    `table`: number of its `Shape` in the stream (`LogBatch.shapes`).
+    `ordinal`: index among all row images of its transaction, counted before any table is filtered out.
+    """
+
+    table: int
+    before: Row | None
+    after: Row | None
+    ordinal: int
+
+
+class DdlKind(enum.StrEnum):
+    """What the barrier can do with a statement: apply the first three, pass UNRELATED, halt on OTHER."""
+
+    CREATE_TABLE = "create table"
+    ADD_COLUMN = "add column"
+    TRUNCATE = "truncate"
+    UNRELATED = "unrelated"
+    OTHER = "other"
+
+
+class Ddl(msgspec.Struct, frozen=True, array_like=True):
+    """A statement in the log that changes no rows; `schema` is the session's default database.
+
+    `source`, `number`: its identity, as a transaction's.  `kind`, `tables` (source names) and `databases` (all of
+    whose tables go with them): filled in by the classifier.  Neither, and not UNRELATED: it may concern any table.
+    """
+
+    schema: str
+    statement: str
+    source: str
+    number: int
+    kind: DdlKind = DdlKind.OTHER
+    tables: tuple[TableName, ...] = ()
+    databases: tuple[str, ...] = ()
+
+
+class Pile(Protocol):
+    """Rows of one table that wait for more of it, in log order, in as few bytes as they can and side by side; nothing
+    else is kept in memory for them.  `rows`: how many.  `size`: bytes that they take."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def changes(self, make: Callable[..., Made]) -> list[Made]:
+        """As `PackedRows.changes`."""
+
+
+class PackedRows(Protocol):
+    """A batch's rows as they came, made into objects only when they are wanted.
+
+    `tables`: the numbers of their shapes, each once.  Below, `bindings` goes by them, and `make` is called with the
+    binding, both images, the source and number of the transaction, and the ordinal.
+    """
+
+    @property
+    def tables(self) -> tuple[int, ...]: ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[RowChange]: ...
+
+    def changes(
+        self, make: Callable[..., Made], bindings: Mapping[int, Any], transactions: Sequence[Transaction]
+    ) -> list[Made]:
+        """Of all rows, in log order.  `transactions`: those of the batch."""
+
+    def pile(self) -> Pile:
+        """An empty one for rows that come so."""
+
+    def pour(
+        self,
+        piles: Mapping[Any, Pile],
+        make: Callable[..., Made],
+        bindings: Mapping[int, Any],
+        transactions: Sequence[Transaction],
+    ) -> list[Made]:
+        """Each row onto the pile of its binding; the changes of those that have none."""
+
+
+class LogBatch(msgspec.Struct, array_like=True):
+    """The unit that moves: rows of whole or partial transactions in log order, or one DDL statement, never both.
+
+    `prev`, `last`: positions before the first and after the last record; `prev` equals the previous batch's `last`.
+    `rows`: a tuple, or PackedRows (`packed`), which msgspec could not name here.
+    `shapes`: tables first used in this batch, by their number.
+    `end_us`: commit time of the last transaction seen, also of filtered ones (0: unknown).
+    `resent`: this batch answers a resend request, so its `prev` is taken as is (design 4).
+    """
+
+    prev: Position
+    last: Position
+    transactions: tuple[Transaction, ...] = ()
+    rows: tuple[RowChange, ...] = ()
+    shapes: dict[int, Shape] = {}
+    ddl: Ddl | None = None
+    end_us: int = 0
+    resent: bool = False
+
+    @property
+    def packed(self) -> PackedRows | None:
+        return None if type(self.rows) is tuple else cast(PackedRows, self.rows)
+
+
+class SourceTransaction(msgspec.Struct, array_like=True):
+    """One source transaction as an adapter decoded it, or a part of one too large to hold (`complete` False).
+
+    `first_ordinal`: ordinal of the first row image in this part, counted before tables were filtered out;
+    `ordinals`: how many row images this part spans, filtered ones included.
+    `file`, `end`: where reading goes on after it.  `rows`: those of the wanted tables.
+    `marks`: rows it inserted into `tidelock_progress` (design 6), as (shape number, row); a replicated transaction.
+    """
+
+    source: str
+    number: int
+    file: str
+    end: int
+    rows: list[RowChange]
+    first_ordinal: int = 0
+    ordinals: int = 0
+    complete: bool = True
+    commit_us: int = 0
+    ddl: Ddl | None = None
+    marks: tuple[tuple[int, Row], ...] = ()
+
+
+class SourceChunk(msgspec.Struct, array_like=True):
+    """What a reader hands over at once: about 500 rows of transactions, or exactly one with a DDL statement.
+
+    `shapes`: tables first seen in this chunk, by number.  `last`: the position after it, GTIDs included.
+    `server_us`: the time the source last told (also from heartbeats), microseconds since the epoch.
+    """
+
+    transactions: list[SourceTransaction]
+    last: Position
+    shapes: dict[int, Shape] = {}
+    server_us: int = 0

@@ -1,0 +1,179 @@
+"""What the target's tables look like, and how a log row lines up with them.
+
+The lock table guards the *target's* constraints, so unique and foreign keys are
+read from the target's catalogue, never from the source: a unique index that only
+the source has cannot clash at the target.  `Equality` says when two values are
+the same to the target's index; a key may be coarser than that, never finer
+(design 5, "Fail closed").
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from operator import itemgetter
+
+import msgspec
+
+from tidelock.engine.model.records import Row, Shape, TableName, Value
+
+
+class Equality(enum.StrEnum):
+    """How the target's index compares a column.
+
+    EXACT: canonical values are equal exactly when the index says so (numbers, bytes, dates, `_bin` without padding,
+    PostgreSQL's deterministic collations).
+    PADDED: as EXACT once trailing spaces are taken off (`_bin` collations with PAD SPACE, PostgreSQL `char(n)`).
+    FOLDED: case-insensitive without padding; printable ASCII folds exactly, all else is one value.
+    FOLDED_PADDED: the same with PAD SPACE.
+    """
+
+    EXACT = "exact"
+    PADDED = "padded"
+    FOLDED = "folded"
+    FOLDED_PADDED = "folded_padded"
+
+
+class TargetColumn(msgspec.Struct, frozen=True, array_like=True):
+    """`type`: as the target spells it in DDL (`character varying(64)`, `bigint unsigned`), lower case.
+
+    `generated`: the target computes it, so it is never written.
+    `equality`: how an index over the column compares it.
+    """
+
+    name: str
+    type: str
+    nullable: bool = True
+    generated: bool = False
+    default: bool = False
+    equality: Equality = Equality.EXACT
+
+
+class UniqueKey(msgspec.Struct, frozen=True, array_like=True):
+    """`opaque`: why its equality cannot be computed from a log row (prefix, expression, partial, …); '' if it can."""
+
+    name: str
+    columns: tuple[str, ...]
+    opaque: str = ""
+
+
+class ForeignKey(msgspec.Struct, frozen=True, array_like=True):
+    """`child.columns` refer to `parent.parent_columns`; `cascades`: ON DELETE/UPDATE does more than refuse."""
+
+    name: str
+    child: TableName
+    columns: tuple[str, ...]
+    parent: TableName
+    parent_columns: tuple[str, ...]
+    cascades: bool = False
+
+
+class TargetTable(msgspec.Struct, frozen=True, array_like=True):
+    """One table as the target's catalogue tells it.
+
+    `key`: columns that identify a row: the primary key, else a unique index over NOT NULL columns, else empty
+    (then the whole row is the key and the table is one lane).
+    `uniques`: every unique index, the primary key included.
+    `foreign_keys`: those of this table; `references`: those of other tables that point here (self-references in both).
+    """
+
+    name: TableName
+    columns: tuple[TargetColumn, ...]
+    key: tuple[str, ...]
+    uniques: tuple[UniqueKey, ...] = ()
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    references: tuple[ForeignKey, ...] = ()
+
+
+class SchemaMismatch(Exception):
+    """A log row cannot be lined up with the target's table; `args[0]` says what to do."""
+
+
+class Binding:
+    """A `Shape` of the log lined up with its `TargetTable`.  Sinks keep their statements by it, compared by identity.
+
+    `columns[i]`: the target's column for value `i` of a row (None: a generated column, not written).
+    `key`: positions of the key columns in a row; empty where the whole row is the key.
+    `key_of(row)`: the values that identify a row at the target (the whole row where there is no key); `identity(row)`:
+    the same, a single value without its tuple.
+    `moves(before, after)`: does a column of `tied_positions` differ?
+    `unique_positions`: positions that belong to any unique index.
+    `foreign_positions`: positions that belong to any foreign key of this table.
+    `tied_positions`: both, without the key's.
+    `blind`: some unique index holds what the log does not tell, so no change is known to leave it alone.
+    `partial`: the target has columns that the log does not.
+    `lone`: no foreign key of its own, and none refers to it.
+    `plain`: it has a key, is neither blind nor partial, and no foreign key refers to it.
+    """
+
+    __slots__ = (
+        "blind",
+        "columns",
+        "foreign_positions",
+        "identity",
+        "key",
+        "key_of",
+        "lone",
+        "moves",
+        "number",
+        "partial",
+        "plain",
+        "shape",
+        "target",
+        "tied_positions",
+        "unique_positions",
+    )
+
+    def __init__(self, number: int, shape: Shape, target: TargetTable) -> None:
+        """Raises SchemaMismatch when a logged column or a key column is missing on the other side."""
+        by_name = {c.name: c for c in target.columns}
+        missing = [c.name for c in shape.columns if c.name not in by_name]
+        if missing:
+            raise SchemaMismatch(
+                f"{target.name} has no column {', '.join(missing)} that the source logs for {shape.name}; "
+                "add it at the target or exclude it in the feed (tables: columns: exclude)"
+            )
+        at = {c.name: i for i, c in enumerate(shape.columns)}
+        unlogged = [c for c in target.key if c not in at]
+        if unlogged:
+            raise SchemaMismatch(f"key column {', '.join(unlogged)} of {target.name} is not in the log of {shape.name}")
+        self.number = number
+        self.shape = shape
+        self.target = target
+        columns = (by_name[c.name] for c in shape.columns)
+        self.columns: tuple[TargetColumn | None, ...] = tuple(None if c.generated else c for c in columns)
+        self.key = tuple(at[c] for c in target.key)
+        self.key_of = _keyer(self.key)
+        self.identity: Callable[[Row], Value] = itemgetter(*self.key) if self.key else self.key_of
+        names = {c for u in target.uniques for c in u.columns}
+        self.blind = any(c not in at for c in names)
+        self.unique_positions = tuple(i for i, c in enumerate(shape.columns) if c.name in names)
+        names = {c for f in target.foreign_keys for c in f.columns}
+        self.foreign_positions = tuple(i for i, c in enumerate(shape.columns) if c.name in names)
+        self.tied_positions = tuple(sorted({*self.unique_positions, *self.foreign_positions} - set(self.key)))
+        self.moves = _mover(self.tied_positions)
+        self.partial = any(c.name not in at and not c.generated for c in target.columns)
+        self.lone = not (target.foreign_keys or target.references)
+        self.plain = bool(self.key) and not (self.blind or self.partial or target.references)
+
+    @property
+    def name(self) -> TableName:
+        return self.target.name
+
+
+def _keyer(key: tuple[int, ...]) -> Callable[[Row], Row]:
+    if not key:
+        return lambda row: row
+    if len(key) == 1:
+        (position,) = key
+        return lambda row: (row[position],)
+    return itemgetter(*key)
+
+
+def _mover(positions: tuple[int, ...]) -> Callable[[Row, Row], bool]:
+    if not positions:
+        return lambda before, after: False
+    if len(positions) == 1:
+        p = positions[0]
+        return lambda before, after: bool(before[p] != after[p])
+    return lambda before, after: any(before[p] != after[p] for p in positions)

@@ -1,0 +1,1 @@
+"""Which changes may run side by side: lock keys, the lock table, lanes and segments."""

@@ -1,0 +1,72 @@
+"""Row changes on their way, and the segments they are planned into.
+
+A *segment* is a run of row changes of one planning window that go to one lane and become runnable together.  Its first
+change may wait for earlier segments of other lanes; none of the others waits for anything, because a change with a wait
+of its own starts a new segment.  So waits always point from a segment to one whose first change is earlier in the log,
+a lane is a queue in log order, and no cycle of waits can exist: the earliest unfinished segment never waits.
+"""
+
+from __future__ import annotations
+
+from sys import getsizeof
+
+import msgspec
+
+from tidelock.engine.model.index import Digest
+from tidelock.engine.model.records import Row, RowChange, TableName, Transaction
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.parallel.lock_keys import Moded
+
+
+class Change(msgspec.Struct, gc=False, eq=False):
+    """A row change on its way: the row with its table, and its place: the `ordinal`th row of transaction (`source`,
+    `number`).  Compared by identity."""
+
+    binding: Binding
+    before: Row | None
+    after: Row | None
+    source: str
+    number: int
+    ordinal: int
+
+    @classmethod
+    def of(cls, binding: Binding, change: RowChange, transaction: Transaction) -> Change:
+        return cls(binding, change.before, change.after, transaction.source, transaction.number, change.ordinal)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes its rows take in memory."""
+        return _size(self.before) + _size(self.after)
+
+    def part(self, before: Row | None, after: Row | None) -> Change:
+        """The same place in the log with less of its effect: its delete or its insert alone."""
+        return Change(self.binding, before, after, self.source, self.number, self.ordinal)
+
+
+def _size(row: Row | None) -> int:
+    return 0 if row is None else getsizeof(row) + sum(map(getsizeof, row))
+
+
+class Segment:
+    """`blockers`: how many segments of other lanes it still waits for; `waiters`: those that wait for this one (the
+    design's condition map: released or not, by segment).  `keys` (their digests), `moded`, `tables`: the locks it holds
+    until it commits; `tables` None: it was not told of which tables it is, and keys are all that it locks."""
+
+    __slots__ = ("blockers", "changes", "committed", "keys", "lane", "moded", "order", "tables", "waiters", "window")
+
+    def __init__(self, order: int, lane: int, window: int) -> None:
+        self.order = order
+        self.lane = lane
+        self.window = window
+        self.changes: list[Change] = []
+        self.keys: list[Digest] = []
+        self.moded: dict[Moded, None] = {}
+        self.tables: tuple[TableName, ...] | None = None
+        self.blockers = 0
+        self.waiters: list[Segment] = []
+        self.committed = False
+
+    def wait_for(self, other: Segment) -> None:
+        assert other.order < self.order and other.lane != self.lane and not other.committed
+        self.blockers += 1
+        other.waiters.append(self)

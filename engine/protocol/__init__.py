@@ -1,0 +1,1 @@
+"""What happens to a machine and what it wants done: events in, effects out, as data."""

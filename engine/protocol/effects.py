@@ -1,0 +1,277 @@
+"""Everything a machine may want done, as data.  A reply quotes the effect's `id`; a stale one is dropped."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from tidelock.engine.model.chunk_ranges import Split
+from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.records import Ddl, LogBatch, Position, Row, TableName
+from tidelock.engine.model.schema import Binding
+
+
+class EffectId(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True):
+    """(`epoch` of the owner, `counter` within it): unique for the feed's life."""
+
+    epoch: int
+    counter: int
+
+
+class DeleteRows(msgspec.Struct, gc=False):
+    """Delete the rows with these keys (`Binding.key_of`, no key twice).  A key that is not there is no error.
+
+    Without a key each entry is a whole row and deletes exactly one equal row; entries may repeat.
+    """
+
+    table: Binding
+    keys: list[Row]
+
+
+class UpsertRows(msgspec.Struct, gc=False):
+    """Write whole rows, no key twice; a row that is there by *key* is overwritten, except that no unique column is set.
+
+    `fresh`: the log says that none of these rows exists at the target, so the sink may try a plain insert first.
+    A unique value held by a row of another key is an error (Trouble.ROW): never overwrite or move that row.
+    Without a key: plain inserts.
+    """
+
+    table: Binding
+    rows: list[Row]
+    fresh: bool
+
+
+class UpdateRows(msgspec.Struct, gc=False):
+    """Update by key in list order: row `keys[i]` gets the values `rows[i]`, unique columns and key included where they
+    differ.
+
+    Only used when a batch runs in log order.  A row that is not there is inserted.
+    `keys` are whole rows (before-images) where the table has no key; then exactly one equal row changes.
+    `moves`: some row's unique or key column changes, so rows must be written one after another.
+    """
+
+    table: Binding
+    keys: list[Row]
+    rows: list[Row]
+    moves: bool
+
+
+Step: TypeAlias = DeleteRows | UpsertRows | UpdateRows
+
+
+class ParkedRow(msgspec.Struct, frozen=True, array_like=True):
+    """A change set aside in `tidelock_parked`. `source`, `number`, `ordinal` name it in the log; `change`: msgpack of
+    `engine.batch.parked_rows.ParkedChange`, so it can be retried without the log; `key`: a short text of its key for
+    people."""
+
+    source: str
+    number: int
+    ordinal: int
+    schema: str
+    table: str
+    key: str
+    error: str
+    change: bytes
+
+
+class ApplyBatch(msgspec.Struct, gc=False):
+    """One target transaction: first the receipt (`INSERT … SELECT … FROM tidelock_owner … FOR SHARE`, design 6),
+    then `steps` in order, then `parked` rows into and `unparked` ones (source, number, ordinal) out of
+    `tidelock_parked`.
+
+    `covered`: the receipt's bytes.  A receipt with this id that is already there means: committed before, answer
+    `BatchCommitted`.  `held`: run all but COMMIT, answer `BatchReady`, wait for `CommitBatch` or `RollbackBatch`.
+    Answers: BatchCommitted, BatchFailed (after a full rollback; the connection is clean or replaced), BatchReady.
+    """
+
+    id: EffectId
+    lane: int
+    steps: list[Step]
+    covered: bytes
+    rows: int
+    parked: tuple[ParkedRow, ...] = ()
+    unparked: tuple[tuple[str, int, int], ...] = ()
+    held: bool = False
+
+
+class ApplyPiece(msgspec.Struct, gc=False):
+    """A part of a source transaction that is too large to hold, in the open transaction of the held `batch`: `steps` in
+    order, then `parked` rows into `tidelock_parked`.  All of it takes effect in that transaction, or nothing of it.
+
+    `covered`: what the receipt of `batch` is to say from now on; None: it stays as it is.  Sent one at a time.
+    Answers: BatchReady; BatchFailed, with Trouble.ROW only where the transaction is open and as it was before the
+    piece.  After any other trouble it is rolled back, and nothing is left of `batch`.
+    """
+
+    id: EffectId
+    batch: EffectId
+    lane: int
+    steps: list[Step]
+    rows: int
+    parked: tuple[ParkedRow, ...] = ()
+    covered: bytes | None = None
+
+
+class CommitBatch(msgspec.Struct, frozen=True, gc=False):
+    """COMMIT the held batch.  Answers: BatchCommitted or BatchFailed."""
+
+    id: EffectId
+
+
+class RollbackBatch(msgspec.Struct, frozen=True, gc=False):
+    """ROLLBACK the held (or still running) batch.  Answer: BatchRolledBack, once the server let go of its locks."""
+
+    id: EffectId
+
+
+class SaveCheckpoint(msgspec.Struct, frozen=True):
+    """In one fenced transaction: write `position`, delete the receipts in `drop`.  All up to `position` is committed.
+
+    Answers: CheckpointSaved or CheckpointFailed.
+    """
+
+    id: EffectId
+    position: Position
+    drop: tuple[EffectId, ...]
+
+
+class ApplyDdl(msgspec.Struct, frozen=True):
+    """All before it is committed, nothing after it runs.  The adapter translates and runs it once the older owner's
+    sessions are gone, then reads the tables again.  A TRUNCATE takes the rows that are parked for its table with it, in
+    the same transaction: retried later they would come back.  `end`: the position after it.
+    Answers: DdlApplied or DdlFailed."""
+
+    id: EffectId
+    ddl: Ddl
+    end: Position
+
+
+class BeginCopy(msgspec.Struct, frozen=True):
+    """All up to `position` is committed, nothing behind it runs.  In one fenced transaction: delete all rows of these
+    tables (children before parents) and what is parked for them (neither where `Split.stays`), write them to
+    `tidelock_chunks` with no chunk merged (but `Split.merged`), in the place of what stood there for them, and save the
+    checkpoint as `SaveCheckpoint` does.  Doing it twice is doing it once.  Answers: CopyBegun or CopyFailed."""
+
+    id: EffectId
+    splits: tuple[Split, ...]
+    position: Position
+    drop: tuple[EffectId, ...] = ()
+
+
+class ReadChunk(msgspec.Struct, frozen=True):
+    """Read a chunk at the source (filtered and mapped as the stream is) into a staging table of its own at the target,
+    named by `id`.  Reading may start only when everything up to `after` is visible to a reader there: log readers see a
+    commit up to seconds before (counter-example 5).  Rows may be read at different moments.  Nothing but `id` ties what
+    is staged to what the machine remembers: what another attempt staged is worth nothing.
+    Answers: ChunkStaged or ChunkFailed; none after `DropStaged`."""
+
+    id: EffectId
+    split: Split
+    chunk: int
+    after: Position
+
+
+class MergeChunk(msgspec.Struct, gc=False):
+    """One target transaction: the receipt `id`, which covers nothing, as the first statement of `ApplyBatch`; then the
+    rows staged under `staged`, except those whose key (`key` columns) is in `without`; then `steps`; then the chunk is
+    marked as merged, and the checkpoint saved as `SaveCheckpoint` does: all up to `position` is committed, and no
+    restart reads it again.  Nothing else writes to the table meanwhile.
+
+    No row of the chunk is there, so rows are inserted plainly: a clash is a real error.  With `split.keep` rows may be
+    there, and win: what clashes with them is passed over.  `gone`: first of all, rows with these keys are deleted; one
+    that comes back may be overwritten in its place, unique columns too, as others may refer to it.
+    `parked`: rows of the chunk that could not be put in place, `unparked`: changes that were parked for rows of `gone`,
+    as in `ApplyBatch`.  Foreign keys of the table to itself hold when all rows are in.  Are there not exactly `rows`
+    staged, the target has lost some: Trouble.REWOUND.
+    Answers: BatchCommitted or BatchFailed.
+    """
+
+    id: EffectId
+    staged: EffectId
+    split: Split
+    chunk: int
+    rows: int
+    key: tuple[str, ...]
+    without: list[Row]
+    steps: list[Step]
+    position: Position
+    drop: tuple[EffectId, ...] = ()
+    gone: list[Row] = []
+    parked: tuple[ParkedRow, ...] = ()
+    unparked: tuple[tuple[str, int, int], ...] = ()
+
+
+class DropStaged(msgspec.Struct, frozen=True, gc=False):
+    """What is staged under this id is needed no more; if it is still being read, stop.  No answer."""
+
+    staged: EffectId
+
+
+class RefuseCopy(msgspec.Struct, frozen=True):
+    """`tables` were to be copied and are not: tell the operator.  The feed goes on."""
+
+    alarm: Alarm
+    tables: tuple[TableName, ...]
+
+
+class Publish(msgspec.Struct, frozen=True):
+    """Capture: append the batch to the log.  Needs nothing durable before it; order is all."""
+
+    batch: LogBatch
+
+
+class RequestResend(msgspec.Struct, frozen=True):
+    """Start a new reader behind `position`, in the place of the one before; its first batch is marked `resent`.
+
+    `reader`: its number, to be told with each batch of it.  `further`: places that its log must hold too, or it is
+    not the one that was read (`engine.log.receipts`); they name no GTID sets.
+    """
+
+    position: Position
+    reader: int
+    further: tuple[Position, ...] = ()
+
+
+class Halt(msgspec.Struct, frozen=True):
+    """Stop the feed and keep `alarm` where `tidelock status` finds it.  Nothing after it is applied.
+
+    `ddl`: the statement that stopped it, for `tidelock ddl show|done|skip`.
+    """
+
+    alarm: Alarm
+    ddl: Ddl | None = None
+
+
+class StandDown(msgspec.Struct, frozen=True):
+    """This owner is over: stop at once, write nothing more.  `again`: take the feed over anew and go on; else a newer
+    owner has it.
+
+    `stream_idle_us`: the next owner's (`Options`); None: it stays.  It doubles where the end of a large transaction did
+    not come in time: with the same patience every owner would meet the same, and none would end.
+    """
+
+    reason: str
+    again: bool
+    stream_idle_us: int | None = None
+
+
+class CaughtUp(msgspec.Struct, frozen=True):
+    """Everything at or below the goal is committed and checkpointed."""
+
+
+CopyEffect: TypeAlias = BeginCopy | ReadChunk | MergeChunk | DropStaged | RefuseCopy
+ApplyEffect: TypeAlias = (
+    ApplyBatch
+    | ApplyPiece
+    | CommitBatch
+    | RollbackBatch
+    | SaveCheckpoint
+    | ApplyDdl
+    | CopyEffect
+    | RequestResend
+    | Halt
+    | StandDown
+    | CaughtUp
+)
+CaptureEffect: TypeAlias = Publish | Halt

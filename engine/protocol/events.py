@@ -1,0 +1,204 @@
+"""Everything that can happen to a machine, as data."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from tidelock.engine.model.chunk_ranges import Split
+from tidelock.engine.model.errors import Alarm, Failure
+from tidelock.engine.model.records import LogBatch, Position, Row, Shape, SourceChunk, TableName
+from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.protocol.effects import EffectId
+
+
+class Receipt(msgspec.Struct, frozen=True, array_like=True):
+    """One row of `tidelock_progress`: `covered` as `engine.log.receipts` encodes it."""
+
+    id: EffectId
+    covered: bytes
+
+
+class ParkedKey(msgspec.Struct, frozen=True, array_like=True):
+    """A row already in `tidelock_parked`; `change` as in `ParkedRow`.  `wish`: '' | 'retry' | 'skip'."""
+
+    source: str
+    number: int
+    ordinal: int
+    table: TableName
+    change: bytes
+    wish: str = ""
+
+
+class Copied(msgspec.Struct, frozen=True, array_like=True):
+    """A table of `tidelock_chunks`: how it is split, and the numbers of the chunks that are merged."""
+
+    split: Split
+    merged: tuple[int, ...] = ()
+
+
+class TakenOver(msgspec.Struct, frozen=True):
+    """The feed is ours: what the takeover read, in a new transaction after its epoch was committed (design 6).
+
+    `ddl_passed`: (source, number) of the statement that the operator declared done or skipped.
+    `log_end`: where the source's log stood after the takeover: every row that a receipt covers is before it.
+    `chunks`: tables whose copying has begun, those that are done included.
+    """
+
+    epoch: int
+    checkpoint: Position
+    receipts: tuple[Receipt, ...] = ()
+    parked: tuple[ParkedKey, ...] = ()
+    tables: dict[TableName, TargetTable] = {}
+    ddl_passed: tuple[str, int] | None = None
+    log_end: Position | None = None
+    chunks: tuple[Copied, ...] = ()
+
+
+class LogArrived(msgspec.Struct, frozen=True):
+    """Batches of the log in the order received, from the reader with this number (`RequestResend`); the first is 0.
+    None: from the one asked for last.  `size`: the bytes that they came in, 0 if it does not matter."""
+
+    batches: list[LogBatch]
+    reader: int | None = None
+    size: int = 0
+
+
+class BatchReady(msgspec.Struct, frozen=True, gc=False):
+    id: EffectId
+
+
+class BatchCommitted(msgspec.Struct, frozen=True, gc=False):
+    id: EffectId
+
+
+class BatchRolledBack(msgspec.Struct, frozen=True, gc=False):
+    id: EffectId
+
+
+class BatchFailed(msgspec.Struct, frozen=True):
+    id: EffectId
+    failure: Failure
+
+
+class CheckpointSaved(msgspec.Struct, frozen=True, gc=False):
+    id: EffectId
+
+
+class CheckpointFailed(msgspec.Struct, frozen=True):
+    id: EffectId
+    failure: Failure
+
+
+class DdlApplied(msgspec.Struct, frozen=True):
+    """`tables`: all selected tables of the target as they are now.  `emptied`: those that a TRUNCATE emptied; what was
+    parked for them is gone with their rows."""
+
+    id: EffectId
+    tables: dict[TableName, TargetTable]
+    emptied: tuple[TableName, ...] = ()
+
+
+class DdlFailed(msgspec.Struct, frozen=True):
+    id: EffectId
+    failure: Failure
+
+
+class ChunksPlanned(msgspec.Struct, frozen=True):
+    """These tables are to be copied, from their first row on; what the target holds of them will go."""
+
+    splits: tuple[Split, ...]
+
+
+class CopyBegun(msgspec.Struct, frozen=True, gc=False):
+    id: EffectId
+
+
+class CopyFailed(msgspec.Struct, frozen=True):
+    id: EffectId
+    failure: Failure
+
+
+class Refused(msgspec.Struct, frozen=True, array_like=True):
+    """A row of a chunk that the target's columns cannot hold, in the shape that the log would give it, and why."""
+
+    shape: Shape
+    row: Row
+    error: str
+
+
+class ChunkStaged(msgspec.Struct, frozen=True):
+    """The chunk that `ReadChunk` (`id`) asked for stands at the target, `rows` of them.  `high`: where the source's log
+    ended when the last of them had been read, or later.  `refused`: rows that are not among them."""
+
+    id: EffectId
+    high: Position
+    rows: int
+    refused: tuple[Refused, ...] = ()
+
+
+class ChunkFailed(msgspec.Struct, frozen=True):
+    """It could not be read or staged; it may be asked for again."""
+
+    id: EffectId
+
+
+class ParkedWished(msgspec.Struct, frozen=True):
+    """The operator asked (`tidelock rows retry|skip`) for these rows, now read from the target with their `wish`."""
+
+    rows: tuple[ParkedKey, ...]
+
+
+class GoalSet(msgspec.Struct, frozen=True):
+    """`--until-caught-up`: emit CaughtUp once everything at or below `position` is committed."""
+
+    position: Position
+
+
+class Paused(msgspec.Struct, frozen=True):
+    """The operator's desired state changed: `paused` plans nothing new, what is in flight finishes."""
+
+    paused: bool
+
+
+class SourceFailed(msgspec.Struct, frozen=True):
+    """The reader ended. `retryable`: a connection's trouble; else the log cannot be read on (purged, unknown event)."""
+
+    alarm: Alarm
+    retryable: bool
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """Time has passed: `step`'s `now` says how much."""
+
+
+class SourceRead(msgspec.Struct, frozen=True):
+    """Capture: chunks from the source's log in order."""
+
+    chunks: list[SourceChunk]
+
+
+ApplyEvent: TypeAlias = (
+    TakenOver
+    | LogArrived
+    | BatchReady
+    | BatchCommitted
+    | BatchRolledBack
+    | BatchFailed
+    | CheckpointSaved
+    | CheckpointFailed
+    | DdlApplied
+    | DdlFailed
+    | ChunksPlanned
+    | CopyBegun
+    | CopyFailed
+    | ChunkStaged
+    | ChunkFailed
+    | ParkedWished
+    | GoalSet
+    | Paused
+    | SourceFailed
+    | Tick
+)
+CaptureEvent: TypeAlias = SourceRead | Tick

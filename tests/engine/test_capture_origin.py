@@ -1,0 +1,159 @@
+"""What came through a node does not return to it: by hand, and in networks of capture machines."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from tests.engine.source_log import FILE, Reader, SourceLog
+from tidelock.engine.capture.machine import CaptureMachine
+from tidelock.engine.capture.mapping import Mapping, Rule
+from tidelock.engine.capture.origin import admits
+from tidelock.engine.model.records import Column, Kind, LogBatch, Position, RowChange, Shape, TableName, Transaction
+from tidelock.engine.protocol.effects import Publish
+from tidelock.engine.protocol.events import SourceRead
+
+# The columns of tidelock_progress: feed, grp, epoch, batch, covered, origin, path.
+ROW = ("shop", 0, 1, 7, b"\x80")
+
+
+def mark(origin: str, path: str) -> tuple[int, tuple]:
+    return (3, (*ROW, origin, path))
+
+
+@pytest.mark.parametrize(
+    ("marks", "admitted"),
+    [
+        ([], True),
+        ([mark("north", "north")], True),
+        ([mark("south", "north")], False),
+        ([mark("north", "north south")], False),
+        ([mark("north", "south north")], False),
+        ([mark("north", "southern north")], True),
+        ([mark("north", "")], True),
+        ([mark("north", "north"), mark("south", "")], False),
+    ],
+    ids=["local", "another's", "ours", "through us", "through us first", "a longer name", "no path", "one of two"],
+)
+def test_an_endless_loop_in_a_ring_pglogical_210(marks: list, admitted: bool) -> None:
+    assert admits(marks, "south") is admitted
+
+
+def test_a_feed_without_a_node_name_goes_one_way_and_takes_all() -> None:
+    assert admits([mark("south", "north south")], "") and admits([mark("south", "")], "")
+
+
+# ------------------------------------------------------------------ nodes that feed each other
+
+NETWORKS = {
+    "one way": ["a→b", "b→c"],
+    "two-way": ["a→b", "b→a"],
+    "ring": ["a→b", "b→c", "c→a"],
+    "diamond": ["a→b", "a→c", "b→d", "c→d"],
+    "two-way and a branch": ["a→b", "b→a", "b→c", "c→d", "d→b"],
+    "full mesh": ["a→b", "a→c", "b→a", "b→c", "c→a", "c→b"],
+}
+SHAPE = Shape(TableName("shop", "note"), (Column("id", Kind.INT),), ("id",))
+
+
+class Feed:
+    """Reads one node's log through the capture machine; `applied`: what its receipts at the other node cover."""
+
+    def __init__(self, name: str, log: SourceLog) -> None:
+        self.source, self.target = name.split("→")
+        self.log = log
+        self.applied: list[tuple[str, int, int]] = []
+        self.place = Position(FILE, log.end)
+        self.restart()
+
+    def restart(self) -> None:
+        self.reader = Reader(self.log, self.place, {0: SHAPE})
+        self.machine = CaptureMachine(Mapping([Rule("shop.note", "shop.note")]), self.place, self.target)
+
+    def read(self, ordinals: int) -> list[LogBatch]:
+        return [e.batch for e in self.machine.step(0, [SourceRead([self.reader.read(ordinals)])]) if type(e) is Publish]
+
+
+class Nodes(RuleBasedStateMachine):
+    """Rows are committed at nodes and carried on; each must reach every node once a way, and none where it was."""
+
+    @initialize(network=st.sampled_from(sorted(NETWORKS)))
+    def start(self, network: str) -> None:
+        names = NETWORKS[network]
+        self.logs = {node: SourceLog() for node in sorted({n for name in names for n in name.split("→")})}
+        self.feeds = {name: Feed(name, self.logs[name[0]]) for name in names}
+        self.born: dict[int, str] = {}  # row → the node it was committed at
+        self.arrived: dict[int, list[str]] = {}  # row → nodes it came to, once for each time
+
+    @rule(node=st.sampled_from("abcd"), rows=st.integers(1, 3))
+    def commit(self, node: str, rows: int) -> None:
+        if node in self.logs:
+            made = range(len(self.born), len(self.born) + rows)
+            self.born |= dict.fromkeys(made, node)
+            self.arrived |= {row: [] for row in made}
+            self.logs[node].commit(f"server {node}", [(0, None, (row,)) for row in made])
+
+    @rule(feed=st.integers(0, 5), ordinals=st.integers(1, 3), crash=st.booleans())
+    def carry(self, feed: int, ordinals: int, crash: bool) -> None:
+        behind = [feed for feed in self.feeds.values() if feed.reader.more] or list(self.feeds.values())
+        one = behind[feed % len(behind)]
+        self.run(one, ordinals)
+        if crash:
+            one.restart()
+
+    def run(self, feed: Feed, ordinals: int) -> None:
+        for batch in feed.read(ordinals):
+            ends = [t.first for t in batch.transactions[1:]] + [len(batch.rows)]
+            for one, end in zip(batch.transactions, ends, strict=False):
+                self.apply(feed, one, batch.rows[one.first : end])
+            feed.place = batch.last
+
+    def apply(self, feed: Feed, one: Transaction, rows: tuple[RowChange, ...]) -> None:
+        """One target transaction, marked with the whole way; rows that a receipt covers are left out."""
+        fresh = [row for row in rows if (one.source, one.number, row.ordinal) not in feed.applied]
+        if not fresh:
+            return
+        feed.applied += [(one.source, one.number, row.ordinal) for row in fresh]
+        came = next(t for t in feed.log.transactions if (t.source, t.number) == (one.source, one.number))
+        path = (*came.path, feed.source)
+        assert feed.target not in path, f"back where it was: {'→'.join((*path, feed.target))}"
+        for row in fresh:
+            self.arrived[row.after[0]].append(feed.target)
+        self.logs[feed.target].commit(f"server {feed.target}", [(0, None, row.after) for row in fresh], path)
+
+    @rule(feed=st.integers(0, 5))
+    def crash_before_the_place_was_saved(self, feed: int) -> None:
+        """Some rows come by again, and the receipts drop them."""
+        one = list(self.feeds.values())[feed % len(self.feeds)]
+        if one.place.rows > 1:
+            one.place = Position(FILE, one.place.offset, one.place.rows - 1)
+        one.restart()
+
+    @rule()
+    def come_to_rest(self) -> None:
+        for _ in range(500):
+            busy = [feed for feed in self.feeds.values() if feed.reader.more]
+            if not busy:
+                break
+            self.run(busy[0], 3)
+        assert not any(feed.reader.more for feed in self.feeds.values()), "it goes round and round"
+        for row, node in self.born.items():
+            assert sorted(self.arrived[row]) == sorted(self.ways(node, [node])), f"row {row} of {node}"
+
+    def ways(self, node: str, been: list[str]) -> list[str]:
+        """Where each way from `node` leads that meets no node twice."""
+        ends = [f.target for f in self.feeds.values() if f.source == node and f.target not in been]
+        return [*ends, *(end for n in ends for end in self.ways(n, [*been, n]))]
+
+
+TestNodes = Nodes.TestCase
+TestNodes.settings = settings(
+    max_examples=200, stateful_step_count=25, deadline=None, derandomize=True, report_multiple_bugs=False
+)
+
+
+@pytest.mark.proof
+def test_nodes_at_length() -> None:
+    run_state_machine_as_test(
+        Nodes, settings=settings(max_examples=2500, stateful_step_count=40, deadline=None, report_multiple_bugs=False)
+    )

@@ -1,0 +1,5 @@
+"""`python -m tidelock`: the command `tidelock`."""
+
+from tidelock.adapters.cli import main
+
+main()
