@@ -10,9 +10,10 @@ import msgspec
 
 from tidelock.simulations.mutants.beyond import BEYOND
 from tidelock.simulations.mutants.catalogue import CATALOGUE
-from tidelock.simulations.mutants.hunt import PACKAGES, Order, Result
+from tidelock.simulations.mutants.functions import PACKAGES
+from tidelock.simulations.mutants.hunt import Order, Result
 from tidelock.simulations.mutants.mutant import Mutant
-from tidelock.simulations.mutants.planting import source_of
+from tidelock.simulations.mutants.planting import changed
 
 LIMIT = 20_000
 PATIENCE = 30.0
@@ -42,7 +43,7 @@ def run(
     """
     mutants = named(names)
     for mutant in mutants:
-        mutant.plant(source_of(mutant.module))
+        changed(mutant)
     return hunt_all([Order(mutant, limit, PATIENCE) for mutant in mutants], jobs, progress)
 
 

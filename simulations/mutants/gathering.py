@@ -7,112 +7,113 @@ from tidelock.simulations.mutants.mutant import Mutant
 GATHERING = (
     Mutant(
         "tied-table-waits",
-        "tidelock.engine.log.coalescer",
         """
-        - if binding.lone and binding not in piles:
-        + if binding not in piles:
+        @ Gathering._keep
+        - binding.lone
+        + True
         """,
         "a change waits while one of another table, which shares a foreign key's lock with it, is planned",
     ),
     Mutant(
         "overtakes-what-waits",
-        "tidelock.engine.log.coalescer",
         """
-        - if binding.lone and binding not in piles:
-        + if binding.lone and binding not in piles and len(batch.changes()) < self._worth:
+        @ Gathering._keep
+        - binding.lone and binding not in piles
+        + binding.lone and binding not in piles and len(batch.changes()) < self._worth
         """,
         "changes of a table are planned before earlier ones of it, which wait",
     ),
     Mutant(
         "one-shape-overtakes-the-other",
-        "tidelock.engine.log.coalescer",
         """
-        - name = binding.target.name
-        + name = binding
+        @ Gathering._keep
+        - binding.target.name
+        + binding
 
-        - self._worthy[binding.target.name] = None
-        + self._worthy[binding] = None
+        @ Gathering._waiting
+        - binding.target.name
+        + binding
         """,
         "a table that comes under two shapes waits with the one and goes with the other",
     ),
     Mutant(
         "watermark-passes-what-waits",
-        "tidelock.engine.log.watermark",
         """
-        - if self._waits is not None:
-        + if False:
+        @ Watermark._advance
+        - self._waits is not None
+        + False
         """,
         "the watermark passes changes that wait for more of their table",
     ),
     Mutant(
         "held-by-the-last-that-waits",
-        "tidelock.engine.log.coalescer",
         """
-        - return next(iter(self._tables.values()))
-        + return next(reversed(self._tables.values()))
+        @ Gathering._first
+        - iter(self._tables.values())
+        + reversed(self._tables.values())
         """,
         "the watermark passes changes that wait for more of their table, up to the last of them",
     ),
     Mutant(
         "gathered-not-counted",
-        "tidelock.engine.log.watermark",
         """
-        - self._first[window] = window if first is None else first
-        + self._first[window] = window
+        @ Watermark.open
+        - window if first is None else first
+        + window
         """,
         "the watermark passes changes that waited and are planned now",
     ),
     Mutant(
         "held-by-the-last-window",
-        "tidelock.engine.log.watermark",
         """
-        - held = self._first[next(iter(self._left))] if self._left else self._next
-        + held = self._first[next(reversed(self._left))] if self._left else self._next
+        @ Watermark._advance
+        - iter(self._left)
+        + reversed(self._left)
         """,
         "the watermark passes windows that are under way, up to the last of them",
     ),
     Mutant(
         "statement-overtakes-what-waits",
-        "tidelock.engine.apply.machine",
         """
-        - if not self._behind or self.copying or self._inbox.ddl is not None or self.batches.gathering.crowded:
-        + if not self._behind or self.copying or self.batches.gathering.crowded:
+        @ ApplyMachine._latest
+        - self._inbox.ddl is not None
+        + False
         """,
         "a statement runs before changes that it follows, which wait",
     ),
     Mutant(
         "copy-overtakes-what-waits",
-        "tidelock.engine.apply.machine",
         """
-        - if not self._behind or self.copying or self._inbox.ddl is not None or self.batches.gathering.crowded:
-        + if not self._behind or self._inbox.ddl is not None or self.batches.gathering.crowded:
+        @ ApplyMachine._latest
+        - self.copying
+        + False
         """,
         "a copy begins, or a chunk is merged, before changes that it follows, which wait",
     ),
     Mutant(
         "waits-for-ever",
-        "tidelock.engine.apply.machine",
         """
-        - if not self._behind or self.copying or self._inbox.ddl is not None or self.batches.gathering.crowded:
-        + if self.copying or self._inbox.ddl is not None or self.batches.gathering.crowded:
+        @ ApplyMachine._latest
+        - not self._behind
+        + False
         """,
         "changes wait for more of their table though the log has no more",
     ),
     Mutant(
         "waits-without-end",
-        "tidelock.engine.apply.machine",
         """
-        - if not self._behind or self.copying or self._inbox.ddl is not None or self.batches.gathering.crowded:
-        + if not self._behind or self.copying or self._inbox.ddl is not None:
+        @ ApplyMachine._latest
+        - self.batches.gathering.crowded
+        + False
         """,
         "however many changes wait, more may",
     ),
     Mutant(
         "fence-passed-by-piles",
-        "tidelock.engine.apply.machine",
         """
-        - if self.copying or self._fence:
-        + if self.copying:
+        @ ApplyMachine._may_wait
+        - self._fence
+        + False
         """,
         "what the receipts of an earlier owner cover is put on piles unseen, and applied again",
     ),

@@ -22,10 +22,9 @@ from types import FrameType
 
 import msgspec
 
+from tidelock.simulations.mutants.functions import PACKAGES
 from tidelock.simulations.mutants.mutant import Mutant
 from tidelock.simulations.mutants.planting import plant
-
-PACKAGES = Path(__file__).parents[2]
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -91,7 +90,8 @@ def _at_most(seconds: float) -> Iterator[None]:
 
 def _spell(error: Exception) -> str:
     """`checks._forward: what it said`, by the innermost function of engine or world that the error came through."""
-    ours = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).is_relative_to(PACKAGES)]
+    stack = traceback.extract_tb(error.__traceback__)
+    ours = [f for f in stack if Path(f.filename).resolve().is_relative_to(PACKAGES)]
     frames = [f for f in ours if f.filename != __file__]
     where = f"{Path(frames[-1].filename).stem}.{frames[-1].name}"
     plain = isinstance(error, AssertionError) and type(error).__module__ == "builtins"

@@ -11,99 +11,100 @@ from tidelock.simulations.mutants.mutant import Mutant
 UNIQUE = (
     Mutant(
         "primary-key-not-locked",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - return [f"{indent}out.append({key})"]
-        + return [f"{indent}pass"]
+        @ _maker
+        - f"{indent}out.append({key})"
+        + f"{indent}pass"
         """,
         "rows with one primary key are ordered by their home lane alone",
         row=1,
     ),
     Mutant(
         "key-move-locks-new-key-only",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - lines += [*append(index, "b", "    "), "    if moved:", *append(index, "a", "        ")]
-        + lines += ["    pass", "    if moved:", *append(index, "a", "        ")]
+        @ _maker
+        - [*append(index, "b", "    "), "    if moved:", *append(index, "a", "        ")]
+        + ["    pass", "    if moved:", *append(index, "a", "        ")]
         """,
         "an update does not lock the key that the row had before",
         row=1,
     ),
     Mutant(
         "key-move-locks-old-key-only",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - lines += [*append(index, "b", "    "), "    if moved:", *append(index, "a", "        ")]
-        + lines += [*append(index, "b", "    ")]
+        @ _maker
+        - [*append(index, "b", "    "), "    if moved:", *append(index, "a", "        ")]
+        + [*append(index, "b", "    ")]
         """,
         "an update does not lock the key that the row moves to",
         case="primary-key chain (tiflow 10918)",
     ),
     Mutant(
         "freed-value-not-locked",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - lines += [f"    if {changed}:", *append(index, "b", "        "), *append(index, "a", "        ")]
-        + lines += [f"    if {changed}:", *append(index, "a", "        ")]
+        @ _maker
+        - [f"    if {changed}:", *append(index, "b", "        "), *append(index, "a", "        ")]
+        + [f"    if {changed}:", *append(index, "a", "        ")]
         """,
         "an update does not lock the unique value that it gives up",
         case="delete and insert of one value in parallel (MySQL bug 86078)",
     ),
     Mutant(
         "taken-value-not-locked",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - lines += [f"    if {changed}:", *append(index, "b", "        "), *append(index, "a", "        ")]
-        + lines += [f"    if {changed}:", *append(index, "b", "        ")]
+        @ _maker
+        - [f"    if {changed}:", *append(index, "b", "        "), *append(index, "a", "        ")]
+        + [f"    if {changed}:", *append(index, "b", "        ")]
         """,
         "an update does not lock the unique value that it takes",
     ),
     Mutant(
         "first-unique-index-only",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - sets = [table.key] + [u.columns for u in table.uniques if set(u.columns) != set(table.key)]
-        + sets = [table.key] + [u.columns for u in table.uniques if set(u.columns) != set(table.key)][:1]
+        @ _indexes
+        - [u.columns for u in table.uniques if set(u.columns) != set(table.key)]
+        + [u.columns for u in table.uniques if set(u.columns) != set(table.key)][:1]
         """,
         "a table's second unique index takes no locks",
     ),
     Mutant(
         "change-from-null-is-none",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - changed = " or ".join(["moved", *(f"a{p} != b{p}" for p in index.positions)])
-        + changed = " or ".join(["moved", *(f"(b{p} is not None and a{p} != b{p})" for p in index.positions)])
+        @ _maker
+        - (f"a{p} != b{p}" for p in index.positions)
+        + (f"(b{p} is not None and a{p} != b{p})" for p in index.positions)
         """,
         "a unique value taken by a row that had NULL is not locked",
         case="NULL in a unique key",
     ),
     Mutant(
         "folded-change-from-null-is-none",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - if before[p] != after[p]:
-        + if before[p] is not None and before[p] != after[p]:
+        @ _changed
+        - before[p] != after[p]
+        + before[p] is not None and before[p] != after[p]
         """,
         "the same for the stars of indexes that fold case, and for foreign keys",
         case="NULL in a unique key",
     ),
     Mutant(
         "opaque-index-by-value",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - if unique.opaque:
-        + if unique.opaque == "expression":
+        @ serial_reason
+        - if unique.opaque: ...
+        + if unique.opaque == "expression": ...
         """,
         "a prefix index locks whole values, though 'ab' and 'ac' may be one to it",
         case="prefix index (tiflow 3467)",
     ),
     Mutant(
         "unlogged-unique-column",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - serial = serial_reason(table) or _unlogged_unique(binding)
-        + serial = serial_reason(table)
+        @ compile_keys
+        - _unlogged_unique(binding)
+        + False
 
+        @ _indexes
           sets = [table.key] + [u.columns for u in table.uniques if set(u.columns) != set(table.key)]
         + sets = [columns for columns in sets if all(c in at for c in columns)]
         """,
@@ -115,66 +116,66 @@ UNIQUE = (
 EQUALITY = (
     Mutant(
         "padding-ignored",
-        "tidelock.engine.model.index",
         """
-        - return folded(value.rstrip(" ") if isinstance(value, str) else value)
-        + return folded(value)
+        @ folded_padded
+        - value.rstrip(" ") if isinstance(value, str) else value
+        + value
         """,
         "'a' and 'a ' are two values to a PAD SPACE index that folds case",
         case="trailing spaces (gh-ost 1285)",
     ),
     Mutant(
         "padding-ignored-without-case",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - parts.append(f"pad({value})" if equality is Equality.PADDED else value)
-        + parts.append(value)
+        @ _maker
+        - f"pad({value})" if equality is Equality.PADDED else value
+        + value
         """,
         "'a' and 'a ' are two values to a PAD SPACE index that compares bytes",
         case="trailing spaces (gh-ost 1285)",
     ),
     Mutant(
         "case-ignored",
-        "tidelock.engine.model.index",
         """
-        - return value.lower()
-        + return value
+        @ folded
+        - value.lower()
+        + value
         """,
         "'A' and 'a' are two values to an index that folds case",
         case="collations (tiflow 9489)",
     ),
     Mutant(
         "lower-case-as-collation",
-        "tidelock.engine.model.index",
         """
-        - if not (value.isascii() and value.isprintable()):
-        -     return None
-        + if False:
-        +     pass
+        @ folded
+        - not (value.isascii() and value.isprintable())
+        + False
         """,
         "'é' and 'e' are two values to an index that ignores accents",
         case="collations (tiflow 9489)",
     ),
     Mutant(
         "star-shared",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - whole: list[Moded] = [(star, True)]
-        + whole: list[Moded] = [(star, False)]
+        @ _star_keys
+        - (star, True)
+        + (star, False)
 
-        - out.append((star, True))
-        + out.append((star, False))
+        @ _moded_keys
+        - (star, True)
+        + (star, False)
         """,
         "values that may be equal to any other are held by several at once",
         case="collations (tiflow 9489)",
     ),
     Mutant(
         "star-not-shared-by-plain-values",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - shared: list[Moded] = [(star, False)]
-        + shared: list[Moded] = []
+        @ _star_keys
+        - [(star, False)]
+        + []
 
+        @ _moded_keys
         - if folded:
         -     out.append((star, False))
         """,
@@ -183,20 +184,20 @@ EQUALITY = (
     ),
     Mutant(
         "odd-value-given-up-is-plain",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - return one if one is whole or not other else other
-        + return other or one
+        @ _star_keys
+        - one if one is whole or not other else other
+        + other or one
         """,
         "a change from a value that may be equal to any other to a plain one does not wait for all",
         case="collations (tiflow 9489)",
     ),
     Mutant(
         "modes-of-one-change-downgraded",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - merged[key] = exclusive or merged.get(key, False)
-        + merged[key] = exclusive
+        @ lock_keys._join
+        - merged.get(key, False)
+        + False
         """,
         "a change that needs a key twice holds it as the later need says",
     ),
@@ -205,93 +206,92 @@ EQUALITY = (
 REFERENCES = (
     Mutant(
         "child-takes-no-lock",
-        "tidelock.engine.parallel.lock_keys",
         """
+        @ compile_keys
         - moded.append(_moded_keys(refers, exclusive=False))
-        + pass
         """,
         "a child does not wait for the parent that it refers to",
         row=9,
     ),
     Mutant(
         "parent-locks-as-reader",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - moded += [_moded_keys(reference(binding, cs, table, cs, space), exclusive=True) for cs in referenced]
-        + moded += [_moded_keys(reference(binding, cs, table, cs, space), exclusive=False) for cs in referenced]
+        @ compile_keys
+        - _moded_keys(reference(binding, cs, table, cs, space), exclusive=True)
+        + _moded_keys(reference(binding, cs, table, cs, space), exclusive=False)
         """,
         "a parent comes and goes beside its children",
         row=9,
     ),
     Mutant(
         "reference-as-the-child-compares",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - equality = {c.name: c.equality for c in parent.columns}
-        + equality = dict.fromkeys([c.name for c in parent.columns], Equality.EXACT)
+        @ reference
+        - {c.name: c.equality for c in parent.columns}
+        + dict.fromkeys([c.name for c in parent.columns], Equality.EXACT)
         """,
         "a child that spells its parent's key in other letters does not wait for it",
     ),
     Mutant(
         "reference-with-its-scale",
-        "tidelock.engine.model.index",
         """
-        - if self.kinds:
-        + if False:
+        @ Index.values
+        - if self.kinds: ...
+        + if False: ...
         """,
         "a child's 1.50 does not wait for its parent's 1.5",
     ),
     Mutant(
         "cascade-locks-no-children",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - if cascades_into:
-        + if False:
+        @ compile_keys
+        - if cascades_into: ...
+        + if False: ...
         """,
         "children that a cascade will take are written beside it",
         row=11,
     ),
     Mutant(
         "cascaded-child-does-not-wait",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - if cascaded or copied:
-        + if copied:
+        @ compile_keys
+        - cascaded or copied
+        + copied
         """,
         "a child is written beside a cascade into its table",
         row=11,
     ),
     Mutant(
         "two-sources-not-ordered",
-        "tidelock.engine.batch.scheduler",
         """
-        - if not serial or name in self._uneven or serial_reason(binding.target):
-        + if True:
+        @ Batches.bind
+        - not serial or name in self._uneven or serial_reason(binding.target)
+        + True
         """,
         "rows without a column of a unique index take the table whole, and those of another source do not share it",
     ),
     Mutant(
         "two-sources-ordered-from-now-on",
-        "tidelock.engine.batch.scheduler",
         """
-        - if any(change.binding.name == name for change in segment.changes):
-        + if False:
+        @ Batches.bind
+        - any(change.binding.name == name for change in segment.changes)
+        + False
         """,
         "the first row without a column of a unique index does not wait for those of another source in flight",
     ),
     Mutant(
         "two-sources-later-ones-ordered",
-        "tidelock.engine.batch.scheduler",
         """
-        - taken = binding.name in self.copied or binding.name in self._uneven
-        + taken = binding.name in self.copied
+        @ Batches._lock_by
+        - binding.name in self._uneven
+        + False
         """,
         "of two sources of a table only rows that are in flight already are ordered against those that take it whole",
     ),
     Mutant(
         "cascade-one-level",
-        "tidelock.engine.parallel.lock_keys",
         """
+        @ _cascade_targets
         - frontier.append(fk.child)
         """,
         "a cascade is thought to end with the children",
@@ -299,10 +299,10 @@ REFERENCES = (
     ),
     Mutant(
         "cascade-forgets-who-refers",
-        "tidelock.engine.parallel.lock_keys",
         """
-        - return list(dict.fromkeys([*touched, *referring]))
-        + return list(touched)
+        @ _cascade_targets
+        - dict.fromkeys([*touched, *referring])
+        + touched
         """,
         "rows that refer to cascaded ones are not waited for",
         row=11,

@@ -7,8 +7,8 @@ from tidelock.simulations.mutants.mutant import Mutant
 LINEAGE = (
     Mutant(
         "identity-not-compared",
-        "tidelock.engine.model.lineage",
         """
+        @ by_place
         - if here.begun is not None and _same_bytes(proof, here):
         -     return Answer.SAME
         + return Answer.SAME
@@ -18,48 +18,48 @@ LINEAGE = (
     ),
     Mutant(
         "last-transaction-not-compared",
-        "tidelock.engine.model.lineage",
         """
-        - return (here.ending.size, here.ending.when, here.ending.mark) == (last.size, last.when, last.mark)
-        + return True
+        @ _same_bytes
+        - (here.ending.size, here.ending.when, here.ending.mark) == (last.size, last.when, last.mark)
+        + True
         """,
         "a server that was put back to a snapshot of its disk is read on",
         case="L5: the log put back",
     ),
     Mutant(
         "bytes-of-the-last-event-not-compared",
-        "tidelock.engine.model.lineage",
         """
-        - return (here.ending.size, here.ending.when, here.ending.mark) == (last.size, last.when, last.mark)
-        + return (here.ending.size, here.ending.when) == (last.size, last.when)
+        @ _same_bytes
+        - (here.ending.size, here.ending.when, here.ending.mark) == (last.size, last.when, last.mark)
+        + (here.ending.size, here.ending.when) == (last.size, last.when)
         """,
         "another transaction of the same second is taken for the one that was read",
         case="L5: the log put back",
     ),
     Mutant(
         "moment-not-compared",
-        "tidelock.engine.model.lineage",
         """
-        - return Answer.SAME if found.moment_us == proof.last.moment_us else Answer.OTHER
-        + return Answer.SAME
+        @ by_gtid
+        - Answer.SAME if found.moment_us == proof.last.moment_us else Answer.OTHER
+        + Answer.SAME
         """,
         "a GTID alone is taken for proof",
         case="L5: another server behind the same name",
     ),
     Mutant(
         "seconds-of-the-same-server-trusted",
-        "tidelock.engine.model.lineage",
         """
-        - can_seek = last is not None and last.source and (here.exact or here.server != (last.server or proof.server))
-        + can_seek = last is not None and last.source
+        @ by_place
+        - here.exact or here.server != (last.server or proof.server)
+        + True
         """,
         "a number that MariaDB used again within the second is taken for the same transaction",
         case="L5: the log reset",
     ),
     Mutant(
         "open-transaction-not-compared",
-        "tidelock.engine.model.lineage",
         """
+        @ same_opened
         - if found != proof.opened:
         -     return False
         - return proof.part is None or part is None or (part.size, part.when, part.mark) == proof.part[1:]
@@ -70,68 +70,68 @@ LINEAGE = (
     ),
     Mutant(
         "bytes-of-the-open-transaction-not-compared",
-        "tidelock.engine.model.lineage",
         """
-        - return proof.part is None or part is None or (part.size, part.when, part.mark) == proof.part[1:]
-        + return True
+        @ same_opened
+        - proof.part is None or part is None or (part.size, part.when, part.mark) == proof.part[1:]
+        + True
         """,
         "another transaction of the same second and number is read on in its middle",
         case="L5: the log put back",
     ),
     Mutant(
         "receipts-not-confirmed",
-        "tidelock.engine.log.receipts",
         """
-        - if behind and (known is None or end.order > known.order):
-        + if False:
+        @ furthest
+        - behind and (known is None or end.order > known.order)
+        + False
         """,
         "receipts of a killed run cover transactions of another log that bear the same numbers",
         case="L5: the log put back",
     ),
     Mutant(
         "nearest-receipt-confirmed",
-        "tidelock.engine.log.receipts",
         """
-        - if behind and (known is None or end.order > known.order):
-        + if behind and (known is None or end.order < known.order):
+        @ furthest
+        - end.order > known.order
+        + end.order < known.order
         """,
         "a log that was put back to a place between two receipts is read on",
         case="L5: the log put back",
     ),
     Mutant(
         "receipts-confirmed-at-the-start-alone",
-        "tidelock.engine.apply.machine",
         """
-        - self._effects.append(RequestResend(*self._chain.expect_resend(), self._fence.furthest(behind)))
-        + self._effects.append(RequestResend(*self._chain.expect_resend()))
+        @ ApplyMachine._resend
+        - RequestResend(*self._chain.expect_resend(), self._fence.furthest(behind))
+        + RequestResend(*self._chain.expect_resend())
         """,
         "a log that is put back before all rows that receipts cover have come by is read on",
         case="L5: the log put back",
     ),
     Mutant(
         "receipt-of-what-is-committed",
-        "tidelock.engine.batch.scheduler",
         """
-        - covered=receipts.encode(covered, self._watermark.end(attempt.window)),
-        + covered=receipts.encode(covered, self._watermark.position),
+        @ Batches._send
+        - self._watermark.end(attempt.window)
+        + self._watermark.position
         """,
         "a receipt proves the log up to what is committed before it, not up to its own rows",
         case="L5: the log put back",
     ),
     Mutant(
         "replica-refused",
-        "tidelock.engine.model.lineage",
         """
-        - return Answer.SAME if found.moment_us == proof.last.moment_us else Answer.OTHER
-        + return Answer.OTHER
+        @ by_gtid
+        - Answer.SAME if found.moment_us == proof.last.moment_us else Answer.OTHER
+        + Answer.OTHER
         """,
         "a replica with the same transactions is taken for another log",
         case="L6: a replica promoted",
     ),
     Mutant(
         "transaction-of-another-server-sought-here",
-        "tidelock.engine.model.lineage",
         """
+        @ carried
         - seen_at = last.server or proof.server
         - last = msgspec.structs.replace(last, server="" if seen_at == server else seen_at)
         """,
@@ -140,10 +140,9 @@ LINEAGE = (
     ),
     Mutant(
         "purged-file-refused",
-        "tidelock.engine.model.lineage",
         """
-        - if here.ending is None:  # files are purged from the oldest on: the position's own is the proof that is left
-        -     return bool(proof.begun) and here.server == proof.server
+        @ _same_bytes
+        - if here.ending is None: ...
         + if here.ending is None:
         +     return False
         """,

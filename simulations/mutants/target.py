@@ -7,93 +7,91 @@ from tidelock.simulations.mutants.mutant import Mutant
 TARGET = (
     Mutant(
         "zombie-not-fenced",
-        "tidelock.simulations.target",
         """
-        - elif refusal := self._fenced(work.owner, effect.id.epoch):
-        -     self._fail(work, refusal.trouble, refusal.message)
+        @ Target._execute
+        - (refusal := self._fenced(work.owner, effect.id.epoch))
+        + False
         """,
         "a batch that an older owner left behind passes the fence",
         row=3,
     ),
     Mutant(
         "takeover-reads-too-early",
-        "tidelock.simulations.target",
         """
-        - if work.stage is Stage.QUEUED:
-        + if work.stage in (Stage.QUEUED, Stage.COMMITTING) or not work.effect.held:
-              continue  # it comes too late, and the fence stops it
+        @ Target.take_over
+        - work.stage is Stage.QUEUED
+        + work.stage in (Stage.QUEUED, Stage.COMMITTING) or not work.effect.held
         """,
         "the receipts are read while an older owner's batch still commits",
         row=3,
     ),
     Mutant(
         "zombie-statement-runs",
-        "tidelock.simulations.target",
         """
+        @ Target.take_over
         - self._orders = [entry for entry in self._orders if isinstance(entry[1], SaveCheckpoint)]
 
-        - elif refusal := self._fenced(owner, effect.id.epoch):
-        + elif (refusal := self._fenced(owner, effect.id.epoch)) and not isinstance(effect, ApplyDdl):
+        @ Target._carry_out
+        - (refusal := self._fenced(owner, effect.id.epoch))
+        + (refusal := self._fenced(owner, effect.id.epoch)) and not isinstance(effect, ApplyDdl)
         """,
         "an older owner's TRUNCATE, which drops its own fence, runs after the takeover",
         row=14,
     ),
     Mutant(
         "zombie-checkpoint-saved",
-        "tidelock.simulations.target",
         """
-        - elif refusal := self._fenced(owner, effect.id.epoch):
-        + elif (refusal := self._fenced(owner, effect.id.epoch)) and isinstance(effect, ApplyDdl):
+        @ Target._carry_out
+        - (refusal := self._fenced(owner, effect.id.epoch))
+        + (refusal := self._fenced(owner, effect.id.epoch)) and isinstance(effect, ApplyDdl)
         """,
         "an older owner's checkpoint is written after the takeover",
         case="checkpoint going back (ticdc 6045)",
     ),
     Mutant(
         "receipt-key-not-asked",
-        "tidelock.simulations.target",
         """
-        - elif effect.id in self.state.receipts:
-        + elif False:
-              faults.seen("receipt answers a batch that was in doubt")
+        @ Target._execute
+        - effect.id in self.state.receipts
+        + False
         """,
         "a batch that comes again under its id is applied again",
         row=4,
     ),
     Mutant(
         "upsert-moves-another-row",
-        "tidelock.simulations.session",
         """
-          slot = self._find(table, binding, binding.key_of(row)) if binding.key else None
-          if slot is None:
-        +     new = self._line_up(table, binding, row, None)
-        +     for index, (_, read) in zip(table.indexes, table.layout.uniques, strict=True):
-        +         if (held := index.get(read(new))) is not None:
-        +             self._drop(table, held)
-              self.insert(binding.name, self._line_up(table, binding, row, None))
+        @ Session._upsert_row
+        + new = self._line_up(table, binding, row, None)
+        + for index, (_, read) in zip(table.indexes, table.layout.uniques, strict=True):
+        +     if (held := index.get(read(new))) is not None:
+        +         self._drop(table, held)
+          self.insert(binding.name, self._line_up(table, binding, row, None))
         """,
         "a wanted unique value takes the place of the row that holds it, as ON DUPLICATE KEY UPDATE does",
         row=12,
     ),
     Mutant(
         "cascade-does-not-fire",
-        "tidelock.simulations.session",
         """
-        - if fk.cascades and (value := read(row)) is not None:
-        + if fk.cascades and not self._watched and (value := read(row)) is not None:
+        @ Session._delete
+        - fk.cascades and (value := read(row)) is not None
+        + fk.cascades and not self._watched and (value := read(row)) is not None
         """,
         "a target with foreign_key_checks=0 does not cascade",
         row=11,
     ),
     Mutant(
         "delete-of-nothing-locks-a-gap",
-        "tidelock.simulations.session",
         """
+        @ Session._delete_row
         - if slot is not None:
+        -     self.delete(binding.name, slot)
         + if slot is None:
         +     self.exclusive.add((binding.name, "gap", ()))
         + else:
         +     self.shared.add((binding.name, "gap", ()))
-              self.delete(binding.name, slot)
+        +     self.delete(binding.name, slot)
         """,
         "under REPEATABLE READ a delete that finds no row locks the gap, and others wait for it",
         row=18,

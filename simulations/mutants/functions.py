@@ -1,0 +1,72 @@
+"""Finding a function of the sources by its name: `_Tail.take`, or `locks._Tail.take` if two modules have one.
+
+Its module is found by looking into all files, so it may move to another one, and modules to other folders.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from tidelock.simulations.mutants.mutant import Stale
+
+Node = ast.FunctionDef | ast.AsyncFunctionDef
+PACKAGES = Path(__file__).resolve().parents[2]
+_PLANTED_IN = ("engine", "simulations")
+
+
+class Function(NamedTuple):
+    """`name`: with its classes.  `full`: with its module in front."""
+
+    path: Path
+    name: str
+    full: str
+    line: int
+
+    def answers(self, name: str) -> bool:
+        """Is that its name, with as much of the module in front as one likes?"""
+        return name.endswith(self.name) and f".{self.full}".endswith(f".{name}")
+
+    def __str__(self) -> str:
+        return f"{self.full} ({self.path.relative_to(PACKAGES)}, line {self.line})"
+
+
+def find(name: str) -> Function:
+    """The one function of that name.  Raises Stale if there is none, or if there are several."""
+    functions = _functions(PACKAGES)
+    found = [function for function in functions if function.answers(name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise Stale(f"there are {len(found)} functions {name}, put the module in front: {', '.join(map(str, found))}")
+    last = name.rpartition(".")[2]
+    alike = [str(function) for function in functions if function.name.rpartition(".")[2] == last]
+    raise Stale(f"there is no function {name}" + (f"; is it one of these? {', '.join(alike)}" if alike else ""))
+
+
+def functions_of(tree: ast.AST, within: str = "") -> Iterator[tuple[str, Node]]:
+    """Functions and methods with their names.  A function inside of another is a part of that one."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, Node):
+            yield within + node.name, node
+        else:
+            yield from functions_of(node, f"{within}{node.name}." if isinstance(node, ast.ClassDef) else within)
+
+
+@cache
+def _functions(packages: Path) -> tuple[Function, ...]:
+    return tuple(
+        Function(path, name, ".".join([*path.relative_to(packages).with_suffix("").parts, name]), node.lineno)
+        for path in _files(packages)
+        for name, node in functions_of(ast.parse(path.read_bytes()))
+    )
+
+
+def _files(packages: Path) -> list[Path]:
+    """Not the mutants' own."""
+    own = Path(__file__).resolve().parent
+    files = [path for folder in _PLANTED_IN for path in sorted((packages / folder).rglob("*.py"))]
+    return [path for path in files if own not in path.parents]
