@@ -57,7 +57,7 @@ def cache() -> Path:
     """Folder for what is costly to make: `.tidelock` of the checkout, where a server's user can reach it."""
     if named := os.environ.get("TIDELOCK_CACHE"):
         return Path(named)
-    checkout = Path(__file__).resolve().parents[1]
+    checkout = Path(__file__).resolve().parents[2]
     if not (checkout / "pyproject.toml").exists():
         return Path.home() / ".cache" / "tidelock"
     if os.geteuid() == 0 and not _open_to_all((checkout, *checkout.parents)):

@@ -17,7 +17,7 @@ from tidelock.adapters.cli.app import app
 from tidelock.adapters.config.feed import Columns, Copy, Feed, Hive, Spark, TableRule
 from tidelock.adapters.config.url import CONNECT_SECONDS, OPTIONS, READ_SECONDS, SASL_MECHANISMS, SSL_MODES, Endpoint
 
-FOLDER = Path(__file__).parents[2] / "docs" / "reference"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 NOTICE = "<!-- Written by `python -m tidelock.adapters.reference.commands`; change the code, not this page. -->\n"
 SECRETS = f"""
 ## Secrets and URLs

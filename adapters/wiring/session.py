@@ -106,31 +106,28 @@ class PostgresSession:
         self._target = target
 
     async def fetch(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
-        import asyncpg
 
         try:
             return [tuple(row) for row in await self._connection.fetch(_numbered(sql, args), *args)]
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+        except _postgres_errors() as error:
             raise _refused(self._target, error) from None
 
     async def execute(self, sql: str, *args: Any) -> int:
-        import asyncpg
 
         try:
             answer: str = await self._connection.execute(_numbered(sql, args), *args)
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+        except _postgres_errors() as error:
             raise _refused(self._target, error) from None
         count = answer.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
 
     async def stream(self, sql: str) -> AsyncIterator[tuple[Any, ...]]:
-        import asyncpg
 
         try:
             async with self._connection.transaction(readonly=True):
                 async for row in self._connection.cursor(sql, prefetch=STREAMED_ROWS):
                     yield tuple(row)
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+        except _postgres_errors() as error:
             raise _refused(self._target, error) from None
 
     async def close(self) -> None:
@@ -186,7 +183,7 @@ async def _open_postgres(target: Endpoint) -> PostgresSession:
             statement_cache_size=0,  # poolers in transaction mode know no prepared statements
             server_settings={"application_name": "tidelock operator"},
         )
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
+    except _postgres_errors() as error:
         raise _unreachable(target, error) from None
     return PostgresSession(connection, target)
 
@@ -215,6 +212,14 @@ async def _open_mysql(target: Endpoint) -> MySqlSession:
             passing=isinstance(error, Busy),
             unreachable=isinstance(error, Unreachable),
         ) from None
+
+
+def _postgres_errors() -> tuple[type[Exception], ...]:
+    """Whatever a statement to PostgreSQL may raise.  asyncpg calls it an internal error where a server has said
+    farewell and the end of the connection is still on its way."""
+    from tidelock.adapters.postgres.target.failures import CONNECTION_ERRORS
+
+    return CONNECTION_ERRORS
 
 
 def _numbered(sql: str, args: tuple[Any, ...]) -> str:
@@ -251,7 +256,7 @@ def _unheard(error: Exception) -> bool:
     """True where no connection came about, or it was lost before the answer."""
     import asyncpg
 
-    if isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError):
+    if isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError | asyncpg.InternalClientError):
         from tidelock.adapters.postgres.target.failures import connection_lost
 
         return connection_lost(error)

@@ -4,6 +4,7 @@
 is tested but the bound of each command.
 """
 
+import asyncio
 import socket
 import threading
 import urllib.error
@@ -28,9 +29,11 @@ from tidelock.adapters.kafka.connection import LogError, reach
 from tidelock.adapters.mysql.connection import connect, reader_endpoint, rows
 from tidelock.adapters.mysql.errors import Unreachable
 from tidelock.adapters.mysql.target.session import StatementFailed, open_session
+from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.postgres.target.failures import CONNECTION_ERRORS
 from tidelock.adapters.postgres.target.session import Session as PostgresSession
 from tidelock.adapters.postgres.target.session import SessionSettings
+from tidelock.adapters.wiring.session import session
 
 SHORT = "connect_timeout=1&read_timeout=1"
 COMMAND_SECONDS = 60.0
@@ -161,6 +164,31 @@ def test_a_run_outlives_a_silence(
         until(lambda: len(rig.rows("SELECT id FROM t")) == 2, "the second row", 60)
         process.stop()
         assert not rig.differences().total
+
+
+class WithoutEnd(Wire):
+    """Forwards what the server says, and not that it has closed the connection."""
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, speaks: asyncio.Event) -> None:
+        while piece := await reader.read(1 << 16):
+            writer.write(piece)
+            await writer.drain()
+        await asyncio.Event().wait()
+
+
+async def test_a_server_that_said_farewell_and_not_yet_closed_is_away(postgres: Postgres) -> None:
+    """An hour of chaos met it: the driver calls the next statement an internal error, and a run ended with a trace."""
+    with WithoutEnd(postgres.port) as wire:
+        async with session(parse(with_port(postgres.url(), wire.port), Path())) as target:
+            ((pid,),) = await target.fetch("SELECT pg_backend_pid()")
+            gone = f"SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}"
+            async with session(parse(postgres.url(), Path())) as other:
+                await other.fetch(f"SELECT pg_terminate_backend({pid})")
+                while (await other.fetch(gone))[0][0]:  # noqa: ASYNC110  the server tells nobody
+                    await asyncio.sleep(0.02)
+            with pytest.raises(TargetError) as told:
+                await target.fetch("SELECT 1")
+            assert told.value.unreachable, str(told.value)
 
 
 # ------------------------------------------------------------------ workers over Kafka
