@@ -12,8 +12,8 @@ BIN := $(VENV)/bin
 SETUP := $(VENV)/.setup-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
 COMPILED := $(VENV)/.compiled-$(shell cat $$(find adapters -name "*.pyx" -o -name "*.h" | sort) adapters/compiled/build.py | sha256sum | cut -c1-16)
 PYTHONS := $(PYTHON) python3.11 python3 python3.12 python3.13
-# One more than the smallest machine has cores: tests on real servers wait as long as they work.
-WORKERS ?= 3
+# Twice the cores of the smallest machine: tests on real servers wait as long as they work.
+WORKERS ?= 4
 TESTS ?= tests
 
 help: ## this list
@@ -53,7 +53,7 @@ $(COMPILED): $(SETUP)
 	touch $@
 
 servers: setup ## MariaDB, PostgreSQL, MySQL 9 and Kafka for the tests, Spark's drivers, a compiler for the compiled forms
-	@$(BIN)/python -m bench.servers.install mariadb postgres mysql kafka spark compiler
+	@$(BIN)/python -m bench.servers.install mariadb postgres mysql kafka spark classes compiler
 
 demo: setup ## copy and replicate between two real databases, under load, and look at it
 	@$(BIN)/python -m bench.servers.install mariadb postgres spark
@@ -75,7 +75,7 @@ quick: setup ## a minute's look: ruff, the engine, the scenarios, some hundred s
 	echo 'quick: 300 worlds are clean'
 
 test: servers ## all checks and tests; TESTS=tests/engine for a part, WORKERS=0 for one process
-	@$(BIN)/pytest -n $(WORKERS) --dist worksteal $(TESTS)
+	@$(BIN)/pytest -n $(WORKERS) $(TESTS)
 
 proof: servers ## the long evidence: scale, endurance, exhaustive exploration
 	@$(BIN)/pytest -m proof --timeout 0 --durations 0 $(TESTS)

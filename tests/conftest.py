@@ -5,47 +5,113 @@ take a fresh database with `mariadb.database("shop")`, and for topics a feed's n
 kills or configures a server makes its own with `make_…`.
 """
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from bench.rig import Rig
 from bench.servers import MariaDb, MySql, Postgres, Server
 from bench.servers.kafka import Kafka
+from bench.servers.spark_classes import java_options
 from tidelock.adapters.config.feed import Spark
 from tidelock.adapters.spark.session import session
 
 settings.register_profile("no deadline", deadline=None)  # how long an example takes is the machine's business
 settings.load_profile("no deadline")
 
-# Java's lives are short in tests: its second compiler and several collectors would take longer than they save.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
+
+LOG_BYTES = 2 << 20
+SMALL = Spark(settings={"spark.sql.shuffle.partitions": "4"})  # as the tables are
 
 # Whoever ignores it hands that on to what he starts, and a feed under `nohup` goes on when its terminal closes.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+# Modules that share something costly, a session of Spark or tables that were filled: of each line one worker has all.
+TOGETHER = (
+    ("test_verify.py", "test_verify_since.py", "test_verify_every.py", "test_repair.py"),
+    ("test_copy_reading.py", "test_spark_changes.py"),
+    ("test_hive_copy.py",),
+    ("test_hive.py",),
+    ("test_copier.py",),
+)
+LINES = {module: line for line, modules in enumerate(TOGETHER) for module in modules}
+
+
+class OneByOne(LoadScopeScheduling):
+    """A worker gets the next test when it has none, so that none waits for another at the end; or a line's tests."""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        line = LINES.get(nodeid.partition("::")[0].rpartition("/")[2])
+        return nodeid if line is None else f"line {line}"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneByOne:
+    return OneByOne(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest alone begins first: at the end one worker would wait for another that has it."""
-    items.sort(key=lambda item: item.name != "test_mypy_strict")
+    """What takes longest begins first, what is short last."""
+    items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay until the end: no collection of garbage need look at them again."""
+    gc.freeze()
+
+
+def place(item: pytest.Item) -> int:
+    if item.name == "test_mypy_strict":
+        return 0
+    if item.path.name in LINES:
+        return 1 + LINES[item.path.name]
+    return 1 + len(TOGETHER) + (item.path.parent.name == "engine")
 
 
 @pytest.fixture(scope="session")
-def mariadb() -> Iterator[MariaDb]:
+def mariadb(long_lived: list[Server]) -> Iterator[MariaDb]:
     with MariaDb() as server:
+        long_lived.append(server)
         yield server
+        long_lived.remove(server)
 
 
 @pytest.fixture(scope="session")
-def mysql() -> Iterator[MySql]:
+def long_lived() -> list[Server]:
+    return []
+
+
+@pytest.fixture(autouse=True)
+def short_log(long_lived: list[Server]) -> None:
+    """Begin a test with a short file of the log, on a server that many share.
+
+    Each start of a feed reads the file where it stands from the beginning (`adapters.mysql.binlog.positions`).
+    """
+    for server in long_lived:
+        if max(server.data.glob("binlog.0*")).stat().st_size > LOG_BYTES:
+            server.execute("FLUSH BINARY LOGS")
+
+
+@pytest.fixture(scope="session")
+def mysql(long_lived: list[Server]) -> Iterator[MySql]:
     with MySql() as server:
+        long_lived.append(server)
         yield server
+        long_lived.remove(server)
 
 
 @pytest.fixture(scope="session")
@@ -67,11 +133,51 @@ def kafka() -> Iterator[Kafka]:
         yield server
 
 
+class WorkerSpark:
+    """Spark in a worker's own process: started when first asked for, and again after somebody had the room."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._session: object = None
+
+    def open(self) -> object:
+        if self._session is None:
+            with same_environment():
+                self._session = self._stack.enter_context(session(SMALL, "tests"))
+        return self._session
+
+    def close(self) -> None:
+        self._session = None
+        with same_environment():
+            self._stack.close()
+
+
+@contextmanager
+def same_environment() -> Iterator[None]:
+    """Take back what a session sets for as long as it is open, which here is longer than any test."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture(scope="session")
+def worker_spark() -> Iterator[WorkerSpark]:
+    made = WorkerSpark()
+    yield made
+    made.close()
+
+
 @pytest.fixture(scope="module")
-def spark() -> Iterator[object]:
-    """Of one module: a process has room for one, and others set theirs up in their own way."""
-    with session(Spark(), "tests") as opened:
-        yield opened
+def spark(worker_spark: WorkerSpark) -> object:
+    """A session that many modules share."""
+    return worker_spark.open()
+
+
+@pytest.fixture(scope="module")
+def room_for_spark(worker_spark: WorkerSpark) -> None:
+    """For those who start a session in this process in their own way: it has room for one."""
+    worker_spark.close()
 
 
 @pytest.fixture

@@ -1,9 +1,10 @@
 """Put the servers on this machine: `python -m bench.servers.install mariadb postgres mysql kafka spark`.
 
 MariaDB, PostgreSQL and what runs Kafka are Debian packages, which takes root or sudo without a password; MySQL 9 and
-Kafka themselves need neither.  No servers are `spark`, what its jobs need to reach databases, `compiler`, what builds
-the compiled forms (`adapters.compiled.build`), and `pgloader`, which one benchmark runs beside us.  Run again, it does
-only what is missing.
+Kafka themselves need neither.  No servers are `spark`, what its jobs need to reach databases, `classes`, which halve
+what a start of Spark costs (`bench.servers.spark_classes`), `compiler`, what builds the compiled forms
+(`adapters.compiled.build`), and `pgloader`, which one benchmark runs beside us.  Run again, it does only what is
+missing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.servers import certificates
+from bench.servers import certificates, spark_classes
 from bench.servers.kafka_jars import java, kafka, kafka_version
 from bench.servers.mysql_tree import fetch_mysql, mysql_root, mysql_version
 from bench.servers.place import ServerMissing, program
@@ -92,6 +93,12 @@ RECIPES = {
     ),
     "spark": Recipe(
         _spark, _MAVEN, "JDBC drivers for Spark: fetching from Maven Central, about 2 MB", lambda: drivers().fetch()
+    ),
+    "classes": Recipe(
+        lambda: str(spark_classes.there()),
+        {},
+        "Spark's classes: having Java write down how it holds them",
+        spark_classes.make,
     ),
     "pgloader": Recipe(
         lambda: program("pgloader", "pgloader"), {"pgloader": lambda: program("pgloader", "pgloader")}

@@ -118,13 +118,11 @@ class Copied:
 
 @pytest.fixture(scope="module")
 def copied(mariadb: MariaDb, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copied]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        made = Copied(mariadb, postgres, tmp_path_factory.mktemp("copied"))
-        yield made
-        made.runner.run(made.copier.close())
-        assert made.copier.pid is None
-        made.runner.close()
+    made = Copied(mariadb, postgres, tmp_path_factory.mktemp("copied"))
+    yield made
+    made.runner.run(made.copier.close())
+    assert made.copier.pid is None
+    made.runner.close()
 
 
 def test_chunks_of_numbers(copied: Copied) -> None:

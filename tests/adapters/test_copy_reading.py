@@ -5,7 +5,7 @@ import contextlib
 import struct
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from random import Random
@@ -20,7 +20,7 @@ from bench.servers import MariaDb, MySql, Server
 from bench.session import Flavor
 from bench.value_tables import Keyed, Keyless, Keys, Long, Named
 from bench.values import ZONE, column_values
-from tidelock.adapters.config.feed import Feed, Spark
+from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.feed import read as read_feed
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import log_ends
@@ -35,7 +35,6 @@ from tidelock.adapters.row_copy.task import by_column
 from tidelock.adapters.row_copy.visibility import wait_until_visible
 from tidelock.adapters.schema.create_table import qualified
 from tidelock.adapters.spark.jdbc import Database
-from tidelock.adapters.spark.session import session
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule
 from tidelock.engine.model.chunk_ranges import Split
@@ -44,14 +43,6 @@ from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead
 
 SOURCES = ["mariadb", "mysql"]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        with session(Spark(), "copy reading") as opened:
-            yield opened
 
 
 def feed_of(source: Server, tables: str, target: str = "postgresql://nobody@127.0.0.1:1/none") -> Feed:

@@ -24,6 +24,7 @@ from tidelock.adapters.hive.run import Refused
 from tidelock.adapters.hive.warehouse import Warehouse
 from tidelock.engine.model.records import Position
 
+pytestmark = pytest.mark.usefixtures("room_for_spark")
 OPTIONS = {"merge_seconds": 1, "buckets": 4, "history": True}
 SPARK = {"settings": {"spark.sql.shuffle.partitions": "4"}}  # small tables
 COLUMNS = "id, email, balance, updated_at, payload, version"
@@ -46,7 +47,7 @@ def left(tmp_path_factory: pytest.TempPathFactory, mariadb: Server, postgres: Se
 
 
 @pytest.fixture(scope="module")
-def lake(left: Rig) -> Iterator[Lake]:
+def lake(left: Rig, room_for_spark: None) -> Iterator[Lake]:
     with opened(load(left.feed)) as hive:
         yield Lake(hive.spark, left.folder)
 

@@ -28,6 +28,7 @@ from tidelock.adapters.hive.opening import opened
 from tidelock.adapters.hive.run import Refused
 from tidelock.adapters.hive.warehouse import Foreign
 
+pytestmark = pytest.mark.usefixtures("room_for_spark")
 STATEMENTS = 200
 HIVE = {"merge_seconds": 1, "buckets": 2}
 OPTIONS = {
@@ -47,7 +48,9 @@ IN_HIVE = (
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory, mariadb: Server, postgres: Server) -> Iterator[Lake]:
+def lake(
+    tmp_path_factory: pytest.TempPathFactory, mariadb: Server, postgres: Server, room_for_spark: None
+) -> Iterator[Lake]:
     """The rigs' PostgreSQL ends are not used."""
     folder = tmp_path_factory.mktemp("lake")
     rig = Rig(mariadb, postgres, folder, "lake", **OPTIONS)

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from bench.rig import Rig
 from bench.servers import Server
 from bench.servers.metastore import Metastore
@@ -15,6 +17,7 @@ from tidelock.adapters.hive.opening import Hive, opened
 from tidelock.adapters.hive.run import Follower
 from tidelock.adapters.runtime.progress import PlainLines
 
+pytestmark = pytest.mark.usefixtures("room_for_spark")
 
 def test_a_metastore_elsewhere(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, tmp_path: Path

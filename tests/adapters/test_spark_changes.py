@@ -23,12 +23,10 @@ from bench.servers.kafka import Kafka
 from bench.tidelock import Process
 from bench.workers import Workers
 from bench.workload.mix import Mix
-from tidelock.adapters.config.feed import Spark
 from tidelock.adapters.config.url import parse
 from tidelock.adapters.kafka.topics import changes_topic, control_topic
 from tidelock.adapters.kafka.wire import encode
 from tidelock.adapters.runtime.journal import Journal
-from tidelock.adapters.spark.session import session
 from tidelock.adapters.spark_stream import TidelockSource
 from tidelock.adapters.spark_stream.log import ChangesError, Place, offsets, places
 from tidelock.adapters.spark_stream.recording import Recording
@@ -43,19 +41,10 @@ SHAPE = Shape(TableName("shop", "t"), (Column("id", Kind.INT, length=8), Column(
 _feeds = itertools.count(1)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_java() -> Iterator[None]:
-    """Spark's lives are short here: its compiler would take longer than it saves."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        yield
-
-
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    with session(Spark(), "changes") as opened:
-        opened.dataSource.register(TidelockSource)
-        yield opened
+def spark(spark: Any) -> Any:
+    spark.dataSource.register(TidelockSource)
+    return spark
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tidelock.simulations.trial import Drawn
 
 ROOT = Path(__file__).parents[2]
 FIRST = 1_000_000
-BLOCKS, QUICK_BLOCKS, BLOCK = 44, 12, 500  # the quick ones are those of `make test`
+BLOCKS, QUICK_BLOCKS, BLOCK = 44, 8, 500  # the quick ones are those of `make test`
 PROOF = 100_000
 
 
