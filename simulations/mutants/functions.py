@@ -41,7 +41,9 @@ def find(name: str) -> Function:
     if len(found) == 1:
         return found[0]
     if found:
-        raise Stale(f"there are {len(found)} functions {name}, put the module in front: {', '.join(map(str, found))}")
+        apart = len({function.full for function in found}) == len(found)
+        advice = "put the module in front" if apart else "rename one, as they have one name in one module"
+        raise Stale(f"there are {len(found)} functions {name}, {advice}: {', '.join(map(str, found))}")
     last = name.rpartition(".")[2]
     alike = [str(function) for function in functions if function.name.rpartition(".")[2] == last]
     raise Stale(f"there is no function {name}" + (f"; is it one of these? {', '.join(alike)}" if alike else ""))

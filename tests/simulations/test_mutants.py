@@ -22,6 +22,7 @@ QUICK = (
     "identity-not-compared",
 )  # fmt: skip
 
+
 def mutant(changes: str) -> Mutant:
     return Mutant("a mutant", changes, "something")
 
@@ -160,6 +161,13 @@ def test_a_function_of_two_modules_is_named_with_its_own(sources: Path) -> None:
     with pytest.raises(Stale, match=rf"there are 2 functions Two\.one, put the module in front: {candidates}"):
         find("Two.one")
     assert find("keys.Two.one").path == find("room.keys.Two.one").path == sources / "engine/room/keys.py"
+
+
+def test_functions_that_no_name_tells_apart(sources: Path) -> None:
+    write(sources / "engine/keys.py", "class Key:\n    def a(self):\n        pass\n\n    def a(self):\n        pass\n")
+    both = r"engine\.keys\.Key\.a \(engine/keys\.py, line 2\), engine\.keys\.Key\.a \(engine/keys\.py, line 5\)"
+    with pytest.raises(Stale, match=rf"there are 2 functions Key\.a, rename one, .* in one module: {both}"):
+        find("Key.a")
 
 
 @pytest.mark.parametrize("name", ["one", "Three.one", "keys.Two.one", "ocks.Two.one"])
