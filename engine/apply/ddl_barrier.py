@@ -1,19 +1,31 @@
 """The barrier: a statement that changes the schema drains everything before it and runs alone.
 
-FLOWING ─ddl→ DRAINING(ddl) ─nothing in flight→ APPLYING(ddl) ─applied→ SEALING(ddl) ─checkpoint behind it→ FLOWING.
+| stage    | what is so                              | left by                                              |
+|----------|-----------------------------------------|------------------------------------------------------|
+| OPEN     | rows flow                               | a statement → DRAINING                               |
+| DRAINING | nothing is planned; all before commits  | all is committed → APPLYING; or → HALTING            |
+| APPLYING | the statement is at the target          | it took effect → SEALING; it is to be tried → DRAINING |
+| SEALING  | it took effect                          | a checkpoint behind it is stored → OPEN              |
+| HALTING  | it is none that is applied by itself    | a checkpoint before it is stored: the feed halts     |
+
 No receipt covers a statement: until a checkpoint does, a restart would apply it again, and a TRUNCATE would take rows
-with it that came after it and whose receipts say that they are there.  A statement that cannot be applied
-exactly halts the feed at the drained point, so the operator finds the target exactly as before the statement; after
-`tidelock ddl done|skip` the same statement passes.
+with it that came after it and whose receipts say that they are there.  So nothing follows before that is stored.
+
+A statement that cannot be applied exactly halts the feed at the drained point, so the operator finds the target exactly
+as before the statement; after `tidelock ddl done|skip` the same statement passes.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
+from typing import Final
 
-from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.errors import Alarm, Hindrance
 from tidelock.engine.model.records import Ddl, DdlKind, Position
-from tidelock.engine.protocol.effects import EffectId
+from tidelock.engine.protocol.effects import ApplyDdl, EffectId
+
+_RETRY_US = 200_000
 
 
 class Passage(enum.Enum):
@@ -28,7 +40,8 @@ _APPLIED = (DdlKind.CREATE_TABLE, DdlKind.ADD_COLUMN, DdlKind.TRUNCATE)
 
 
 def judge(ddl: Ddl, passed: tuple[str, int] | None) -> Passage:
-    """`passed`: (source, number) of the statement that the operator declared done or skipped."""
+    """Say what becomes of a statement; `passed`: (source, number) of the one that the operator declared done or
+    skipped."""
     if ddl.kind is DdlKind.UNRELATED or passed == (ddl.source, ddl.number):
         return Passage.PASS
     return Passage.APPLY if ddl.kind in _APPLIED else Passage.HALT
@@ -40,6 +53,7 @@ _DONE = (
 
 
 def alarm(ddl: Ddl, position: str) -> Alarm:
+    """Tell the operator which statement is not applied by itself, and what to do about it."""
     hint = f"Everything before it is applied. Change the target to match, {_DONE}"
     if ddl.databases:
         told = f"a statement drops database {', '.join(ddl.databases)}, from which the feed takes tables"
@@ -60,45 +74,101 @@ def alarm(ddl: Ddl, position: str) -> Alarm:
     )
 
 
-class Barrier:
-    """`ddl`: the statement everything waits for, and where the log stands after it; None while rows flow."""
+class Stage(enum.Enum):
+    """How far the statement at the barrier is (the table above)."""
 
-    __slots__ = ("_applying", "ddl", "end", "sealing")
+    OPEN = "open"
+    DRAINING = "draining"
+    APPLYING = "applying"
+    SEALING = "sealing"
+    HALTING = "halting"
+
+
+NEXT: Final[Mapping[Stage, tuple[Stage, ...]]] = {
+    Stage.OPEN: (Stage.DRAINING,),
+    Stage.DRAINING: (Stage.APPLYING, Stage.HALTING),
+    Stage.APPLYING: (Stage.DRAINING, Stage.SEALING),
+    Stage.SEALING: (Stage.OPEN,),
+    Stage.HALTING: (),
+}
+
+
+class Barrier:
+    """Holds the log back for one statement at a time.
+
+    `ddl`, `end`: the statement and the position after it; None while rows flow.
+    `hindrance`: why the statement is not applied just now, though that is tried.
+    """
+
+    __slots__ = ("_applying", "_retry_at", "ddl", "end", "hindrance", "stage")
 
     def __init__(self) -> None:
+        self.stage = Stage.OPEN
         self.ddl: Ddl | None = None
         self.end: Position | None = None
-        self.sealing = False  # applied, and the checkpoint is still before it
+        self.hindrance: Hindrance | None = None
         self._applying: EffectId | None = None
+        self._retry_at = 0
 
     def raise_for(self, ddl: Ddl, end: Position) -> None:
+        """Let all before this statement commit, and nothing after it be planned."""
         assert self.ddl is None, "one statement at a time"
+        self._enter(Stage.DRAINING)
         self.ddl, self.end = ddl, end
 
     @property
     def draining(self) -> bool:
-        return self.ddl is not None and self._applying is None
+        """Does the statement wait for all before it, or for its next attempt?"""
+        return self.stage is Stage.DRAINING
 
-    def apply(self, id_: EffectId) -> None:
-        assert self.draining
+    @property
+    def sealing(self) -> bool:
+        """Did the statement take effect, and is the checkpoint still before it?"""
+        return self.stage is Stage.SEALING
+
+    @property
+    def halting(self) -> bool:
+        """Is the feed to halt once the checkpoint is at the drained point?"""
+        return self.stage is Stage.HALTING
+
+    def resting(self, now: int) -> bool:
+        """Was the statement refused a moment ago, so that its next attempt waits?"""
+        return now < self._retry_at
+
+    def apply(self, id_: EffectId) -> ApplyDdl:
+        """Returns the effect that runs the statement."""
+        assert self.ddl is not None and self.end is not None
+        self._enter(Stage.APPLYING)
         self._applying = id_
+        return ApplyDdl(id_, self.ddl, self.end)
+
+    def halt(self) -> None:
+        """Stop for good: the statement is none that is applied by itself."""
+        self._enter(Stage.HALTING)
 
     def answers(self, id_: EffectId) -> bool:
         """Is this the reply to the statement that runs now?"""
-        return self._applying == id_ and not self.sealing
+        return self.stage is Stage.APPLYING and self._applying == id_
 
-    def again(self) -> None:
-        """The statement did not run, for no fault of its own."""
-        self._applying = None
+    def again(self, now: int, message: str) -> None:
+        """Have the statement run once more, a little later: it did not run, for no fault of its own."""
+        self._enter(Stage.DRAINING)
+        self.hindrance = Hindrance.after(self.hindrance, now, message)
+        self._retry_at = now + _RETRY_US
 
     def applied(self) -> Position:
-        """The statement took effect; returns the position after it, which must be saved next."""
+        """Note that the statement took effect; returns the position after it, which must be saved next."""
         assert self.end is not None
-        self.sealing = True
+        self._enter(Stage.SEALING)
+        self.hindrance = None
         return self.end
 
     def saved(self, position: Position) -> None:
-        """A checkpoint is stored; rows flow again if it is behind the statement."""
+        """Note that a checkpoint is stored; rows flow again if it is behind the statement."""
         if self.sealing and position == self.end:
+            self._enter(Stage.OPEN)
             self.ddl = self.end = self._applying = None
-            self.sealing = False
+
+    def _enter(self, stage: Stage) -> None:
+        assert stage in NEXT[self.stage], f"the barrier goes from {self.stage.value} to {stage.value}"
+        self.stage = stage

@@ -32,8 +32,8 @@ class Bounds(Checker):
         if streaming.rows > 2 * (options.batch_rows + self.ledger.history.plan.longest):
             raise Mistake(f"{streaming.rows} rows of one transaction wait for the target")
         idle = streaming._idle_since
-        if streaming._phase is Phase.OPEN and idle is not None and machine._now - idle >= options.stream_idle_us:
-            raise Mistake(f"a transaction is open at the target, and nothing has come for {machine._now - idle} us")
+        if streaming._phase is Phase.OPEN and idle is not None and machine.now - idle >= options.stream_idle_us:
+            raise Mistake(f"a transaction is open at the target, and nothing has come for {machine.now - idle} us")
 
     def stepped(self, machine: ApplyMachine) -> None:
         if machine.state is not State.FLOWING:

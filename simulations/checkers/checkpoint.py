@@ -36,5 +36,5 @@ class Checkpoint(Checker):
         last = self.ledger.history.last
         if machine.watermark.saved.order != last.order or self.target.checkpoint.order != last.order:
             raise Mistake(f"the checkpoint stays at {self.target.checkpoint}, the log ends at {last}")
-        if self.target.state.receipts and machine._saved_here:
+        if self.target.state.receipts and machine.pipeline.checkpointer.saved_here:
             raise Mistake(f"receipts stay behind the last checkpoint: {list(self.target.state.receipts)}")

@@ -35,9 +35,11 @@ CHECKPOINT = (
     Mutant(
         "checkpoint-as-read",
         """
-        @ ApplyMachine._checkpoint
-        - SaveCheckpoint(self._next_id(), mark.position, mark.droppable())
-        + SaveCheckpoint(self._next_id(), self._chain.last, mark.droppable())
+        @ Checkpointer.save
+        - SaveCheckpoint(self._context.next_id(), mark.position, mark.droppable())
+        + SaveCheckpoint(
+        +     self._context.next_id(), mark._open[-1][1] if mark._open else mark.position, mark.droppable()
+        + )
         """,
         "the checkpoint follows what was read, not what is committed",
         case="position ahead of the sink (debezium 7531)",
@@ -45,9 +47,9 @@ CHECKPOINT = (
     Mutant(
         "receipts-dropped-ahead",
         """
-        @ ApplyMachine._checkpoint
-        - SaveCheckpoint(self._next_id(), mark.position, mark.droppable())
-        + SaveCheckpoint(self._next_id(), mark.saved, mark.droppable())
+        @ Checkpointer.save
+        - SaveCheckpoint(self._context.next_id(), mark.position, mark.droppable())
+        + SaveCheckpoint(self._context.next_id(), mark.saved, mark.droppable())
         """,
         "receipts are dropped by the checkpoint in memory, not by the one that is written",
         row=4,
@@ -73,9 +75,9 @@ CHECKPOINT = (
     Mutant(
         "two-checkpoints-at-once",
         """
-        @ ApplyMachine._checkpoint
-        - self._saving is None and news and self._now >= self._save_after
-        + news and self._now >= self._save_after
+        @ Checkpointer.save
+        - self._saving is None and news and now >= self._retry_at
+        + news and now >= self._retry_at
         """,
         "a checkpoint is written while another is on its way, and may come first",
         case="checkpoint going back (ticdc 6045)",
@@ -83,7 +85,7 @@ CHECKPOINT = (
     Mutant(
         "caught-up-before-saved",
         """
-        @ ApplyMachine._reach_goal
+        @ Checkpointer.reach_goal
         - mark.saved.order
         + mark.position.order
         """,
@@ -92,9 +94,9 @@ CHECKPOINT = (
     Mutant(
         "caught-up-by-another-servers-places",
         """
-        @ ApplyMachine._reach_goal
-        - comparable and mark.saved.order >= self._goal.order
-        + mark.saved.order >= self._goal.order
+        @ Checkpointer.reach_goal
+        - comparable and mark.saved.order >= self.goal.order
+        + mark.saved.order >= self.goal.order
         """,
         "a checkpoint of one server is compared with a goal of another",
         case="a replica promoted",
@@ -102,8 +104,8 @@ CHECKPOINT = (
     Mutant(
         "caught-up-with-wishes-open",
         """
-        @ ApplyMachine._reach_goal
-        - self.batches.wishing
+        @ Checkpointer.reach_goal
+        - self._batches.wishing
         + False
         """,
         "the feed says that it has caught up with a retry on its way",
@@ -111,8 +113,8 @@ CHECKPOINT = (
     Mutant(
         "caught-up-with-a-wish-unsaved",
         """
-        @ ApplyMachine._reach_goal
-        - self.batches.granted
+        @ Checkpointer.reach_goal
+        - self._batches.granted
         + False
         """,
         "the feed says that it has caught up with a retry that the target may still forget",
@@ -120,8 +122,8 @@ CHECKPOINT = (
     Mutant(
         "wish-without-a-checkpoint",
         """
-        @ ApplyMachine._checkpoint
-        - self.batches.granted is not None
+        @ Checkpointer.save
+        - self._batches.granted is not None
         + False
         """,
         "a retry on an idle feed is never followed by a checkpoint",
@@ -129,8 +131,8 @@ CHECKPOINT = (
     Mutant(
         "halt-before-saved",
         """
-        @ ApplyMachine._checkpoint
-        - mark.position == mark.saved
+        @ Checkpointer.settled
+        - self._watermark.position == self._watermark.saved
         + True
         """,
         "the feed halts at a statement with the checkpoint far before it",
@@ -138,9 +140,9 @@ CHECKPOINT = (
     Mutant(
         "idle-checkpoints-hurry",
         """
-        @ ApplyMachine._checkpoint
-        - self.options.checkpoint_us if mark.receipts else self.options.idle_checkpoint_us
-        + self.options.checkpoint_us
+        @ Checkpointer.save
+        - self._options.checkpoint_us if mark.receipts else self._options.idle_checkpoint_us
+        + self._options.checkpoint_us
         """,
         "positions without rows are checkpointed at once: two idle feeds keep each other awake",
         row=16,

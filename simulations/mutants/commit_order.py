@@ -64,8 +64,8 @@ COMMIT_ORDER = (
     Mutant(
         "transaction-cut-by-the-log",
         """
-        @ ApplyMachine._plan
-        - self.options.atomic and not self._inbox.whole
+        @ WindowPlanner.plan
+        - self._options.atomic and not self._inbox.whole
         + False
         """,
         "a window begins with a transaction whose end has not arrived",

@@ -105,12 +105,12 @@ LEDGER = (
     Mutant(
         "receipts-hide-from-the-ledger",
         """
-        @ ApplyMachine._effective
-        - altered = self.copying.sift(changes)
+        @ WindowPlanner._effective
+        - altered = self._copying.sift(changes)
 
           if self._fence: ...
-        + if self.copying:
-        +     altered = self.copying.sift(changes)
+        + if self._copying:
+        +     altered = self._copying.sift(changes)
         """,
         "a change that a receipt covers is not seen by the ledger",
         row=6,
@@ -290,8 +290,8 @@ MERGING = (
     Mutant(
         "caught-up-before-it-is-copied",
         """
-        @ ApplyMachine._reach_goal
-        - if self.copying:
+        @ Checkpointer.reach_goal
+        - if self._copying:
         -     return
         """,
         "a feed says that it has caught up while chunks are missing",

@@ -75,7 +75,7 @@ GATHERING = (
     Mutant(
         "statement-overtakes-what-waits",
         """
-        @ ApplyMachine._latest
+        @ WindowPlanner._latest
         - self._inbox.ddl is not None
         + False
         """,
@@ -84,8 +84,8 @@ GATHERING = (
     Mutant(
         "copy-overtakes-what-waits",
         """
-        @ ApplyMachine._latest
-        - self.copying
+        @ WindowPlanner._latest
+        - self._copying
         + False
         """,
         "a copy begins, or a chunk is merged, before changes that it follows, which wait",
@@ -93,7 +93,7 @@ GATHERING = (
     Mutant(
         "waits-for-ever",
         """
-        @ ApplyMachine._latest
+        @ WindowPlanner._latest
         - not self._behind
         + False
         """,
@@ -102,8 +102,8 @@ GATHERING = (
     Mutant(
         "waits-without-end",
         """
-        @ ApplyMachine._latest
-        - self.batches.gathering.crowded
+        @ WindowPlanner._latest
+        - self._batches.gathering.crowded
         + False
         """,
         "however many changes wait, more may",
@@ -111,7 +111,7 @@ GATHERING = (
     Mutant(
         "fence-passed-by-piles",
         """
-        @ ApplyMachine._may_wait
+        @ WindowPlanner._may_wait
         - self._fence
         + False
         """,

@@ -101,7 +101,7 @@ LINEAGE = (
     Mutant(
         "receipts-confirmed-at-the-start-alone",
         """
-        @ ApplyMachine._resend
+        @ LogIntake._resend
         - RequestResend(*self._chain.expect_resend(), self._fence.furthest(behind))
         + RequestResend(*self._chain.expect_resend())
         """,

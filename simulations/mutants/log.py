@@ -65,9 +65,9 @@ ORDER = (
     Mutant(
         "resend-too-early",
         """
-        @ ApplyMachine._resend
+        @ LogIntake._resend
         - self._chain.last
-        + self.watermark.position
+        + self._copying._watermark.position
 
         - RequestResend(*self._chain.expect_resend(), self._fence.furthest(behind))
         + RequestResend(behind, self._chain.expect_resend()[1], self._fence.furthest(behind))
@@ -77,7 +77,7 @@ ORDER = (
     Mutant(
         "first-gap-halts",
         """
-        @ ApplyMachine._arrive
+        @ LogIntake._arrive
         - self._gap_at == self._chain.last
         + True
         """,
@@ -86,7 +86,7 @@ ORDER = (
     Mutant(
         "gap-never-halts",
         """
-        @ ApplyMachine._arrive
+        @ LogIntake._arrive
         - self._gap_at == self._chain.last
         + False
         """,
@@ -96,7 +96,7 @@ ORDER = (
     Mutant(
         "lost-log-asked-for-again",
         """
-        @ ApplyMachine._take
+        @ LogIntake.source_failed
         - event.retryable
         + True
         """,
@@ -138,7 +138,7 @@ BARRIER = (
     Mutant(
         "barrier-does-not-wait",
         """
-        @ ApplyMachine._advance
+        @ Pipeline.advance
         - not self.batches.busy
         + True
         """,
@@ -147,7 +147,7 @@ BARRIER = (
     Mutant(
         "barrier-lets-wishes-in",
         """
-        @ ApplyMachine._advance
+        @ Pipeline.advance
         - self._barrier.ddl is None and not self.copying.writing
         + True
         """,
@@ -157,8 +157,8 @@ BARRIER = (
         "barrier-open-before-saved",
         """
         @ Barrier.applied
-        - self.sealing = True
-        + end, self.ddl, self.end, self._applying = self.end, None, None, None
+        - self._enter(Stage.SEALING)
+        + end, self.stage, self.ddl, self.end, self._applying = self.end, Stage.OPEN, None, None, None
 
         - return self.end
         + return end
@@ -168,8 +168,8 @@ BARRIER = (
     Mutant(
         "statement-not-run-again",
         """
-        @ ApplyMachine._ddl_failed
-        - self._barrier.again()
+        @ Pipeline._ddl_failed
+        - self._barrier.again(self._context.now, failure.message)
         """,
         "a statement that failed for no fault of its own is waited for in vain",
     ),
@@ -212,9 +212,8 @@ BARRIER = (
     Mutant(
         "stale-tables-after-a-statement",
         """
-        @ ApplyMachine._take
-        - self._tables = dict(event.tables)
-        - self._rebind()
+        @ Pipeline._ddl_applied
+        - self._rebind(dict(event.tables))
         """,
         "rows after a statement are lined up with the table before it",
         case="a stale plan after DDL (Vitess 19535)",
@@ -234,7 +233,7 @@ ROOM = (
     Mutant(
         "planned-without-end",
         """
-        @ ApplyMachine._crowded
+        @ WindowPlanner._crowded
         + return False
         """,
         "rows are planned however many are not committed",
@@ -242,8 +241,8 @@ ROOM = (
     Mutant(
         "never-full",
         """
-        @ ApplyMachine.full
-        - heavy or rows >= self.options.room_rows
+        @ WindowPlanner.full
+        - heavy or rows >= self._options.room_rows
         + False
         """,
         "the log is never told to wait",
@@ -251,8 +250,8 @@ ROOM = (
     Mutant(
         "full-with-half-a-transaction",
         """
-        @ ApplyMachine._plan
-        - self.full and not self.batches.busy
+        @ WindowPlanner.plan
+        - self.full and not self._batches.busy
         + False
         """,
         "the log waits for room while the room waits for a transaction's end",
@@ -268,7 +267,7 @@ ROOM = (
     Mutant(
         "pause-ignored",
         """
-        @ ApplyMachine._advance
+        @ Pipeline.advance
         - not self.paused
         + True
         """,

@@ -199,8 +199,8 @@ WISHES = (
     Mutant(
         "wish-does-not-stop-planning",
         """
-        @ ApplyMachine._plan
-        - not self.batches.wishing
+        @ WindowPlanner.plan
+        - not self._batches.wishing
         + True
         """,
         "rows are planned while a retry runs",
@@ -273,7 +273,7 @@ WISHES = (
     Mutant(
         "emptied-table-keeps-its-parked-rows",
         """
-        @ ApplyMachine._take
+        @ Pipeline._ddl_applied
         - self.batches.emptied(event.emptied)
         """,
         "what was parked for a table that a TRUNCATE emptied is known as parked",

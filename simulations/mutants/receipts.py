@@ -8,7 +8,7 @@ FENCE = (
     Mutant(
         "fence-skipped",
         """
-        @ ApplyMachine._effective
+        @ WindowPlanner._effective
         - changes, spent = self._fence.admit(changes)
         + spent = self._fence.admit(changes)[1]
         """,
@@ -18,7 +18,7 @@ FENCE = (
     Mutant(
         "fence-for-the-first-window",
         """
-        @ ApplyMachine._effective
+        @ WindowPlanner._effective
         - end.order >= self._log_end.order
         + True
         """,
@@ -28,9 +28,9 @@ FENCE = (
     Mutant(
         "fence-closed-on-arrival",
         """
-        @ ApplyMachine._effective
+        @ WindowPlanner._effective
         - end.order
-        + self._chain.last.order
+        + self._intake._chain.last.order
         """,
         "the fence closes when the log has arrived, though rows before its end are not planned",
         row=4,
@@ -38,7 +38,7 @@ FENCE = (
     Mutant(
         "fence-never-closed",
         """
-        @ ApplyMachine._effective
+        @ WindowPlanner._effective
         - spent += self._fence.close()
         """,
         "receipts that straddle the checkpoint are kept for ever",
@@ -86,9 +86,9 @@ FENCE = (
     Mutant(
         "receipt-spent-in-the-window-before",
         """
-        @ ApplyMachine._effective
-        - self.watermark.upcoming()
-        + self.watermark.window
+        @ WindowPlanner._effective
+        - self._watermark.upcoming()
+        + self._watermark.window
         """,
         "a receipt goes with a checkpoint before its last row",
         row=4,
@@ -115,8 +115,8 @@ FENCE = (
     Mutant(
         "empty-receipts-forgotten",
         """
-        @ ApplyMachine._take_over
-        - self.watermark.receipt(-1, receipt)
+        @ Pipeline.__init__
+        - watermark.receipt(-1, receipt)
         """,
         "receipts that cover no row are kept for ever after a takeover",
     ),
@@ -176,8 +176,8 @@ DOUBT = (
     Mutant(
         "doubtful-checkpoint-taken-for-saved",
         """
-        @ ApplyMachine._take
-        + self.watermark.saved = self._saving.position
+        @ Checkpointer.failed
+        + self._watermark.saved = self._saving.position
           self._saving = None
         """,
         "a checkpoint that failed counts as saved",
@@ -195,7 +195,7 @@ DOUBT = (
     Mutant(
         "any-answer-saves",
         """
-        @ ApplyMachine._saved
+        @ Checkpointer.saved
         - event.id != saving.id
         + False
         """,
@@ -215,7 +215,7 @@ DOUBT = (
     Mutant(
         "rewound-target-given-up",
         """
-        @ ApplyMachine._give_up
+        @ StepContext.give_up
         - Trouble.REWOUND
         + Trouble.FENCED
         """,

@@ -8,8 +8,8 @@ STREAMING = (
     Mutant(
         "streamed-beside-a-copy",
         """
-        @ ApplyMachine._plan
-        - not self.streaming
+        @ WindowPlanner.plan
+        - not self._streaming
         + True
         """,
         "chunks are merged and windows planned while half of a transaction is at the target",
@@ -26,8 +26,8 @@ STREAMING = (
     Mutant(
         "streamed-before-all-is-committed",
         """
-        @ ApplyMachine._plan
-        - not self.batches.busy
+        @ WindowPlanner.plan
+        - not self._batches.busy
         + True
         """,
         "a large transaction begins while earlier ones are under way",

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from tidelock.engine.apply.ddl_barrier import Barrier, Passage, alarm, judge
+from tidelock.engine.model.errors import Hindrance
 from tidelock.engine.model.records import Ddl, DdlKind, Position, TableName
-from tidelock.engine.protocol.effects import EffectId
+from tidelock.engine.protocol.effects import ApplyDdl, EffectId
 
 END, ELSEWHERE = Position("bin.000001", 500), Position("bin.000001", 400)
 
@@ -69,10 +70,35 @@ def test_a_statement_that_did_not_run_is_sent_again() -> None:
     barrier, first = Barrier(), EffectId(1, 5)
     barrier.raise_for(ddl(), END)
     barrier.apply(first)
-    barrier.again()
+    barrier.again(1_000, "the disk is full")
     assert barrier.draining and not barrier.answers(first)
-    barrier.apply(EffectId(1, 6))
+    assert barrier.apply(EffectId(1, 6)) == ApplyDdl(EffectId(1, 6), ddl(), END)
     assert barrier.answers(EffectId(1, 6))
+
+
+def test_what_keeps_a_statement_is_told_since_its_first_refusal_until_it_took_effect() -> None:
+    barrier = Barrier()
+    barrier.raise_for(ddl(), END)
+    assert barrier.hindrance is None and not barrier.resting(0)
+    for tried, message in ((1_000, "the disk is full"), (500_000, "a lock timed out")):
+        barrier.apply(EffectId(1, tried))
+        barrier.again(tried, message)
+        assert barrier.hindrance == Hindrance(1_000, message)
+        assert barrier.resting(tried) and barrier.resting(tried + 199_999) and not barrier.resting(tried + 200_000)
+    barrier.apply(EffectId(1, 9))
+    barrier.applied()
+    assert barrier.hindrance is None
+
+
+def test_a_statement_that_is_not_applied_holds_the_log_back_for_good() -> None:
+    barrier = Barrier()
+    barrier.raise_for(ddl(DdlKind.OTHER), END)
+    barrier.halt()
+    assert barrier.halting and not barrier.draining and not barrier.sealing
+    barrier.saved(END)
+    assert barrier.halting and barrier.ddl == ddl(DdlKind.OTHER), "no checkpoint lowers it"
+    with pytest.raises(AssertionError, match="from halting to applying"):
+        barrier.apply(EffectId(1, 1))
 
 
 def test_one_statement_at_a_time_and_each_once() -> None:
@@ -143,7 +169,7 @@ class Statements(RuleBasedStateMachine):
             assert self.barrier.applied() == self.up[1]
             self.diary.append("took effect")
         elif ours:
-            self.barrier.again()
+            self.barrier.again(0, "busy")
             self.diary.append("failed")
         assert not self.barrier.answers(id_), "told twice"
 

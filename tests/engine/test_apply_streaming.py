@@ -73,7 +73,7 @@ class Feed:
     @property
     def waiting(self) -> int:
         """Rows taken and not in the target."""
-        return self.machine._inbox.rows + self.machine.streaming.rows
+        return self.machine.pipeline.intake.buffer.rows + self.machine.streaming.rows
 
     def until_room(self, answered: int) -> int:
         """Answer what was sent from `answered` on until there is room; how many are answered then."""

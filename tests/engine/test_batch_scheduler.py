@@ -189,7 +189,7 @@ def test_rows_of_two_sources_follow_each_other_where_one_lacks_a_column_of_a_uni
 def test_they_do_so_once_the_target_s_tables_were_read_anew() -> None:
     feed = TwoSources()
     (narrow,) = feed.log(NARROW, None, (2, "x"))
-    feed.machine._rebind()
+    feed.machine.pipeline._rebind(feed.machine.pipeline.tables)
     assert feed.log(WHOLE, None, (3, "other", "x")) == []
     assert len(feed.commit(narrow)) == 1
 

@@ -349,7 +349,7 @@ def given_up(feed: Feed, why: str) -> None:
     feed.rest()
     begin = feed.last(BeginCopy)
     assert isinstance(begin, BeginCopy) and begin.splits == (replace(REPAIR, keys=()),)
-    bound = feed.machine._lineup._known
+    bound = feed.machine.pipeline.planner._lineup._known
     feed.step(CopyBegun(begin.id))
     assert feed.machine.state is State.FLOWING and not feed.machine.copying
     assert feed.machine.batches.copied == () and not bound, "its changes take ordinary locks again"

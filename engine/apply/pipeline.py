@@ -1,0 +1,256 @@
+"""The pipeline of one owner: from the takeover of the feed until the owner halts or stands down.
+
+intake → fence (receipts) → barrier (DDL) → lock table → lanes → merge → batch → watermark → checkpoint.
+
+It composes the leaf machines: events go to the one that they answer, and a step ends with what each may do now.
+`engine.protocol.effects` says what must be durable before what.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, assert_never
+
+from msgspec.structs import replace
+
+from tidelock.engine.apply.checkpointer import Checkpointer
+from tidelock.engine.apply.ddl_barrier import Barrier, Passage, alarm, judge
+from tidelock.engine.apply.log_intake import LogIntake
+from tidelock.engine.apply.step_context import StepContext
+from tidelock.engine.apply.streaming import Streaming
+from tidelock.engine.apply.window_planner import WindowPlanner
+from tidelock.engine.batch.scheduler import Batches
+from tidelock.engine.copy.machine import Copying
+from tidelock.engine.log.receipts import Fence
+from tidelock.engine.log.watermark import Watermark
+from tidelock.engine.model.errors import Failure, Hindrance, Policy, policy
+from tidelock.engine.model.options import Options
+from tidelock.engine.model.records import Position, TableName
+from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.protocol.effects import EffectId
+from tidelock.engine.protocol.events import (
+    ApplyEvent,
+    BatchCommitted,
+    BatchFailed,
+    BatchReady,
+    BatchRolledBack,
+    CheckpointFailed,
+    CheckpointSaved,
+    ChunkFailed,
+    ChunksPlanned,
+    ChunkStaged,
+    CopyBegun,
+    CopyFailed,
+    DdlApplied,
+    DdlFailed,
+    GoalSet,
+    LogArrived,
+    ParkedWished,
+    Paused,
+    SourceFailed,
+    TakenOver,
+    Tick,
+)
+
+
+class Pipeline:
+    """Carries one owner's events to its parts, and has them go on.
+
+    `paused`: nothing new is planned; what is in flight finishes.
+    `hurried`: the last step sent what could be sent and left the planning to the next one, which should follow as soon
+    as that is on its way: a target does not wait while we plan.
+    `tables`: of the target, as they are known to be.
+    """
+
+    def __init__(self, options: Options, taken: TakenOver, goal: Position | None, context: StepContext) -> None:
+        self.paused = False
+        self.hurried = False
+        self.tables = tables = dict(taken.tables)
+        self.watermark = watermark = Watermark(taken.checkpoint)
+        next_id, emit = context.next_id, context.emit
+        self.batches = Batches(options, tables, watermark, next_id, emit)
+        self.copying = Copying(options, tables, self.batches, watermark, next_id, emit)
+        self.streaming = Streaming(options, self.batches, watermark, next_id, emit)
+        self._context = context
+        self._barrier = Barrier()
+        self._ddl_passed = taken.ddl_passed
+        fence = Fence(taken.receipts)
+        self.intake = LogIntake(taken.checkpoint, fence, self.streaming, self.copying, context, atomic=options.atomic)
+        self.planner = WindowPlanner(
+            options, taken, self.intake, self._barrier, fence, watermark, self.batches, self.copying, self.streaming,
+            context,
+        )  # fmt: skip
+        self.checkpointer = Checkpointer(options, watermark, self.batches, self.copying, context, goal)
+        self.tell_time()
+        self.batches.adopt(taken.parked)
+        self.copying.adopt(taken.chunks)
+        for receipt in fence.empty:
+            watermark.receipt(-1, receipt)
+
+    def tell_time(self) -> None:
+        """Let the parts know the time of this step."""
+        self.batches.now = self.copying.now = self.streaming.now = self._context.now
+
+    @property
+    def hindrances(self) -> dict[Literal["source", "target"], Hindrance]:
+        """What keeps us from going on at the `target` and the `source`, as far as it is tried again."""
+        parts = (self.batches, self.copying, self.streaming, self._barrier, self.checkpointer)
+        found = [part.hindrance for part in parts if part.hindrance is not None]
+        ends: dict[Literal["source", "target"], Hindrance] = {}
+        if found:
+            ends["target"] = min(found, key=lambda one: one.since)
+        if self.intake.hindrance is not None:
+            ends["source"] = self.intake.hindrance
+        return ends
+
+    # ------------------------------------------------------------------ events
+
+    def take(self, event: ApplyEvent) -> None:
+        """Take one event; what follows from all of a step is done by `advance`."""
+        match event:
+            case TakenOver():
+                raise AssertionError("taken over twice")
+            case LogArrived():
+                self.intake.arrived(event)
+            case BatchCommitted() | CopyBegun():
+                self._committed(event.id)
+            case BatchReady():
+                self._ready(event.id)
+            case BatchRolledBack():
+                self._rolled_back(event.id)
+            case BatchFailed() | CopyFailed():
+                self._failed(event)
+            case CheckpointSaved():
+                if (position := self.checkpointer.saved(event)) is not None:
+                    self._barrier.saved(position)
+            case CheckpointFailed():
+                self.checkpointer.failed(event)
+            case DdlApplied():
+                self._ddl_applied(event)
+            case DdlFailed():
+                if self._barrier.answers(event.id):
+                    self._ddl_failed(event.failure)
+            case ChunksPlanned():
+                self.copying.wish(event)
+            case ChunkStaged():
+                self.copying.staged(event)
+            case ChunkFailed():
+                self.copying.unread(event.id)
+            case ParkedWished():
+                self.batches.wish(event.rows)
+            case GoalSet():
+                self.checkpointer.goal = event.position
+            case Paused():
+                self.paused = event.paused
+            case SourceFailed():
+                self.intake.source_failed(event)
+            case Tick():
+                pass
+            case _:
+                assert_never(event)
+
+    def _committed(self, id_: EffectId) -> None:
+        if self.copying.answers(id_):
+            self._copied()
+        elif self.streaming.answers(id_):
+            self.streaming.committed()
+        else:
+            self.batches.committed(id_)
+
+    def _copied(self) -> None:
+        """Note that a copy has begun or a chunk is merged, and the checkpoint saved with it."""
+        watched = self.batches.copied
+        effect = self.copying.committed()
+        self.checkpointer.stored(effect.position, effect.drop)
+        if self.batches.copied != watched:
+            self._rebind(self.tables)
+
+    def _ready(self, id_: EffectId) -> None:
+        if not self.streaming.answers(id_):
+            self.batches.ready(id_)
+        elif (effect := self.streaming.ready()) is not None:
+            self._context.step_down(effect)
+
+    def _rolled_back(self, id_: EffectId) -> None:
+        if self.streaming.answers(id_):
+            self.streaming.rolled_back()
+        else:
+            self.batches.rolled_back(id_)
+
+    def _failed(self, event: BatchFailed | CopyFailed) -> None:
+        """Let the part that sent it try again, or end this owner."""
+        failure: Failure | None = None
+        if self.copying.answers(event.id):
+            failure = self.copying.failed(event.failure)
+        elif isinstance(event, CopyFailed):
+            pass
+        elif self.streaming.answers(event.id):
+            failure = self.streaming.failed(event.failure)
+        elif policy(event.failure) in (Policy.RETRY, Policy.SPLIT):
+            self.batches.failed(event.id, event.failure)
+        else:
+            failure = event.failure
+        if failure is not None:
+            self._context.give_up(failure, self.watermark.position)
+
+    def _ddl_applied(self, event: DdlApplied) -> None:
+        if not self._barrier.answers(event.id):
+            return
+        self._rebind(dict(event.tables))
+        self.copying.retable(self.tables)
+        self.batches.emptied(event.emptied)
+        self.watermark.open(self._barrier.applied(), 0)
+
+    def _ddl_failed(self, failure: Failure) -> None:
+        match policy(failure):
+            case Policy.STAND_DOWN:
+                self._context.give_up(failure, self.watermark.position)
+            case Policy.RETRY:
+                self._barrier.again(self._context.now, failure.message)
+            case _:
+                self._halt_at_statement(f"the target refused a schema change: {failure.message}")
+
+    def _rebind(self, tables: dict[TableName, TargetTable]) -> None:
+        """Have rows bound to these tables from now on, or to the same ones with other locks."""
+        self.tables = tables
+        self.planner.retable(tables)
+        self.batches.retable(tables)
+
+    # ------------------------------------------------------------------ going on
+
+    def advance(self) -> None:
+        """Do what may be done now: plan, send, run the statement at the barrier, save a checkpoint."""
+        self.batches.tick()
+        self.hurried = not self.hurried and bool(self.intake.buffer) and self.batches.sendable
+        if not self.paused and not self.hurried:
+            self.planner.plan()
+        if self.streaming:
+            self.hurried = self.planner.stream() or self.hurried
+        if self._context.end is not None:
+            return
+        self.batches.send(wishes=self._barrier.ddl is None and not self.copying.writing)
+        self.copying.send(saving=self.checkpointer.saving)
+        if self._barrier.draining and not self.batches.busy:
+            self._drained()
+        self.checkpointer.save(hurry=self._barrier.sealing or self._barrier.halting)
+        if self._barrier.halting and self.checkpointer.settled:
+            self._halt_at_statement(None)
+        if self._context.end is None:
+            self.checkpointer.reach_goal()
+        if self.copying.alarm is not None:
+            self._context.halt(self.copying.alarm)
+
+    def _drained(self) -> None:
+        """Run the statement that all before it was committed for, or halt at it."""
+        barrier = self._barrier
+        assert barrier.ddl is not None
+        if judge(barrier.ddl, self._ddl_passed) is not Passage.APPLY:
+            barrier.halt()
+        elif not barrier.resting(self._context.now):
+            self._context.emit(barrier.apply(self._context.next_id()))
+
+    def _halt_at_statement(self, refusal: str | None) -> None:
+        """End this owner at the drained point; `refusal`: why the target did not take the statement."""
+        ddl = self._barrier.ddl
+        assert ddl is not None
+        told = alarm(ddl, str(self.watermark.position))
+        self._context.halt(told if refusal is None else replace(told, message=refusal), ddl)

@@ -1,0 +1,71 @@
+"""The step context: what the parts of an apply machine share within one step, besides each other.
+
+It tells the time, numbers effects, collects them in order, and notes the first effect that ends the owner.
+"""
+
+from __future__ import annotations
+
+from tidelock.engine.model.errors import Alarm, Failure, Policy, Trouble, policy
+from tidelock.engine.model.records import Ddl, Position
+from tidelock.engine.protocol.effects import ApplyEffect, EffectId, Halt, StandDown
+
+
+class StepContext:
+    """Collects the effects of a step.
+
+    `now`: microseconds of a monotonic clock, the same for a whole step.
+    `epoch`: of the owner, once the feed is taken over; it is the first half of every effect's id.
+    `end`: the effect that ended this owner.  Whatever would end it later is dropped: it is over already.
+    """
+
+    __slots__ = ("_counter", "_effects", "end", "epoch", "now")
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.epoch = 0
+        self.end: Halt | StandDown | None = None
+        self._counter = 0
+        self._effects: list[ApplyEffect] = []
+
+    def next_id(self) -> EffectId:
+        """Number an effect; no number is given twice by one owner."""
+        self._counter += 1
+        return EffectId(self.epoch, self._counter)
+
+    def emit(self, effect: ApplyEffect) -> None:
+        """Add an effect to those of this step."""
+        self._effects.append(effect)
+
+    def flush(self) -> list[ApplyEffect]:
+        """Return the effects of this step, and forget them."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    def halt(self, alarm: Alarm, ddl: Ddl | None = None) -> None:
+        """End this owner with an alarm for the operator; `ddl`: the statement that stops the feed."""
+        self._end(Halt(alarm, ddl))
+
+    def step_down(self, effect: StandDown) -> None:
+        """End this owner without an alarm."""
+        self._end(effect)
+
+    def give_up(self, failure: Failure, position: Position) -> None:
+        """End this owner for a failure that no retry mends; all up to `position` is committed."""
+        if policy(failure) is Policy.STAND_DOWN:
+            self._end(StandDown(failure.message, failure.trouble is Trouble.REWOUND))
+        else:
+            self._end(Halt(_refused(failure, position)))
+
+    def _end(self, effect: Halt | StandDown) -> None:
+        if self.end is None:
+            self.end = effect
+            self._effects.append(effect)
+
+
+def _refused(failure: Failure, position: Position) -> Alarm:
+    return Alarm(
+        "target",
+        f"the target refused a batch: {failure.message}",
+        "Mend the target (`tidelock check FEED` says more), then `tidelock run FEED`; nothing is lost",
+        str(position),
+    )

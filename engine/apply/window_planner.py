@@ -1,0 +1,222 @@
+"""The window planner: how much of the log is planned at once, and what of it is to be done at the target.
+
+A window goes from the intake to the lanes in this order: its rows are bound to the target's tables; what a chunk brings
+anyway is taken out of it (`copy.machine`); what receipts of an earlier owner cover is dropped (`receipts.Fence`); the
+rest becomes segments (`batch.scheduler`), or waits for more of its tables (`log.coalescer`).
+
+Between two windows a copy may begin or a chunk be merged, a statement may raise the barrier, and a transaction that is
+too large to hold may begin to go to the target as it comes (`streaming`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tidelock.engine.apply.ddl_barrier import Barrier, Passage, judge
+from tidelock.engine.apply.log_intake import LogIntake
+from tidelock.engine.apply.step_context import StepContext
+from tidelock.engine.apply.streaming import Streaming
+from tidelock.engine.batch.scheduler import Batches
+from tidelock.engine.copy.machine import Copying
+from tidelock.engine.log.bound_batch import Lined
+from tidelock.engine.log.receipts import Fence
+from tidelock.engine.log.relation_cache import Lineup
+from tidelock.engine.log.watermark import Watermark
+from tidelock.engine.model.errors import Alarm
+from tidelock.engine.model.options import Options
+from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, TableName
+from tidelock.engine.model.schema import SchemaMismatch, TargetTable
+from tidelock.engine.parallel.segments import Change
+from tidelock.engine.protocol.events import TakenOver
+
+_BEHIND_US = 50_000
+_NEVER = -1
+
+
+class WindowPlanner:
+    """Plans windows while there is room for their rows."""
+
+    def __init__(
+        self,
+        options: Options,
+        taken: TakenOver,
+        intake: LogIntake,
+        barrier: Barrier,
+        fence: Fence,
+        watermark: Watermark,
+        batches: Batches,
+        copying: Copying,
+        streaming: Streaming,
+        context: StepContext,
+    ) -> None:
+        self._options = options
+        self._intake = intake
+        self._inbox = intake.buffer
+        self._barrier = barrier
+        self._fence = fence
+        self._watermark = watermark
+        self._batches = batches
+        self._copying = copying
+        self._streaming = streaming
+        self._context = context
+        self._lineup = Lineup(dict(taken.tables), batches.bind)
+        self._ddl_passed = taken.ddl_passed
+        self._log_end = taken.log_end
+        self._behind_until = 0  # told by an inbox with half a window, or no room for more
+
+    def retable(self, tables: Mapping[TableName, TargetTable]) -> None:
+        """The target's tables are these from now on, or their locks are others."""
+        self._lineup.retable(tables)
+
+    @property
+    def full(self) -> bool:
+        """The log should wait: enough rows are taken and not committed, or few large ones."""
+        rows = self._inbox.rows + self._batches.rows + self._streaming.rows
+        heavy = rows * self._inbox.row_bytes + self._batches.gathering.size > self._options.room_bytes
+        return heavy or rows >= self._options.room_rows
+
+    # ------------------------------------------------------------------ windows
+
+    def plan(self) -> None:
+        """Plan windows while there is room; a DDL statement stops planning until all before it is committed."""
+        if self.full or 2 * self._inbox.rows >= self._options.window_rows:
+            self._behind_until = self._context.now + _BEHIND_US
+        while self._barrier.ddl is None and not self._batches.wishing and not self._streaming:
+            if self._batches.gathering.since(latest := self._latest):
+                if self._crowded:
+                    return
+                self._batches.plan_gathered(latest)
+                continue
+            if self._copying and self._copying.plan():
+                return
+            if not self._inbox or self._crowded:
+                return
+            if (ddl := self._inbox.ddl) is not None:
+                self._take_statement(ddl)
+            elif self._options.atomic and not self._inbox.whole:
+                if self.full and not self._batches.busy:
+                    self._streaming.begin()
+                return
+            elif not self._plan_window():
+                return
+
+    def _take_statement(self, ddl: Ddl) -> None:
+        """Let a statement pass, or raise the barrier for it."""
+        batch = self._inbox.statement()
+        self._lineup.learn(batch)
+        self._copying.seen(batch.last, resent=batch.resent)
+        if ddl.kind is not DdlKind.UNRELATED:
+            self._copying.statement(ddl.tables)
+        if judge(ddl, self._ddl_passed) is Passage.PASS:
+            self._watermark.open(batch.last, 0)
+        else:
+            self._barrier.raise_for(ddl, batch.last)
+
+    @property
+    def _crowded(self) -> bool:
+        """Is so much under way that nothing more is planned?"""
+        return self._batches.rows > self._options.room_rows // 2
+
+    def _plan_window(self) -> bool:
+        """Take batches of the log for one window and hand their changes over; False if the feed had to halt."""
+        may_wait = self._may_wait
+        window = self._inbox.window(self._options.batch_rows if self._options.atomic else self._options.window_rows)
+        if (lined := self._line_up(window)) is None:
+            return False
+        end, end_us = window[-1].last, next((batch.end_us for batch in reversed(window) if batch.end_us), 0)
+        if may_wait and self._batches.gathering.concerns([table for one in lined for table in one.bindings.values()]):
+            self._copying.seen(end, resent=any(batch.resent for batch in window))
+            self._batches.gather(lined, end, end_us)
+            return True
+        if (changes := self._effective(window, lined)) is None:
+            return False
+        self._batches.plan(changes, end, end_us)
+        return True
+
+    def _line_up(self, window: Sequence[LogBatch]) -> list[Lined] | None:
+        """Bind the window's rows to the target's tables; None if the feed had to halt."""
+        lined: list[Lined] = []
+        for batch in window:
+            try:
+                self._lineup.learn(batch)
+                lined.append(self._lineup.line_up(batch))
+            except SchemaMismatch as error:
+                self._context.halt(_mismatch(error, batch.prev))
+                return None
+        return lined
+
+    def _effective(self, window: Sequence[LogBatch], lined: Sequence[Lined]) -> list[Change] | None:
+        """Returns what the batches change at the target: less what comes with a chunk and what receipts cover.  None if
+        the feed had to halt."""
+        end = window[-1].last
+        changes = [change for one in lined for change in one.changes()]
+        altered: dict[Change, Change | None] = {}
+        if self._copying:
+            try:
+                altered = self._copying.sift(changes)
+            except SchemaMismatch as error:
+                self._context.halt(_mismatch(error, end))
+                return None
+        self._copying.seen(end, resent=any(batch.resent for batch in window))
+        if self._fence:
+            changes, spent = self._fence.admit(changes)
+            if self._log_end is not None and end.order >= self._log_end.order:
+                spent += self._fence.close()
+            for receipt in spent:
+                self._watermark.receipt(self._watermark.upcoming(), receipt)
+        if altered:
+            changes = [part for change in changes if (part := altered.get(change, change)) is not None]
+        return changes
+
+    # ------------------------------------------------------------------ waiting for more of a table
+
+    @property
+    def _may_wait(self) -> bool:
+        """May changes of the next window wait for more of their tables?  Not while they are looked at one by one."""
+        if self._copying or self._fence:
+            return False
+        return self._behind and self._options.gather_rows > 0 and not self._options.atomic
+
+    @property
+    def _behind(self) -> bool:
+        """Does more wait in the log than is taken from it, or did it a moment ago?"""
+        return self._context.now < self._behind_until
+
+    @property
+    def _latest(self) -> int:
+        """The time since when a table must have waited for more of its changes, to be planned next.
+
+        That is now, for all tables to be planned, where the log is not behind any more, and before a statement or a
+        copy.  It is now, for those that waited longest, where too much waits.  Otherwise a table that has waited long
+        enough leaves with the next window of the log, if there is one.
+        """
+        if not self._behind or self._copying or self._inbox.ddl is not None or self._batches.gathering.crowded:
+            return self._context.now
+        return _NEVER if self._inbox else self._context.now - self._options.gather_us
+
+    # ------------------------------------------------------------------ a transaction that is too large to hold
+
+    def stream(self) -> bool:
+        """Take pieces of a transaction that does not fit; it is under way, so a pause lets it end.
+
+        Returns whether another piece may be taken at once.
+        """
+        streaming, inbox = self._streaming, self._inbox
+        while streaming.hungry and inbox:
+            window = inbox.piece(streaming.piece_rows(inbox.row_bytes))
+            if window:
+                if (lined := self._line_up(window)) is None or (changes := self._effective(window, lined)) is None:
+                    return False
+                streaming.take(changes, window[-1].last, window[-1].end_us)
+            if not inbox.open:
+                streaming.end()
+        streaming.go_on()
+        return streaming.hungry and bool(inbox)
+
+
+def _mismatch(error: SchemaMismatch, at: Position) -> Alarm:
+    hint = (
+        "Mend the target's table or the feed (`tidelock check FEED` tells what differs), then `tidelock run FEED`; "
+        "what the target's rows had lost comes back with `tidelock copy FEED --table DB.TABLE`"
+    )
+    return Alarm("schema", str(error), hint, str(at))
