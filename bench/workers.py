@@ -25,7 +25,7 @@ from bench.tidelock import Process
 from bench.watching import Watch
 from tidelock.adapters.config.feed import load
 from tidelock.engine.model.records import Position
-from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement
 
 POLL_SECONDS: Final = 0.05
@@ -199,7 +199,7 @@ class Workers:
         return self.state.worker if self.state is not None else ""
 
     @property
-    def plan(self) -> Plan | None:
+    def plan(self) -> TablePartitioning | None:
         return self.watch.seen.plan
 
     @property

@@ -30,8 +30,8 @@ from tidelock.engine.protocol.effects import (
     RequestResend,
     RollbackBatch,
     SaveCheckpoint,
-    StandDown,
     Step,
+    StepDown,
     UpdateRows,
     UpsertRows,
 )
@@ -105,7 +105,7 @@ def spell_event(event: ApplyEvent) -> Iterator[str]:
         case DdlApplied():
             yield f"ddl applied {spell_id(event.id)}"
         case BatchFailed() | CheckpointFailed() | DdlFailed() | CopyFailed():
-            yield f"{_FAILED[type(event)]} {spell_id(event.id)} {event.failure.trouble}: {event.failure.message}"
+            yield f"{_FAILED[type(event)]} {spell_id(event.id)} {event.failure.kind}: {event.failure.message}"
         case ChunksPlanned():
             yield f"to be copied: {', '.join(f'{s.table} in {s.chunks} chunks' for s in event.splits)}"
         case CopyBegun():
@@ -160,7 +160,7 @@ def spell_effect(effect: ApplyEffect) -> str:
             return f"resend from {effect.position}"
         case Halt():
             return f"halt ({effect.alarm.kind}): {effect.alarm}"
-        case StandDown():
+        case StepDown():
             return f"stand down{', take over again' if effect.again else ''}: {effect.reason}"
         case CaughtUp():
             return "caught up"

@@ -13,11 +13,11 @@ from zlib import crc32
 
 from msgspec.structs import replace
 
-from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol.effects import EffectId, ReadChunk
-from tidelock.engine.protocol.events import ApplyEvent, ChunkFailed, ChunkStaged, Refused
+from tidelock.engine.protocol.events import ApplyEvent, ChunkFailed, ChunkStaged, RefusedRow
 from tidelock.simulations import catalogue
 from tidelock.simulations.faults import Faults
 from tidelock.simulations.history import History
@@ -120,25 +120,25 @@ class Copier:
         known = [row for row in known if chance.random() < REFUSED_EARLY]
         bad = [row for row in reading.rows if row in known]
         self._staged[id_] = rows = [row for row in reading.rows if row not in known]
-        refused = tuple(Refused(self._view.shape(name, row), row, REFUSED) for row in bad)
+        refused = tuple(RefusedRow(self._view.shape(name, row), row, REFUSED) for row in bad)
         post(ChunkStaged(id_, high, len(rows), refused))
 
 
-def split(spec: TargetTable, chance: Random) -> Split:
+def split(spec: TargetTable, chance: Random) -> ChunkSplit:
     """Some split of the table: one chunk where it must be."""
     refers_to_itself = any(fk.parent == spec.name for fk in spec.foreign_keys)
     if not spec.key or refers_to_itself or chance.random() < 0.1:
-        return Split(spec.name)
+        return ChunkSplit(spec.name)
     count = chance.randint(1, MOST_BOUNDS)
     if spec.key == ("id",) and chance.random() < 0.8:
         bounds = tuple((n,) for n in sorted(chance.sample(range(1, 6), count)))
-        return Split(spec.name, By.NUMBERS, spec.key, bounds)
-    return Split(spec.name, By.BUCKET, spec.key, tuple(((n << 32) // (count + 1),) for n in range(1, count + 1)))
+        return ChunkSplit(spec.name, By.NUMBERS, spec.key, bounds)
+    return ChunkSplit(spec.name, By.BUCKET, spec.key, tuple(((n << 32) // (count + 1),) for n in range(1, count + 1)))
 
 
 def splits(
     families: tuple[str, ...], tables: dict[TableName, TargetTable], chance: Random, keep: tuple[str, ...] = ()
-) -> tuple[Split, ...]:
+) -> tuple[ChunkSplit, ...]:
     """Of all tables of the families that are there, in no order that means anything.  `keep`: families whose rows at
     the target stay."""
     specs = [tables[t.name] for family in families for t in catalogue.BY_NAME[family] if t.name in tables]

@@ -7,7 +7,7 @@ from tidelock.simulations.plan import FAULTS
 
 _MERGES = ("insert, update", "insert, delete", "update, update", "update, delete", "delete, insert")
 _EFFECTS = (
-    "ApplyBatch", "CommitBatch", "RollbackBatch", "SaveCheckpoint", "ApplyDdl", "RequestResend", "Halt", "StandDown",
+    "ApplyBatch", "CommitBatch", "RollbackBatch", "SaveCheckpoint", "ApplyDdl", "RequestResend", "Halt", "StepDown",
     "ApplyPiece", "CaughtUp", "BeginCopy", "ReadChunk", "MergeChunk", "DropStaged", "RefuseCopy",
 )  # fmt: skip
 _COPIES = ("BeginCopy", "ReadChunk", "MergeChunk", "DropStaged")

@@ -28,7 +28,7 @@ def _plan(plan: Plan, history: History) -> Chapter:
     lines = [
         *(_table(table) for table in history.tables.values()),
         f"applied as {unit}, on {many(engine.lanes, 'lane')} in batches of {many(engine.batch_rows, 'row')}",
-        f"{many(engine.window_rows, 'row')} planned at once, room for {many(engine.room_rows, 'row')}",
+        f"{many(engine.window_rows, 'row')} planned at once, room for {many(engine.max_in_flight_rows, 'row')}",
         *(f"with {FEATURES[feature]}" for feature in plan.features),
         *(f"it may happen that {FAULTS[fault]}" for fault in plan.faults),
     ]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from tidelock.engine.batch.parked_rows import ParkedChange
-from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.records import Row, RowChange, Shape, TableName, Transaction
 from tidelock.engine.model.schema import Binding, TargetTable
 from tidelock.engine.parallel.segments import Change
@@ -77,7 +77,7 @@ class Ledger:
         """What is stored of copies: of each table the last."""
         return tuple(progress.told() for progress in (self.copies | self.repairs).values())
 
-    def progress(self, split: Split) -> Progress:
+    def progress(self, split: ChunkSplit) -> Progress:
         """Of the copy or the repair that this is."""
         return (self.repairs if split.by is By.KEYS else self.copies)[split.table]
 
@@ -89,7 +89,7 @@ class Ledger:
         )
         self.index[place] = at - 0.5
 
-    def begin(self, split: Split, begun: int) -> None:
+    def begin(self, split: ChunkSplit, begun: int) -> None:
         """A table is copied from its first row on, or some rows of it are read again; so many entries of the log came
         before.
 

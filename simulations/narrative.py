@@ -12,7 +12,7 @@ from collections import Counter
 import msgspec
 
 from tidelock.engine.apply.machine import ApplyMachine
-from tidelock.engine.model.errors import Failure, Trouble
+from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import LogBatch
 from tidelock.engine.parallel.segments import Segment
 from tidelock.engine.protocol.effects import (
@@ -145,7 +145,7 @@ class Narrator:
                     self._log(owner, batch)
             case BatchCommitted():
                 quiet.committed += 1
-            case BatchFailed(failure=Failure(trouble=Trouble.TRANSIENT)):
+            case BatchFailed(failure=Failure(kind=ErrorKind.TRANSIENT)):
                 quiet.failed[event.failure.message] += 1
             case CheckpointSaved():
                 quiet.checkpoint = self._saving.get(event.id, "")

@@ -32,7 +32,7 @@ from tidelock.engine.protocol.effects import (
     RequestResend,
     RollbackBatch,
     SaveCheckpoint,
-    StandDown,
+    StepDown,
 )
 from tidelock.engine.protocol.events import (
     ApplyEvent,
@@ -95,7 +95,7 @@ class Owner:
         self.alive = True
         self.caught_up = False
         self.halt: Halt | None = None
-        self.stood_down: StandDown | None = None
+        self.stepped_down: StepDown | None = None
         self.hangs = 0
         self.dies_at = -1
         self.skew = 0
@@ -223,8 +223,8 @@ class Owner:
                 self._sent.clear()
             case Halt():
                 self.halt, self.alive = effect, False
-            case StandDown():
-                self.stood_down, self.alive = effect, False
+            case StepDown():
+                self.stepped_down, self.alive = effect, False
             case CaughtUp():
                 self.caught_up = True
             case _:

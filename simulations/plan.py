@@ -10,6 +10,7 @@ A plan is plain data.  The seed alone makes it (`draw`), the world runs it, and 
 from __future__ import annotations
 
 from random import Random
+from typing import Final
 
 import msgspec
 
@@ -68,20 +69,30 @@ FEATURES = {
 }
 
 
-class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of the apply machine (`engine.apply.machine.Options`)."""
+# Kept plans are files of older versions too.
+_STORED: Final = {
+    "min_rows_per_lane": "fill_rows",
+    "max_in_flight_rows": "room_rows",
+    "max_in_flight_bytes": "room_bytes",
+    "coalesce_rows": "gather_rows",
+    "linger_us": "gather_us",
+}
+
+
+class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=_STORED):
+    """Settings of the apply machine (`engine.model.options.Options`)."""
 
     lanes: int
     batch_rows: int
     window_rows: int
-    room_rows: int
+    max_in_flight_rows: int
     checkpoint_us: int
     idle_checkpoint_us: int
     commit_bound_us: int
-    fill_rows: int = 0
-    gather_rows: int = 0
-    gather_us: int = 0
-    room_bytes: int = 32 << 20
+    min_rows_per_lane: int = 0
+    coalesce_rows: int = 0
+    linger_us: int = 0
+    max_in_flight_bytes: int = 32 << 20
     stream_idle_us: int = 30_000_000
 
 
@@ -134,7 +145,7 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
     """The plan that this seed makes."""
     chance = Random(seed)
     families = _families(chance)
-    copy = _copy(Random(f"copy {seed}"), seed, families)  # apart, as `fill_rows` is
+    copy = _copy(Random(f"copy {seed}"), seed, families)  # apart, as `min_rows_per_lane` is
     gathering = Random(f"gather {seed}")
     faults = chance.sample(sorted(set(FAULTS) - set(_OF_LOGS)), chance.randint(3, 9))
     if not set(faults) & set(ALWAYS_POSSIBLE):
@@ -154,14 +165,14 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
             lanes=chance.choice((1, 2, 3, 4, 8)),
             batch_rows=chance.choice((1, 3, 10, 50)),
             window_rows=chance.choice((1, 6, 15, 40)),
-            room_rows=chance.choice((4, 10, 40, 200)),
+            max_in_flight_rows=chance.choice((4, 10, 40, 200)),
             checkpoint_us=chance.choice((2_000, 50_000, 500_000)),
             idle_checkpoint_us=chance.choice((20_000, 5_000_000)),
             commit_bound_us=chance.choice((20_000, 200_000)),
-            fill_rows=Random(f"fill {seed}").choice((0, 0, 1, 3, 10)),  # apart: older seeds keep all else
-            gather_rows=gathering.choice((0, 2, 5, 20)),
-            gather_us=gathering.choice((1_000, 50_000, 10_000_000)),
-            room_bytes=ROW_BYTES * gathering.choice((4, 16, 100, 1_000)),
+            min_rows_per_lane=Random(f"fill {seed}").choice((0, 0, 1, 3, 10)),  # apart: older seeds keep all else
+            coalesce_rows=gathering.choice((0, 2, 5, 20)),
+            linger_us=gathering.choice((1_000, 50_000, 10_000_000)),
+            max_in_flight_bytes=ROW_BYTES * gathering.choice((4, 16, 100, 1_000)),
             stream_idle_us=Random(f"stream {seed}").choice((1_000, 50_000, 30_000_000)),
         ),
         cascades=chance.choice(catalogue.CASCADES),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol.events import ChunksPlanned
@@ -51,7 +51,9 @@ class Repairs:
         if self.wanted:
             owner.post(
                 ChunksPlanned(
-                    tuple(Split(n, By.KEYS, self._spec(n).key, keys=tuple(keys)) for n, keys in self.wanted.items())
+                    tuple(
+                        ChunkSplit(n, By.KEYS, self._spec(n).key, keys=tuple(keys)) for n, keys in self.wanted.items()
+                    )
                 )
             )
 

@@ -27,7 +27,7 @@ import msgspec
 
 from tidelock.engine.apply.machine import ApplyMachine, Options, State
 from tidelock.engine.log import receipts
-from tidelock.engine.model.errors import Alarm, Failure, Trouble
+from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import DdlKind, RowChange, TableName, Transaction
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.segments import Change
@@ -107,15 +107,13 @@ class Scenario:
         """Carry a line out; yields its effects.  Raises ValueError for a line that is none of the known."""
         word, _, rest = line.partition(" ")
         if word == "options":
-            given = dict(pair.split("=") for pair in rest.split())
-            settings = {k: v for k, v in msgspec.structs.asdict(FIRST).items() if k != "weights"}
-            self.machine = ApplyMachine(msgspec.convert(settings | given, Options, strict=False))
+            self.machine = ApplyMachine(_options(dict(pair.split("=") for pair in rest.split())))
         elif word in scenario_tables.WORDS:
             self._tables.declare(word, rest)
         elif word == "capture":
             self._log.start_capture(rest)
         elif line == "room?":
-            yield "  → no room" if self.machine.full else "  → room"
+            yield "  → no room" if self.machine.backpressured else "  → room"
         elif word in scenario_log.WORDS and not rest.startswith(("applied ", "failed ")):
             yield from self._arrive(word, rest)
         else:
@@ -152,7 +150,7 @@ class Scenario:
                 return answer(effect_id(found[1]))
         for words, failed in FAILURES.items():
             if found := re.fullmatch(rf"{words} (\d+\.\d+) (\w+) (.*)", line):
-                return failed(effect_id(found[1]), Failure(Trouble(found[2]), found[3]))
+                return failed(effect_id(found[1]), Failure(ErrorKind(found[2]), found[3]))
         word, _, rest = line.partition(" ")
         match word, rest:
             case "ddl", _:
@@ -196,6 +194,15 @@ class Scenario:
             ddl_passed=(scenario_log.SOURCE, int(passed)) if passed else None,
             log_end=place(end) if end else None,
         )
+
+
+def _options(given: dict[str, str]) -> Options:
+    """Returns the first options with those that are given in their places.  Raises ValueError for one that is none."""
+    stored = {field.name: field.encode_name for field in msgspec.structs.fields(Options)}
+    if unknown := given.keys() - stored.keys():
+        raise ValueError(f"the engine has no option {', '.join(sorted(unknown))}")
+    settings = {stored[name]: value for name, value in (msgspec.structs.asdict(FIRST) | given).items()}
+    return msgspec.convert(settings, Options, strict=False)
 
 
 def effect_id(text: str) -> EffectId:

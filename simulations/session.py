@@ -220,7 +220,7 @@ class Session:
         table = self.table(binding.name)
         slot = self._find(table, binding, binding.key_of(row)) if binding.key else None
         if slot is None:
-            self.insert(binding.name, self._line_up(table, binding, row, None))
+            self.insert(binding.name, self._bind(table, binding, row, None))
         else:
             self.update(binding.name, slot, self._unmoved(table, binding, row, table.rows[slot]))
 
@@ -228,20 +228,20 @@ class Session:
         table = self.table(binding.name)
         slot = self._find(table, binding, key)
         if slot is None:
-            self.insert(binding.name, self._line_up(table, binding, row, None))
+            self.insert(binding.name, self._bind(table, binding, row, None))
             return
         old = table.rows[slot]
-        new = self._line_up(table, binding, row, old) if moves else self._unmoved(table, binding, row, old)
+        new = self._bind(table, binding, row, old) if moves else self._unmoved(table, binding, row, old)
         self.update(binding.name, slot, new)
 
     def _find(self, table: Table, binding: Binding, key: Row) -> Token | None:
         if not binding.key:
-            return table.equal(self._line_up(table, binding, key, None))
+            return table.equal(self._bind(table, binding, key, None))
         equality = table.layout.equality
         slot = tuple(comparable(v, equality[c]) for v, c in zip(key, table.spec.key, strict=True))
         return slot if slot in table.rows else None
 
-    def _line_up(self, table: Table, binding: Binding, row: Row, old: Row | None) -> Row:
+    def _bind(self, table: Table, binding: Binding, row: Row, old: Row | None) -> Row:
         """`row` as the target writes it; its own columns keep what `old` has, else their default."""
         out = list(old) if old is not None else list(table.layout.defaults)
         at = table.layout.at
@@ -253,7 +253,7 @@ class Session:
     def _unmoved(self, table: Table, binding: Binding, row: Row, old: Row) -> Row:
         """`row` over `old`, except its unique columns: sinks leave those out of SET."""
         unique = table.layout.unique_places
-        new = self._line_up(table, binding, row, old)
+        new = self._bind(table, binding, row, old)
         return tuple(
             kept if place in unique else fresh for place, (kept, fresh) in enumerate(zip(old, new, strict=True))
         )

@@ -29,13 +29,13 @@ _ENGINE: dict[str, tuple[Any, ...]] = {
     "lanes": (1, 2),
     "batch_rows": (1, 3),
     "window_rows": (1, 4),
-    "room_rows": (200, 40),
-    "room_bytes": (32 << 20,),
+    "max_in_flight_rows": (200, 40),
+    "max_in_flight_bytes": (32 << 20,),
     "checkpoint_us": (500_000,),
     "idle_checkpoint_us": (5_000_000,),
     "commit_bound_us": (200_000,),
-    "fill_rows": (0,),
-    "gather_rows": (0,),
+    "min_rows_per_lane": (0,),
+    "coalesce_rows": (0,),
 }
 _PLAN: dict[str, tuple[Any, ...]] = {
     "atomic": (False,),

@@ -19,7 +19,7 @@ import msgspec
 from tidelock.engine.batch.parked_rows import decode_change
 from tidelock.engine.log import receipts
 from tidelock.engine.model.chunk_ranges import By
-from tidelock.engine.model.errors import Failure, Trouble
+from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Ddl, DdlKind, Position, Row, TableName
 from tidelock.engine.protocol.effects import (
     ApplyBatch,
@@ -69,8 +69,8 @@ _FAILED: dict[type[Order], Callable[[EffectId, Failure], ApplyEvent]] = {
 
 
 _PIECE_FAULTS = (
-    ("deadlock", Trouble.TRANSIENT, "deadlock"),
-    ("broken", Trouble.TARGET, "disk full"),
+    ("deadlock", ErrorKind.TRANSIENT, "deadlock"),
+    ("broken", ErrorKind.TARGET, "disk full"),
 )
 
 LACKS_PARENT = "23503"
@@ -199,7 +199,7 @@ class Target:
     def piece(self, owner: int, effect: ApplyPiece, post: Post) -> None:
         work = self._work(owner, effect.batch)
         if effect.batch in self._cut:
-            post(BatchFailed(effect.id, Failure(Trouble.TRANSIENT, "connection lost")))
+            post(BatchFailed(effect.id, Failure(ErrorKind.TRANSIENT, "connection lost")))
             return
         if work is None or work.stage is not Stage.OPEN or work.piece is not None:
             raise Mistake(f"{effect.id} is a piece of {effect.batch}, which is not open for it")
@@ -212,7 +212,7 @@ class Target:
     def commit(self, owner: int, effect: CommitBatch, post: Post) -> None:
         work = self._work(owner, effect.id)
         if effect.id in self._cut:
-            post(BatchFailed(effect.id, Failure(Trouble.TRANSIENT, "connection lost")))
+            post(BatchFailed(effect.id, Failure(ErrorKind.TRANSIENT, "connection lost")))
             return
         if work is None or work.stage is not Stage.OPEN or work.piece is not None:
             raise Mistake(f"told to commit {effect.id}, which is not held")
@@ -248,7 +248,7 @@ class Target:
                 self._commit(work)
                 self._report(work)
             else:
-                self._cut_off(work, Failure(Trouble.FENCED, "killed by a newer owner"))
+                self._cut_off(work, Failure(ErrorKind.FENCED, "killed by a newer owner"))
         for _, order, _ in self._orders:
             self._faults.seen(f"taken over during {type(order).__name__}")
         self._orders = [entry for entry in self._orders if isinstance(entry[1], SaveCheckpoint)]
@@ -296,7 +296,7 @@ class Target:
         """Its connection is gone: whoever waits for an answer is told; whoever does not will ask."""
         if work.piece is not None:
             self._faults.seen("streamed: cut off amid a piece")
-            work.post(BatchFailed(work.piece.id, Failure(Trouble.TRANSIENT, "connection lost")))
+            work.post(BatchFailed(work.piece.id, Failure(ErrorKind.TRANSIENT, "connection lost")))
             self._cut[work.effect.id] = None
         elif work.stage is Stage.ROLLING:
             work.post(BatchRolledBack(work.effect.id))
@@ -338,7 +338,7 @@ class Target:
 
     def _time_out(self, work: Work) -> None:
         if self._faults.chance.random() < 0.2:
-            self._fail(work, Trouble.TRANSIENT, "lock wait timeout")
+            self._fail(work, ErrorKind.TRANSIENT, "lock wait timeout")
 
     def _end(self, work: Work, answer: ApplyEvent) -> None:
         if isinstance(answer, BatchRolledBack) and work.effect.steps and work.effect.covered == receipts.NOTHING:
@@ -346,7 +346,7 @@ class Target:
         self.works.remove(work)
         work.post(answer)
 
-    def _fail(self, work: Work, trouble: Trouble, message: str, code: str = "") -> None:
+    def _fail(self, work: Work, trouble: ErrorKind, message: str, code: str = "") -> None:
         if work.merge is not None:
             self._faults.seen(f"copy: merge failed, {trouble}")
         self._end(work, BatchFailed(work.effect.id, Failure(trouble, message, code)))
@@ -359,11 +359,11 @@ class Target:
                 self._behind[effect.id] = faults.chance.choice(later).effect.id
                 return
         if faults.strikes("deadlock"):
-            self._fail(work, Trouble.TRANSIENT, "deadlock")
+            self._fail(work, ErrorKind.TRANSIENT, "deadlock")
         elif faults.strikes("broken"):
-            self._fail(work, Trouble.TARGET, "disk full")
+            self._fail(work, ErrorKind.TARGET, "disk full")
         elif refusal := self._fenced(work.owner, effect.id.epoch):
-            self._fail(work, refusal.trouble, refusal.message)
+            self._fail(work, refusal.kind, refusal.message)
         elif effect.id in self.state.receipts:
             faults.seen("receipt answers a batch that was in doubt")
             self._report(work, end=True)
@@ -374,10 +374,10 @@ class Target:
         """May this owner still write, and is all there that it was told of?"""
         if epoch != self.epoch:
             self._faults.seen("zombie rejected")
-            return Failure(Trouble.FENCED, "a newer owner has the feed")
+            return Failure(ErrorKind.FENCED, "a newer owner has the feed")
         if self._faults.forgot and any(id_ not in self.state.receipts for id_ in self._reported.get(owner, ())):
             self._faults.seen("owner of a target that forgot is told so")
-            return Failure(Trouble.REWOUND, "the target has forgotten commits that it had reported")
+            return Failure(ErrorKind.COMMITS_LOST, "the target has forgotten commits that it had reported")
         return None
 
     def _run(self, work: Work) -> None:
@@ -385,7 +385,7 @@ class Target:
         session = self.database.begin(watched=True)
         if work.merge is not None and len(self.staged.get(work.merge.staged, ())) != work.merge.rows:
             self._faults.seen("copy: what was staged is lost")
-            self._fail(work, Trouble.REWOUND, "staged rows are lost")
+            self._fail(work, ErrorKind.COMMITS_LOST, "staged rows are lost")
             return
         try:
             if work.merge is None:
@@ -395,14 +395,14 @@ class Target:
         except Violation as error:
             for checker in self.checkers:
                 checker.refused(effect, str(error))
-            self._fail(work, Trouble.ROW, str(error), LACKS_PARENT if error.lacks_parent else "")
+            self._fail(work, ErrorKind.ROW, str(error), LACKS_PARENT if error.lacks_parent else "")
             return
         for other in self.works:
             if other.session is not None and (both := session.conflicts(other.session)):
                 if self._strict:
                     shown = min(both, key=repr)
                     raise Mistake(f"{effect.id} and {other.effect.id} are open and both touch {shown}")
-                self._fail(work, Trouble.TRANSIENT, "lock wait timeout")
+                self._fail(work, ErrorKind.TRANSIENT, "lock wait timeout")
                 return
         work.session = session
         work.stage = Stage.OPEN
@@ -427,7 +427,7 @@ class Target:
             for checker in self.checkers:
                 checker.refused_piece(piece, str(error))
             code = LACKS_PARENT if error.lacks_parent else ""
-            work.post(BatchFailed(piece.id, Failure(Trouble.ROW, str(error), code)))
+            work.post(BatchFailed(piece.id, Failure(ErrorKind.ROW, str(error), code)))
             return
         effect = work.effect
         work.effect = msgspec.structs.replace(
@@ -446,14 +446,14 @@ class Target:
         if faults.may("stall") and faults.chance.random() < 0.5 and faults.strikes("stall"):
             return
         if faults.strikes("deadlock"):
-            self._fail(work, Trouble.TRANSIENT, "serialisation failure")
+            self._fail(work, ErrorKind.TRANSIENT, "serialisation failure")
         elif faults.strikes("doubt"):
             if faults.chance.random() < 0.5:
                 self._commit(work)
                 faults.seen("committed without an answer")
             else:
                 faults.seen("not committed, without an answer")
-            self._fail(work, Trouble.IN_DOUBT, "connection lost after COMMIT")
+            self._fail(work, ErrorKind.IN_DOUBT, "connection lost after COMMIT")
         else:
             self._commit(work)
             self._report(work, end=True)
@@ -515,8 +515,8 @@ class Target:
 
     def _try_begin(self, effect: BeginCopy, post: Post) -> None:
         if self._faults.strikes("checkpoint"):
-            trouble = self._faults.chance.choice((Trouble.TRANSIENT, Trouble.IN_DOUBT))
-            if trouble is Trouble.IN_DOUBT and self._faults.chance.random() < 0.5:
+            trouble = self._faults.chance.choice((ErrorKind.TRANSIENT, ErrorKind.IN_DOUBT))
+            if trouble is ErrorKind.IN_DOUBT and self._faults.chance.random() < 0.5:
                 self._begin(effect)
                 self._faults.seen("copy: begun without an answer")
             post(CopyFailed(effect.id, Failure(trouble, "connection lost")))
@@ -527,7 +527,7 @@ class Target:
     def _begin(self, effect: BeginCopy) -> None:
         begun = self.ledger.history.index(effect.position)
         for split in effect.splits:
-            if not split.stays:
+            if not split.keeps_target_rows:
                 self.database.truncate(split.table)
                 self._empty(split.table)
             wanted = self.wanted.get(split.table, {})
@@ -556,8 +556,8 @@ class Target:
 
     def _try_statement(self, effect: ApplyDdl, post: Post) -> None:
         if self._faults.strikes("checkpoint"):
-            trouble = self._faults.chance.choice((Trouble.TRANSIENT, Trouble.IN_DOUBT))
-            if trouble is Trouble.IN_DOUBT and self._faults.chance.random() < 0.5:
+            trouble = self._faults.chance.choice((ErrorKind.TRANSIENT, ErrorKind.IN_DOUBT))
+            if trouble is ErrorKind.IN_DOUBT and self._faults.chance.random() < 0.5:
                 self._change_schema(effect)
                 self._faults.seen("statement took effect without an answer")
             post(DdlFailed(effect.id, Failure(trouble, "connection lost")))
@@ -568,8 +568,8 @@ class Target:
 
     def _try_save(self, owner: int, effect: SaveCheckpoint, post: Post) -> None:
         if self._faults.strikes("checkpoint"):
-            trouble = self._faults.chance.choice((Trouble.TRANSIENT, Trouble.IN_DOUBT, Trouble.IN_DOUBT))
-            if trouble is Trouble.IN_DOUBT and self._faults.chance.random() < 0.5:
+            trouble = self._faults.chance.choice((ErrorKind.TRANSIENT, ErrorKind.IN_DOUBT, ErrorKind.IN_DOUBT))
+            if trouble is ErrorKind.IN_DOUBT and self._faults.chance.random() < 0.5:
                 self._save(owner, effect)
                 self._faults.seen("checkpoint stored without an answer")
             post(CheckpointFailed(effect.id, Failure(trouble, "connection lost")))
@@ -650,14 +650,14 @@ class Target:
         for checker, memory in zip(self.checkers, memories, strict=True):
             checker.thaw(memory)
         for work in self.works:
-            trouble = Trouble.IN_DOUBT if work.stage is Stage.COMMITTING else Trouble.TRANSIENT
+            trouble = ErrorKind.IN_DOUBT if work.stage is Stage.COMMITTING else ErrorKind.TRANSIENT
             self._cut_off(work, Failure(trouble, "connection lost"))
         self.works.clear()
         for attempt in [attempt for attempt in self.staged if self._faults.chance.random() < 0.5]:
             self.staged[attempt] = self.staged[attempt][1:]
         orders, self._orders = self._orders, []
         for _, order, post in orders:
-            lost_connection = Failure(Trouble.IN_DOUBT, "connection lost")
+            lost_connection = Failure(ErrorKind.IN_DOUBT, "connection lost")
             match order:
                 case RollbackBatch():
                     post(BatchRolledBack(order.id))

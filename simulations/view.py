@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from zlib import crc32
 
-from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.records import Column, DdlKind, Kind, Row, Shape, TableName
 from tidelock.engine.protocol.events import Copied
 from tidelock.simulations.history import ADDED, Entry, History, Place
@@ -26,7 +26,7 @@ class Progress:
     those that never took effect, because of a copy before this one.  `merged`: chunk → how many entries came before its
     merge, and are in it."""
 
-    def __init__(self, split: Split, begun: int, past: frozenset[Place] = frozenset()) -> None:
+    def __init__(self, split: ChunkSplit, begun: int, past: frozenset[Place] = frozenset()) -> None:
         self.split = split
         self.begun = begun
         self.past = past
@@ -39,7 +39,7 @@ class Progress:
 
     def lives(self, chunk: int, index: float) -> bool:
         """Does the entry at `index` take effect on rows of this chunk?"""
-        return self.split.stays or (chunk in self.merged and index >= self.merged[chunk])
+        return self.split.keeps_target_rows or (chunk in self.merged and index >= self.merged[chunk])
 
     @property
     def done(self) -> bool:
@@ -89,10 +89,10 @@ class View:
         wanted = {self.token(table, key) for key in keys}
         return [row for row in self.at[entries][table] if self._layouts[table].key(row) in wanted]
 
-    def chunk(self, split: Split, entries: int, number: int) -> list[Row]:
+    def chunk(self, split: ChunkSplit, entries: int, number: int) -> list[Row]:
         return [row for row in self.at[entries][split.table] if self.chunk_of(split, row) == number]
 
-    def chunk_of(self, split: Split, row: Row) -> int:
+    def chunk_of(self, split: ChunkSplit, row: Row) -> int:
         """The number of the row's chunk, by counting: apart from `chunk_ranges` on purpose, as a reader's SQL is."""
         if split.by is By.KEYS:
             own = self._layouts[split.table].key(row)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from tidelock.engine.apply.machine import State
-from tidelock.engine.model.chunk_ranges import Split
+from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import DdlKind, Position
 from tidelock.engine.protocol.effects import Halt
@@ -145,7 +145,7 @@ class World:
             self.owner.post(GoalSet(self.history.last))
         return True
 
-    def _hold(self, database: Database, kept: list[Split], ledger: Ledger) -> None:
+    def _hold(self, database: Database, kept: list[ChunkSplit], ledger: Ledger) -> None:
         """Some rows of these tables are at the target before the feed is."""
         for split in kept:
             table = database.tables[split.table]
@@ -189,7 +189,9 @@ class World:
     def _read(self, owner: Owner) -> None:
         """The reader hands over a batch, if it likes; at the end of the log it has little to say."""
         reader = owner.reader
-        if reader is not None and not owner.machine.full and self.chance.random() < (0.2 if reader.at_end else 0.7):
+        if reader is None or owner.machine.backpressured:
+            return
+        if self.chance.random() < (0.2 if reader.at_end else 0.7):
             owner.read()
 
     def _step(self, owner: Owner) -> None:
@@ -222,8 +224,8 @@ class World:
             owner.carry_out(effect, self.target, self.chance)
         if not owner.alive and owner is self.owner:
             self._replace(owner)
-        elif owner.stood_down and owner.stood_down.again and not (self._faults.forgot or self._asked(owner)):
-            raise Mistake(f"owner {owner.number} would take over what a newer one has: {owner.stood_down}")
+        elif owner.stepped_down and owner.stepped_down.again and not (self._faults.forgot or self._asked(owner)):
+            raise Mistake(f"owner {owner.number} would take over what a newer one has: {owner.stepped_down}")
 
     def _asked(self, owner: Owner) -> bool:
         """Had it a transaction that it applied as it came, and did the target say since that it is gone?"""
@@ -237,7 +239,7 @@ class World:
             self.source, self.history, self.target.ledger.view, self.target.staged, self.target.database.refuses,
             self._faults,
         )  # fmt: skip
-        told = self.owner.stood_down if self.owners else None
+        told = self.owner.stepped_down if self.owners else None
         patience = None if told is None else told.stream_idle_us or self.owner.machine.options.stream_idle_us
         owner = Owner(len(self.owners) + 1, self.plan, self.history, self._faults, hands, self.log, patience)
         if self.owners:
@@ -256,10 +258,10 @@ class World:
         if halt is not None:
             self.coverage[f"halted: {halt.alarm.kind}"] += 1
             again = self._attend_to(owner, halt)
-        elif owner.stood_down and owner.stood_down.again and self._asked(owner):
+        elif owner.stepped_down and owner.stepped_down.again and self._asked(owner):
             self.coverage["streamed: taken over anew"] += 1
-        elif owner.stood_down and not (self._faults.forgot and owner.stood_down.again):
-            raise Mistake(f"the newest owner stood down: {owner.stood_down}")
+        elif owner.stepped_down and not (self._faults.forgot and owner.stepped_down.again):
+            raise Mistake(f"the newest owner stood down: {owner.stepped_down}")
         self._take_over()
         if again:
             self._copy_again(again)

@@ -21,7 +21,7 @@ from tidelock.adapters.spark.keys import NoSuchKey, canonical
 from tidelock.adapters.verify.catalogues import paired
 from tidelock.adapters.verify.report import Difference, Report, TableReport
 from tidelock.adapters.verify.table_pairs import Pair
-from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Row, TableName
 
@@ -161,7 +161,7 @@ async def _standing(book: Books, part: Part) -> Standing:
     if "repair" in modes:
         return Standing(table, rows, "waiting")
     found = await book.session.fetch(f"SELECT chunk, split, rows_merged FROM {chunks} {where} ORDER BY chunk", *mine)
-    split = msgspec.msgpack.decode(found[0][1], type=Split) if found and found[0][1] else None
+    split = msgspec.msgpack.decode(found[0][1], type=ChunkSplit) if found and found[0][1] else None
     if split is not None and split.by is By.KEYS and not split.keys:
         return Standing(table, rows, "refused", "the target refused the rows: what the feed wrote last says why")
     if split is None or split.by is not By.KEYS or not set(part.keys) <= set(split.keys):

@@ -51,7 +51,7 @@ from tidelock.adapters.wiring.inspection import opened
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.copy.chunk_ledger import fault
-from tidelock.engine.model.chunk_ranges import Split
+from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.records import Position, TableName
 
 _WHAT_IT_IS_FOR = ("source-history", "source-position", "target-not-empty")
@@ -163,7 +163,7 @@ async def _can_be_copied(feed: Feed, tables: Sequence[TableName], there: Sequenc
         raise _refused("spark", f"tables are copied by Spark, and {problem}", "Then resync again") from None
     async with opened(feed.target_url) as target:
         known = await target.tables(list(dict.fromkeys((*tables, *there))))
-    if why := fault([Split(name) for name in tables], (), known):
+    if why := fault([ChunkSplit(name) for name in tables], (), known):
         raise _refused("not-copied", f"tables of feed {feed.name} cannot be copied: {why}", "Mend that, resync again")
 
 

@@ -93,7 +93,7 @@ async def run(
 class _Life:
     """Outlives a feed's taking over anew: the sign of life, HTTP, and how to stop.
 
-    `has_run`: it has had the feed.  `stream_idle_us`: of the next machine (`StandDown`).
+    `has_run`: it has had the feed.  `stream_idle_us`: of the next machine (`StepDown`).
     """
 
     def __init__(self, pulse: Pulse) -> None:
@@ -129,8 +129,8 @@ class _Life:
 
     def let_go(self) -> None:
         """The shell is over: its machine, which may hold all rows that were in flight, is held by nobody from here."""
-        if self.shell is not None and self.shell.stood_down is not None:
-            self.stream_idle_us = self.shell.stood_down.stream_idle_us or self.stream_idle_us
+        if self.shell is not None and self.shell.stepped_down is not None:
+            self.stream_idle_us = self.shell.stepped_down.stream_idle_us or self.stream_idle_us
         self.shell = None
         self.board, self._between = None, Sample()
         self.pulse.unwatch()
@@ -309,11 +309,11 @@ def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:
             "the feed begins with this copy (`start: copy`, `tidelock resync`), so nothing runs without it"
         )
         return REFUSED
-    if shell.stood_down is not None:
-        progress.message(shell.stood_down.reason)
-        if shell.stopping and shell.stood_down.again:
+    if shell.stepped_down is not None:
+        progress.message(shell.stepped_down.reason)
+        if shell.stopping and shell.stepped_down.again:
             return OK
-        return AGAIN if shell.stood_down.again else REFUSED
+        return AGAIN if shell.stepped_down.again else REFUSED
     parked = len(machine.batches.lot)
     if parked and shell.caught_up:
         progress.message(f"{parked} row changes are parked: tidelock rows list FEED")

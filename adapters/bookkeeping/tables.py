@@ -15,11 +15,11 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 `covered` is as `engine.log.receipts` encodes it; `halt` is JSON `{"alarm": Alarm, "ddl": Ddl | null}`; `ddl_passed` is
 `source:number` of the statement that an operator declared done or skipped; `position` is JSON of
 `engine.model.records.Position`; `change_data` is `ParkedRow.change`.  `split` is msgpack of
-`engine.model.chunk_ranges.Split`; `rows_merged` is NULL until the chunk is merged.  Of what is wanted, tables are named
-as the target names them; `mode` is `copy`, `keep`, `repair` or `resync` (a copy without which nothing may be applied),
-and for `repair` `row_key` is msgpack of the key's canonical values; what could not be had is `refused`, with JSON of
-the `engine.model.errors.Alarm` in its place.  A run's `prepared` is JSON of `adapters.process.frames.Unanswered`, NULL
-where the source has nothing prepared for long.
+`engine.model.chunk_ranges.ChunkSplit`; `rows_merged` is NULL until the chunk is merged.  Of what is wanted, tables are
+named as the target names them; `mode` is `copy`, `keep`, `repair` or `resync` (a copy without which nothing may be
+applied), and for `repair` `row_key` is msgpack of the key's canonical values; what could not be had is `refused`, with
+JSON of the `engine.model.errors.Alarm` in its place.  A run's `prepared` is JSON of
+`adapters.process.frames.Unanswered`, NULL where the source has nothing prepared for long.
 
 MySQL's `text` ends at 64 KiB, and a DDL statement or a GTID set may be longer, hence `longtext` there.
 

@@ -25,7 +25,7 @@ from aiokafka.errors import KafkaError
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.kafka.connection import client_options, explained, stopped
 from tidelock.adapters.kafka.topics import control_topic
-from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement
 
 log = logging.getLogger(__name__)
@@ -45,14 +45,14 @@ TRANSACTION_MS: Final = 10_000
 class Seen(msgspec.Struct):
     """What the topic says: `plan` that holds, `state` of the feed, newest report of each group."""
 
-    plan: Plan | None = None
+    plan: TablePartitioning | None = None
     state: FeedState | None = None
     groups: dict[int, GroupReport] = {}
 
-    def take(self, key: str, value: bytes) -> Plan | FeedState | GroupReport | None:
+    def take(self, key: str, value: bytes) -> TablePartitioning | FeedState | GroupReport | None:
         """The news; None where it is of an older owner, or of somebody else.  Raises msgspec.MsgspecError."""
         if key == PLAN:
-            self.plan = msgspec.json.decode(value, type=Plan)
+            self.plan = msgspec.json.decode(value, type=TablePartitioning)
             return self.plan
         if key == FEED:
             state = msgspec.json.decode(value, type=FeedState)
@@ -68,7 +68,7 @@ class Seen(msgspec.Struct):
         return None
 
 
-News: TypeAlias = Plan | FeedState | GroupReport
+News: TypeAlias = TablePartitioning | FeedState | GroupReport
 
 
 class ControlTopic:
@@ -114,7 +114,7 @@ class ControlTopic:
         self._watchers.append(tell)
         return lambda: self._watchers.remove(tell)
 
-    async def plan_with(self, partition: int) -> Plan:
+    async def plan_with(self, partition: int) -> TablePartitioning:
         """The plan, once there is one that has this partition."""
         async with self._changed:
             await self._changed.wait_for(lambda: self.seen.plan is not None and self.seen.plan.partitions > partition)
@@ -204,7 +204,7 @@ class SoleWriter:
     async def open(self) -> None:
         await _started(self._producer)
 
-    async def write(self, key: str, value: Plan | FeedState) -> None:
+    async def write(self, key: str, value: TablePartitioning | FeedState) -> None:
         """Returns once the broker has it for good."""
         async with self._producer.transaction():
             await self._producer.send_and_wait(self._topic, msgspec.json.encode(value), key.encode(), partition=0)

@@ -1,7 +1,7 @@
 """What each error number of a MySQL or MariaDB server means: `docs/reference/errors.md` is made of this table.
 
-For a batch at a target it is a `Trouble`; at a source TRANSIENT means that the reader connects again.  A number that is
-not listed is TARGET: the feed halts and shows the server's words.
+For a batch at a target it is an `ErrorKind`; at a source TRANSIENT means that the reader connects again.  A number that
+is not listed is TARGET: the feed halts and shows the server's words.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from pymysql.constants import CR, ER
 
-from tidelock.engine.model.errors import Trouble
+from tidelock.engine.model.errors import ErrorKind
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -19,7 +19,7 @@ class Meaning(msgspec.Struct, frozen=True):
     `elsewhere`: another server may answer at the same address by now, so the next try connects anew."""
 
     numbers: tuple[int, ...]
-    trouble: Trouble
+    kind: ErrorKind
     what: str
     says: tuple[str, ...] = ()
     lost: bool = False
@@ -28,7 +28,7 @@ class Meaning(msgspec.Struct, frozen=True):
     @property
     def passes(self) -> bool:
         """The server itself says that it cannot now: a run that starts waits for it."""
-        return self.trouble is Trouble.TRANSIENT and not self.lost
+        return self.kind is ErrorKind.TRANSIENT and not self.lost
 
 
 _FULL_DISK: Final = ("errno: 28", "Errcode: 28", "error 28", "error: 28", "No space left")
@@ -39,61 +39,62 @@ MEANINGS: Final = (
             CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR,
             CR.CR_UNKNOWN_HOST, CR.CR_SSL_CONNECTION_ERROR, 2055,
         ),
-        Trouble.TRANSIENT, "the connection failed or was lost", lost=True,
+        ErrorKind.TRANSIENT, "the connection failed or was lost", lost=True,
     ),
-    Meaning((ER.SERVER_SHUTDOWN, 1927, 3169, 4031), Trouble.TRANSIENT, "the server ended the session", lost=True),
-    Meaning((1158, 1159, 1160, 1161), Trouble.TRANSIENT, "the server lost the connection", lost=True),
-    Meaning((ER.CON_COUNT_ERROR, 1203, 1226), Trouble.TRANSIENT, "too many connections, or a limit of the account"),
-    Meaning((1129,), Trouble.TRANSIENT, "the server blocks this host until `FLUSH HOSTS`"),
-    Meaning((1021, 1114, 1878, 20, 135), Trouble.TRANSIENT, "the disk or a tablespace is full"),
-    Meaning((3, 1026, 1030), Trouble.TRANSIENT, "the disk is full", says=_FULL_DISK),
-    Meaning((1037, 1038, 1041, 1135, 1206), Trouble.TRANSIENT, "out of memory or threads"),
+    Meaning((ER.SERVER_SHUTDOWN, 1927, 3169, 4031), ErrorKind.TRANSIENT, "the server ended the session", lost=True),
+    Meaning((1158, 1159, 1160, 1161), ErrorKind.TRANSIENT, "the server lost the connection", lost=True),
+    Meaning((ER.CON_COUNT_ERROR, 1203, 1226), ErrorKind.TRANSIENT, "too many connections, or a limit of the account"),
+    Meaning((1129,), ErrorKind.TRANSIENT, "the server blocks this host until `FLUSH HOSTS`"),
+    Meaning((1021, 1114, 1878, 20, 135), ErrorKind.TRANSIENT, "the disk or a tablespace is full"),
+    Meaning((3, 1026, 1030), ErrorKind.TRANSIENT, "the disk is full", says=_FULL_DISK),
+    Meaning((1037, 1038, 1041, 1135, 1206), ErrorKind.TRANSIENT, "out of memory or threads"),
     Meaning(
-        (1290,), Trouble.TRANSIENT, "the target is read-only",
+        (1290,), ErrorKind.TRANSIENT, "the target is read-only",
         says=("read-only", "read_only"), elsewhere=True,
     ),
-    Meaning((1792, 1836, 1874), Trouble.TRANSIENT, "the target is read-only", elsewhere=True),
-    Meaning((3032, 3168), Trouble.TRANSIENT, "the server is offline or does not serve yet", elsewhere=True),
+    Meaning((1792, 1836, 1874), ErrorKind.TRANSIENT, "the target is read-only", elsewhere=True),
+    Meaning((3032, 3168), ErrorKind.TRANSIENT, "the server is offline or does not serve yet", elsewhere=True),
     Meaning(
-        (1047, 3100, 3101), Trouble.TRANSIENT, "a node of a cluster is not ready, or refused the commit", elsewhere=True
+        (1047, 3100, 3101), ErrorKind.TRANSIENT, "a node of a cluster is not ready, or refused the commit",
+        elsewhere=True,
     ),
-    Meaning((ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT, 3058, 3572), Trouble.TRANSIENT, "a deadlock, or a lock timeout"),
+    Meaning((ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT, 3058, 3572), ErrorKind.TRANSIENT, "a deadlock, or a lock timeout"),
     Meaning(
-        (ER.QUERY_INTERRUPTED, 3024, 1969), Trouble.TRANSIENT, "a statement was cancelled or took too long"
+        (ER.QUERY_INTERRUPTED, 3024, 1969), ErrorKind.TRANSIENT, "a statement was cancelled or took too long"
     ),
-    Meaning((1412, 1020), Trouble.TRANSIENT, "a table or a row was changed meanwhile"),
+    Meaning((1412, 1020), ErrorKind.TRANSIENT, "a table or a row was changed meanwhile"),
     Meaning(
-        (ER.DUP_ENTRY, 1022, 1586, 1169, 1761, 1762), Trouble.ROW, "a unique value is taken"
+        (ER.DUP_ENTRY, 1022, 1586, 1169, 1761, 1762), ErrorKind.ROW, "a unique value is taken"
     ),
     Meaning(
         (
             ER.NO_REFERENCED_ROW, ER.ROW_IS_REFERENCED, ER.NO_REFERENCED_ROW_2, ER.ROW_IS_REFERENCED_2, 3819, 4025,
             ER.BAD_NULL_ERROR, 1263, ER.NO_DEFAULT_FOR_FIELD,
         ),
-        Trouble.ROW, "a foreign key, a CHECK or NOT NULL",
+        ErrorKind.ROW, "a foreign key, a CHECK or NOT NULL",
     ),
     Meaning(
         (
             ER.DATA_TOO_LONG, ER.TRUNCATED_WRONG_VALUE, ER.TRUNCATED_WRONG_VALUE_FOR_FIELD, ER.WARN_DATA_OUT_OF_RANGE,
             ER.WARN_DATA_TRUNCATED, ER.DIVISION_BY_ZERO, 1411, 1525, 1690, 1526, 1748, 3105, 1906,
         ),
-        Trouble.ROW, "a value that its column, or any partition, cannot hold",
+        ErrorKind.ROW, "a value that its column, or any partition, cannot hold",
     ),
-    Meaning((1267, 1270, 1271, 1300, 3854, 3988), Trouble.ROW, "a text that a character set cannot hold"),
-    Meaning((3140, 3141, 3144, 3146, 3147, 3156, 3157, 3158, 3903), Trouble.ROW, "JSON"),
-    Meaning((ER.CANT_CREATE_GEOMETRY_OBJECT, 3033, 3037, 3548, 3616, 3617, 3643), Trouble.ROW, "geometry"),
-    Meaning((1118, 139, 1713, 1153), Trouble.ROW, "a row too large for the table or for `max_allowed_packet`"),
-    Meaning((1644,), Trouble.ROW, "a trigger of the target raised it"),
+    Meaning((1267, 1270, 1271, 1300, 3854, 3988), ErrorKind.ROW, "a text that a character set cannot hold"),
+    Meaning((3140, 3141, 3144, 3146, 3147, 3156, 3157, 3158, 3903), ErrorKind.ROW, "JSON"),
+    Meaning((ER.CANT_CREATE_GEOMETRY_OBJECT, 3033, 3037, 3548, 3616, 3617, 3643), ErrorKind.ROW, "geometry"),
+    Meaning((1118, 139, 1713, 1153), ErrorKind.ROW, "a row too large for the table or for `max_allowed_packet`"),
+    Meaning((1644,), ErrorKind.ROW, "a trigger of the target raised it"),
     Meaning(
         (
             ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR,
             ER.SPECIFIC_ACCESS_DENIED_ERROR, 1698, 1130,
         ),
-        Trouble.TARGET, "user, password or a missing right",
+        ErrorKind.TARGET, "user, password or a missing right",
     ),
-    Meaning((ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR), Trouble.TARGET, "a table or database is missing"),
+    Meaning((ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR), ErrorKind.TARGET, "a table or database is missing"),
 )  # fmt: skip
-_OTHER: Final = Meaning((), Trouble.TARGET, "anything else")
+_OTHER: Final = Meaning((), ErrorKind.TARGET, "anything else")
 _BY_NUMBER: Final = {number: meaning for meaning in MEANINGS for number in meaning.numbers}
 
 

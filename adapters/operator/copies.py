@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from tidelock.adapters.operator.store import Books
-from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Row, TableName
 
@@ -83,7 +83,7 @@ async def copies(book: Books) -> tuple[CopiedTable, ...]:
     for schema, table, chunk, split, rows, age in chunks:
         name = f"{schema}.{table}"
         if chunk == 0:
-            read = msgspec.msgpack.decode(split, type=Split)
+            read = msgspec.msgpack.decode(split, type=ChunkSplit)
             if read.by is By.KEYS:
                 continue
             seen[name] = CopiedTable(name, chunks=read.chunks)

@@ -1,7 +1,7 @@
 """What every database target can do for the shell: carry out the apply machine's effects.
 
 A sink decides nothing.  Each method carries one effect out and returns the event that answers it; server errors become
-`Failure`s (`engine.model.errors.Trouble`), never exceptions.  An exception out of a sink is a bug and stops the feed.
+`Failure`s (`engine.model.errors.ErrorKind`), never exceptions.  An exception out of a sink is a bug and stops the feed.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Sink(Protocol):
     async def save_checkpoint(self, effect: SaveCheckpoint) -> CheckpointSaved | CheckpointFailed: ...
 
     async def settle(self) -> Failure | None:
-        """None: all that was reported as committed is on disk, and this owner is still the owner.  Else REWOUND or
+        """None: all that was reported as committed is on disk, and this owner is still the owner.  Else COMMITS_LOST or
         FENCED, or what kept us from knowing."""
         ...
 

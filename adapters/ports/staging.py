@@ -16,7 +16,7 @@ from tidelock.adapters.config.url import Endpoint
 from tidelock.engine.model.records import Shape, Value
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol.effects import EffectId
-from tidelock.engine.protocol.events import Refused
+from tidelock.engine.protocol.events import RefusedRow
 
 Columns: TypeAlias = list[list[Value]]
 """Rows by column, as `Staging.shape` orders them; all lists have one length."""
@@ -38,7 +38,7 @@ class Staged(msgspec.Struct, frozen=True):
     """`rows` are in the table; `refused`: those that the target's columns cannot hold."""
 
     rows: int
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedRow, ...] = ()
 
 
 def staged_prefix(feed: str, group: int) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from tidelock.engine.model.errors import Trouble
+from tidelock.engine.model.errors import ErrorKind
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -18,7 +18,7 @@ class Meaning(msgspec.Struct, frozen=True):
     server may answer at the same address by now, so the next try connects anew."""
 
     codes: tuple[str, ...]
-    trouble: Trouble
+    kind: ErrorKind
     what: str
     lost: bool = False
     elsewhere: bool = False
@@ -26,34 +26,34 @@ class Meaning(msgspec.Struct, frozen=True):
     @property
     def passes(self) -> bool:
         """The server itself says that it cannot now: a run that starts waits for it."""
-        return self.trouble is Trouble.TRANSIENT
+        return self.kind is ErrorKind.TRANSIENT
 
 
 MEANINGS: Final = (
-    Meaning(("08",), Trouble.TRANSIENT, "the connection failed or was refused", lost=True),
-    Meaning(("57P01", "57P02"), Trouble.TRANSIENT, "the server is shut down, or was ended by a crash", lost=True),
-    Meaning(("57P03",), Trouble.TRANSIENT, "the server starts, stops or recovers", lost=True),
-    Meaning(("57P04", "57P05", "25P03"), Trouble.TRANSIENT, "the server ended the session", lost=True),
-    Meaning(("25006",), Trouble.TRANSIENT, "the target is read-only: a standby, or a server set so", elsewhere=True),
-    Meaning(("40",), Trouble.TRANSIENT, "a deadlock, or a serialisation failure"),
-    Meaning(("55P03", "55006"), Trouble.TRANSIENT, "a lock, or an object in use, was not had in time"),
-    Meaning(("57014", "25P04", "57000"), Trouble.TRANSIENT, "a statement was cancelled or took too long"),
-    Meaning(("53300",), Trouble.TRANSIENT, "too many connections"),
-    Meaning(("53100",), Trouble.TRANSIENT, "the disk is full"),
-    Meaning(("53200",), Trouble.TRANSIENT, "out of memory"),
-    Meaning(("53",), Trouble.TRANSIENT, "another resource has run out"),
-    Meaning(("58000", "58030"), Trouble.TRANSIENT, "the server's system or disk failed"),
-    Meaning(("72",), Trouble.TRANSIENT, "a snapshot is too old"),
-    Meaning(("22",), Trouble.ROW, "a value that its column cannot hold"),
-    Meaning(("23", "44"), Trouble.ROW, "a constraint, or a view's check"),
-    Meaning(("54000",), Trouble.ROW, "a row too large for its page or its index"),
-    Meaning(("P0",), Trouble.ROW, "a trigger of the target raised it"),
-    Meaning(("28",), Trouble.TARGET, "user, password or `pg_hba.conf`"),
-    Meaning(("3D", "3F"), Trouble.TARGET, "the database or schema is missing"),
-    Meaning(("42",), Trouble.TARGET, "a right, a table or a column is missing"),
-    Meaning(("XX",), Trouble.TARGET, "the server's own fault, or damaged data"),
+    Meaning(("08",), ErrorKind.TRANSIENT, "the connection failed or was refused", lost=True),
+    Meaning(("57P01", "57P02"), ErrorKind.TRANSIENT, "the server is shut down, or was ended by a crash", lost=True),
+    Meaning(("57P03",), ErrorKind.TRANSIENT, "the server starts, stops or recovers", lost=True),
+    Meaning(("57P04", "57P05", "25P03"), ErrorKind.TRANSIENT, "the server ended the session", lost=True),
+    Meaning(("25006",), ErrorKind.TRANSIENT, "the target is read-only: a standby, or a server set so", elsewhere=True),
+    Meaning(("40",), ErrorKind.TRANSIENT, "a deadlock, or a serialisation failure"),
+    Meaning(("55P03", "55006"), ErrorKind.TRANSIENT, "a lock, or an object in use, was not had in time"),
+    Meaning(("57014", "25P04", "57000"), ErrorKind.TRANSIENT, "a statement was cancelled or took too long"),
+    Meaning(("53300",), ErrorKind.TRANSIENT, "too many connections"),
+    Meaning(("53100",), ErrorKind.TRANSIENT, "the disk is full"),
+    Meaning(("53200",), ErrorKind.TRANSIENT, "out of memory"),
+    Meaning(("53",), ErrorKind.TRANSIENT, "another resource has run out"),
+    Meaning(("58000", "58030"), ErrorKind.TRANSIENT, "the server's system or disk failed"),
+    Meaning(("72",), ErrorKind.TRANSIENT, "a snapshot is too old"),
+    Meaning(("22",), ErrorKind.ROW, "a value that its column cannot hold"),
+    Meaning(("23", "44"), ErrorKind.ROW, "a constraint, or a view's check"),
+    Meaning(("54000",), ErrorKind.ROW, "a row too large for its page or its index"),
+    Meaning(("P0",), ErrorKind.ROW, "a trigger of the target raised it"),
+    Meaning(("28",), ErrorKind.TARGET, "user, password or `pg_hba.conf`"),
+    Meaning(("3D", "3F"), ErrorKind.TARGET, "the database or schema is missing"),
+    Meaning(("42",), ErrorKind.TARGET, "a right, a table or a column is missing"),
+    Meaning(("XX",), ErrorKind.TARGET, "the server's own fault, or damaged data"),
 )
-_OTHER: Final = Meaning((), Trouble.TARGET, "anything else")
+_OTHER: Final = Meaning((), ErrorKind.TARGET, "anything else")
 _BY_CODE: Final = {code: meaning for meaning in MEANINGS for code in meaning.codes}
 
 

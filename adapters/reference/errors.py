@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tidelock.adapters.mysql import error_numbers
 from tidelock.adapters.postgres import sqlstates
-from tidelock.engine.model.errors import Trouble
+from tidelock.engine.model.errors import ErrorKind
 
 _TEXT = """\
 # Errors of servers
@@ -42,7 +42,7 @@ a missing right ends the run.
 |---|---|---|
 """
 _OTHERS = "| all others | | halt |\n"
-_DONE = {Trouble.TRANSIENT: "again", Trouble.ROW: "parked", Trouble.TARGET: "halt"}
+_DONE = {ErrorKind.TRANSIENT: "again", ErrorKind.ROW: "parked", ErrorKind.TARGET: "halt"}
 
 
 def reference() -> str:
@@ -59,7 +59,7 @@ def _line(codes: Sequence[str | int], what: str, done: str) -> str:
 
 
 def _done(one: sqlstates.Meaning | error_numbers.Meaning) -> str:
-    return _DONE[one.trouble] + (", on a new connection" if one.lost or one.elsewhere else "")
+    return _DONE[one.kind] + (", on a new connection" if one.lost or one.elsewhere else "")
 
 
 if __name__ == "__main__":

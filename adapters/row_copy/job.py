@@ -19,7 +19,7 @@ from tidelock.adapters.row_copy.source import Source
 from tidelock.adapters.row_copy.task import ANSWER, Task
 from tidelock.adapters.schema.create_table import qualified
 from tidelock.adapters.spark.jdbc import Database
-from tidelock.engine.model.chunk_ranges import Split
+from tidelock.engine.model.chunk_ranges import ChunkSplit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +34,7 @@ class Job(msgspec.Struct, frozen=True):
     `p0`, … of the key `cut_by`, which say how a scan is shared out; none: it is one query."""
 
     source: Source
-    split: Split
+    split: ChunkSplit
     chunks: tuple[int, ...]
     places: tuple[Staging, ...]
     pieces: tuple[str, ...] = ()

@@ -18,13 +18,13 @@ from tidelock.adapters.row_copy.source import Source
 from tidelock.adapters.row_copy.task import by_column
 from tidelock.adapters.schema.create_table import qualified
 from tidelock.adapters.spark.keys import SideColumn, predicates
-from tidelock.engine.model.chunk_ranges import Split, chunk_of
+from tidelock.engine.model.chunk_ranges import ChunkSplit, chunk_of
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding, TargetTable
 
 
 def rows_of_keys(
-    connection: pymysql.Connection[Any], source: Source, split: Split, table: TargetTable
+    connection: pymysql.Connection[Any], source: Source, split: ChunkSplit, table: TargetTable
 ) -> Iterator[Columns]:
     """Batches of rows, by column.  Raises SchemaMismatch, and what PyMySQL raises."""
     columns = [source.columns[name] for name in split.columns]

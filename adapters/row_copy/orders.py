@@ -12,7 +12,7 @@ import msgspec
 
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.ports.sink import Wanted
-from tidelock.engine.model.chunk_ranges import Split
+from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol.effects import EffectId, ReadChunk
@@ -52,7 +52,7 @@ class Stop(msgspec.Struct, frozen=True, tag=True):
 
 class Planned(msgspec.Struct, frozen=True, tag=True):
     number: int
-    splits: tuple[Split, ...]
+    splits: tuple[ChunkSplit, ...]
 
 
 class Unplanned(msgspec.Struct, frozen=True, tag=True):

@@ -42,7 +42,7 @@ from tidelock.adapters.row_copy.orders import (
 from tidelock.adapters.row_copy.reading import Request, read
 from tidelock.adapters.row_copy.scans import Scans
 from tidelock.adapters.row_copy.splitting import splits
-from tidelock.engine.model.chunk_ranges import Split
+from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.protocol.effects import EffectId, ReadChunk
 
 THREADS: Final = 16
@@ -118,7 +118,7 @@ class Worker:
         else:
             self._answer(Planned(order.number, made))
 
-    async def _splits(self, order: Plan) -> tuple[Split, ...]:
+    async def _splits(self, order: Plan) -> tuple[ChunkSplit, ...]:
         place = reader_endpoint(self._feed.source_url)
         connection = await asyncio.to_thread(server.connect, place)
         asked = BlockingServer(connection, place)

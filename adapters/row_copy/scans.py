@@ -10,14 +10,14 @@ This only keeps the account.  It knows neither time nor threads: who asks says w
 
 from __future__ import annotations
 
-from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.protocol.effects import EffectId, ReadChunk
 
 
 class Scans:
     def __init__(self) -> None:
-        self._waiting: dict[Split, list[ReadChunk]] = {}
-        self._open: dict[Split, set[EffectId]] = {}  # being read, or staged
+        self._waiting: dict[ChunkSplit, list[ReadChunk]] = {}
+        self._open: dict[ChunkSplit, set[EffectId]] = {}  # being read, or staged
 
     def add(self, effect: ReadChunk) -> bool:
         """True: it is on its own, and to be read now; else it is among those of `due`, some time."""

@@ -9,7 +9,7 @@ from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.mysql.charsets import is_utf8
 from tidelock.adapters.row_copy.columns import asked
 from tidelock.adapters.schema.source_table import SourceColumn
-from tidelock.engine.model.chunk_ranges import By, Rank, Split
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit, Rank
 from tidelock.engine.model.records import Kind
 
 _TEXTS: Final = (Kind.DECIMAL, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.UUID, Kind.INET4)
@@ -29,7 +29,7 @@ def is_spelled(column: SourceColumn) -> bool:
     return kind is Kind.BINARY or kind in _TEXTS or kind in _WHOLE
 
 
-def condition(split: Split, chunk: int, source: SourceOf) -> str:
+def condition(split: ChunkSplit, chunk: int, source: SourceOf) -> str:
     """SQL over the source table `t`.  By KEYS no range tells the rows: `adapters.row_copy.keyed` does."""
     if not split.bounds:
         return "1 = 1"
@@ -40,7 +40,7 @@ def condition(split: Split, chunk: int, source: SourceOf) -> str:
     return " AND ".join(parts)
 
 
-def place(split: Split, source: SourceOf) -> str:
+def place(split: ChunkSplit, source: SourceOf) -> str:
     """SQL of the number of a row's chunk, by BUCKET."""
     return f"INTERVAL({_rank(split, source)}, {', '.join(str(rank) for (rank,) in split.bounds)})"
 
@@ -61,7 +61,7 @@ def before(names: Sequence[str], high: Rank) -> str:
     return f"{first} <= {value} AND ({first} < {value} OR ({before(names[1:], high[1:])}))"
 
 
-def _rank(split: Split, source: SourceOf) -> str:
+def _rank(split: ChunkSplit, source: SourceOf) -> str:
     return f"CRC32(CONCAT_WS('_', {', '.join(_spelled(source(name)) for name in split.columns)}))"
 
 

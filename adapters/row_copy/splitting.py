@@ -25,7 +25,7 @@ from tidelock.adapters.ports.sink import Wanted
 from tidelock.adapters.row_copy.selection import at_or_behind, is_spelled, name_of
 from tidelock.adapters.row_copy.source import NotCopied, Source, sources
 from tidelock.adapters.schema.create_table import qualified
-from tidelock.engine.model.chunk_ranges import By, Rank, Split
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit, Rank
 from tidelock.engine.model.records import Kind, TableName
 from tidelock.engine.model.schema import TargetTable
 
@@ -37,7 +37,7 @@ _RANKS: Final = 1 << 32
 
 async def splits(
     feed: Feed, server: Server, wanted: Sequence[Wanted], tables: Mapping[TableName, TargetTable]
-) -> tuple[Split, ...]:
+) -> tuple[ChunkSplit, ...]:
     """For what is wanted, all of one mode.  Raises NotCopied, SourceError."""
     targets = list(dict.fromkeys(wish.table for wish in wanted))
     if missing := [str(name) for name in targets if name not in tables]:
@@ -49,7 +49,7 @@ async def splits(
     return tuple([await _split(found[name], tables[name], server, feed.copy.chunk_rows, keep) for name in targets])
 
 
-def _listed(source: Source, table: TargetTable, wanted: Sequence[Wanted]) -> Split:
+def _listed(source: Source, table: TargetTable, wanted: Sequence[Wanted]) -> ChunkSplit:
     if not table.key:
         raise NotCopied(f"rows of {table.name} cannot be repaired: it has no key", "`tidelock copy` copies it anew")
     if unread := [name for name in table.key if name not in source.columns]:
@@ -58,22 +58,22 @@ def _listed(source: Source, table: TargetTable, wanted: Sequence[Wanted]) -> Spl
             "Correct `columns` in the feed",
         )
     keys = tuple(wish.key for wish in wanted if wish.table == table.name and wish.key is not None)
-    return Split(table.name, By.KEYS, table.key, keys=keys)
+    return ChunkSplit(table.name, By.KEYS, table.key, keys=keys)
 
 
-async def _split(source: Source, table: TargetTable, server: Server, rows: int, keep: bool) -> Split:
-    whole = Split(table.name, keep=keep)
+async def _split(source: Source, table: TargetTable, server: Server, rows: int, keep: bool) -> ChunkSplit:
+    whole = ChunkSplit(table.name, keep=keep)
     if not table.key or any(key.parent == table.name for key in table.foreign_keys):
         return whole
     numbers = _leading_numbers(source)
     if numbers:
         bounds = await _walk(source, server, numbers, rows)
         if len(numbers) == len(source.key) or _POOR * len(bounds) >= source.rows / rows:
-            return Split(table.name, By.NUMBERS, numbers, bounds, keep)
+            return ChunkSplit(table.name, By.NUMBERS, numbers, bounds, keep)
     columns = _bucketed(source, table)
     count = min(-(-source.rows // (rows * BUCKET_CHUNKS)), MOST_BUCKETS) if columns else 1
     bounds = tuple((_RANKS * n // count,) for n in range(1, count))
-    return Split(table.name, By.BUCKET, columns, bounds, keep) if bounds else whole
+    return ChunkSplit(table.name, By.BUCKET, columns, bounds, keep) if bounds else whole
 
 
 def _leading_numbers(source: Source) -> tuple[str, ...]:

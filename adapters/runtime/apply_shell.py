@@ -38,7 +38,7 @@ from tidelock.engine.protocol.effects import (
     RequestResend,
     RollbackBatch,
     SaveCheckpoint,
-    StandDown,
+    StepDown,
 )
 from tidelock.engine.protocol.events import ApplyEvent, DdlApplied, DdlFailed, ParkedWished, Paused, Tick
 
@@ -65,7 +65,7 @@ class Shell:
     ) -> None:
         self.machine = machine
         self.caught_up = False
-        self.stood_down: StandDown | None = None
+        self.stepped_down: StepDown | None = None
         self.halt: Halt | None = None
         self.refusal: Alarm | None = None
         self.copies = copies
@@ -105,7 +105,7 @@ class Shell:
                 self._step()
                 if self.ended.is_set() or (self.stopping and not self.machine.batches.busy):
                     break
-                if self.machine.hurried:
+                if self.machine.planning_deferred:
                     await asyncio.sleep(0)  # what was just started writes to its socket, then we plan
                     continue
                 with contextlib.suppress(TimeoutError):
@@ -129,13 +129,13 @@ class Shell:
 
     def displaced(self) -> None:
         """A newer owner has the feed: whatever we would still write, its fence rejects."""
-        self.stood_down = StandDown("a newer owner has taken the feed over", again=False)
+        self.stepped_down = StepDown("a newer owner has taken the feed over", again=False)
         self.ended.set()
         self._wake.set()
 
     def begin_anew(self, reason: str) -> None:
         """The run takes the feed over once more, from what the target holds."""
-        self.stood_down = StandDown(reason, again=True)
+        self.stepped_down = StepDown(reason, again=True)
         self.ended.set()
 
     def stop(self) -> None:
@@ -154,7 +154,7 @@ class Shell:
             self.begin_anew("the journal is full: it goes on in a new one")
         for effect in self.machine.step(now, events):
             self._carry_out(effect)
-        if self.machine.full:
+        if self.machine.backpressured:
             self._room.clear()
         else:
             self._room.set()
@@ -179,8 +179,8 @@ class Shell:
                 self._start(self._log.read_from(effect.position, effect.reader, effect.further))
             case Halt():
                 self._start(self._record_halt(effect))
-            case StandDown():
-                self.stood_down = effect
+            case StepDown():
+                self.stepped_down = effect
                 self.ended.set()
             case CaughtUp():
                 self.caught_up = True

@@ -19,7 +19,7 @@ from tidelock.engine.model.records import Position, TableName
 
 BATCH_ROWS = 4000
 ATOMIC_BATCH_ROWS = 1000  # all later transactions wait, open, for the first
-GATHER_ROWS = 256
+COALESCE_ROWS = 256
 
 
 def rules_of(feed: Feed) -> tuple[Rule, ...]:
@@ -62,8 +62,8 @@ def options_of(feed: Feed, tables: Sequence[TableName], stream_idle_us: int | No
     options = Options(
         lanes=feed.lanes,
         batch_rows=batch_rows,
-        fill_rows=_filled(batch_rows),
-        gather_rows=GATHER_ROWS,
+        min_rows_per_lane=_filled(batch_rows),
+        coalesce_rows=COALESCE_ROWS,
         atomic=atomic,
         weights=weights,
     )

@@ -35,8 +35,8 @@ from tidelock.engine.cluster import coordinator as machines
 from tidelock.engine.model.records import TableName
 from tidelock.engine.protocol.coordinator_messages import (
     Announce,
-    ConductorEffect,
-    ConductorEvent,
+    CoordinatorEffect,
+    CoordinatorEvent,
     FeedTaken,
     GoOn,
     PassStatement,
@@ -45,7 +45,7 @@ from tidelock.engine.protocol.coordinator_messages import (
     StartPublisher,
     StorePlan,
 )
-from tidelock.engine.protocol.effects import ApplyDdl, Halt, StandDown
+from tidelock.engine.protocol.effects import ApplyDdl, Halt, StepDown
 from tidelock.engine.protocol.events import DdlApplied, DdlFailed, Tick
 from tidelock.engine.protocol.group_reports import FeedState, GroupReport
 
@@ -168,7 +168,7 @@ class _Conducting:
         self._machine = machines.Conductor()
         self._publishing = Publishing(feed, self._post, self._displace)
         self._tables: list[TableName] = []
-        self._mailbox: list[ConductorEvent] = []
+        self._mailbox: list[CoordinatorEvent] = []
         self._wake = asyncio.Event()
         self._to_write: list[StorePlan | Announce] = []
         self._to_publisher: asyncio.Queue[StartPublisher | GoOn] = asyncio.Queue()
@@ -179,7 +179,7 @@ class _Conducting:
         if isinstance(news, GroupReport):
             self._post(news)
 
-    def _post(self, event: ConductorEvent) -> None:
+    def _post(self, event: CoordinatorEvent) -> None:
         self._mailbox.append(event)
         self._wake.set()
 
@@ -214,7 +214,7 @@ class _Conducting:
         for effect in self._machine.step(time.monotonic_ns() // 1000, events):
             self._carry_out(effect)
 
-    def _carry_out(self, effect: ConductorEffect) -> None:
+    def _carry_out(self, effect: CoordinatorEffect) -> None:
         match effect:
             case StorePlan():
                 self._to_write.append(effect)
@@ -230,7 +230,7 @@ class _Conducting:
                 self._start(self._cross(effect))
             case Halt():
                 self._start(self._halt(effect))
-            case StandDown():
+            case StepDown():
                 self._displace(effect.reason)
             case _:
                 assert_never(effect)

@@ -32,9 +32,9 @@ from tidelock.adapters.wiring.composition import make_sink, options_of, rules_of
 from tidelock.adapters.workers.partition import Fetcher, PartitionLog
 from tidelock.engine.apply.machine import ApplyMachine, State
 from tidelock.engine.capture.mapping import Mapping
-from tidelock.engine.model.errors import Alarm, Failure, Trouble
+from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import TableName
-from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.effects import ApplyDdl
 from tidelock.engine.protocol.events import DdlApplied, DdlFailed
 from tidelock.engine.protocol.group_reports import GroupReport, Statement
@@ -65,7 +65,7 @@ class Group:
         self._fetcher = fetcher
         self._mapping = Mapping(rules_of(feed), feed.schema)
         self._shell: Shell | None = None
-        self._stream_idle_us: int | None = None  # of the next machine (StandDown)
+        self._stream_idle_us: int | None = None  # of the next machine (StepDown)
         self._vote: Statement | None = None
         self._alarm: Alarm | None = None
         self._epoch = 0
@@ -101,7 +101,7 @@ class Group:
         self._ours.set()
         await self.log.reassigned()
 
-    async def _plan(self) -> Plan | None:
+    async def _plan(self) -> TablePartitioning | None:
         """The plan, once it has this group; None: stopped before."""
         plan = asyncio.create_task(self._control.plan_with(self.number))
         stop = asyncio.create_task(self._stop.wait())
@@ -112,7 +112,7 @@ class Group:
             return None
         return plan.result()
 
-    async def _own(self, plan: Plan) -> None:
+    async def _own(self, plan: TablePartitioning) -> None:
         sink = make_sink(self._feed, self._mapping, group=self.number)
         tables = [name for name, _ in plan.tables]
         try:
@@ -142,8 +142,8 @@ class Group:
             self._shell = None
             reporter.cancel()
             await asyncio.gather(reporter, return_exceptions=True)
-        if shell.stood_down is not None:
-            self._stream_idle_us = shell.stood_down.stream_idle_us or self._stream_idle_us
+        if shell.stepped_down is not None:
+            self._stream_idle_us = shell.stepped_down.stream_idle_us or self._stream_idle_us
         await self._ended(machine, shell)
 
     # ------------------------------------------------------------------ the end of an ownership
@@ -154,13 +154,13 @@ class Group:
             log.error("%s halted: %s", self, shell.halt.alarm)
             await self._write(machine, "halted")
             await self._mended()
-        elif shell.stood_down is not None and not shell.stood_down.again:
+        elif shell.stepped_down is not None and not shell.stepped_down.again:
             self.fenced += 1
-            log.warning("%s: a write was rejected, %s", self, shell.stood_down.reason)
+            log.warning("%s: a write was rejected, %s", self, shell.stepped_down.reason)
             self._ours.clear()
             await self._rest(FENCED_SECONDS, self._ours)
-        elif shell.stood_down is not None:
-            log.warning("%s: %s", self, shell.stood_down.reason)
+        elif shell.stepped_down is not None:
+            log.warning("%s: %s", self, shell.stepped_down.reason)
 
     async def _trouble(self, alarm: Alarm) -> None:
         log.warning("%s cannot be taken over: %s", self, alarm)
@@ -194,7 +194,7 @@ class Group:
         state = await self._control.verdict(statement, (self.number, self._epoch))
         if state.refused == statement:
             self._vote = None
-            return DdlFailed(effect.id, Failure(Trouble.TARGET, state.refusal))
+            return DdlFailed(effect.id, Failure(ErrorKind.TARGET, state.refusal))
         made = [self._mapping.target(name) for name in effect.ddl.tables if self._mapping.selects(name)]
         tables.extend(name for name in made if name not in tables)
         answer = await sink.pass_ddl(effect, tables)

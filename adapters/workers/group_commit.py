@@ -20,7 +20,7 @@ from tidelock.adapters.kafka.wire import encode
 from tidelock.adapters.process.frames import Failed
 from tidelock.engine.cluster.log_partitioner import Publisher
 from tidelock.engine.model.records import Ddl, LogBatch, Position, RowChange, Shape, TableName
-from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.model.table_partitioning import TablePartitioning
 
 BEHIND_SECONDS: Final = 3.0  # sources tell commit times in whole seconds
 BEHIND_PATIENCE: Final = 5
@@ -60,7 +60,13 @@ class Gathering:
     `BEHIND_PATIENCE` times as long.  Made inside the loop."""
 
     def __init__(
-        self, publisher: Publisher, plan: Plan, origin: str, limit: int, flush_bytes: int, flush_seconds: float
+        self,
+        publisher: Publisher,
+        plan: TablePartitioning,
+        origin: str,
+        limit: int,
+        flush_bytes: int,
+        flush_seconds: float,
     ) -> None:
         self._publisher = publisher
         self._plan = plan.version
@@ -152,7 +158,7 @@ class Gathering:
         self._open = Flush(publisher.last)
         return flush
 
-    def go_on(self, plan: Plan) -> None:
+    def go_on(self, plan: TablePartitioning) -> None:
         """The statement has passed everywhere."""
         with self._room:
             self._plan = plan.version

@@ -7,7 +7,7 @@ import msgspec
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.process.way_out import COPY_ANEW
 from tidelock.engine.model.records import Ddl, DdlKind, Position
-from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.model.table_partitioning import TablePartitioning
 
 
 class LogEnd(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Uneven(Exception):
         )
 
 
-async def read_end(places: Places, plan: Plan, start: Position) -> LogEnd:
+async def read_end(places: Places, plan: TablePartitioning, start: Position) -> LogEnd:
     """Where all partitions end; `start` if none holds a record.  A new partition is empty, and begins there.
 
     Raises Uneven, KafkaError, WireError.

@@ -14,7 +14,7 @@ from tidelock.adapters.workers.group_commit import Flush
 from tidelock.adapters.workers.log_end import LogEnd
 from tidelock.adapters.workers.publisher_messages import AT_STATEMENT, PUBLISHED, AtStatement, GoOn, Published
 from tidelock.engine.model.records import Ddl, Position, TableName
-from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.model.table_partitioning import TablePartitioning
 
 REPORT_SECONDS: Final = 0.2
 
@@ -24,7 +24,7 @@ class Parent:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
-        self._plans: asyncio.Queue[Plan] = asyncio.Queue()
+        self._plans: asyncio.Queue[TablePartitioning] = asyncio.Queue()
         self.gone = asyncio.create_task(self._listen(reader))
 
     @classmethod
@@ -35,7 +35,7 @@ class Parent:
         body = msgspec.msgpack.encode(message)
         self._writer.write((len(body) + 1).to_bytes(4, "little") + bytes((kind,)) + body)
 
-    async def leave(self, position: Position, statement: Ddl) -> Plan:
+    async def leave(self, position: Position, statement: Ddl) -> TablePartitioning:
         """Tell that a statement waits; the plan to go on under."""
         self.tell(AT_STATEMENT, AtStatement(position, statement))
         return await self._plans.get()

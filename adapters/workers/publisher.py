@@ -16,7 +16,7 @@ from tidelock.adapters.workers.publisher_messages import (
     Published,
     PublishOrder,
 )
-from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.model.table_partitioning import TablePartitioning
 
 _SAYS: Final[dict[int, msgspec.msgpack.Decoder[Any]]] = {
     PUBLISHED: msgspec.msgpack.Decoder(Published),
@@ -57,7 +57,7 @@ class PublisherProcess:
         said: Published | AtStatement | Failed = _SAYS[kind].decode(body)
         return said
 
-    async def go_on(self, plan: Plan) -> None:
+    async def go_on(self, plan: TablePartitioning) -> None:
         """Leave to publish behind the statement, under `plan`."""
         await self._child.send(GoOn(plan))
 

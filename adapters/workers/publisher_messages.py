@@ -13,7 +13,7 @@ import msgspec
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.process.frames import Order
 from tidelock.engine.model.records import Ddl, Position, TableName
-from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.model.table_partitioning import TablePartitioning
 
 PUBLISHED: Final = 0x50
 AT_STATEMENT: Final = 0x53
@@ -32,7 +32,7 @@ class PublishOrder(msgspec.Struct, frozen=True):
     log: Endpoint
     topic: str
     transactional_id: str
-    plan: Plan
+    plan: TablePartitioning
     flush_bytes: int = 8 << 20
     flush_ms: int = 50
 
@@ -40,7 +40,7 @@ class PublishOrder(msgspec.Struct, frozen=True):
 class GoOn(msgspec.Struct, frozen=True):
     """The statement has passed everywhere: publish on, under this plan."""
 
-    plan: Plan
+    plan: TablePartitioning
 
 
 class Published(msgspec.Struct, frozen=True):

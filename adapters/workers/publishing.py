@@ -28,9 +28,9 @@ from tidelock.adapters.workers.log_end import LogEnd, Uneven, read_end
 from tidelock.adapters.workers.publisher import PublisherProcess
 from tidelock.adapters.workers.publisher_messages import AtStatement, Published, PublishOrder
 from tidelock.engine.model.errors import Alarm
-from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.coordinator_messages import (
-    ConductorEvent,
+    CoordinatorEvent,
     GoOn,
     LogGrew,
     StartPublisher,
@@ -49,7 +49,7 @@ TELLS_SECONDS: Final = 2.0
 class Publishing:
     """`post` takes what the publisher says.  `displaced` is called when another publisher has shut ours out."""
 
-    def __init__(self, feed: Feed, post: Callable[[ConductorEvent], None], displaced: Callable[[str], None]) -> None:
+    def __init__(self, feed: Feed, post: Callable[[CoordinatorEvent], None], displaced: Callable[[str], None]) -> None:
         self._feed = feed
         self._post = post
         self._displaced = displaced
@@ -141,7 +141,7 @@ class Publishing:
         except (Uneven, WireError) as error:
             return SourceFailed(Alarm("log", str(error), error.hint), retryable=False)
 
-    async def _publish(self, plan: Plan, effect: StartPublisher) -> None:
+    async def _publish(self, plan: TablePartitioning, effect: StartPublisher) -> None:
         order = PublishOrder(
             capture=order_of(self._feed, effect.start),
             log=self._log,

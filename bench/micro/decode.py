@@ -35,7 +35,7 @@ from tidelock.adapters.mysql.binlog.tables import Tables
 from tidelock.adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids, NoGtids
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule
-from tidelock.engine.log.bound_batch import Lined
+from tidelock.engine.log.bound_batch import BoundBatch
 from tidelock.engine.model.records import LogBatch, SourceChunk
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import Publish
@@ -198,9 +198,9 @@ def _piled(batch: LogBatch) -> None:
     pile.changes(Change)
 
 
-def _lined(batch: LogBatch) -> Lined:
+def _lined(batch: LogBatch) -> BoundBatch:
     numbers = [row.table for row in batch.rows] if batch.packed is None else batch.packed.tables
-    return Lined(batch, dict.fromkeys(numbers, TABLE))
+    return BoundBatch(batch, dict.fromkeys(numbers, TABLE))
 
 
 def _cases() -> Iterator[tuple[str, Factory]]:

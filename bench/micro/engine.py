@@ -154,7 +154,7 @@ def drive(batches: list[LogBatch], lanes: int) -> int:
         now += STEP_US
         effects = machine.step(now, events)
         events, late = late, [_answer(effect) for effect in effects]
-        if not machine.full and (arrived := list(itertools.islice(waiting, WINDOW // account.CHUNK_ROWS))):
+        if not machine.backpressured and (arrived := list(itertools.islice(waiting, WINDOW // account.CHUNK_ROWS))):
             events = [*events, LogArrived(arrived, 0)]
     return machine.batches.committed_rows
 

@@ -10,7 +10,7 @@ from tidelock.engine.apply.step_context import StepContext
 from tidelock.engine.apply.streaming import Streaming
 from tidelock.engine.copy.machine import Copying
 from tidelock.engine.log.chain import Chain, Verdict
-from tidelock.engine.log.log_buffer import Inbox
+from tidelock.engine.log.log_buffer import LogBuffer
 from tidelock.engine.log.receipts import Fence
 from tidelock.engine.model.errors import RESYNC, Alarm, Hindrance
 from tidelock.engine.model.records import LogBatch, Position
@@ -34,7 +34,7 @@ class LogIntake:
         *,
         atomic: bool,
     ) -> None:
-        self.buffer = Inbox(atomic=atomic)
+        self.buffer = LogBuffer(atomic=atomic)
         self.hindrance: Hindrance | None = None
         self._chain = Chain(begin)
         self._fence = fence
@@ -46,7 +46,7 @@ class LogIntake:
     def arrived(self, event: LogArrived) -> None:
         """Take the batches that are next, in order."""
         self.hindrance = None
-        self.buffer.weigh(event.size, sum(len(batch.rows) for batch in event.batches))
+        self.buffer.observe_size(event.size, sum(len(batch.rows) for batch in event.batches))
         for batch in event.batches:
             self._arrive(batch, self._chain.reader if event.reader is None else event.reader)
 

@@ -1,7 +1,7 @@
 """The apply machine: one partition's ordered log → batches at the target, in parallel and exact.
 
 Waiting ─TakenOver→ Flowing ─Halt→ Halted
-                            └─StandDown→ Fenced
+                            └─StepDown→ Fenced
 
 The machine decides everything; the shell only carries effects out and events in.  All that is decided between the
 takeover and the end is the `Pipeline`'s, which is there from the takeover on.  Time is `now`, microseconds of a
@@ -31,12 +31,12 @@ from tidelock.engine.protocol.events import ApplyEvent, GoalSet, TakenOver
 
 
 class State(enum.Enum):
-    """WAITING for the takeover; FLOWING; HALTED by an alarm; OUSTED by a newer owner."""
+    """WAITING for the takeover; FLOWING; HALTED by an alarm; FENCED by a newer owner."""
 
     WAITING = "starting"
     FLOWING = "running"
     HALTED = "halted"
-    OUSTED = "ousted"
+    FENCED = "ousted"
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ _NAMES: Mapping[type, State] = {
     Waiting: State.WAITING,
     Flowing: State.FLOWING,
     Halted: State.HALTED,
-    Fenced: State.OUSTED,
+    Fenced: State.FENCED,
 }
 
 
@@ -140,14 +140,14 @@ class ApplyMachine:
         return not isinstance(self._state, Waiting) and self._state.pipeline.paused
 
     @property
-    def hurried(self) -> bool:
+    def planning_deferred(self) -> bool:
         """Did the last step leave the planning to the next one, which should follow at once?"""
-        return not isinstance(self._state, Waiting) and self._state.pipeline.hurried
+        return not isinstance(self._state, Waiting) and self._state.pipeline.planning_deferred
 
     @property
-    def full(self) -> bool:
+    def backpressured(self) -> bool:
         """Should the log wait?  It should where enough is taken and not committed, and where nothing is taken."""
-        return not isinstance(self._state, Flowing) or self._state.pipeline.planner.full
+        return not isinstance(self._state, Flowing) or self._state.pipeline.planner.backpressured
 
     @property
     def hindrances(self) -> dict[Literal["source", "target"], Hindrance]:
@@ -201,7 +201,7 @@ class ApplyMachine:
             "batches": batches.committed_batches,
             "retries": batches.retries,
             "parked": len(batches.lot),
-            "inbox": pipeline.intake.buffer.rows + batches.gathering.rows,
+            "inbox": pipeline.intake.buffer.rows + batches.coalescer.rows,
             "receipts": self.watermark.receipts,
             **self.copying.figures(),
         }

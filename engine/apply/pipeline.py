@@ -56,14 +56,14 @@ class Pipeline:
     """Carries one owner's events to its parts, and has them go on.
 
     `paused`: nothing new is planned; what is in flight finishes.
-    `hurried`: the last step sent what could be sent and left the planning to the next one, which should follow as soon
-    as that is on its way: a target does not wait while we plan.
+    `planning_deferred`: the last step sent what could be sent and left the planning to the next one, which should
+    follow as soon as that is on its way: a target does not wait while we plan.
     `tables`: of the target, as they are known to be.
     """
 
     def __init__(self, options: Options, taken: TakenOver, goal: Position | None, context: StepContext) -> None:
         self.paused = False
-        self.hurried = False
+        self.planning_deferred = False
         self.tables = tables = dict(taken.tables)
         self.watermark = watermark = Watermark(taken.checkpoint)
         next_id, emit = context.next_id, context.emit
@@ -202,7 +202,7 @@ class Pipeline:
 
     def _ddl_failed(self, failure: Failure) -> None:
         match policy(failure):
-            case Policy.STAND_DOWN:
+            case Policy.STEP_DOWN:
                 self._context.give_up(failure, self.watermark.position)
             case Policy.RETRY:
                 self._barrier.again(self._context.now, failure.message)
@@ -220,11 +220,11 @@ class Pipeline:
     def advance(self) -> None:
         """Do what may be done now: plan, send, run the statement at the barrier, save a checkpoint."""
         self.batches.tick()
-        self.hurried = not self.hurried and bool(self.intake.buffer) and self.batches.sendable
-        if not self.paused and not self.hurried:
+        self.planning_deferred = not self.planning_deferred and bool(self.intake.buffer) and self.batches.sendable
+        if not self.paused and not self.planning_deferred:
             self.planner.plan()
         if self.streaming:
-            self.hurried = self.planner.stream() or self.hurried
+            self.planning_deferred = self.planner.stream() or self.planning_deferred
         if self._context.end is not None:
             return
         self.batches.send(wishes=self._barrier.ddl is None and not self.copying.writing)

@@ -5,9 +5,9 @@ It tells the time, numbers effects, collects them in order, and notes the first 
 
 from __future__ import annotations
 
-from tidelock.engine.model.errors import Alarm, Failure, Policy, Trouble, policy
+from tidelock.engine.model.errors import Alarm, ErrorKind, Failure, Policy, policy
 from tidelock.engine.model.records import Ddl, Position
-from tidelock.engine.protocol.effects import ApplyEffect, EffectId, Halt, StandDown
+from tidelock.engine.protocol.effects import ApplyEffect, EffectId, Halt, StepDown
 
 
 class StepContext:
@@ -23,7 +23,7 @@ class StepContext:
     def __init__(self) -> None:
         self.now = 0
         self.epoch = 0
-        self.end: Halt | StandDown | None = None
+        self.end: Halt | StepDown | None = None
         self._counter = 0
         self._effects: list[ApplyEffect] = []
 
@@ -45,18 +45,18 @@ class StepContext:
         """End this owner with an alarm for the operator; `ddl`: the statement that stops the feed."""
         self._end(Halt(alarm, ddl))
 
-    def step_down(self, effect: StandDown) -> None:
+    def step_down(self, effect: StepDown) -> None:
         """End this owner without an alarm."""
         self._end(effect)
 
     def give_up(self, failure: Failure, position: Position) -> None:
         """End this owner for a failure that no retry mends; all up to `position` is committed."""
-        if policy(failure) is Policy.STAND_DOWN:
-            self._end(StandDown(failure.message, failure.trouble is Trouble.REWOUND))
+        if policy(failure) is Policy.STEP_DOWN:
+            self._end(StepDown(failure.message, failure.kind is ErrorKind.COMMITS_LOST))
         else:
             self._end(Halt(_refused(failure, position)))
 
-    def _end(self, effect: Halt | StandDown) -> None:
+    def _end(self, effect: Halt | StepDown) -> None:
         if self.end is None:
             self.end = effect
             self._effects.append(effect)

@@ -37,8 +37,8 @@ from tidelock.engine.protocol.effects import (
     EffectId,
     ParkedRow,
     RollbackBatch,
-    StandDown,
     Step,
+    StepDown,
 )
 
 LANE = 0
@@ -92,7 +92,7 @@ class Streaming:
         self._piece: list[Change] = []
         self._parked: list[Change] = []
         self._orphans: dict[Place, None] = {}
-        self._cover = receipts.Cover()
+        self._cover = receipts.ReceiptBuilder()
         self._total = 0
         self._taken: tuple[Position, int] | None = None
         self._window: int | None = None  # once all of it is taken
@@ -103,7 +103,7 @@ class Streaming:
         return self._batches.streaming
 
     @property
-    def hungry(self) -> bool:
+    def wants_more(self) -> bool:
         """May another piece be taken from the log?"""
         working = self._phase in (Phase.NONE, Phase.OPENING, Phase.OPEN)
         return bool(self) and working and not self._waiting and self._window is None
@@ -111,7 +111,7 @@ class Streaming:
     def piece_rows(self, row_bytes: float) -> int:
         """About how many rows a piece may have."""
         most = self._options.batch_rows
-        return max(1, min(most, int(self._options.room_bytes / _PIECES / row_bytes))) if row_bytes else most
+        return max(1, min(most, int(self._options.max_in_flight_bytes / _PIECES / row_bytes))) if row_bytes else most
 
     def figures(self) -> dict[str, int]:
         """For people: rows of it that the target has taken."""
@@ -218,7 +218,7 @@ class Streaming:
             return self._sent.id == id_
         return self._opening is not None and self._opening.id == id_
 
-    def ready(self) -> StandDown | None:
+    def ready(self) -> StepDown | None:
         """The transaction is open, or a piece is in it.  Returns how this owner ends, if nothing is left of it."""
         self.hindrance = None
         if self._sent is not None:
@@ -228,7 +228,7 @@ class Streaming:
         elif self._phase is Phase.ASKING and self._resting_until is None:
             reason = "a transaction that is applied as it comes was lost before its commit: it begins again"
             patience = self._options.stream_idle_us
-            return StandDown(reason, again=True, stream_idle_us=2 * patience if self._idled else patience)
+            return StepDown(reason, again=True, stream_idle_us=2 * patience if self._idled else patience)
         return None
 
     def _applied(self, sent: ApplyPiece) -> None:

@@ -18,9 +18,9 @@ from tidelock.engine.apply.step_context import StepContext
 from tidelock.engine.apply.streaming import Streaming
 from tidelock.engine.batch.scheduler import Batches
 from tidelock.engine.copy.machine import Copying
-from tidelock.engine.log.bound_batch import Lined
+from tidelock.engine.log.bound_batch import BoundBatch
 from tidelock.engine.log.receipts import Fence
-from tidelock.engine.log.relation_cache import Lineup
+from tidelock.engine.log.relation_cache import RelationCache
 from tidelock.engine.log.watermark import Watermark
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.options import Options
@@ -51,7 +51,7 @@ class WindowPlanner:
     ) -> None:
         self._options = options
         self._intake = intake
-        self._inbox = intake.buffer
+        self._buffer = intake.buffer
         self._barrier = barrier
         self._fence = fence
         self._watermark = watermark
@@ -59,42 +59,42 @@ class WindowPlanner:
         self._copying = copying
         self._streaming = streaming
         self._context = context
-        self._lineup = Lineup(dict(taken.tables), batches.bind)
+        self._relations = RelationCache(dict(taken.tables), batches.bind)
         self._ddl_passed = taken.ddl_passed
         self._log_end = taken.log_end
         self._behind_until = 0  # told by an inbox with half a window, or no room for more
 
     def retable(self, tables: Mapping[TableName, TargetTable]) -> None:
         """The target's tables are these from now on, or their locks are others."""
-        self._lineup.retable(tables)
+        self._relations.retable(tables)
 
     @property
-    def full(self) -> bool:
+    def backpressured(self) -> bool:
         """The log should wait: enough rows are taken and not committed, or few large ones."""
-        rows = self._inbox.rows + self._batches.rows + self._streaming.rows
-        heavy = rows * self._inbox.row_bytes + self._batches.gathering.size > self._options.room_bytes
-        return heavy or rows >= self._options.room_rows
+        rows = self._buffer.rows + self._batches.rows + self._streaming.rows
+        heavy = rows * self._buffer.row_bytes + self._batches.coalescer.size > self._options.max_in_flight_bytes
+        return heavy or rows >= self._options.max_in_flight_rows
 
     # ------------------------------------------------------------------ windows
 
     def plan(self) -> None:
         """Plan windows while there is room; a DDL statement stops planning until all before it is committed."""
-        if self.full or 2 * self._inbox.rows >= self._options.window_rows:
+        if self.backpressured or 2 * self._buffer.rows >= self._options.window_rows:
             self._behind_until = self._context.now + _BEHIND_US
         while self._barrier.ddl is None and not self._batches.wishing and not self._streaming:
-            if self._batches.gathering.since(latest := self._latest):
+            if self._batches.coalescer.has_waited_since(latest := self._latest):
                 if self._crowded:
                     return
-                self._batches.plan_gathered(latest)
+                self._batches.plan_coalesced(latest)
                 continue
             if self._copying and self._copying.plan():
                 return
-            if not self._inbox or self._crowded:
+            if not self._buffer or self._crowded:
                 return
-            if (ddl := self._inbox.ddl) is not None:
+            if (ddl := self._buffer.ddl) is not None:
                 self._take_statement(ddl)
-            elif self._options.atomic and not self._inbox.whole:
-                if self.full and not self._batches.busy:
+            elif self._options.atomic and not self._buffer.has_complete_transaction:
+                if self.backpressured and not self._batches.busy:
                     self._streaming.begin()
                 return
             elif not self._plan_window():
@@ -102,8 +102,8 @@ class WindowPlanner:
 
     def _take_statement(self, ddl: Ddl) -> None:
         """Let a statement pass, or raise the barrier for it."""
-        batch = self._inbox.statement()
-        self._lineup.learn(batch)
+        batch = self._buffer.statement()
+        self._relations.learn(batch)
         self._copying.seen(batch.last, resent=batch.resent)
         if ddl.kind is not DdlKind.UNRELATED:
             self._copying.statement(ddl.tables)
@@ -115,41 +115,41 @@ class WindowPlanner:
     @property
     def _crowded(self) -> bool:
         """Is so much under way that nothing more is planned?"""
-        return self._batches.rows > self._options.room_rows // 2
+        return self._batches.rows > self._options.max_in_flight_rows // 2
 
     def _plan_window(self) -> bool:
         """Take batches of the log for one window and hand their changes over; False if the feed had to halt."""
         may_wait = self._may_wait
-        window = self._inbox.window(self._options.batch_rows if self._options.atomic else self._options.window_rows)
-        if (lined := self._line_up(window)) is None:
+        window = self._buffer.window(self._options.batch_rows if self._options.atomic else self._options.window_rows)
+        if (bound := self._bind(window)) is None:
             return False
         end, end_us = window[-1].last, next((batch.end_us for batch in reversed(window) if batch.end_us), 0)
-        if may_wait and self._batches.gathering.concerns([table for one in lined for table in one.bindings.values()]):
+        if may_wait and self._batches.coalescer.applies_to([table for one in bound for table in one.bindings.values()]):
             self._copying.seen(end, resent=any(batch.resent for batch in window))
-            self._batches.gather(lined, end, end_us)
+            self._batches.coalesce(bound, end, end_us)
             return True
-        if (changes := self._effective(window, lined)) is None:
+        if (changes := self._effective(window, bound)) is None:
             return False
         self._batches.plan(changes, end, end_us)
         return True
 
-    def _line_up(self, window: Sequence[LogBatch]) -> list[Lined] | None:
+    def _bind(self, window: Sequence[LogBatch]) -> list[BoundBatch] | None:
         """Bind the window's rows to the target's tables; None if the feed had to halt."""
-        lined: list[Lined] = []
+        bound: list[BoundBatch] = []
         for batch in window:
             try:
-                self._lineup.learn(batch)
-                lined.append(self._lineup.line_up(batch))
+                self._relations.learn(batch)
+                bound.append(self._relations.bind(batch))
             except SchemaMismatch as error:
                 self._context.halt(_mismatch(error, batch.prev))
                 return None
-        return lined
+        return bound
 
-    def _effective(self, window: Sequence[LogBatch], lined: Sequence[Lined]) -> list[Change] | None:
+    def _effective(self, window: Sequence[LogBatch], bound: Sequence[BoundBatch]) -> list[Change] | None:
         """Returns what the batches change at the target: less what comes with a chunk and what receipts cover.  None if
         the feed had to halt."""
         end = window[-1].last
-        changes = [change for one in lined for change in one.changes()]
+        changes = [change for one in bound for change in one.changes()]
         altered: dict[Change, Change | None] = {}
         if self._copying:
             try:
@@ -175,7 +175,7 @@ class WindowPlanner:
         """May changes of the next window wait for more of their tables?  Not while they are looked at one by one."""
         if self._copying or self._fence:
             return False
-        return self._behind and self._options.gather_rows > 0 and not self._options.atomic
+        return self._behind and self._options.coalesce_rows > 0 and not self._options.atomic
 
     @property
     def _behind(self) -> bool:
@@ -190,9 +190,9 @@ class WindowPlanner:
         copy.  It is now, for those that waited longest, where too much waits.  Otherwise a table that has waited long
         enough leaves with the next window of the log, if there is one.
         """
-        if not self._behind or self._copying or self._inbox.ddl is not None or self._batches.gathering.crowded:
+        if not self._behind or self._copying or self._buffer.ddl is not None or self._batches.coalescer.crowded:
             return self._context.now
-        return _NEVER if self._inbox else self._context.now - self._options.gather_us
+        return _NEVER if self._buffer else self._context.now - self._options.linger_us
 
     # ------------------------------------------------------------------ a transaction that is too large to hold
 
@@ -201,17 +201,17 @@ class WindowPlanner:
 
         Returns whether another piece may be taken at once.
         """
-        streaming, inbox = self._streaming, self._inbox
-        while streaming.hungry and inbox:
-            window = inbox.piece(streaming.piece_rows(inbox.row_bytes))
+        streaming, buffer = self._streaming, self._buffer
+        while streaming.wants_more and buffer:
+            window = buffer.piece(streaming.piece_rows(buffer.row_bytes))
             if window:
-                if (lined := self._line_up(window)) is None or (changes := self._effective(window, lined)) is None:
+                if (bound := self._bind(window)) is None or (changes := self._effective(window, bound)) is None:
                     return False
                 streaming.take(changes, window[-1].last, window[-1].end_us)
-            if not inbox.open:
+            if not buffer.open:
                 streaming.end()
         streaming.go_on()
-        return streaming.hungry and bool(inbox)
+        return streaming.wants_more and bool(buffer)
 
 
 def _mismatch(error: SchemaMismatch, at: Position) -> Alarm:

@@ -133,7 +133,7 @@ def merge(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
             elif after is None:
                 gone.append(key_of(before))
             elif moves(before, after):
-                if binding.target.references or binding.partial:
+                if binding.target.references or binding.has_target_only_columns:
                     return in_log_order(changes)
                 gone.append(key_of(before))
                 fresh.append(after)
@@ -152,9 +152,9 @@ def _must_keep_order(changes: Sequence[Change], ranks: Ranks) -> bool:
     bindings = dict.fromkeys([c.binding for c in changes])
     if all(b.plain for b in bindings):
         return False
-    if any(not b.key or b.blind or b.name in ranks.looped for b in bindings):
+    if any(not b.key or b.has_unlogged_unique_column or b.name in ranks.looped for b in bindings):
         return True
-    tied = {b: _Tied(b) for b in bindings if b.partial or b.target.references}
+    tied = {b: _Tied(b) for b in bindings if b.has_target_only_columns or b.target.references}
     return bool(tied) and any(rows.hurt(change) for change in changes if (rows := tied.get(change.binding)) is not None)
 
 
@@ -232,7 +232,7 @@ def in_log_order(changes: Sequence[Change]) -> list[Step]:
             last.keys.append(key)
             keys.add(key)
             continue
-        moves = not binding.key or binding.blind or any(
+        moves = not binding.key or binding.has_unlogged_unique_column or any(
             before[p] != after[p] for p in (*binding.unique_positions, *binding.foreign_positions)
         )
         if not (isinstance(last, UpdateRows) and key not in keys and not moves and not last.moves):

@@ -20,8 +20,8 @@ from tidelock.engine.batch.orphans import AGAIN, Orphans
 from tidelock.engine.batch.parked_retry import Retries
 from tidelock.engine.batch.parked_rows import ParkingLot, Place, decode_change, parked_row
 from tidelock.engine.log import receipts
-from tidelock.engine.log.bound_batch import Lined
-from tidelock.engine.log.coalescer import Gathering
+from tidelock.engine.log.bound_batch import BoundBatch
+from tidelock.engine.log.coalescer import Coalescer
 from tidelock.engine.log.watermark import Watermark
 from tidelock.engine.model.errors import Failure, Hindrance, Policy, lacks_parent, policy
 from tidelock.engine.model.options import Options
@@ -64,7 +64,7 @@ class Batches:
             self.lanes,
             self.locks,
             batch_rows=options.batch_rows,
-            fill_rows=options.fill_rows,
+            min_rows_per_lane=options.min_rows_per_lane,
             whole_lanes=options.whole_lanes,
             locking=options.locking,
         )
@@ -74,7 +74,7 @@ class Batches:
         self.retries = 0
         self.rows = 0  # planned and not yet committed
         self.streaming = False  # a transaction is applied as it comes, alone
-        self.gathering = Gathering(options)
+        self.coalescer = Coalescer(options)
         self._options = options
         self._watermark = watermark
         self._next_id = next_id
@@ -182,23 +182,23 @@ class Batches:
 
     def plan(self, changes: list[Change], end: Position, end_us: int) -> None:
         """One window: its changes go to lanes; it ends at `end`, at source time `end_us`."""
-        assert not self.gathering.rows, "what waits comes first"
+        assert not self.coalescer.rows, "what waits comes first"
         self._watermark.open(end, self._append(changes), end_us)
 
-    def gather(self, batches: list[Lined], end: Position, end_us: int) -> None:
+    def coalesce(self, batches: list[BoundBatch], end: Position, end_us: int) -> None:
         """One window, of which some may wait for more of their tables."""
-        gathering, mark = self.gathering, self._watermark
-        first = gathering.window
-        changes = gathering.sift(batches, mark.upcoming(), self.now)
-        mark.open(end, self._append(changes), end_us, first=first, waits=gathering.window)
+        coalescer, mark = self.coalescer, self._watermark
+        first = coalescer.window
+        changes = coalescer.take_window(batches, mark.upcoming(), self.now)
+        mark.open(end, self._append(changes), end_us, first=first, waits=coalescer.window)
 
-    def plan_gathered(self, latest: int) -> None:
+    def plan_coalesced(self, latest: int) -> None:
         """Changes that waited for others of their tables since `latest` or longer go to lanes, as many as a window
         has."""
-        gathering = self.gathering
-        first = gathering.window
-        changes = gathering.release(self._options.window_rows, latest)
-        self._watermark.open_again(self._append(changes), first=first, waits=gathering.window)
+        coalescer = self.coalescer
+        first = coalescer.window
+        changes = coalescer.release(self._options.window_rows, latest)
+        self._watermark.open_again(self._append(changes), first=first, waits=coalescer.window)
 
     def _append(self, changes: list[Change]) -> int:
         """To lanes; the number of segments made, which are of the window that is opened next."""

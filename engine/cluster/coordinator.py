@@ -24,18 +24,17 @@ import enum
 from collections.abc import Sequence
 from typing import assert_never
 
-from tidelock.engine.apply import ddl_barrier as barriers
+from tidelock.engine.apply.ddl_barrier import Passage, judge
 from tidelock.engine.cluster.group_progress import Standing
 from tidelock.engine.cluster.state_publisher import Announcer
-from tidelock.engine.model import table_partitioning as plans
-from tidelock.engine.model.errors import Alarm, Failure, Policy, Trouble, policy
+from tidelock.engine.model.errors import Alarm, ErrorKind, Failure, Policy, policy
 from tidelock.engine.model.records import Ddl, Position, TableName
 from tidelock.engine.model.schema import TargetTable
-from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.model.table_partitioning import TablePartitioning, joined_tables, partition_tables
 from tidelock.engine.protocol.coordinator_messages import (
     Announce,
-    ConductorEffect,
-    ConductorEvent,
+    CoordinatorEffect,
+    CoordinatorEvent,
     FeedTaken,
     GoOn,
     LogGrew,
@@ -46,7 +45,7 @@ from tidelock.engine.protocol.coordinator_messages import (
     StatementReached,
     StorePlan,
 )
-from tidelock.engine.protocol.effects import EffectId, Halt, StandDown
+from tidelock.engine.protocol.effects import EffectId, Halt, StepDown
 from tidelock.engine.protocol.events import DdlApplied, DdlFailed, SourceFailed, Tick
 from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement
 
@@ -64,7 +63,7 @@ class State(enum.Enum):
     SEALING = "passing a statement"
     UNPARKING = "waiting for parked rows of a table that moves to another group"
     HALTED = "halted"
-    OUSTED = "ousted"
+    FENCED = "ousted"
 
 
 class Conductor:
@@ -75,11 +74,11 @@ class Conductor:
 
     def __init__(self) -> None:
         self.state = State.WAITING
-        self.plan: Plan | None = None
-        self._effects: list[ConductorEffect] = []
+        self.plan: TablePartitioning | None = None
+        self._effects: list[CoordinatorEffect] = []
         self._now = 0
         self._counter = 0
-        self._storing: Plan | None = None
+        self._storing: TablePartitioning | None = None
         self._waits = False  # the publisher waits to be let go on
         self._held = False  # it was started to say where the log ends, and to wait there
         self._rows: dict[TableName, int] = {}
@@ -96,24 +95,24 @@ class Conductor:
         self._alarm: Alarm | None = None
         self._announcer = Announcer(None)
 
-    def step(self, now: int, events: Sequence[ConductorEvent]) -> list[ConductorEffect]:
+    def step(self, now: int, events: Sequence[CoordinatorEvent]) -> list[CoordinatorEffect]:
         """Take events in order; return what to do.  `now`: microseconds, never less than before."""
         self._now = max(now, self._now)
         for event in events:
             if self.state is State.WAITING and not isinstance(event, FeedTaken):
                 continue
-            if self.state not in (State.HALTED, State.OUSTED):
+            if self.state not in (State.HALTED, State.FENCED):
                 self._take(event)
-        if self.state not in (State.HALTED, State.OUSTED):
+        if self.state not in (State.HALTED, State.FENCED):
             self._advance()
-        if self.state is not State.OUSTED:
+        if self.state is not State.FENCED:
             self._announce()
         effects, self._effects = self._effects, []
         return effects
 
     # ------------------------------------------------------------------ events
 
-    def _take(self, event: ConductorEvent) -> None:
+    def _take(self, event: CoordinatorEvent) -> None:
         match event:
             case FeedTaken():
                 self._take_over(event)
@@ -150,8 +149,8 @@ class Conductor:
             self._announcer = Announcer(event.feed)
             self._passed, self._emptied = event.feed.passed, event.feed.emptied
         if event.plan is None:
-            partitions = event.partitions or min(PARTITIONS_MAX, max(1, len(plans.joined(event.tables))))
-            self._store(plans.make(event.tables, partitions, event.start))
+            partitions = event.partitions or min(PARTITIONS_MAX, max(1, len(joined_tables(event.tables))))
+            self._store(partition_tables(event.tables, partitions, event.start))
             return
         self.plan = event.plan
         self.state = State.FLOWING
@@ -212,12 +211,12 @@ class Conductor:
         if self.state is State.SEALING and self._waits and self._all_past_it(self.plan):
             self._go_on()
 
-    def _gather(self, plan: Plan) -> None:
+    def _gather(self, plan: TablePartitioning) -> None:
         ddl, statement = self._ddl, self._statement
         assert ddl is not None and statement is not None
         if self._has_passed(statement) or self._all_past_it(plan):
             self._running = PassStatement(self._next_id(), ddl, statement.end)
-        elif barriers.judge(ddl, None) is barriers.Passage.APPLY:
+        elif judge(ddl, None) is Passage.APPLY:
             votes = self._standing.votes(plan, statement)
             if votes is None or (self._refused is not None and self._refused[1] == votes):
                 return
@@ -227,7 +226,7 @@ class Conductor:
         self.state = State.RUNNING
         self._effects.append(self._running)
 
-    def _all_past_it(self, plan: Plan) -> bool:
+    def _all_past_it(self, plan: TablePartitioning) -> bool:
         return self._statement is not None and self._standing.sealed(plan, self._statement.end)
 
     def _has_passed(self, statement: Statement) -> bool:
@@ -252,9 +251,9 @@ class Conductor:
         match policy(failure):
             case Policy.RETRY:
                 self._run_after = self._now + _RETRY_US
-            case Policy.STAND_DOWN:
-                self.state = State.OUSTED
-                self._effects.append(StandDown(failure.message, failure.trouble is Trouble.REWOUND))
+            case Policy.STEP_DOWN:
+                self.state = State.FENCED
+                self._effects.append(StepDown(failure.message, failure.kind is ErrorKind.COMMITS_LOST))
             case _ if isinstance(running, RunStatement):
                 self._refused = (self._statement, running.votes, failure.message)
             case _:
@@ -269,10 +268,10 @@ class Conductor:
 
     # ------------------------------------------------------------------ the plan
 
-    def _replan(self, plan: Plan, position: Position | None = None) -> Plan:
+    def _replan(self, plan: TablePartitioning, position: Position | None = None) -> TablePartitioning:
         """The plan that the tables of now would have from `position` on; `plan` itself if nothing changes."""
         partitions = max(plan.partitions, self._taken.partitions)
-        made = plans.make(self._tables, partitions, position or plan.position, plan, self._rows)
+        made = partition_tables(self._tables, partitions, position or plan.position, plan, self._rows)
         same = made.tables == plan.tables and made.partitions == plan.partitions
         return plan if same else made
 
@@ -299,7 +298,7 @@ class Conductor:
             self._seal()
         self.state = State.UNPARKING
 
-    def _store(self, plan: Plan) -> None:
+    def _store(self, plan: TablePartitioning) -> None:
         self.state = State.STORING
         self._storing = plan
         self._effects.append(StorePlan(plan))
@@ -322,7 +321,7 @@ class Conductor:
         if news is not None:
             self._effects.append(Announce(news))
 
-    def _feed_state(self, plan: Plan) -> FeedState:
+    def _feed_state(self, plan: TablePartitioning) -> FeedState:
         refused, votes, refusal = self._refused or (None, {}, "")
         return FeedState(
             epoch=self._taken.epoch,
@@ -350,7 +349,7 @@ class Conductor:
         return EffectId(self._taken.epoch, self._counter)
 
 
-def _left(before: Plan, after: Plan) -> list[int]:
+def _left(before: TablePartitioning, after: TablePartitioning) -> list[int]:
     """Groups that a table leaves."""
     homes = dict(after.tables)
     return sorted({group for name, group in before.tables if homes.get(name, group) != group})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tidelock.engine.model.records import Position
-from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.group_reports import GroupReport, Statement
 
 
@@ -24,17 +24,17 @@ class Standing:
         if known is None or report.epoch >= known.epoch:
             self._newest[report.group] = report
 
-    def votes(self, plan: Plan, statement: Statement) -> dict[int, int] | None:
+    def votes(self, plan: TablePartitioning, statement: Statement) -> dict[int, int] | None:
         """Group to epoch, once every group of the plan votes for exactly this statement; else None."""
         reports = [self._newest.get(group) for group in range(plan.partitions)]
         votes = {report.group: report.epoch for report in reports if report and report.vote == statement}
         return votes if len(votes) == plan.partitions else None
 
-    def resolved(self, plan: Plan) -> Position:
+    def resolved(self, plan: TablePartitioning) -> Position:
         """The least of the groups'."""
         return _least([r.resolved if (r := self._newest.get(g)) else plan.since[g] for g in range(plan.partitions)])
 
-    def checkpoint(self, plan: Plan) -> Position:
+    def checkpoint(self, plan: TablePartitioning) -> Position:
         """The least of the groups'."""
         return _least([r.checkpoint if (r := self._newest.get(g)) else plan.since[g] for g in range(plan.partitions)])
 
@@ -42,7 +42,7 @@ class Standing:
         """Rows now parked in the group."""
         return r.parked if (r := self._newest.get(group)) else 0
 
-    def sealed(self, plan: Plan, end: Position) -> bool:
+    def sealed(self, plan: TablePartitioning, end: Position) -> bool:
         """Is every group's checkpoint at or past `end`?"""
         return self.checkpoint(plan).order >= end.order
 

@@ -15,7 +15,7 @@ lets a reader begin anywhere, and a publisher go on from any flush:
 from __future__ import annotations
 
 from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, RowChange, Shape, TableName, Transaction
-from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.model.table_partitioning import TablePartitioning
 
 
 class NoGroup(Exception):
@@ -33,7 +33,7 @@ class Publisher:
     """`last`: where every partition ends.  `end_us`: source time of the last batch taken, microseconds since the epoch.
     `statement`: the one that ends the flush; None while rows flow."""
 
-    def __init__(self, plan: Plan, last: Position) -> None:
+    def __init__(self, plan: TablePartitioning, last: Position) -> None:
         self.last = last
         self.end_us = 0
         self.statement: Ddl | None = None
@@ -42,7 +42,7 @@ class Publisher:
         self._shapes: dict[int, Shape] = {}
         self.go_on(plan)
 
-    def go_on(self, plan: Plan) -> None:
+    def go_on(self, plan: TablePartitioning) -> None:
         """The statement has passed: from here on `plan` says where rows go.  New partitions begin here."""
         self.statement = None
         self._groups = dict(plan.tables)

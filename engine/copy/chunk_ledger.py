@@ -11,8 +11,8 @@ change of the log, in order, and says what of it takes effect at the target:
 
 A key that moves between chunks is a delete in one and an insert in the other, each by the state of its chunk.
 
-*Where the target's rows stay* (`Split.stays`) every change takes effect, whatever its chunk's state; from READING on it
-is remembered all the same.  What a merge does then (`engine.copy.machine`):
+*Where the target's rows stay* (`ChunkSplit.keeps_target_rows`) every change takes effect, whatever its chunk's state;
+from READING on it is remembered all the same.  What a merge does then (`engine.copy.machine`):
 
 - `keep`: staged rows that nothing touched are put beside those that are there, which win;
 - a repair (by KEYS) deletes the rows that were asked for and all touched ones, and puts the source's of M there.  So
@@ -48,12 +48,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from tidelock.engine.model.chunk_ranges import UNTOLD, By, Split, chunk_of
+from tidelock.engine.model.chunk_ranges import UNKNOWN, By, ChunkSplit, chunk_of
 from tidelock.engine.model.records import Position, Row, TableName
 from tidelock.engine.model.schema import Binding, ForeignKey, TargetTable
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import EffectId
-from tidelock.engine.protocol.events import Copied, Refused
+from tidelock.engine.protocol.events import Copied, RefusedRow
 
 
 class State(enum.Enum):
@@ -70,7 +70,7 @@ class Chunk:
 
     __slots__ = ("again", "attempt", "binding", "high", "number", "refused", "rows", "split", "state", "touched")
 
-    def __init__(self, split: Split, number: int, state: State) -> None:
+    def __init__(self, split: ChunkSplit, number: int, state: State) -> None:
         self.split = split
         self.number = number
         self.state = state
@@ -79,7 +79,7 @@ class Chunk:
         self.binding: Binding | None = None
         self.high: Position | None = None
         self.rows = 0
-        self.refused: tuple[Refused, ...] = ()
+        self.refused: tuple[RefusedRow, ...] = ()
         self.again = 0
 
     @property
@@ -120,7 +120,7 @@ class _Table:
             equality = {column.name: column.equality for column in binding.target.columns}
             of = self._of[binding] = chunk_of(self.split, binding.shape, equality)
         number = of(row)
-        if self._untold or number == UNTOLD:
+        if self._untold or number == UNKNOWN:
             self._untold, number = True, 1
         return self.chunks[number]
 
@@ -173,7 +173,7 @@ class Ledger:
         return tuple(self._copies)
 
     @property
-    def splits(self) -> tuple[Split, ...]:
+    def splits(self) -> tuple[ChunkSplit, ...]:
         return tuple(copy.split for copy in self._copies.values())
 
     @property
@@ -222,7 +222,7 @@ class Ledger:
                 chunk.note(binding, before, after)
             else:
                 self._again(chunk)
-        return chunk.split.stays
+        return chunk.split.keeps_target_rows
 
     def _cascade(self, change: Change) -> None:
         """A parent goes, or changes what its children refer to."""
@@ -288,7 +288,7 @@ class Ledger:
         assert chunk.state is State.PENDING
         chunk.state, chunk.attempt = State.READING, attempt
 
-    def staged(self, attempt: EffectId, high: Position, rows: int, refused: tuple[Refused, ...] = ()) -> None:
+    def staged(self, attempt: EffectId, high: Position, rows: int, refused: tuple[RefusedRow, ...] = ()) -> None:
         """A report of an attempt that was given up means nothing."""
         chunk = self._reading(attempt)
         if chunk is not None:
@@ -323,7 +323,9 @@ class Ledger:
         return done
 
 
-def fault(splits: Sequence[Split], under_way: Iterable[Split], tables: Mapping[TableName, TargetTable]) -> str:
+def fault(
+    splits: Sequence[ChunkSplit], under_way: Iterable[ChunkSplit], tables: Mapping[TableName, TargetTable]
+) -> str:
     """Why these tables cannot be copied beside those that are; '' if they can."""
     copying = {split.table for split in under_way if split.by is not By.KEYS}
     copied = {split.table for split in (*splits, *under_way)}
@@ -338,17 +340,17 @@ def fault(splits: Sequence[Split], under_way: Iterable[Split], tables: Mapping[T
         if split.bounds and any(fk.parent == table.name for fk in table.foreign_keys):
             return f"{split.table} refers to itself: it must be one chunk"
         outside = [fk.child for fk in table.references if fk.child in tables and fk.child not in copied]
-        if outside and not split.stays:
+        if outside and not split.keeps_target_rows:
             return f"{outside[0]} refers to {split.table}: copy both at once"
         if split.table in _ancestors(split.table, copied, tables):
             return f"{split.table} is in a cycle of foreign keys: drop one at the target for the time of the copy"
     return ""
 
 
-def _key_fault(split: Split, table: TargetTable) -> str:
+def _key_fault(split: ChunkSplit, table: TargetTable) -> str:
     if split.bounds and not table.key:
         return "it has no key, so it must be one chunk"
-    if split.stays and not table.key:
+    if split.keeps_target_rows and not table.key:
         return "it has no key, so rows that are there cannot be told from those that come"
     if split.by is By.KEYS and split.columns != table.key:
         return f"its key is {', '.join(table.key)}, not {', '.join(split.columns)}"

@@ -31,7 +31,7 @@ from tidelock.engine.batch.scheduler import Batches
 from tidelock.engine.copy.chunk_ledger import Chunk, Ledger, State, fault
 from tidelock.engine.copy.chunk_merge import ChunkMerge
 from tidelock.engine.log.watermark import Watermark
-from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm, Failure, Hindrance, Policy, policy
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import Position, TableName
@@ -75,7 +75,7 @@ class Copying:
         self._next_id = next_id
         self._emit = emit
         self.ledger = Ledger((), tables)
-        self._wished: tuple[Split, ...] = ()
+        self._wished: tuple[ChunkSplit, ...] = ()
         self.lane = Lane(options.lanes)
         self._merge: ChunkMerge | None = None  # that is planned
         self._effect: BeginCopy | MergeChunk | None = None  # planned; the same until it is committed
@@ -227,7 +227,7 @@ class Copying:
         if isinstance(effect, BeginCopy):
             self._wished = ()
             self.ledger.add(Copied(split) for split in effect.splits)
-            self._batches.emptied([split.table for split in effect.splits if not split.stays])
+            self._batches.emptied([split.table for split in effect.splits if not split.keeps_target_rows])
         else:
             assert self._merge is not None
             self._batches.release(effect.unparked)
@@ -245,7 +245,7 @@ class Copying:
             case Policy.RETRY:
                 self.hindrance = Hindrance.after(self.hindrance, self.now, failure.message)
                 return None
-            case Policy.STAND_DOWN:
+            case Policy.STEP_DOWN:
                 return failure
             case _ if isinstance(effect, BeginCopy):
                 self._refuse(effect.splits, failure.message)
@@ -297,7 +297,7 @@ class Copying:
         else:
             self._wished = tuple(self._with_others(split) for split in event.splits)
 
-    def _with_others(self, split: Split) -> Split:
+    def _with_others(self, split: ChunkSplit) -> ChunkSplit:
         """A repair of a table that is being repaired is one of the rows of both."""
         if split.by is not By.KEYS:
             return split
@@ -314,14 +314,14 @@ class Copying:
     def _watch(self) -> None:
         self._batches.copied = self.ledger.tables
 
-    def _refuse(self, splits: Sequence[Split], why: str) -> None:
+    def _refuse(self, splits: Sequence[ChunkSplit], why: str) -> None:
         tables = tuple(split.table for split in splits)
         names = ", ".join(map(str, tables))
         hint = "Mend that, then `tidelock copy FEED` again; the feed goes on as before"
         self._emit(RefuseCopy(Alarm("copy", f"tables are not copied: {why}", hint, str(self.position), names), tables))
 
 
-def _refused(split: Split, chunk: int, message: str, position: Position) -> Alarm:
+def _refused(split: ChunkSplit, chunk: int, message: str, position: Position) -> Alarm:
     return Alarm(
         "copy",
         f"the target refused rows of chunk {chunk} of {split.table}: {message}",

@@ -13,7 +13,7 @@ from tidelock.engine.parallel.segments import Change
 _SAMPLED = 4
 
 
-class Lined:
+class BoundBatch:
     """`bindings`: those of the batch's tables, by their numbers in it."""
 
     __slots__ = ("_batch", "bindings")
@@ -38,11 +38,11 @@ class Lined:
     def pile(self) -> Pile:
         """An empty one for rows of this batch."""
         packed = self._batch.packed
-        return Loose() if packed is None else packed.pile()
+        return ChangePile() if packed is None else packed.pile()
 
-    def suits(self, pile: Pile) -> bool:
+    def accepts(self, pile: Pile) -> bool:
         """May rows of this batch go onto it?"""
-        return isinstance(pile, Loose) is not self.packed
+        return isinstance(pile, ChangePile) is not self.packed
 
     def pour(self, piles: Mapping[Binding, Pile]) -> list[Change]:
         """Each row onto the pile of its table; the changes of those that have none."""
@@ -56,7 +56,7 @@ class Lined:
                 if pile is None:
                     rest.append(change)
                 else:
-                    assert isinstance(pile, Loose), "rows that are objects already are not packed"
+                    assert isinstance(pile, ChangePile), "rows that are objects already are not packed"
                     pile.add(change)
         return rest
 
@@ -71,7 +71,7 @@ class Lined:
             yield transaction, batch.rows[transaction.first : end]
 
 
-class Loose:
+class ChangePile:
     """A pile of rows that are objects already."""
 
     __slots__ = ("_changes", "_size", "_weighed")

@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tidelock.engine.log.bound_batch import Lined
+from tidelock.engine.log.bound_batch import BoundBatch
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import Pile, TableName
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.segments import Change
 
 
-class Waiting:
+class TableBacklog:
     """Of one table, in log order.  `window`, `since`: in which and when the first of them came.  `rows`, `size`: as of
     when they were weighed."""
 
@@ -38,13 +38,13 @@ class Waiting:
         self.size = 0
         self.piles: list[Pile] = []
 
-    def pile(self, batch: Lined) -> Pile:
+    def pile(self, batch: BoundBatch) -> Pile:
         """The one that rows of `batch` go onto."""
-        if not self.piles or not batch.suits(self.piles[-1]):
+        if not self.piles or not batch.accepts(self.piles[-1]):
             self.piles.append(batch.pile())
         return self.piles[-1]
 
-    def weigh(self) -> tuple[int, int]:
+    def measure(self) -> tuple[int, int]:
         """How many rows, and about how many bytes, have come since it was weighed last."""
         rows, size = self.rows, self.size
         self.rows = sum([pile.rows for pile in self.piles])
@@ -52,17 +52,17 @@ class Waiting:
         return self.rows - rows, self.size - size
 
 
-class Gathering:
+class Coalescer:
     """`rows`: how many changes wait.  `size`: about how many bytes their rows take."""
 
     def __init__(self, options: Options) -> None:
         self.rows = 0
         self.size = 0
         self._options = options
-        self._worth = options.gather_rows
+        self._min_rows = options.coalesce_rows
         self._pace = options.window_rows + options.window_rows // 2  # else what has come to be worth it would pile up
-        self._tables: dict[TableName, Waiting] = {}  # in the order in which they began to wait
-        self._worthy: dict[TableName, None] = {}  # those of them that have enough, as they came to
+        self._tables: dict[TableName, TableBacklog] = {}  # in the order in which they began to wait
+        self._full: dict[TableName, None] = {}  # those of them that have enough, as they came to
 
     @property
     def window(self) -> int | None:
@@ -72,40 +72,40 @@ class Gathering:
     @property
     def crowded(self) -> bool:
         """Do more wait than may?"""
-        return self.rows > self._options.gather_limit or self.size > self._options.room_bytes // 2
+        return self.rows > self._options.coalesce_limit or self.size > self._options.max_in_flight_bytes // 2
 
-    def since(self, latest: int) -> bool:
+    def has_waited_since(self, latest: int) -> bool:
         """Is there a table that waits since `latest` or longer?"""
         return bool(self._tables) and self._first.since <= latest
 
-    def concerns(self, tables: Iterable[Binding]) -> bool:
+    def applies_to(self, tables: Iterable[Binding]) -> bool:
         """May a window with changes of these tables have some that wait?  There must be more than lanes, unless some
         wait already."""
         return bool(self.rows) or len(dict.fromkeys(tables)) > self._options.lanes
 
-    def sift(self, batches: Sequence[Lined], window: int, now: int) -> list[Change]:
+    def take_window(self, batches: Sequence[BoundBatch], window: int, now: int) -> list[Change]:
         """Of `batches`, those of `window`, and of what waits: what is to be planned now, each table's in log order."""
         ready = self._keep(batches, window, now)
-        while self._worthy and len(ready) < self._pace:
-            ready += self._leave(next(iter(self._worthy)))
-        ready += self.release(self._pace - len(ready), now - self._options.gather_us)
+        while self._full and len(ready) < self._pace:
+            ready += self._leave(next(iter(self._full)))
+        ready += self.release(self._pace - len(ready), now - self._options.linger_us)
         return ready
 
     def release(self, rows: int, latest: int) -> list[Change]:
         """Of what waits, the tables that have waited longest, since `latest` at least, until they have `rows` changes;
         each whole."""
         released: list[Change] = []
-        while len(released) < rows and self.since(latest):
+        while len(released) < rows and self.has_waited_since(latest):
             released += self._leave(next(iter(self._tables)))
         return released
 
     @property
-    def _first(self) -> Waiting:
+    def _first(self) -> TableBacklog:
         return next(iter(self._tables.values()))
 
-    def _keep(self, batches: Sequence[Lined], window: int, now: int) -> list[Change]:
+    def _keep(self, batches: Sequence[BoundBatch], window: int, now: int) -> list[Change]:
         """Let wait what may; returns the changes of the rest."""
-        kept: dict[Binding, Waiting] = {}
+        kept: dict[Binding, TableBacklog] = {}
         piles: dict[Binding, Pile] = {}
         packed = False
         ready: list[Change] = []
@@ -114,28 +114,28 @@ class Gathering:
                 packed = batch.packed
                 piles.clear()
             for binding in batch.bindings.values():
-                if binding.lone and binding not in piles:
+                if binding.fk_free and binding not in piles:
                     waiting = kept[binding] = self._waiting(binding, window, now)
                     piles[binding] = waiting.pile(batch)
             ready += batch.pour(piles)
         for binding, waiting in kept.items():
-            rows, size = waiting.weigh()
+            rows, size = waiting.measure()
             self.rows += rows
             self.size += size
-            if waiting.rows >= self._worth:
-                self._worthy[binding.target.name] = None
+            if waiting.rows >= self._min_rows:
+                self._full[binding.target.name] = None
         return ready
 
-    def _waiting(self, binding: Binding, window: int, now: int) -> Waiting:
+    def _waiting(self, binding: Binding, window: int, now: int) -> TableBacklog:
         """What waits of a table, which may come under two shapes."""
         name = binding.target.name
         waiting = self._tables.get(name)
         if waiting is None:
-            waiting = self._tables[name] = Waiting(window, now)
+            waiting = self._tables[name] = TableBacklog(window, now)
         return waiting
 
     def _leave(self, table: TableName) -> list[Change]:
-        self._worthy.pop(table, None)
+        self._full.pop(table, None)
         waiting = self._tables.pop(table)
         self.rows -= waiting.rows
         self.size -= waiting.size

@@ -15,7 +15,7 @@ _FADES = 3 / 4
 """So much of what came before a message still counts with it in the size of a row."""
 
 
-class Inbox:
+class LogBuffer:
     """`rows`: how many wait.  `row_bytes`: how large one was lately.  `atomic`: with `consistency: transaction`.
     `open`: the last piece that was taken ends inside a transaction."""
 
@@ -34,7 +34,7 @@ class Inbox:
         self._batches.append(batch)
         self.rows += len(batch.rows)
 
-    def weigh(self, size: int, rows: int) -> None:
+    def observe_size(self, size: int, rows: int) -> None:
         """So many rows came in so many bytes (0: it is not known)."""
         if size and rows:
             self._lately = self._lately[0] * _FADES + size, self._lately[1] * _FADES + rows
@@ -49,7 +49,7 @@ class Inbox:
         return self._batches.popleft()
 
     @property
-    def whole(self) -> bool:
+    def has_complete_transaction(self) -> bool:
         """Does it begin with batches that end at a commit?"""
         open_ = False
         for batch in self._batches:
@@ -67,7 +67,7 @@ class Inbox:
             batch = self._batches[0]
             if rows and not open_ and rows + len(batch.rows) > limit:
                 break
-            if self._atomic and taken and not open_ and not self.whole:
+            if self._atomic and taken and not open_ and not self.has_complete_transaction:
                 break
             taken.append(self._batches.popleft())
             rows += len(batch.rows)

@@ -89,7 +89,7 @@ def stretches(covered: bytes) -> Iterator[tuple[str, int, int, int]]:
             yield source, number, first, last
 
 
-class Cover:
+class ReceiptBuilder:
     """The receipt of changes that are told piece by piece, each transaction's in log order."""
 
     def __init__(self) -> None:

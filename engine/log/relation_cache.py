@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tidelock.engine.log.bound_batch import Lined
+from tidelock.engine.log.bound_batch import BoundBatch
 from tidelock.engine.model.records import LogBatch, Shape, TableName
 from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable
 
 
-class Lineup:
+class RelationCache:
     """`tables`: the target's.  `bound`: called with each new binding."""
 
     def __init__(self, tables: Mapping[TableName, TargetTable], bound: Callable[[Binding], None]) -> None:
@@ -35,7 +35,7 @@ class Lineup:
         for number in batch.shapes:
             self._bindings.pop(number, None)
 
-    def line_up(self, batch: LogBatch) -> Lined:
+    def bind(self, batch: LogBatch) -> BoundBatch:
         """Raises SchemaMismatch where a row cannot be lined up."""
         packed = batch.packed
         numbers = dict.fromkeys([row.table for row in batch.rows]) if packed is None else packed.tables
@@ -43,7 +43,7 @@ class Lineup:
         for number in numbers:
             if number not in bindings:
                 bindings[number] = self._binding(number)
-        return Lined(batch, {number: bindings[number] for number in numbers})
+        return BoundBatch(batch, {number: bindings[number] for number in numbers})
 
     def _binding(self, number: int) -> Binding:
         shape = self._shapes[number]

@@ -17,7 +17,7 @@ The text that a bucket is made of joins the columns by `_`: integers as decimal 
 shorter than a rank, as a tuple it is then before every rank that begins with it: `(5,)` is where the fives begin.
 
 A list of keys is compared as the target's key compares (`engine.model.index`).  Of a row whose key does not fold
-exactly it is UNTOLD whether it is one of them.
+exactly it is UNKNOWN whether it is one of them.
 
 A key changes its chunk with its bytes: 'a' to 'A' is a move even where the source takes both for one key.  That is
 exact too, since a move is a delete in one chunk and an insert in the other.
@@ -39,7 +39,7 @@ from tidelock.engine.model.records import Kind, Row, Shape, TableName, Value
 from tidelock.engine.model.schema import Equality, SchemaMismatch
 
 Rank: TypeAlias = tuple[int, ...]
-UNTOLD = -1
+UNKNOWN = -1
 
 
 class By(enum.StrEnum):
@@ -48,7 +48,7 @@ class By(enum.StrEnum):
     KEYS = "keys"
 
 
-class Split(msgspec.Struct, frozen=True, array_like=True):
+class ChunkSplit(msgspec.Struct, frozen=True, array_like=True):
     """How a table is split: chunk n holds the ranks from `bounds[n-1]` up to, and without, `bounds[n]`.
 
     `table`, `columns`: as the target names them.  `bounds`: ascending; none: the table is one chunk.
@@ -69,7 +69,7 @@ class Split(msgspec.Struct, frozen=True, array_like=True):
         return 2 if self.by is By.KEYS else len(self.bounds) + 1
 
     @property
-    def stays(self) -> bool:
+    def keeps_target_rows(self) -> bool:
         """Rows that the target holds stay when the copy begins, and changes of them take effect all the time."""
         return self.keep or self.by is By.KEYS
 
@@ -96,8 +96,8 @@ class Split(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-def chunk_of(split: Split, shape: Shape, equality: Mapping[str, Equality] = {}) -> Callable[[Row], int]:
-    """The number of a row's chunk, or UNTOLD, for rows of this shape.  `equality`: how the target compares a column.
+def chunk_of(split: ChunkSplit, shape: Shape, equality: Mapping[str, Equality] = {}) -> Callable[[Row], int]:
+    """The number of a row's chunk, or UNKNOWN, for rows of this shape.  `equality`: how the target compares a column.
 
     Raises SchemaMismatch where the shape lacks a column; what is returned does so for a value that has no exact rank.
     """
@@ -121,14 +121,14 @@ def chunk_of(split: Split, shape: Shape, equality: Mapping[str, Equality] = {}) 
     return lambda row: bisect_right(bounds, bucket("_".join([_spelled(row[p], b, name) for p, b in columns])))
 
 
-def _listed(split: Split, positions: list[int], equalities: tuple[Equality, ...]) -> Callable[[Row], int]:
+def _listed(split: ChunkSplit, positions: list[int], equalities: tuple[Equality, ...]) -> Callable[[Row], int]:
     wanted = {folded_key(key, equalities) for key in split.keys}
     if None in wanted:  # any row may be that one
         return lambda _row: 1
 
     def chunk(row: Row) -> int:
         key = folded_key(tuple([row[p] for p in positions]), equalities)
-        return UNTOLD if key is None else int(key in wanted)
+        return UNKNOWN if key is None else int(key in wanted)
 
     return chunk
 

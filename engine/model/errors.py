@@ -11,7 +11,7 @@ RESYNC: Final = "`tidelock resync FEED` lets it go on behind that place and copi
 """The way out where a log cannot be read on; `it` is the feed."""
 
 
-class Trouble(enum.StrEnum):
+class ErrorKind(enum.StrEnum):
     """What a sink reports of a batch that did not commit.
 
     TRANSIENT: deadlock, serialisation failure, lock timeout, connection lost before COMMIT was sent; and what the
@@ -19,8 +19,8 @@ class Trouble(enum.StrEnum):
     IN_DOUBT: COMMIT was sent and its answer was lost.
     ROW: a constraint, a type or a data error: some row of the batch is the cause.
     FENCED: a newer owner has taken the feed over.
-    REWOUND: the target no longer holds commits that it had reported (a crash with asynchronous commit, a failover);
-    what this owner remembers is worth nothing, but the target's own checkpoint and receipts are still exact.
+    COMMITS_LOST: the target no longer holds commits that it had reported (a crash with asynchronous commit, a
+    failover); what this owner remembers is worth nothing, but the target's own checkpoint and receipts are still exact.
     TARGET: permission, missing table: the target itself must be mended.
     """
 
@@ -28,7 +28,7 @@ class Trouble(enum.StrEnum):
     IN_DOUBT = "in_doubt"
     ROW = "row"
     FENCED = "fenced"
-    REWOUND = "rewound"
+    COMMITS_LOST = "rewound"
     TARGET = "target"
 
 
@@ -36,13 +36,13 @@ class Policy(enum.StrEnum):
     RETRY = "retry"
     SPLIT = "split"
     HALT = "halt"
-    STAND_DOWN = "stand_down"
+    STEP_DOWN = "stand_down"
 
 
 class Failure(msgspec.Struct, frozen=True, array_like=True):
     """`message`: the server's words with the table; no value of a secret. `code`: SQLSTATE or errno."""
 
-    trouble: Trouble
+    kind: ErrorKind
     message: str
     code: str = ""
 
@@ -75,19 +75,19 @@ class Alarm(msgspec.Struct, frozen=True, array_like=True):
 def lacks_parent(failure: Failure) -> bool:
     """A row was refused because a row that it refers to is not there: PostgreSQL's SQLSTATE, MySQL's and MariaDB's
     numbers.  (PostgreSQL says the same where a parent still has children.)"""
-    return failure.trouble is Trouble.ROW and failure.code in ("23503", "1216", "1452")
+    return failure.kind is ErrorKind.ROW and failure.code in ("23503", "1216", "1452")
 
 
 def policy(failure: Failure) -> Policy:
     """What happens to the batch: an in-doubt batch is retried identically, its receipt's key answers (design 6)."""
-    match failure.trouble:
-        case Trouble.TRANSIENT | Trouble.IN_DOUBT:
+    match failure.kind:
+        case ErrorKind.TRANSIENT | ErrorKind.IN_DOUBT:
             return Policy.RETRY
-        case Trouble.ROW:
+        case ErrorKind.ROW:
             return Policy.SPLIT
-        case Trouble.FENCED | Trouble.REWOUND:
-            return Policy.STAND_DOWN
-        case Trouble.TARGET:
+        case ErrorKind.FENCED | ErrorKind.COMMITS_LOST:
+            return Policy.STEP_DOWN
+        case ErrorKind.TARGET:
             return Policy.HALT
         case _:
-            assert_never(failure.trouble)
+            assert_never(failure.kind)

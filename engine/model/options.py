@@ -1,35 +1,65 @@
-"""The settings of an apply machine."""
+"""The settings of an apply machine.
+
+Journals hold them by their stored names (`_STORED`), so that each version reads what older ones recorded.
+"""
 
 from __future__ import annotations
+
+from typing import Final
 
 import msgspec
 
 from tidelock.engine.model.records import TableName
 
+_STORED: Final = {
+    "min_rows_per_lane": "fill_rows",
+    "max_in_flight_rows": "room_rows",
+    "max_in_flight_bytes": "room_bytes",
+    "coalesce_rows": "gather_rows",
+    "linger_us": "gather_us",
+}
 
-class Options(msgspec.Struct, frozen=True):
-    """`window_rows`: how many rows are planned at once.  `room_rows`: rows taken from the log and not yet committed.
-    `room_bytes`: about what all of them, and those that wait for more of their tables, take in memory.  In atomic mode
-    a transaction that does not fit is applied as it comes (`streaming`).
-    `fill_rows`: rows of a window that a lane gets before another takes part; 0: all lanes take part.
-    `gather_rows`: while the log is behind, a table waits until it has so many changes, or for `gather_us`, or while no
-    more than twelve `room_rows` and half of `room_bytes` do; 0: none waits.
+
+class Options(msgspec.Struct, frozen=True, rename=_STORED):
+    """How much an apply machine takes, plans and sends at once, and how long it waits.
+
+    Rows and bytes that are taken and not committed:
+    `window_rows`: rows that are planned at once.
+    `max_in_flight_rows`: rows taken from the log and not yet committed.
+    `max_in_flight_bytes`: about what all of them, and those that wait for more of their tables, take in memory.
+    In atomic mode a transaction that does not fit is applied as it comes (`apply.streaming`).
+
+    Lanes and batches:
+    `lanes`: batches that are at the target at once.  `batch_rows`: rows of a batch.
+    `min_rows_per_lane`: rows of a window that a lane gets before another takes part; 0: all lanes take part.
+    `atomic`: with `consistency: transaction`.  `weights`: observed rows by table; 1 where there are none.
+
+    Tables that wait for more of their changes, while the log is behind (`log.coalescer`):
+    `coalesce_rows`: a table waits until it has so many changes; 0: none waits.
+    `linger_us`: microseconds that it waits at most.
+
+    Microseconds:
+    `checkpoint_us`: from one checkpoint to the next while rows flow.  `idle_checkpoint_us`: the same without rows.
     `commit_bound_us`: how long the head of the commit order may wait before all later open transactions are rolled
     back.
     `stream_idle_us`: how long a transaction that is applied as it comes stays open at the target while nothing more of
     it arrives.
+
+    Copies:
     `copy_reads`: chunks that are read or wait for their merge at once.  `copy_touched`: rows remembered for them.
-    `locking`: off only in the test that shows what the locks are for."""
+
+    `locking`: off only in the test that shows what the locks are for.
+    """
 
     lanes: int = 8
     batch_rows: int = 1000
-    fill_rows: int = 0
+    min_rows_per_lane: int = 0
     atomic: bool = False
     window_rows: int = 4000
-    room_rows: int = 8000
-    room_bytes: int = 32 << 20
-    gather_rows: int = 0
-    gather_us: int = 4_000_000
+    max_in_flight_rows: int = 8000
+    max_in_flight_bytes: int = 32 << 20
+    coalesce_rows: int = 0
+    linger_us: int = 4_000_000
     checkpoint_us: int = 500_000
     idle_checkpoint_us: int = 10_000_000
     commit_bound_us: int = 1_000_000
@@ -41,11 +71,13 @@ class Options(msgspec.Struct, frozen=True):
 
     @property
     def whole_lanes(self) -> int:
-        """Tables of many that stay whole in a window share so many lanes: as two windows fill, which are under way at
-        least while the log is behind."""
-        return min(self.lanes, 2 * -(-self.window_rows // self.fill_rows)) if self.fill_rows else self.lanes
+        """How many lanes share the tables that stay whole in a window of many: as many as two windows fill, since two
+        are under way at least while the log is behind."""
+        if not self.min_rows_per_lane:
+            return self.lanes
+        return min(self.lanes, 2 * -(-self.window_rows // self.min_rows_per_lane))
 
     @property
-    def gather_limit(self) -> int:
-        """So many rows may wait for more of their tables."""
-        return 12 * self.room_rows
+    def coalesce_limit(self) -> int:
+        """How many rows may wait for more of their tables, before those that waited longest leave."""
+        return 12 * self.max_in_flight_rows

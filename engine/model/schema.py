@@ -96,31 +96,32 @@ class Binding:
     `key`: positions of the key columns in a row; empty where the whole row is the key.
     `key_of(row)`: the values that identify a row at the target (the whole row where there is no key); `identity(row)`:
     the same, a single value without its tuple.
-    `moves(before, after)`: does a column of `tied_positions` differ?
+    `moves(before, after)`: does a column of `constrained_positions` differ?
     `unique_positions`: positions that belong to any unique index.
     `foreign_positions`: positions that belong to any foreign key of this table.
-    `tied_positions`: both, without the key's.
-    `blind`: some unique index holds what the log does not tell, so no change is known to leave it alone.
-    `partial`: the target has columns that the log does not.
-    `lone`: no foreign key of its own, and none refers to it.
+    `constrained_positions`: both, without the key's.
+    `has_unlogged_unique_column`: some unique index holds what the log does not tell, so no change is known to
+    leave it alone.
+    `has_target_only_columns`: the target has columns that the log does not.
+    `fk_free`: no foreign key of its own, and none refers to it.
     `plain`: it has a key, is neither blind nor partial, and no foreign key refers to it.
     """
 
     __slots__ = (
-        "blind",
         "columns",
+        "constrained_positions",
+        "fk_free",
         "foreign_positions",
+        "has_target_only_columns",
+        "has_unlogged_unique_column",
         "identity",
         "key",
         "key_of",
-        "lone",
         "moves",
         "number",
-        "partial",
         "plain",
         "shape",
         "target",
-        "tied_positions",
         "unique_positions",
     )
 
@@ -146,15 +147,17 @@ class Binding:
         self.key_of = _keyer(self.key)
         self.identity: Callable[[Row], Value] = itemgetter(*self.key) if self.key else self.key_of
         names = {c for u in target.uniques for c in u.columns}
-        self.blind = any(c not in at for c in names)
+        self.has_unlogged_unique_column = any(c not in at for c in names)
         self.unique_positions = tuple(i for i, c in enumerate(shape.columns) if c.name in names)
         names = {c for f in target.foreign_keys for c in f.columns}
         self.foreign_positions = tuple(i for i, c in enumerate(shape.columns) if c.name in names)
-        self.tied_positions = tuple(sorted({*self.unique_positions, *self.foreign_positions} - set(self.key)))
-        self.moves = _mover(self.tied_positions)
-        self.partial = any(c.name not in at and not c.generated for c in target.columns)
-        self.lone = not (target.foreign_keys or target.references)
-        self.plain = bool(self.key) and not (self.blind or self.partial or target.references)
+        self.constrained_positions = tuple(sorted({*self.unique_positions, *self.foreign_positions} - set(self.key)))
+        self.moves = _mover(self.constrained_positions)
+        self.has_target_only_columns = any(c.name not in at and not c.generated for c in target.columns)
+        self.fk_free = not (target.foreign_keys or target.references)
+        self.plain = bool(self.key) and not (
+            self.has_unlogged_unique_column or self.has_target_only_columns or target.references
+        )
 
     @property
     def name(self) -> TableName:

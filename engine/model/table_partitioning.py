@@ -15,7 +15,7 @@ from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
 
 
-class Plan(msgspec.Struct, frozen=True):
+class TablePartitioning(msgspec.Struct, frozen=True):
     """`version` rises by one with each plan, which holds from `position` on: a drained point.
 
     `since[g]`: where the log of partition g begins; its length is the number of partitions.
@@ -31,13 +31,13 @@ class Plan(msgspec.Struct, frozen=True):
         return len(self.since)
 
 
-def make(
+def partition_tables(
     tables: Mapping[TableName, TargetTable],
     partitions: int,
     position: Position,
-    before: Plan | None = None,
+    before: TablePartitioning | None = None,
     weights: Mapping[TableName, int] = {},
-) -> Plan:
+) -> TablePartitioning:
     """The plan that holds from `position` on.  A group stays where most of its weight was, so that a new table moves
     none of the others; with no plan before, the heaviest group is placed first, each in the lightest partition.
 
@@ -48,7 +48,7 @@ def make(
     loads = [0] * partitions
     placed: dict[TableName, int] = {}
     homeless: list[list[TableName]] = []
-    groups = sorted(joined(tables), key=lambda group: (-_weight(group, weights), group[0]))
+    groups = sorted(joined_tables(tables), key=lambda group: (-_weight(group, weights), group[0]))
     for group in groups:
         homes: dict[int, int] = {}
         for name in group:
@@ -65,7 +65,7 @@ def make(
         placed.update(dict.fromkeys(group, home))
         loads[home] += _weight(group, weights)
     since = before.since if before else ()
-    return Plan(
+    return TablePartitioning(
         version=before.version + 1 if before else 1,
         position=position,
         since=(*since, *[position] * (partitions - len(since))),
@@ -73,7 +73,7 @@ def make(
     )
 
 
-def joined(tables: Mapping[TableName, TargetTable]) -> list[list[TableName]]:
+def joined_tables(tables: Mapping[TableName, TargetTable]) -> list[list[TableName]]:
     """The tables in groups that foreign keys join, each sorted, in the order of their first names."""
     root = {name: name for name in tables}
 

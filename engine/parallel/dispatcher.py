@@ -36,9 +36,9 @@ from tidelock.engine.parallel.table_affinity import WholeTables
 class Dispatcher:
     """Plans windows of changes onto `lanes`.
 
-    `batch_rows`: changes that a batch may have.  `fill_rows`: a window takes as many lanes as are filled with so many
-    changes each; 0: all.  `whole_lanes`: tables that stay whole share the first so many; 0: all.  `locking` may be off
-    in one test, to show what the locks are for.
+    `batch_rows`: changes that a batch may have.  `min_rows_per_lane`: a window takes as many lanes as are filled with
+    so many changes each; 0: all.  `whole_lanes`: tables that stay whole share the first so many; 0: all.  `locking` may
+    be off in one test, to show what the locks are for.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Dispatcher:
         locks: LockTable,
         *,
         batch_rows: int = 1000,
-        fill_rows: int = 0,
+        min_rows_per_lane: int = 0,
         whole_lanes: int = 0,
         locking: bool = True,
     ) -> None:
@@ -55,7 +55,7 @@ class Dispatcher:
         self.locks = locks
         self.waits = 0
         self._batch_rows = batch_rows
-        self._fill_rows = fill_rows
+        self._fill_rows = min_rows_per_lane
         self._whole = WholeTables(whole_lanes or len(lanes))
         self._locking = locking
         self._turn = 0  # the lane at which the next window begins

@@ -1,7 +1,7 @@
 """What happens to a feed's conductor, and what it wants done, as data.
 
 The rest of its vocabulary is shared: `GroupReport` (engine.protocol.group_reports) is an event, a statement's answer is
-`DdlApplied` or `DdlFailed`, the publisher's end is `SourceFailed`; `Halt` and `StandDown` mean what they mean to an
+`DdlApplied` or `DdlFailed`, the publisher's end is `SourceFailed`; `Halt` and `StepDown` mean what they mean to an
 apply machine.
 """
 
@@ -13,8 +13,8 @@ import msgspec
 
 from tidelock.engine.model.records import Ddl, Position, TableName
 from tidelock.engine.model.schema import TargetTable
-from tidelock.engine.model.table_partitioning import Plan
-from tidelock.engine.protocol.effects import EffectId, Halt, StandDown
+from tidelock.engine.model.table_partitioning import TablePartitioning
+from tidelock.engine.protocol.effects import EffectId, Halt, StepDown
 from tidelock.engine.protocol.events import DdlApplied, DdlFailed, SourceFailed, Tick
 from tidelock.engine.protocol.group_reports import FeedState, GroupReport
 
@@ -33,7 +33,7 @@ class FeedTaken(msgspec.Struct, frozen=True):
     tables: dict[TableName, TargetTable]
     partitions: int = 0
     ddl_passed: tuple[str, int] | None = None
-    plan: Plan | None = None
+    plan: TablePartitioning | None = None
     feed: FeedState | None = None
     reports: tuple[GroupReport, ...] = ()
 
@@ -59,7 +59,7 @@ class PlanStored(msgspec.Struct, frozen=True):
 class StorePlan(msgspec.Struct, frozen=True):
     """Write the plan to the control topic.  Answer: PlanStored, once it cannot be lost."""
 
-    plan: Plan
+    plan: TablePartitioning
 
 
 class StartPublisher(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class StartPublisher(msgspec.Struct, frozen=True):
     `hold`: it says where that is (LogGrew) and waits; at a statement it always waits (StatementReached).
     """
 
-    plan: Plan
+    plan: TablePartitioning
     start: Position
     hold: bool = False
 
@@ -77,7 +77,7 @@ class StartPublisher(msgspec.Struct, frozen=True):
 class GoOn(msgspec.Struct, frozen=True):
     """The waiting publisher goes on, with this plan."""
 
-    plan: Plan
+    plan: TablePartitioning
 
 
 class RunStatement(msgspec.Struct, frozen=True):
@@ -104,9 +104,9 @@ class Announce(msgspec.Struct, frozen=True):
     feed: FeedState
 
 
-ConductorEvent: TypeAlias = (
+CoordinatorEvent: TypeAlias = (
     FeedTaken | GroupReport | LogGrew | StatementReached | PlanStored | DdlApplied | DdlFailed | SourceFailed | Tick
 )
-ConductorEffect: TypeAlias = (
-    StorePlan | StartPublisher | GoOn | RunStatement | PassStatement | Announce | Halt | StandDown
+CoordinatorEffect: TypeAlias = (
+    StorePlan | StartPublisher | GoOn | RunStatement | PassStatement | Announce | Halt | StepDown
 )

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidelock.engine.model.chunk_ranges import Split
+from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Ddl, LogBatch, Position, Row, TableName
 from tidelock.engine.model.schema import Binding
@@ -33,7 +33,7 @@ class UpsertRows(msgspec.Struct, gc=False):
     """Write whole rows, no key twice; a row that is there by *key* is overwritten, except that no unique column is set.
 
     `fresh`: the log says that none of these rows exists at the target, so the sink may try a plain insert first.
-    A unique value held by a row of another key is an error (Trouble.ROW): never overwrite or move that row.
+    A unique value held by a row of another key is an error (ErrorKind.ROW): never overwrite or move that row.
     Without a key: plain inserts.
     """
 
@@ -100,7 +100,7 @@ class ApplyPiece(msgspec.Struct, gc=False):
     order, then `parked` rows into `tidelock_parked`.  All of it takes effect in that transaction, or nothing of it.
 
     `covered`: what the receipt of `batch` is to say from now on; None: it stays as it is.  Sent one at a time.
-    Answers: BatchReady; BatchFailed, with Trouble.ROW only where the transaction is open and as it was before the
+    Answers: BatchReady; BatchFailed, with ErrorKind.ROW only where the transaction is open and as it was before the
     piece.  After any other trouble it is rolled back, and nothing is left of `batch`.
     """
 
@@ -149,12 +149,13 @@ class ApplyDdl(msgspec.Struct, frozen=True):
 
 class BeginCopy(msgspec.Struct, frozen=True):
     """All up to `position` is committed, nothing behind it runs.  In one fenced transaction: delete all rows of these
-    tables (children before parents) and what is parked for them (neither where `Split.stays`), write them to
-    `tidelock_chunks` with no chunk merged (but `Split.merged`), in the place of what stood there for them, and save the
-    checkpoint as `SaveCheckpoint` does.  Doing it twice is doing it once.  Answers: CopyBegun or CopyFailed."""
+    tables (children before parents) and what is parked for them (neither where `ChunkSplit.keeps_target_rows`), write
+    them to `tidelock_chunks` with no chunk merged (but `ChunkSplit.merged`), in the place of what stood there for them,
+    and save the checkpoint as `SaveCheckpoint` does.  Doing it twice is doing it once.
+    Answers: CopyBegun or CopyFailed."""
 
     id: EffectId
-    splits: tuple[Split, ...]
+    splits: tuple[ChunkSplit, ...]
     position: Position
     drop: tuple[EffectId, ...] = ()
 
@@ -167,7 +168,7 @@ class ReadChunk(msgspec.Struct, frozen=True):
     Answers: ChunkStaged or ChunkFailed; none after `DropStaged`."""
 
     id: EffectId
-    split: Split
+    split: ChunkSplit
     chunk: int
     after: Position
 
@@ -183,13 +184,13 @@ class MergeChunk(msgspec.Struct, gc=False):
     that comes back may be overwritten in its place, unique columns too, as others may refer to it.
     `parked`: rows of the chunk that could not be put in place, `unparked`: changes that were parked for rows of `gone`,
     as in `ApplyBatch`.  Foreign keys of the table to itself hold when all rows are in.  Are there not exactly `rows`
-    staged, the target has lost some: Trouble.REWOUND.
+    staged, the target has lost some: ErrorKind.COMMITS_LOST.
     Answers: BatchCommitted or BatchFailed.
     """
 
     id: EffectId
     staged: EffectId
-    split: Split
+    split: ChunkSplit
     chunk: int
     rows: int
     key: tuple[str, ...]
@@ -243,7 +244,7 @@ class Halt(msgspec.Struct, frozen=True):
     ddl: Ddl | None = None
 
 
-class StandDown(msgspec.Struct, frozen=True):
+class StepDown(msgspec.Struct, frozen=True):
     """This owner is over: stop at once, write nothing more.  `again`: take the feed over anew and go on; else a newer
     owner has it.
 
@@ -271,7 +272,7 @@ ApplyEffect: TypeAlias = (
     | CopyEffect
     | RequestResend
     | Halt
-    | StandDown
+    | StepDown
     | CaughtUp
 )
 CaptureEffect: TypeAlias = Publish | Halt

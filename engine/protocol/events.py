@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidelock.engine.model.chunk_ranges import Split
+from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.errors import Alarm, Failure
 from tidelock.engine.model.records import LogBatch, Position, Row, Shape, SourceChunk, TableName
 from tidelock.engine.model.schema import TargetTable
@@ -34,7 +34,7 @@ class ParkedKey(msgspec.Struct, frozen=True, array_like=True):
 class Copied(msgspec.Struct, frozen=True, array_like=True):
     """A table of `tidelock_chunks`: how it is split, and the numbers of the chunks that are merged."""
 
-    split: Split
+    split: ChunkSplit
     merged: tuple[int, ...] = ()
 
 
@@ -108,7 +108,7 @@ class DdlFailed(msgspec.Struct, frozen=True):
 class ChunksPlanned(msgspec.Struct, frozen=True):
     """These tables are to be copied, from their first row on; what the target holds of them will go."""
 
-    splits: tuple[Split, ...]
+    splits: tuple[ChunkSplit, ...]
 
 
 class CopyBegun(msgspec.Struct, frozen=True, gc=False):
@@ -120,7 +120,7 @@ class CopyFailed(msgspec.Struct, frozen=True):
     failure: Failure
 
 
-class Refused(msgspec.Struct, frozen=True, array_like=True):
+class RefusedRow(msgspec.Struct, frozen=True, array_like=True):
     """A row of a chunk that the target's columns cannot hold, in the shape that the log would give it, and why."""
 
     shape: Shape
@@ -135,7 +135,7 @@ class ChunkStaged(msgspec.Struct, frozen=True):
     id: EffectId
     high: Position
     rows: int
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedRow, ...] = ()
 
 
 class ChunkFailed(msgspec.Struct, frozen=True):

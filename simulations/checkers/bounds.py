@@ -43,14 +43,14 @@ class Bounds(Checker):
             return
         options = machine.options
         window = max(options.window_rows, options.batch_rows) + self._longest
-        waits = options.gather_limit + window if options.gather_rows else 0
-        if machine.batches.rows > options.room_rows // 2 + window + waits + bool(machine.copying):
-            raise Mistake(f"{machine.batches.rows} rows are planned, there is room for {options.room_rows}")
-        gathering = machine.batches.gathering
-        plans = not (machine.paused or machine.hurried or machine.batches.wishing)
-        roomy = machine.batches.rows <= options.room_rows // 2
-        if gathering.rows > waits or (gathering.crowded and plans and roomy):
-            raise Mistake(f"{gathering.rows} rows of {gathering.size} bytes wait for more of their tables")
+        waits = options.coalesce_limit + window if options.coalesce_rows else 0
+        if machine.batches.rows > options.max_in_flight_rows // 2 + window + waits + bool(machine.copying):
+            raise Mistake(f"{machine.batches.rows} rows are planned, there is room for {options.max_in_flight_rows}")
+        coalescer = machine.batches.coalescer
+        plans = not (machine.paused or machine.planning_deferred or machine.batches.wishing)
+        roomy = machine.batches.rows <= options.max_in_flight_rows // 2
+        if coalescer.rows > waits or (coalescer.crowded and plans and roomy):
+            raise Mistake(f"{coalescer.rows} rows of {coalescer.size} bytes wait for more of their tables")
         busy = sum(bool(lane.running) for lane in machine.batches.lanes)
         if len(machine.batches._attempts) > busy:
             raise Mistake(f"{len(machine.batches._attempts)} batches are under way on {busy} lanes")

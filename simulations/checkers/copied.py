@@ -58,7 +58,7 @@ class Copied(Checker):
 
     def committed(self, commit: Commit) -> None:
         effect, self._merging = self._merging, None
-        if effect is None or effect.split.stays or not self.whole:
+        if effect is None or effect.split.keeps_target_rows or not self.whole:
             return
         name = effect.split.table
         progress = self.ledger.copies[name]
@@ -74,7 +74,7 @@ class Copied(Checker):
 
     def copy_begun(self, effect: BeginCopy) -> None:
         for split in effect.splits:
-            if self.target.database.tables[split.table].rows and not split.stays:
+            if self.target.database.tables[split.table].rows and not split.keeps_target_rows:
                 raise Mistake(f"{split.table} is copied on top of rows")
 
     def _logged(self, name: TableName, rows: Iterable[Row]) -> list[Row]:

@@ -17,5 +17,5 @@ class Drained(Checker):
             raise Mistake(f"not drained: {machine.snapshot()}")
         if any(lane.queue or lane.running for lane in batches.lanes):
             raise Mistake("a lane is not empty")
-        if machine.full and machine.options.room_rows > 0:
+        if machine.backpressured and machine.options.max_in_flight_rows > 0:
             raise Mistake("an idle machine takes no more of the log")

@@ -117,7 +117,7 @@ class Replayed(Checker):
 
     def copy_begun(self, effect: BeginCopy) -> None:
         for split in effect.splits:
-            if not split.stays:
+            if not split.keeps_target_rows:
                 self._seen_now.rows[split.table].clear()
                 self._seen_tainted = {slot: None for slot in self._seen_tainted if slot[0] != split.table}
 

@@ -22,7 +22,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import Self, TypeAlias
 
 from tidelock.engine.copy.chunk_ledger import Chunk, Ledger, State
-from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.records import Position, Row, RowChange, Transaction
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.segments import Change
@@ -34,7 +34,7 @@ from tidelock.simulations.explore.search import Broken, Move
 TABLES = catalogue.linked(catalogue.ACCOUNT)
 NAME = catalogue.ACCOUNT.name
 BINDING = Binding(0, catalogue.shape(catalogue.ACCOUNT), catalogue.ACCOUNT)
-SPLIT = Split(NAME, By.NUMBERS, ("id",), ((3,),))
+SPLIT = ChunkSplit(NAME, By.NUMBERS, ("id",), ((3,),))
 CHUNKS = ((1, 2), (3,))
 VALUES = ("a", "b")
 

@@ -28,7 +28,7 @@ from collections.abc import Hashable, Sequence
 import msgspec
 
 from tidelock.engine.log import receipts
-from tidelock.engine.protocol.effects import ApplyBatch, ApplyDdl, ApplyEffect, EffectId, SaveCheckpoint, StandDown
+from tidelock.engine.protocol.effects import ApplyBatch, ApplyDdl, ApplyEffect, EffectId, SaveCheckpoint, StepDown
 from tidelock.engine.protocol.events import ApplyEvent, LogArrived, Receipt, TakenOver, Tick
 from tidelock.engine.replay import spell_effect
 from tidelock.simulations import catalogue
@@ -148,7 +148,7 @@ class FenceModel:
             match effect:
                 case ApplyBatch() | SaveCheckpoint() | ApplyDdl():
                     orders.append((number, node, n, False))
-                case StandDown():
+                case StepDown():
                     self._change(number, read=len(self.source.letters), resting=False)
                 case _:
                     raise Broken(f"owner {number} has no reason to {spell_effect(effect)}")

@@ -9,7 +9,7 @@ import msgspec
 
 from tidelock.engine.apply.machine import Options
 from tidelock.engine.log import receipts
-from tidelock.engine.model.errors import Failure, Trouble
+from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, RowChange, Transaction
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.segments import Change
@@ -126,7 +126,7 @@ def written(rows: dict[int, int], steps: Sequence[Step]) -> dict[int, int]:
 
 
 KINDS: dict[type[object], str] = {ApplyBatch: "batch", SaveCheckpoint: "checkpoint", ApplyDdl: "statement"}
-FENCED, IN_DOUBT = (Failure(trouble, trouble.value) for trouble in (Trouble.FENCED, Trouble.IN_DOUBT))
+FENCED, IN_DOUBT = (Failure(trouble, trouble.value) for trouble in (ErrorKind.FENCED, ErrorKind.IN_DOUBT))
 ANSWERS: dict[str, Callable[[EffectId], ApplyEvent]] = {
     "batch committed": BatchCommitted,
     "batch fenced": lambda id_: BatchFailed(id_, FENCED),

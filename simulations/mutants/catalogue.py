@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tidelock.simulations.mutants.capture import CAPTURE, ORIGIN
 from tidelock.simulations.mutants.checkpoint import CHECKPOINT
+from tidelock.simulations.mutants.coalescing import COALESCING
 from tidelock.simulations.mutants.commit_order import COMMIT_ORDER
 from tidelock.simulations.mutants.copying import CASCADES, LEDGER, MERGING
-from tidelock.simulations.mutants.gathering import GATHERING
 from tidelock.simulations.mutants.keys import EQUALITY, REFERENCES, UNIQUE
 from tidelock.simulations.mutants.lineage import LINEAGE
 from tidelock.simulations.mutants.locks import LOCKS
@@ -31,7 +31,7 @@ CATALOGUE = (
     *LINEAGE,
     *BARRIER,
     *ROOM,
-    *GATHERING,
+    *COALESCING,
     *COMMIT_ORDER,
     *STREAMING,
     *ISOLATION,

@@ -65,7 +65,7 @@ COMMIT_ORDER = (
         "transaction-cut-by-the-log",
         """
         @ WindowPlanner.plan
-        - self._options.atomic and not self._inbox.whole
+        - self._options.atomic and not self._buffer.has_complete_transaction
         + False
         """,
         "a window begins with a transaction whose end has not arrived",
@@ -73,8 +73,8 @@ COMMIT_ORDER = (
     Mutant(
         "transaction-cut-by-the-window",
         """
-        @ Inbox.window
-        - self._atomic and taken and not open_ and not self.whole
+        @ LogBuffer.window
+        - self._atomic and taken and not open_ and not self.has_complete_transaction
         + False
         """,
         "a window goes on into a transaction whose end has not arrived",
@@ -82,7 +82,7 @@ COMMIT_ORDER = (
     Mutant(
         "transaction-cut-by-the-limit",
         """
-        @ Inbox.window
+        @ LogBuffer.window
         - rows and not open_ and rows + len(batch.rows) > limit
         + rows and rows + len(batch.rows) > limit
         """,

@@ -106,7 +106,7 @@ ORDER = (
     Mutant(
         "shape-number-of-an-old-reader",
         """
-        @ Lineup.learn
+        @ RelationCache.learn
         - for number in batch.shapes:
         -     self._bindings.pop(number, None)
         """,
@@ -221,7 +221,7 @@ BARRIER = (
     Mutant(
         "stale-bindings-after-a-statement",
         """
-        @ Lineup.retable
+        @ RelationCache.retable
         - self._known.clear()
         """,
         "a shape that comes again after a statement is lined up with the table before it",
@@ -241,8 +241,8 @@ ROOM = (
     Mutant(
         "never-full",
         """
-        @ WindowPlanner.full
-        - heavy or rows >= self._options.room_rows
+        @ WindowPlanner.backpressured
+        - heavy or rows >= self._options.max_in_flight_rows
         + False
         """,
         "the log is never told to wait",
@@ -251,7 +251,7 @@ ROOM = (
         "full-with-half-a-transaction",
         """
         @ WindowPlanner.plan
-        - self.full and not self._batches.busy
+        - self.backpressured and not self._batches.busy
         + False
         """,
         "the log waits for room while the room waits for a transaction's end",
@@ -259,7 +259,7 @@ ROOM = (
     Mutant(
         "room-not-given-back",
         """
-        @ Inbox.window
+        @ LogBuffer.window
         - self.rows -= rows
         """,
         "rows count as waiting though they were planned",

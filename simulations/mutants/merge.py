@@ -147,11 +147,11 @@ MERGE = (
         "target-columns-lost",
         """
         @ merge.merge
-        - binding.partial
+        - binding.has_target_only_columns
         + False
 
         @ _must_keep_order
-        - b.partial
+        - b.has_target_only_columns
         + False
         """,
         "a row with columns that only the target has goes for a moment and comes back without them",
@@ -170,7 +170,7 @@ MERGE = (
         "plain-though-blind",
         """
         @ Binding.__init__
-        - self.blind
+        - self.has_unlogged_unique_column
         + False
         """,
         "a table is taken for plain though a unique index holds what the log does not tell",
@@ -180,7 +180,7 @@ MERGE = (
         "plain-though-partial",
         """
         @ Binding.__init__
-        - self.partial
+        - self.has_target_only_columns
         + False
         """,
         "a table is taken for plain though the target has columns of its own",
@@ -190,8 +190,8 @@ MERGE = (
         "plain-though-referred-to",
         """
         @ Binding.__init__
-        - self.blind or self.partial or target.references
-        + self.blind or self.partial
+        - self.has_unlogged_unique_column or self.has_target_only_columns or target.references
+        + self.has_unlogged_unique_column or self.has_target_only_columns
         """,
         "a table is taken for plain though children refer to it",
         row=9,
@@ -200,7 +200,7 @@ MERGE = (
         "blind-index-folded",
         """
         @ _must_keep_order
-        - b.blind
+        - b.has_unlogged_unique_column
         + False
         """,
         "a table is folded though a unique index holds what the log does not tell",
@@ -210,7 +210,7 @@ MERGE = (
         "blind-change-in-place",
         """
         @ in_log_order
-        - binding.blind
+        - binding.has_unlogged_unique_column
         + False
         """,
         "an update is thought to leave a unique index alone that holds what the log does not tell",

@@ -145,7 +145,7 @@ DOUBT = (
         "doubt-taken-for-committed",
         """
         @ Batches.failed
-        + if failure.trouble == "in_doubt":
+        + if failure.kind == "in_doubt":
         +     self.committed(id_)
         +     return
           if policy(failure) is Policy.RETRY: ...
@@ -156,7 +156,7 @@ DOUBT = (
         "doubt-split",
         """
         @ policy
-        + if failure.trouble is Trouble.IN_DOUBT:
+        + if failure.kind is ErrorKind.IN_DOUBT:
         +     return Policy.SPLIT
         + ...
         """,
@@ -206,7 +206,7 @@ DOUBT = (
         "fenced-owner-raises-an-alarm",
         """
         @ policy
-        + if failure.trouble is Trouble.FENCED:
+        + if failure.kind is ErrorKind.FENCED:
         +     return Policy.HALT
         + ...
         """,
@@ -216,8 +216,8 @@ DOUBT = (
         "rewound-target-given-up",
         """
         @ StepContext.give_up
-        - Trouble.REWOUND
-        + Trouble.FENCED
+        - ErrorKind.COMMITS_LOST
+        + ErrorKind.FENCED
         """,
         "an owner whose target lost commits does not take over again, a fenced one does",
         case="a target that lost commits after a crash",

@@ -57,7 +57,7 @@ KEPT = (
         "kept-rows-wait-for-their-chunk",
         """
         @ Ledger._lives
-        - chunk.split.stays
+        - chunk.split.keeps_target_rows
         + False
         """,
         "where rows are kept, changes of open chunks do not take effect",
@@ -96,7 +96,7 @@ REPAIRS = (
         "repair-leaves-untold-rows-alone",
         """
         @ _listed
-        - UNTOLD if key is None else int(key in wanted)
+        - UNKNOWN if key is None else int(key in wanted)
         + int(key in wanted)
         """,
         "changes of a row that may be one of those asked for are not remembered",
@@ -157,7 +157,7 @@ REPAIRS = (
         "repair-empties-the-lot",
         """
         @ Copying.committed
-        - [split.table for split in effect.splits if not split.stays]
+        - [split.table for split in effect.splits if not split.keeps_target_rows]
         + [split.table for split in effect.splits]
         """,
         "when a repair begins all that is parked for its table is forgotten",

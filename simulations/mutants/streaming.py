@@ -45,7 +45,7 @@ STREAMING = (
         "streamed-receipt-of-the-last-piece",
         """
         @ Streaming.take
-        + self._cover = receipts.Cover()
+        + self._cover = receipts.ReceiptBuilder()
           self._cover.add(changes)
         """,
         "the receipt of a large transaction covers its last piece",
@@ -76,7 +76,7 @@ STREAMING = (
         """
         @ Streaming.failed
         - self._ask()
-        + self._emit(StandDown(failure.message, again=True))
+        + self._emit(StepDown(failure.message, again=True))
         """,
         "who loses a transaction takes the feed over, though a newer owner may have it",
     ),
@@ -117,7 +117,7 @@ STREAMING = (
     Mutant(
         "streamed-half-committed",
         """
-        @ Inbox.piece
+        @ LogBuffer.piece
         - _left_open(batch, self.open)
         + _left_open(batch, False)
         """,
@@ -162,7 +162,7 @@ STREAMING = (
     Mutant(
         "streamed-all-at-once",
         """
-        @ Streaming.hungry
+        @ Streaming.wants_more
         - not self._waiting
         + True
         """,

@@ -26,5 +26,5 @@ tables: [{source: shop.*}]
 )
 def test_a_batch_has_as_many_rows_as_said_or_as_the_consistency_allows(said: str, rows: int, filled: int) -> None:
     options = options_of(read(FEED + said, Path("shop.yaml")), [])
-    assert (options.batch_rows, options.fill_rows) == (rows, filled)
+    assert (options.batch_rows, options.min_rows_per_lane) == (rows, filled)
     assert options.atomic == ("transaction" in said)

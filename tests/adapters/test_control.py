@@ -20,12 +20,14 @@ from tidelock.adapters.kafka import topics
 from tidelock.adapters.kafka.connection import LogError
 from tidelock.adapters.kafka.control import FEED, PLAN, ControlTopic, SoleWriter, read
 from tidelock.engine.model.records import Position, TableName
-from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement
 
 _names = itertools.count(1)
 STATEMENT = Statement("0-1", 7, Position("bin.000001", 20))
-PLAN_1 = Plan(1, Position("bin.000001", 4), (Position("bin.000001", 4),), ((TableName("shop", "account"), 0),))
+PLAN_1 = TablePartitioning(
+    1, Position("bin.000001", 4), (Position("bin.000001", 4),), ((TableName("shop", "account"), 0),)
+)
 
 
 def at(offset: int) -> Position:

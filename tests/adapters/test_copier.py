@@ -25,7 +25,7 @@ from tidelock.adapters.ports.sink import Wanted
 from tidelock.adapters.ports.staging import staged_name
 from tidelock.adapters.row_copy.copier import SparkCopier
 from tidelock.adapters.wiring.inspection import opened
-from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
@@ -97,7 +97,7 @@ class Copied:
         wanted = [Wanted(n, name, "copy") for n, name in enumerate(names)]
         return self.runner.run(self.copier.plan(wanted, self.tables(*names)))
 
-    def effects(self, split: Split) -> list[ReadChunk]:
+    def effects(self, split: ChunkSplit) -> list[ReadChunk]:
         return [ReadChunk(EffectId(1, next(self._attempts)), split, n, self.here()) for n in range(split.chunks)]
 
     def read(self, *effects: ReadChunk) -> list[ChunkStaged | ChunkFailed]:
@@ -151,7 +151,7 @@ def test_chunks_of_numbers(copied: Copied) -> None:
 
 def test_chunks_that_share_a_scan(copied: Copied) -> None:
     first = copied.table("first", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")
-    copied.read(*copied.effects(Split(first)))  # Spark runs: what is asked for at once is taken together
+    copied.read(*copied.effects(ChunkSplit(first)))  # Spark runs: what is asked for at once is taken together
     name = copied.table(
         "worded", "`a word` varchar(20) PRIMARY KEY, n int", '"a word" varchar(20) PRIMARY KEY, n int',
         "SELECT CONCAT('日', seq), seq FROM seq_1_to_25000",
@@ -201,7 +201,7 @@ def asked_of(source: MariaDb, word: str) -> Iterator[list[str]]:
 def test_rows_of_keys(copied: Copied) -> None:
     columns = "id int PRIMARY KEY, n int"
     name = copied.table("keyed", columns, columns, "SELECT seq, 7 FROM seq_1_to_9")
-    (effect,) = copied.effects(Split(name, By.KEYS, ("id",), keys=((3,), (5,), (77,))))[1:]
+    (effect,) = copied.effects(ChunkSplit(name, By.KEYS, ("id",), keys=((3,), (5,), (77,))))[1:]
     (answer,) = copied.read(effect)
     assert isinstance(answer, ChunkStaged) and answer.rows == 2, copied.told
     assert sorted(copied.staged(effect)) == [(3, 7), (5, 7)]
@@ -210,10 +210,10 @@ def test_rows_of_keys(copied: Copied) -> None:
 def test_a_chunk_that_cannot_be_read_is_told(copied: Copied) -> None:
     copied.told.clear()
     name = copied.table("lacking", "id int PRIMARY KEY, extra int", "id int PRIMARY KEY", "VALUES (1, 2)")
-    effects = copied.effects(Split(name))
+    effects = copied.effects(ChunkSplit(name))
     assert copied.read(*effects) == [ChunkFailed(effects[0].id)]
     copied.at_source("DROP TABLE lacking")
-    effects = copied.effects(Split(name))
+    effects = copied.effects(ChunkSplit(name))
     assert copied.read(*effects) == [ChunkFailed(effects[0].id)]
     narrow, gone = copied.told
     assert narrow.startswith(f"{name} cannot be copied yet: {name} has no column extra that the source logs"), narrow
@@ -223,7 +223,7 @@ def test_a_chunk_that_cannot_be_read_is_told(copied: Copied) -> None:
 
 def test_a_read_that_hangs_is_stopped(copied: Copied) -> None:
     name = copied.table("locked", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")
-    effect = copied.effects(Split(name))[0]
+    effect = copied.effects(ChunkSplit(name))[0]
     tables = copied.tables(name)
     waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE 'tidelock/staged%'"
 
@@ -273,7 +273,7 @@ def test_without_java_nothing_is_planned(copied: Copied, monkeypatch: pytest.Mon
 
 def test_java_that_ends_is_started_again(copied: Copied) -> None:
     name = copied.table("survived", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")
-    (effect,) = copied.effects(Split(name))
+    (effect,) = copied.effects(ChunkSplit(name))
     (first,) = copied.read(effect)
     assert isinstance(first, ChunkStaged), copied.told
     pid = copied.copier.pid
@@ -285,7 +285,7 @@ def test_java_that_ends_is_started_again(copied: Copied) -> None:
 
     def read() -> bool:
         nonlocal failed
-        (answer,) = copied.read(*copied.effects(Split(name)))
+        (answer,) = copied.read(*copied.effects(ChunkSplit(name)))
         failed += isinstance(answer, ChunkFailed)
         return isinstance(answer, ChunkStaged)
 
@@ -296,7 +296,7 @@ def test_java_that_ends_is_started_again(copied: Copied) -> None:
 
 def test_a_parent_that_is_killed_leaves_nothing(copied: Copied) -> None:
     name = copied.table("orphaned", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")
-    told = (copied.effects(Split(name))[0], copied.tables(name)[name])
+    told = (copied.effects(ChunkSplit(name))[0], copied.tables(name)[name])
     command = [sys.executable, "-c", PARENT, str(copied.path), *(msgspec.msgpack.encode(one).hex() for one in told)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as parent:

@@ -37,7 +37,7 @@ from tidelock.adapters.schema.create_table import qualified
 from tidelock.adapters.spark.jdbc import Database
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule
-from tidelock.engine.model.chunk_ranges import Split
+from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.records import Position, Row, TableName
 from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead
@@ -68,7 +68,7 @@ def found(feed: Feed, names: list[TableName]) -> dict[TableName, Source]:
 
 def read_rows(feed: Feed, spark: Any, source: Source) -> list[Row]:
     """Through Spark, as the task of a chunk has them."""
-    frame = Job(source, Split(source.target), (0,), ()).frame(spark, Database(feed.source_url))
+    frame = Job(source, ChunkSplit(source.target), (0,), ()).frame(spark, Database(feed.source_url))
     columns = source.reading.columns()
     rows = []
     for batch in frame.toArrow().to_batches():

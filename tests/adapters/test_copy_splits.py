@@ -22,7 +22,7 @@ from tidelock.adapters.row_copy.source import NotCopied, Source, sources
 from tidelock.adapters.row_copy.task import by_column
 from tidelock.adapters.schema.create_table import qualified
 from tidelock.adapters.spark import keys
-from tidelock.engine.model.chunk_ranges import By, Split, chunk_of
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit, chunk_of
 from tidelock.engine.model.records import Position, Row, TableName
 from tidelock.engine.model.schema import Equality, TargetColumn, TargetTable
 from tidelock.engine.protocol.effects import EffectId, ReadChunk
@@ -46,7 +46,7 @@ class Catalogued:
     def name(self, table: str) -> TableName:
         return TableName(self.shop, table)
 
-    def split(self, *tables: str, mode: str = "copy", wanted: tuple[Row, ...] = ()) -> tuple[Split, ...]:
+    def split(self, *tables: str, mode: str = "copy", wanted: tuple[Row, ...] = ()) -> tuple[ChunkSplit, ...]:
         names = [self.name(table) for table in tables]
         there = asyncio.run(tables_of(self.asked, names))
         wishes = [Wanted(n, name, mode, key) for n, name in enumerate(names) for key in wanted or (None,)]
@@ -161,7 +161,7 @@ def test_what_cannot_be_copied(source: Server) -> None:
     with pytest.raises(NotCopied, match=r"none: the target has no such table"):
         seen.split("none")
     source.execute(f"INSERT INTO two VALUES {', '.join(f'({n}, NULL)' for n in range(ROWS))}", database=shop)
-    assert seen.split("two") == (Split(seen.name("two")),)  # it refers to itself
+    assert seen.split("two") == (ChunkSplit(seen.name("two")),)  # it refers to itself
 
 
 def test_rows_of_keys(source: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_rows_of_keys(source: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Catalogued(source, shop)
     wanted = (("A", 1), ("b", 1), ("B", 1), ("c", 2), ("gone", 1))
     (split,) = seen.split("t", mode="repair", wanted=wanted)
-    assert split == Split(seen.name("t"), By.KEYS, ("k", "n"), keys=wanted)
+    assert split == ChunkSplit(seen.name("t"), By.KEYS, ("k", "n"), keys=wanted)
 
     def read(equality: Equality) -> list[Row]:
         word = TargetColumn("k", "varchar(9)", equality=equality)
@@ -186,17 +186,17 @@ def test_rows_of_keys(source: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(Equality.FOLDED) == [("B", 1, 2), ("a", 1, 1), ("c", 2, 4)]
 
 
-def effect(n: int, split: Split, chunk: int = 0) -> ReadChunk:
+def effect(n: int, split: ChunkSplit, chunk: int = 0) -> ReadChunk:
     return ReadChunk(EffectId(1, n), split, chunk, Position("log.1", 4))
 
 
 def test_chunks_that_share_a_scan() -> None:
     """Those asked for at once go together; those that come later wait until the first are merged or given up."""
     table = TableName("shop", "t")
-    buckets = Split(table, By.BUCKET, ("t",), ((10,), (20,), (30,)))
-    numbers = Split(table, By.NUMBERS, ("n",), ((10,),))
+    buckets = ChunkSplit(table, By.BUCKET, ("t",), ((10,), (20,), (30,)))
+    numbers = ChunkSplit(table, By.NUMBERS, ("n",), ((10,),))
     scans = Scans()
-    assert scans.add(effect(1, numbers)) and scans.add(effect(2, Split(table)))
+    assert scans.add(effect(1, numbers)) and scans.add(effect(2, ChunkSplit(table)))
     a, b, c, d, e = (effect(n, buckets, n % 4) for n in range(10, 15))
     assert not scans.add(a) and not scans.add(b) and not scans.add(c)
     assert scans.ended(c.id)

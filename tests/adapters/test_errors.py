@@ -13,7 +13,7 @@ from tidelock.adapters.mysql.target.failures import failure_of as mysql_failure
 from tidelock.adapters.postgres.sqlstates import MEANINGS as SQLSTATES
 from tidelock.adapters.postgres.target.failures import failure_of as postgres_failure
 from tidelock.adapters.reference.errors import reference
-from tidelock.engine.model.errors import Trouble
+from tidelock.engine.model.errors import ErrorKind
 
 
 def test_the_page_is_made_of_the_tables() -> None:
@@ -32,32 +32,32 @@ PASSING = "53000", "53100", "53200", "53300", "53400", "25006", "57P03", "57P01"
 @pytest.mark.parametrize(
     ("code", "trouble"),
     [
-        *((code, Trouble.TRANSIENT) for code in PASSING),
-        *((code, Trouble.ROW) for code in ("22001", "23505", "23514", "P0001")),
-        *((code, Trouble.TARGET) for code in ("42501", "42P01", "28P01", "3D000", "XX001", "0A000")),
+        *((code, ErrorKind.TRANSIENT) for code in PASSING),
+        *((code, ErrorKind.ROW) for code in ("22001", "23505", "23514", "P0001")),
+        *((code, ErrorKind.TARGET) for code in ("42501", "42P01", "28P01", "3D000", "XX001", "0A000")),
     ],
 )
-def test_sqlstates(code: str, trouble: Trouble) -> None:
+def test_sqlstates(code: str, trouble: ErrorKind) -> None:
     error = asyncpg.PostgresError.new({"C": code, "M": "words", "S": "ERROR"})
-    assert postgres_failure(error).trouble is trouble
-    assert (postgres_failure(error, committing=True).trouble is Trouble.IN_DOUBT) == (code in ("57P03", "57P01"))
+    assert postgres_failure(error).kind is trouble
+    assert (postgres_failure(error, committing=True).kind is ErrorKind.IN_DOUBT) == (code in ("57P03", "57P01"))
 
 
 @pytest.mark.parametrize(
     ("number", "words", "trouble"),
     [
-        *((number, "", Trouble.TRANSIENT) for number in (1040, 1203, 1226, 1021, 1037, 1041, 1114, 1836, 3100, 2013)),
-        (1290, "running with the --read-only option", Trouble.TRANSIENT),
-        (1290, "running with the --secure-file-priv option", Trouble.TARGET),
-        (1030, 'Got error 28 "No space left on device" from storage engine', Trouble.TRANSIENT),
-        (1030, 'Got error 127 "Record file is crashed" from storage engine', Trouble.TARGET),
-        *((number, "", Trouble.ROW) for number in (1062, 1406, 1452, 4025)),
-        *((number, "", Trouble.TARGET) for number in (1045, 1142, 1146, 1054)),
+        *((number, "", ErrorKind.TRANSIENT) for number in (1040, 1203, 1226, 1021, 1037, 1041, 1114, 1836, 3100, 2013)),
+        (1290, "running with the --read-only option", ErrorKind.TRANSIENT),
+        (1290, "running with the --secure-file-priv option", ErrorKind.TARGET),
+        (1030, 'Got error 28 "No space left on device" from storage engine', ErrorKind.TRANSIENT),
+        (1030, 'Got error 127 "Record file is crashed" from storage engine', ErrorKind.TARGET),
+        *((number, "", ErrorKind.ROW) for number in (1062, 1406, 1452, 4025)),
+        *((number, "", ErrorKind.TARGET) for number in (1045, 1142, 1146, 1054)),
     ],
 )
-def test_error_numbers(number: int, words: str, trouble: Trouble) -> None:
-    assert mysql_failure(err.OperationalError(number, words)).trouble is trouble
-    assert meaning(number, words).trouble is trouble
+def test_error_numbers(number: int, words: str, trouble: ErrorKind) -> None:
+    assert mysql_failure(err.OperationalError(number, words)).kind is trouble
+    assert meaning(number, words).kind is trouble
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ from tidelock.adapters.ports.staging import Columns, Staged, Staging, staged_nam
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule
 from tidelock.engine.log.receipts import NOTHING
-from tidelock.engine.model.chunk_ranges import By, Split
-from tidelock.engine.model.errors import Alarm, Failure, Trouble
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit
+from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import Column, DdlKind, Kind, LogBatch, Position, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import BeginCopy, EffectId, MergeChunk, ParkedRow, Publish, Step, UpsertRows
@@ -40,7 +40,7 @@ from tidelock.engine.protocol.events import (
     Copied,
     CopyBegun,
     CopyFailed,
-    Refused,
+    RefusedRow,
     SourceRead,
     TakenOver,
 )
@@ -134,14 +134,14 @@ class Target:
     def staged_rows(self, attempt: EffectId, columns: str = "*") -> list[tuple[Any, ...]]:
         return sorted(self.server.execute(f"SELECT {columns} FROM `{self.books}`.`{staged_name('feed', 0, attempt)}`"))
 
-    async def begun(self, *splits: Split) -> None:
+    async def begun(self, *splits: ChunkSplit) -> None:
         effect = BeginCopy(self.id(), splits, LATER)
         assert await self.sink.begin_copy(effect) == CopyBegun(effect.id)
 
     def merge(self, staged: EffectId, rows: int, name: str = "t", **more: Any) -> MergeChunk:
         """Of the only chunk of the table, unless `more` says otherwise."""
         defaults: dict[str, Any] = {
-            "split": Split(self.name(name)),
+            "split": ChunkSplit(self.name(name)),
             "chunk": 0,
             "key": self.taken.tables[self.name(name)].key,
             "without": [],
@@ -236,7 +236,7 @@ async def test_a_table_without_a_key_is_staged_without_one(target: Target) -> No
     await target.own()
     attempt, staged = target.stage([(1, 2), (1, 2)], ("a", INT), ("b", INT))
     assert staged == Staged(2)
-    await target.begun(Split(target.name()))
+    await target.begun(ChunkSplit(target.name()))
     await target.merged(attempt, 2)
     assert target.rows() == [(1, 2), (1, 2)]
 
@@ -258,7 +258,7 @@ async def test_what_the_columns_cannot_hold_is_refused_and_all_else_staged(targe
     attempt, staged = target.stage(rows, *columns)
     assert staged.rows == 2500
     assert [row.row for row in staged.refused] == bad
-    assert all(isinstance(row, Refused) and row.shape == target.shape(*columns) for row in staged.refused)
+    assert all(isinstance(row, RefusedRow) and row.shape == target.shape(*columns) for row in staged.refused)
     words = [row.error for row in staged.refused]
     assert all(word.startswith(f"{target.database}.t: ") for word in words)
     expected = ["Data too long for column 'u'", "'u' cannot be null", "Out of range value for column 'x'"]
@@ -399,10 +399,10 @@ async def test_begin_empties_children_first_and_stores_the_plan(target: Target) 
             "row_key,error,change_data) VALUES ('feed',0,'0-1',%s,0,%s,%s,'','','')", number, target.database, name
         )
     splits = (
-        Split(target.name(), By.NUMBERS, ("id",), ((10,), (20,))),
-        Split(target.name("child")),
-        Split(target.name("self")),
-        Split(target.name("kept"), keep=True),
+        ChunkSplit(target.name(), By.NUMBERS, ("id",), ((10,), (20,))),
+        ChunkSplit(target.name("child")),
+        ChunkSplit(target.name("self")),
+        ChunkSplit(target.name("kept"), keep=True),
     )
     effect = BeginCopy(target.id(), splits, LATER)
     for _ in range(2):
@@ -430,9 +430,9 @@ async def test_begin_takes_the_wishes_that_it_grants(target: Target) -> None:
         (4, "copy"), (5, "keep"), (6, "repair"), (7, "repair"), (8, "repair")
     ]
     await target.begun(
-        Split(target.name("all")),
-        Split(target.name("keep"), keep=True),
-        Split(target.name("rows"), By.KEYS, ("id",), keys=((3,),)),
+        ChunkSplit(target.name("all")),
+        ChunkSplit(target.name("keep"), keep=True),
+        ChunkSplit(target.name("rows"), By.KEYS, ("id",), keys=((3,),)),
     )
     left = (await target.sink.control()).wanted
     assert [(one.table.table, one.mode, one.key) for one in left] == [
@@ -470,9 +470,9 @@ async def test_a_parent_whose_child_is_not_copied_along_is_not_emptied(target: T
     await target.own()
     target.sql("INSERT INTO t VALUES (1,1),(2,1)")
     target.sql("INSERT INTO outside VALUES (1,2)")
-    answer = await target.sink.begin_copy(BeginCopy(target.id(), (Split(target.name()),), LATER))
+    answer = await target.sink.begin_copy(BeginCopy(target.id(), (ChunkSplit(target.name()),), LATER))
     assert isinstance(answer, CopyFailed)
-    assert answer.failure.trouble is Trouble.ROW
+    assert answer.failure.kind is ErrorKind.ROW
     assert "outside" in answer.failure.message
     assert target.rows() == [(1, 1), (2, 1)]
     assert target.book("chunks", "chunk") == []
@@ -482,10 +482,10 @@ async def test_a_zombie_begins_nothing(target: Target) -> None:
     target.table(TWO_UNIQUE)
     await target.own()
     target.sql("INSERT INTO t VALUES (1,'a',1)")
-    effect = BeginCopy(target.id(), (Split(target.name()),), LATER)
+    effect = BeginCopy(target.id(), (ChunkSplit(target.name()),), LATER)
     await target.own()
     answers = [await target.sinks[0].begin_copy(effect) for _ in range(2)]
-    assert {answer.failure.trouble for answer in answers if isinstance(answer, CopyFailed)} == {Trouble.FENCED}
+    assert {answer.failure.kind for answer in answers if isinstance(answer, CopyFailed)} == {ErrorKind.FENCED}
     assert target.rows() == [(1, "a", 1)]
 
 
@@ -495,7 +495,7 @@ async def test_a_zombie_begins_nothing(target: Target) -> None:
 async def test_a_chunk_is_merged_with_its_receipt_checkpoint_and_mark(target: Target) -> None:
     target.table(TWO_UNIQUE + ", doubled int GENERATED ALWAYS AS (x*2) STORED")
     await target.own()
-    split = Split(target.name(), By.NUMBERS, ("id",), ((10,),))
+    split = ChunkSplit(target.name(), By.NUMBERS, ("id",), ((10,),))
     await target.begun(split)
     columns = (*ID_U_X, ("doubled", INT))
     attempt, staged = target.stage([(1, "a", 1, 0), (2, "b", 2, 0), (3, "c", 3, 0)], *columns)
@@ -520,7 +520,7 @@ async def test_a_chunk_is_merged_with_its_receipt_checkpoint_and_mark(target: Ta
 async def test_a_merge_drops_the_receipts_that_its_checkpoint_has_passed(target: Target) -> None:
     target.table(TWO_UNIQUE)
     await target.own()
-    await target.begun(Split(target.name()))
+    await target.begun(ChunkSplit(target.name()))
     empty, _ = target.stage([])
     first = target.merge(empty, 0)
     assert await target.sink.merge_chunk(first) == BatchCommitted(first.id)
@@ -531,7 +531,7 @@ async def test_a_merge_drops_the_receipts_that_its_checkpoint_has_passed(target:
 async def test_an_in_doubt_merge_is_answered_by_its_receipt(target: Target) -> None:
     target.table(TWO_UNIQUE)
     await target.own()
-    await target.begun(Split(target.name()))
+    await target.begun(ChunkSplit(target.name()))
     attempt, _ = target.stage([(1, "a", 1)])
     effect = target.merge(attempt, 1)
     assert await target.sink.merge_chunk(effect) == BatchCommitted(effect.id)
@@ -544,7 +544,7 @@ async def test_an_in_doubt_merge_is_answered_by_its_receipt(target: Target) -> N
 async def test_a_commit_whose_answer_is_lost_is_in_doubt(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     target.table(TWO_UNIQUE)
     await target.own()
-    await target.begun(Split(target.name()))
+    await target.begun(ChunkSplit(target.name()))
     attempt, _ = target.stage([(1, "a", 1)])
     effect = target.merge(attempt, 1)
     session = target.sink._copying._session
@@ -561,7 +561,7 @@ async def test_a_commit_whose_answer_is_lost_is_in_doubt(target: Target, monkeyp
     monkeypatch.setattr(session, "run", deaf)
     answer = await target.sink.merge_chunk(effect)
     assert isinstance(answer, BatchFailed)
-    assert answer.failure.trouble is Trouble.IN_DOUBT
+    assert answer.failure.kind is ErrorKind.IN_DOUBT
     assert await target.sink.merge_chunk(effect) == BatchCommitted(effect.id)
     assert target.rows() == [(1, "a", 1)]
 
@@ -569,7 +569,7 @@ async def test_a_commit_whose_answer_is_lost_is_in_doubt(target: Target, monkeyp
 async def test_a_session_killed_in_the_middle_leaves_nothing_and_the_merge_is_made_again(target: Target) -> None:
     target.table(TWO_UNIQUE)
     await target.own()
-    await target.begun(Split(target.name()))
+    await target.begun(ChunkSplit(target.name()))
     attempt, _ = target.stage([(1, "a", 1), (2, "b", 2)])
     effect = target.merge(attempt, 2)
     holder = target.server.connect(target.database)
@@ -581,7 +581,7 @@ async def test_a_session_killed_in_the_middle_leaves_nothing_and_the_merge_is_ma
     target.server.execute(f"KILL {target.sql(running)[0][0]}")
     answer = await merging
     assert isinstance(answer, BatchFailed)
-    assert answer.failure.trouble is Trouble.TRANSIENT
+    assert answer.failure.kind is ErrorKind.TRANSIENT
     holder.execute("ROLLBACK", ())
     holder.close()
     assert target.rows() == []
@@ -593,7 +593,7 @@ async def test_a_merge_that_the_server_ends_for_a_deadlock_is_sent_again_at_once
     target.table(TWO_UNIQUE)
     target.sql("CREATE TABLE heavy (id int PRIMARY KEY AUTO_INCREMENT, x int)")
     await target.own()
-    await target.begun(Split(target.name()))
+    await target.begun(ChunkSplit(target.name()))
     attempt, _ = target.stage([(1, "a", 1), (2, "b", 2)])
     effect = target.merge(attempt, 2)
     holder = target.server.connect(target.database)
@@ -613,7 +613,7 @@ async def test_a_merge_that_the_server_ends_for_a_deadlock_is_sent_again_at_once
 async def test_a_zombies_merge_is_fenced(target: Target) -> None:
     target.table(TWO_UNIQUE)
     await target.own()
-    await target.begun(Split(target.name()))
+    await target.begun(ChunkSplit(target.name()))
     empty, _ = target.stage([])
     await target.merged(empty, 0)
     attempt, _ = target.stage([(1, "a", 1)])
@@ -621,20 +621,20 @@ async def test_a_zombies_merge_is_fenced(target: Target) -> None:
     target.server.execute(f"UPDATE `{target.books}`.tidelock_owner SET epoch=epoch+1")
     answer = await target.sink.merge_chunk(effect)
     assert isinstance(answer, BatchFailed)
-    assert answer.failure.trouble is Trouble.FENCED
+    assert answer.failure.kind is ErrorKind.FENCED
     assert target.rows() == []
 
 
 async def test_lost_rows_and_lost_tables_are_a_rewound_target(target: Target) -> None:
     target.table(TWO_UNIQUE)
     await target.own()
-    await target.begun(Split(target.name()))
+    await target.begun(ChunkSplit(target.name()))
     attempt, _ = target.stage([(1, "a", 1), (2, "b", 2)])
     target.server.execute(f"DELETE FROM `{target.books}`.`{staged_name('feed', 0, attempt)}` WHERE id=1")
-    for more in ({}, {"without": [(2,)]}, {"split": Split(target.name(), keep=True)}):
-        assert (await target.refused(attempt, 2, **more)).trouble is Trouble.REWOUND
+    for more in ({}, {"without": [(2,)]}, {"split": ChunkSplit(target.name(), keep=True)}):
+        assert (await target.refused(attempt, 2, **more)).kind is ErrorKind.COMMITS_LOST
     await target.sink.drop_staged(attempt)
-    assert (await target.refused(attempt, 2)).trouble is Trouble.REWOUND
+    assert (await target.refused(attempt, 2)).kind is ErrorKind.COMMITS_LOST
     assert target.rows() == []
     assert target.book("progress", "batch") == []
 
@@ -642,11 +642,11 @@ async def test_lost_rows_and_lost_tables_are_a_rewound_target(target: Target) ->
 async def test_a_clash_with_a_row_of_somebody_else_is_an_error(target: Target) -> None:
     target.table(TWO_UNIQUE)
     await target.own()
-    await target.begun(Split(target.name()))
+    await target.begun(ChunkSplit(target.name()))
     target.sql("INSERT INTO t VALUES (9,'a',9)")
     attempt, _ = target.stage([(1, "a", 1), (2, "b", 2)])
     failure = await target.refused(attempt, 2)
-    assert failure.trouble is Trouble.ROW
+    assert failure.kind is ErrorKind.ROW
     assert "Duplicate entry 'a'" in failure.message
     assert f"{target.database}.t" in failure.message
     assert target.rows() == [(9, "a", 9)]
@@ -656,7 +656,7 @@ async def test_rows_that_are_to_be_kept_win(target: Target) -> None:
     target.table(TWO_UNIQUE + ", changed timestamp DEFAULT '2001-01-01' ON UPDATE current_timestamp")
     await target.own()
     target.sql("INSERT INTO t (id,u,x) VALUES (1,'mine',1), (8,'taken',8)")
-    split = Split(target.name(), keep=True)
+    split = ChunkSplit(target.name(), keep=True)
     await target.begun(split)
     attempt, _ = target.stage([(1, "theirs", 9), (2, "taken", 9), (3, "new", 3)])
     await target.merged(attempt, 3, split=split)
@@ -669,11 +669,11 @@ async def test_keeping_rows_passes_over_nothing_but_clashes(target: Target) -> N
     target.table("id int PRIMARY KEY", name="parent")
     target.table("id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES parent (id)")
     await target.own()
-    split = Split(target.name(), keep=True)
+    split = ChunkSplit(target.name(), keep=True)
     await target.begun(split)
     attempt, _ = target.stage([(1, None), (2, 77)], ("id", INT), ("p", INT))
     failure = await target.refused(attempt, 2, split=split)
-    assert failure.trouble is Trouble.ROW
+    assert failure.kind is ErrorKind.ROW
     assert "foreign key" in failure.message
     assert target.rows() == []
 
@@ -697,7 +697,7 @@ async def test_keys_that_were_touched_are_left_out_as_the_target_compares_them(
 ) -> None:
     target.table(f"k {definition} PRIMARY KEY, x int")
     await target.own()
-    await target.begun(Split(target.name()))
+    await target.begun(ChunkSplit(target.name()))
     columns = (Column("k", kind, charset="utf8mb4"), ("x", INT))
     attempt, done = target.stage([(value, 1) for value in staged], *columns)
     assert not done.refused
@@ -709,7 +709,7 @@ async def test_keys_that_were_touched_are_left_out_as_the_target_compares_them(
 async def test_touched_keys_of_several_columns_and_of_texts_that_do_not_decode(target: Target) -> None:
     target.table("a varchar(20), b int, x int, PRIMARY KEY (a, b)")
     await target.own()
-    await target.begun(Split(target.name()))
+    await target.begun(ChunkSplit(target.name()))
     rows = [("k", n, n) for n in range(3000)]
     attempt, staged = target.stage(rows, ("a", TEXT), ("b", INT), ("x", INT))
     without: list[Row] = [("k", n) for n in range(1, 3000)]
@@ -720,16 +720,16 @@ async def test_touched_keys_of_several_columns_and_of_texts_that_do_not_decode(t
 async def test_a_table_that_refers_to_itself_comes_in_any_order(target: Target) -> None:
     target.table("id int PRIMARY KEY, p int, FOREIGN KEY (p) REFERENCES t (id)")
     await target.own()
-    await target.begun(Split(target.name()))
+    await target.begun(ChunkSplit(target.name()))
     columns = (("id", INT), ("p", INT))
     attempt, _ = target.stage([(1, 9), (2, 1), (9, None), (4, 4), (5, 6)], *columns)
     touched = UpsertRows(target.binding(*columns), [(5, 7), (7, 1)], True)
     await target.merged(attempt, 5, without=[(5,), (7,)], steps=[touched])
     assert target.rows() == [(1, 9), (2, 1), (4, 4), (5, 7), (7, 1), (9, None)]
-    await target.begun(Split(target.name()))
+    await target.begun(ChunkSplit(target.name()))
     attempt, _ = target.stage([(1, 9), (2, 1)], *columns)
     failure = await target.refused(attempt, 2)
-    assert failure.trouble is Trouble.ROW
+    assert failure.kind is ErrorKind.ROW
     assert "refers to none of" in failure.message
     assert target.rows() == []
     empty, _ = target.stage([], *columns)
@@ -746,7 +746,7 @@ async def test_the_rights_that_check_asks_for_are_enough(target: Target) -> None
     target.server.execute(f"GRANT {rights} ON `{target.database}`.t TO '{target.user}'@'%'")
     target.server.execute(f"GRANT {rights}, CREATE, DROP ON `{target.books}`.* TO '{target.user}'@'%'")
     await target.own()
-    await target.begun(Split(target.name()))
+    await target.begun(ChunkSplit(target.name()))
     attempt, _ = target.stage([(1, 2), (2, None)], ("id", INT), ("p", INT))
     await target.merged(attempt, 2, without=[(3,)])
     assert target.rows() == [(1, 2), (2, None)]
@@ -759,7 +759,7 @@ async def test_the_rights_that_check_asks_for_are_enough(target: Target) -> None
 
 
 def _again(target: Target, *keys: Row, name: str = "t", columns: tuple[str, ...] = ("id",)) -> dict[str, Any]:
-    split = Split(target.name(name), By.KEYS, columns, keys=keys)
+    split = ChunkSplit(target.name(name), By.KEYS, columns, keys=keys)
     return {"split": split, "chunk": 1, "gone": list(keys), "name": name}
 
 
@@ -818,7 +818,7 @@ async def test_a_swap_that_would_leave_a_child_behind_is_refused(target: Target)
     columns = (("id", INT), ("u", TEXT), ("v", INT))
     attempt, _ = target.stage([(1, "b", 20), (2, "a", 30)], *columns)
     failure = await target.refused(attempt, 2, **again)
-    assert failure.trouble is Trouble.ROW
+    assert failure.kind is ErrorKind.ROW
     assert f"{target.database}.child: a row refers to none of" in failure.message
     assert target.rows() == [(1, "a", 10), (2, "b", 20)]
 
@@ -920,7 +920,7 @@ async def test_a_feed_the_other_way_sees_nothing_of_a_copy(target: Target) -> No
     endpoint = reader_endpoint(parse(target.server.url(target.database), target.folder))
     session = connect(endpoint)
     start = current_position(session)
-    await target.begun(Split(target.name()))
+    await target.begun(ChunkSplit(target.name()))
     attempt, _ = target.stage([(1, "a", 1)])
     await target.merged(attempt, 1)
     await target.sink.drop_staged(attempt)

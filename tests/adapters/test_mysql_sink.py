@@ -18,7 +18,7 @@ from tidelock.adapters.mysql.target.session import MODES, StatementFailed, open_
 from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.adapters.operator.store import Halted
 from tidelock.adapters.ports.sink import TargetError
-from tidelock.engine.model.errors import Alarm, Trouble
+from tidelock.engine.model.errors import Alarm, ErrorKind
 from tidelock.engine.model.records import Column, Ddl, DdlKind, Kind, Position, Row, Shape, TableName, Value
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import (
@@ -259,13 +259,13 @@ async def test_a_zombies_batch_is_fenced(target: Target) -> None:
     zombie, table = await _any_table(target)
     await target.own(target.sink())
     answer = await target.failed(zombie, UpsertRows(table, [(1, "a", 1)], True))
-    while answer.failure.trouble is Trouble.TRANSIENT:  # its session was ended; it looks again with a new one
+    while answer.failure.kind is ErrorKind.TRANSIENT:  # its session was ended; it looks again with a new one
         answer = await target.failed(zombie, UpsertRows(table, [(1, "a", 1)], True))
-    assert answer.failure.trouble is Trouble.FENCED
+    assert answer.failure.kind is ErrorKind.FENCED
     assert target.rows() == []
     wanted = SaveCheckpoint(EffectId(1, 99), Position("bin.000002", 4), ())
     troubles = [getattr(await zombie.save_checkpoint(wanted), "failure", None) for _ in range(2)]
-    assert [failure and failure.trouble for failure in troubles] == [Trouble.TRANSIENT, Trouble.FENCED]
+    assert [failure and failure.kind for failure in troubles] == [ErrorKind.TRANSIENT, ErrorKind.FENCED]
     assert (await target.sink().take_over([], None)).checkpoint == START
 
 
@@ -278,7 +278,7 @@ async def test_a_zombie_on_an_open_session_is_fenced_by_the_receipt(target: Targ
     with_a_duplicate = [UpsertRows(table, [(1, "d", 1)], True), *with_an_update]
     for steps in ([fresh], with_an_update, with_a_duplicate):
         answer = await target.failed(zombie, *steps)
-        assert answer.failure.trouble is Trouble.FENCED
+        assert answer.failure.kind is ErrorKind.FENCED
         assert target.rows() == [(1, "a", 1)]
 
 
@@ -327,7 +327,7 @@ async def test_a_lane_whose_session_was_killed_is_retried_on_a_new_one(target: T
     assert sink._lanes[0].session is not None
     target.server.execute(f"KILL {sink._lanes[0].session.number}")
     answer = await target.failed(sink, UpsertRows(table, [(2, "b", 1)], True))
-    assert answer.failure.trouble is Trouble.TRANSIENT
+    assert answer.failure.kind is ErrorKind.TRANSIENT
     await target.committed(sink, UpsertRows(table, [(2, "b", 1)], True))
 
 
@@ -438,7 +438,7 @@ async def test_a_lost_answer_to_commit_is_in_doubt_and_the_retry_applies_once(
             proxy.cut = True
             answer = await sink.apply(batch)
         assert isinstance(answer, BatchFailed)
-        assert answer.failure.trouble is Trouble.IN_DOUBT
+        assert answer.failure.kind is ErrorKind.IN_DOUBT
         proxy.cut = False
         again = await sink.apply(batch)
         if isinstance(again, BatchReady):
@@ -456,7 +456,7 @@ async def test_an_in_doubt_checkpoint_says_so(target: Target) -> None:
         proxy.cut = True
         answer = await sink.save_checkpoint(SaveCheckpoint(EffectId(1, 1), Position("bin.000002", 9), ()))
         assert isinstance(answer, CheckpointFailed)
-        assert answer.failure.trouble is Trouble.IN_DOUBT
+        assert answer.failure.kind is ErrorKind.IN_DOUBT
         proxy.cut = False
         answer = await sink.save_checkpoint(SaveCheckpoint(EffectId(1, 1), Position("bin.000002", 9), ()))
         assert isinstance(answer, CheckpointSaved)
@@ -495,7 +495,7 @@ async def test_an_upsert_never_moves_another_row(target: Target, fresh: bool) ->
     target.sql("INSERT INTO t VALUES (1,'a',1)")
     sink, table = await target.opened(*ID_U_X)
     answer = await target.failed(sink, UpsertRows(table, [(6, "z", 1), (7, "a", 99)], fresh))
-    assert answer.failure.trouble is Trouble.ROW
+    assert answer.failure.kind is ErrorKind.ROW
     assert answer.failure.code == "1062"
     assert str(TableName(target.database, "t")) in answer.failure.message
     assert target.rows() == [(1, "a", 1)]
@@ -507,7 +507,7 @@ async def test_a_prefix_key_is_no_reason_to_overwrite_by_it(target: Target) -> N
     target.sql("INSERT INTO t VALUES ('abc1', 1)")
     sink, table = await target.opened(("k", TEXT), ("x", INT))
     answer = await target.failed(sink, UpsertRows(table, [("abc2", 2)], False))
-    assert answer.failure.trouble is Trouble.ROW
+    assert answer.failure.kind is ErrorKind.ROW
     assert target.rows() == [("abc1", 1)]
 
 
@@ -614,7 +614,7 @@ async def test_children_and_parents_in_step_order(target: Target) -> None:
     )
     await target.committed(sink, UpsertRows(parents, [(1,)], True), UpsertRows(children, [(1, 1)], True))
     for steps in ([DeleteRows(parents, [(1,)])], [UpsertRows(children, [(2, 5)], True)]):
-        assert (await target.failed(sink, *steps)).failure.trouble is Trouble.ROW
+        assert (await target.failed(sink, *steps)).failure.kind is ErrorKind.ROW
     await target.committed(sink, DeleteRows(children, [(1,)]), DeleteRows(parents, [(1,)]))
     assert target.rows(name="p") == target.rows(name="c") == []
 
@@ -811,7 +811,7 @@ async def test_values_that_cannot_be_held_are_the_rows_fault(
     sink, table = await target.opened(("id", INT), Column("v", kind, charset="latin1"))
     for fresh in (True, False):
         answer = await target.failed(sink, UpsertRows(table, [(1, None), (2, value)], fresh))
-        assert answer.failure.trouble is Trouble.ROW
+        assert answer.failure.kind is ErrorKind.ROW
         assert says in answer.failure.message
     assert target.rows() == []
 
@@ -833,7 +833,7 @@ async def test_constraint_errors_are_the_rows_fault(target: Target, definition: 
     target.sql("INSERT INTO t VALUES (1, 1)")
     sink, table = await target.opened(("id", INT), ("v", INT))
     answer = await target.failed(sink, UpsertRows(table, [(2, value)], True))
-    assert answer.failure.trouble is Trouble.ROW
+    assert answer.failure.kind is ErrorKind.ROW
     assert answer.failure.code in code
     assert target.database in answer.failure.message
     await target.committed(sink, UpsertRows(table, [(2, 2)], True))
@@ -861,7 +861,7 @@ async def test_data_errors_are_the_rows_fault(target: Target, type_: str, kind: 
     await target.committed(sink, UpsertRows(table, [(1, 1, None)], True))
     for fresh in (True, False):
         answer = await target.failed(sink, UpsertRows(table, [(1, 1, value)], fresh))
-        assert answer.failure.trouble is Trouble.ROW, answer
+        assert answer.failure.kind is ErrorKind.ROW, answer
     assert target.rows() == [(1, 1, None)]
 
 
@@ -872,7 +872,7 @@ async def test_a_number_that_json_text_does_not_keep_is_no_json(target: Target, 
     sink, table = await target.opened(("id", INT), ("v", Kind.JSON))
     if is_mysql(target):
         answer = await target.failed(sink, UpsertRows(table, [(1, text)], True))
-        assert answer.failure.trouble is Trouble.ROW
+        assert answer.failure.kind is ErrorKind.ROW
         assert f"{table.name}: column v: a DECIMAL inside JSON" in answer.failure.message
     kept = ["18446744073709551615", "-9223372036854775808", '"12345678901234567890.1"', "1234567.8901234567"]
     kept += [] if is_mysql(target) else [text]
@@ -886,7 +886,7 @@ async def test_lock_timeout_and_deadlock_are_transient(target: Target) -> None:
     one = target.batch(sink, UpdateRows(table, [(1,)], [(1, "a", 10)], True), held=True)
     await sink.apply(one)
     answer = await target.failed(sink, UpdateRows(table, [(2,), (1,)], [(2, "b", 20), (1, "a", 11)], True), lane=1)
-    assert answer.failure.trouble is Trouble.TRANSIENT
+    assert answer.failure.kind is ErrorKind.TRANSIENT
     assert answer.failure.code == "1205"
     assert await sink.commit(CommitBatch(one.id)) == BatchCommitted(one.id)
     assert target.rows() == [(1, "a", 10), (2, "b", 2)]
@@ -939,7 +939,7 @@ async def test_a_missing_table_and_a_read_only_target_halt(target: Target) -> No
     sink, table = await _any_table(target)
     target.sql("DROP TABLE t")
     answer = await target.failed(sink, UpsertRows(table, [(1, "a", 1)], True))
-    assert answer.failure.trouble is Trouble.TARGET
+    assert answer.failure.kind is ErrorKind.TARGET
     assert answer.failure.code == "1146"
 
 
@@ -952,7 +952,7 @@ async def test_a_missing_grant_halts(target: Target) -> None:
     url = target.server.url(target.database, user, "pw")
     sink, table = await target.opened(*ID_U_X, url=url)
     answer = await target.failed(sink, UpsertRows(table, [(1, "a", 1)], True))
-    assert answer.failure.trouble is Trouble.TARGET
+    assert answer.failure.kind is ErrorKind.TARGET
     assert answer.failure.code == "1142"
     await target.own(target.sink(url), "t")  # kills its own older sessions without a privilege
 
@@ -965,7 +965,7 @@ async def test_statements_are_cut_to_the_packet(make_own: Callable[..., Server])
         await target.committed(sink, UpsertRows(table, [(n, n, letter * 100_000) for n in range(40)], letter == "a"))
     assert target.sql("SELECT COUNT(*), SUM(LENGTH(v)), MIN(LEFT(v,1)) FROM t") == [(40, 4_000_000, "b")]
     answer = await target.failed(sink, UpsertRows(table, [(99, 99, "x" * 1_100_000)], True))
-    assert answer.failure.trouble is Trouble.ROW
+    assert answer.failure.kind is ErrorKind.ROW
     assert "max_allowed_packet" in answer.failure.message
     await target.committed(sink, DeleteRows(table, [(n,) for n in range(200_000)]))
     assert target.rows() == []
@@ -1110,7 +1110,7 @@ async def test_a_column_of_another_type_is_not_taken_for_the_added_one(target: T
     await target.own(sink)
     answer = await _run(target, sink, "ALTER TABLE t ADD COLUMN c varchar(20)", DdlKind.ADD_COLUMN)
     assert isinstance(answer, DdlFailed)
-    assert answer.failure.trouble is Trouble.TARGET
+    assert answer.failure.kind is ErrorKind.TARGET
     assert "varchar(5)" in answer.failure.message
 
 
@@ -1121,7 +1121,7 @@ async def test_a_zombies_truncate_empties_nothing(target: Target) -> None:
     target.server.execute(f"UPDATE `{target.books}`.tidelock_owner SET epoch=epoch+1")
     answer = await _run(target, zombie, "TRUNCATE TABLE t", DdlKind.TRUNCATE)
     assert isinstance(answer, DdlFailed)
-    assert answer.failure.trouble is Trouble.FENCED
+    assert answer.failure.kind is ErrorKind.FENCED
     assert target.rows() == [(1, "a", 1)]
     target.server.execute(f"UPDATE `{target.books}`.tidelock_owner SET epoch=epoch-1")
     assert isinstance(await _run(target, zombie, "TRUNCATE TABLE t", DdlKind.TRUNCATE), DdlApplied)
@@ -1159,7 +1159,7 @@ async def test_a_statement_runs_only_while_every_group_has_the_owner_that_voted(
     for wrong in (votes, {**votes, 1: 7}, {**votes, 1: 2, 2: 1}):
         answer = await conductor.apply_ddl(ddl, tables, wrong)
         assert isinstance(answer, DdlFailed)
-        assert answer.failure.trouble is Trouble.TRANSIENT
+        assert answer.failure.kind is ErrorKind.TRANSIENT
         assert len(target.rows()) == 2
         assert len(target.book("parked")) == 2
     answer = await conductor.apply_ddl(ddl, tables, {**votes, 1: 2})
@@ -1205,7 +1205,7 @@ async def test_a_group_notes_that_a_statement_has_passed_and_reads_the_tables(ta
     target.server.execute(f"UPDATE `{target.books}`.tidelock_owner SET epoch=epoch+1, ddl_passed=NULL")
     answer = await sink.pass_ddl(_ddl(target, "TRUNCATE TABLE t", DdlKind.TRUNCATE), [])
     assert isinstance(answer, DdlFailed)
-    assert answer.failure.trouble is Trouble.FENCED
+    assert answer.failure.kind is ErrorKind.FENCED
 
 
 async def test_only_the_owner_settles(target: Target) -> None:
@@ -1215,7 +1215,7 @@ async def test_only_the_owner_settles(target: Target) -> None:
     target.server.execute(f"UPDATE `{target.books}`.tidelock_owner SET epoch=epoch+1")
     failure = await sink.settle()
     assert failure is not None
-    assert failure.trouble is Trouble.FENCED
+    assert failure.kind is ErrorKind.FENCED
 
 
 async def test_a_takeover_waits_for_ddl_under_way_or_ends_it(target: Target) -> None:
@@ -1268,7 +1268,7 @@ ATTEMPTS = 5
 async def _refused_at_last(target: Target, sink: MySqlSink) -> None:
     """The first failure may be that of a connection that is found dead."""
     failures = [(await target.failed(sink)).failure for _ in range(2)]
-    assert failures[-1].trouble is Trouble.REWOUND
+    assert failures[-1].kind is ErrorKind.COMMITS_LOST
     assert "crash" in failures[-1].message
 
 
@@ -1339,7 +1339,7 @@ async def test_a_checkpoint_in_doubt_is_no_crash(target: Target) -> None:
     sink._reported.leave(saved, (batch.id,))
     await target.committed(sink, UpsertRows(table, [(2, "x", 0)], fresh=True), lane=1)
     target.server.execute(f"DELETE FROM `{target.books}`.tidelock_progress WHERE batch={batch.id.counter}")
-    assert (await target.failed(sink, lane=2)).failure.trouble is Trouble.REWOUND
+    assert (await target.failed(sink, lane=2)).failure.kind is ErrorKind.COMMITS_LOST
     words = msgspec.json.encode(saved).decode()
     target.server.execute(f"UPDATE `{target.books}`.tidelock_checkpoint SET position=%s", words)
     await target.committed(sink, lane=2)
@@ -1373,10 +1373,10 @@ class Pieces:
         answer = await self.send(*steps, **more)
         assert isinstance(answer, BatchReady), answer
 
-    async def failed(self, *steps: Step, **more: Any) -> Trouble:
+    async def failed(self, *steps: Step, **more: Any) -> ErrorKind:
         answer = await self.send(*steps, **more)
         assert isinstance(answer, BatchFailed), answer
-        return answer.failure.trouble
+        return answer.failure.kind
 
 
 ASIDE = ParkedRow("0-1", 1, 1, "shop", "t", "id=2", "too long", b"change")
@@ -1401,11 +1401,11 @@ async def test_pieces_are_seen_together_with_their_commit_and_the_receipt_says_w
 async def test_a_piece_with_a_bad_row_leaves_the_transaction_as_it_was(target: Target) -> None:
     sink, table = await _any_table(target)
     pieces = await Pieces.open(target, sink)
-    assert await pieces.failed(UpsertRows(table, [(9, "x" * 21, 1)], True)) is Trouble.ROW
+    assert await pieces.failed(UpsertRows(table, [(9, "x" * 21, 1)], True)) is ErrorKind.ROW
     await pieces.ready(UpsertRows(table, [(1, "a", 1)], True))
     for bad in ((2, "x" * 21, 1), (2, "b", "no number")):
         steps = DeleteRows(table, [(1,)]), UpsertRows(table, [(3, "c", 1)], True), UpsertRows(table, [bad], True)
-        assert await pieces.failed(*steps, parked=(ASIDE,)) is Trouble.ROW
+        assert await pieces.failed(*steps, parked=(ASIDE,)) is ErrorKind.ROW
     await pieces.ready(UpsertRows(table, [(4, "d", 1)], True))
     assert await sink.commit(CommitBatch(pieces.id)) == BatchCommitted(pieces.id)
     assert target.rows() == [(1, "a", 1), (4, "d", 1)] and target.book("parked") == []
@@ -1428,9 +1428,9 @@ async def test_a_deadlock_ends_all_pieces(target: Target) -> None:
         await rival.close()
 
     crossing = asyncio.create_task(cross_and_leave())
-    assert await pieces.failed(UpsertRows(table, [(2, "b", 2)], False)) is Trouble.TRANSIENT
+    assert await pieces.failed(UpsertRows(table, [(2, "b", 2)], False)) is ErrorKind.TRANSIENT
     await crossing
-    assert await pieces.failed(UpsertRows(table, [(3, "c", 1)], True)) is Trouble.TRANSIENT
+    assert await pieces.failed(UpsertRows(table, [(3, "c", 1)], True)) is ErrorKind.TRANSIENT
     assert target.rows() == [(1, "a", 1), (2, "b", 1)]
 
 
@@ -1440,7 +1440,7 @@ async def test_a_session_that_is_killed_leaves_nothing_of_any_piece(target: Targ
     await pieces.ready(UpsertRows(table, [(1, "a", 1)], True))
     assert sink._lanes[0].session is not None
     target.server.execute(f"KILL {sink._lanes[0].session.number}")
-    assert await pieces.failed(UpsertRows(table, [(2, "b", 1)], True)) is Trouble.TRANSIENT
+    assert await pieces.failed(UpsertRows(table, [(2, "b", 1)], True)) is ErrorKind.TRANSIENT
     asked = msgspec.structs.replace(target.batch(sink, held=True), id=pieces.id)
     assert await sink.apply(asked) == BatchReady(pieces.id)
     assert isinstance(await sink.rollback(RollbackBatch(pieces.id)), BatchRolledBack)
@@ -1453,7 +1453,7 @@ async def test_a_takeover_ends_a_transaction_in_pieces(target: Target) -> None:
     await pieces.ready(UpsertRows(table, [(1, "a", 1)], True))
     taken = await target.own(target.sink(lock_timeout_seconds=1), "t")
     assert taken.receipts == ()
-    assert await pieces.failed(UpsertRows(table, [(2, "b", 1)], True)) is Trouble.TRANSIENT
+    assert await pieces.failed(UpsertRows(table, [(2, "b", 1)], True)) is ErrorKind.TRANSIENT
     asked = await zombie.apply(msgspec.structs.replace(target.batch(zombie, held=True), id=pieces.id))
-    assert isinstance(asked, BatchFailed) and asked.failure.trouble is Trouble.FENCED
+    assert isinstance(asked, BatchFailed) and asked.failure.kind is ErrorKind.FENCED
     assert target.rows() == []

@@ -17,8 +17,8 @@ from tidelock.adapters.ports.staging import Columns, Staged, Staging, staged_nam
 from tidelock.adapters.postgres.target.copy_text import lines
 from tidelock.adapters.postgres.target.sink import PostgresSink
 from tidelock.adapters.postgres.target.staging import session_name, stage
-from tidelock.engine.model.chunk_ranges import By, Split
-from tidelock.engine.model.errors import Alarm, Trouble
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit
+from tidelock.engine.model.errors import Alarm, ErrorKind
 from tidelock.engine.model.records import Column, Kind, Position, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import (
@@ -37,7 +37,7 @@ from tidelock.engine.protocol.events import (
     Copied,
     CopyBegun,
     CopyFailed,
-    Refused,
+    RefusedRow,
     TakenOver,
 )
 
@@ -69,8 +69,8 @@ class Copying:
         shape = Shape(TableName("shop", self.name.table), tuple(self.columns))
         return Binding(0, shape, self.taken.tables[self.name])
 
-    async def begin(self, *splits: Split) -> Any:
-        effect = BeginCopy(self.target.id(self.taken.epoch), splits or (Split(self.name),), START)
+    async def begin(self, *splits: ChunkSplit) -> Any:
+        effect = BeginCopy(self.target.id(self.taken.epoch), splits or (ChunkSplit(self.name),), START)
         return await self.sink.begin_copy(effect)
 
     async def stage(self, rows: Iterable[Row], batch: int = 100, attempt: EffectId | None = None, **how: Any) -> Any:
@@ -87,7 +87,7 @@ class Copying:
 
     async def chunk(self, rows: Iterable[Row], **options: Any) -> MergeChunk:
         staged, done = await self.stage(rows)
-        options = {"split": Split(self.name), "chunk": 0, "rows": done.rows, "without": [], "steps": [], **options}
+        options = {"split": ChunkSplit(self.name), "chunk": 0, "rows": done.rows, "without": [], "steps": [], **options}
         key = self.taken.tables[self.name].key
         return MergeChunk(id=self.target.id(self.taken.epoch), staged=staged, key=key, position=MERGED, **options)
 
@@ -317,7 +317,7 @@ async def test_a_copy_begins_with_empty_tables_and_its_plan(target: Target) -> N
     target.wanted(1, "copy")
     target.wanted(2, "copy", table="elsewhere")
     target.wanted(3, "repair", (1,), "line")
-    splits = (Split(ACCOUNT, By.NUMBERS, ("id",), ((10,), (20,))), Split(line))
+    splits = (ChunkSplit(ACCOUNT, By.NUMBERS, ("id",), ((10,), (20,))), ChunkSplit(line))
     effect = BeginCopy(target.id(copy.taken.epoch), splits, MERGED, (batch.id,))
 
     for _ in range(2):  # twice is once
@@ -351,11 +351,11 @@ async def test_the_rows_that_go_are_marked_as_our_doing(target: Target) -> None:
 
 async def test_a_copy_begun_anew_forgets_the_chunks_of_before(target: Target) -> None:
     copy = await target.opened()
-    await copy.begin(Split(ACCOUNT, By.NUMBERS, ("id",), ((10,), (20,))))
-    await copy.merged(await copy.chunk([row(1)], split=Split(ACCOUNT, By.NUMBERS, ("id",), ((10,), (20,)))))
-    await copy.begin(Split(ACCOUNT))
+    await copy.begin(ChunkSplit(ACCOUNT, By.NUMBERS, ("id",), ((10,), (20,))))
+    await copy.merged(await copy.chunk([row(1)], split=ChunkSplit(ACCOUNT, By.NUMBERS, ("id",), ((10,), (20,)))))
+    await copy.begin(ChunkSplit(ACCOUNT))
     assert target.rows() == []
-    assert (await target.sink().take_over([ACCOUNT], START)).chunks == (Copied(Split(ACCOUNT)),)
+    assert (await target.sink().take_over([ACCOUNT], START)).chunks == (Copied(ChunkSplit(ACCOUNT)),)
 
 
 async def test_rows_stay_where_the_split_says_so(target: Target) -> None:
@@ -364,7 +364,7 @@ async def test_rows_stay_where_the_split_says_so(target: Target) -> None:
     parked = ParkedRow("s", 1, 1, "public", "account", "id=9", "why", b"x")
     batch = ApplyBatch(target.id(copy.taken.epoch), 0, [], b"", 0, (parked,))
     await copy.sink.apply(batch)
-    for split in (Split(ACCOUNT, keep=True), Split(ACCOUNT, By.KEYS, ("id",), keys=((1,),))):
+    for split in (ChunkSplit(ACCOUNT, keep=True), ChunkSplit(ACCOUNT, By.KEYS, ("id",), keys=((1,),))):
         assert isinstance(await copy.begin(split), CopyBegun)
         assert target.rows() == [(1, "a")]
         assert target.sql("SELECT count(*) FROM tidelock.tidelock_parked") == [(1,)]
@@ -377,9 +377,9 @@ async def test_a_wish_that_came_meanwhile_is_not_granted_by_another(target: Targ
     target.wanted(2, "repair", (2,))
     target.wanted(3, "copy")
     target.wanted(4, "keep")
-    await copy.begin(Split(ACCOUNT, By.KEYS, ("id",), keys=((1,),)))
+    await copy.begin(ChunkSplit(ACCOUNT, By.KEYS, ("id",), keys=((1,),)))
     assert [wish.ordinal for wish in (await copy.sink.control()).wanted] == [2, 3, 4]
-    await copy.begin(Split(ACCOUNT, keep=True))
+    await copy.begin(ChunkSplit(ACCOUNT, keep=True))
     assert [wish.ordinal for wish in (await copy.sink.control()).wanted] == [2, 3]
     await copy.begin()
     assert (await copy.sink.control()).wanted == ()
@@ -440,7 +440,7 @@ async def test_the_feeds_user_needs_no_right_but_those_of_the_stream(target: Tar
 
 async def test_a_merge_puts_rows_chunk_and_checkpoint_in_place_at_once(target: Target) -> None:
     copy = await target.opened()
-    split = Split(ACCOUNT, By.NUMBERS, ("id",), ((5,),))
+    split = ChunkSplit(ACCOUNT, By.NUMBERS, ("id",), ((5,),))
     await copy.begin(split)
     batch = ApplyBatch(target.id(copy.taken.epoch), 0, [], b"", 0)
     await copy.sink.apply(batch)
@@ -490,11 +490,11 @@ async def test_receipts_that_a_merge_or_a_beginning_drops_are_not_missed(target:
 
     async def applied(batch: ApplyBatch) -> Any:
         answer = await copy.sink.apply(batch)
-        again = isinstance(answer, BatchFailed) and answer.failure.trouble in (Trouble.TRANSIENT, Trouble.IN_DOUBT)
+        again = isinstance(answer, BatchFailed) and answer.failure.kind in (ErrorKind.TRANSIENT, ErrorKind.IN_DOUBT)
         return await copy.sink.apply(batch) if again else answer
 
     assert await applied(batches[0]) == BatchCommitted(batches[0].id)
-    begin = BeginCopy(target.id(copy.taken.epoch), (Split(ACCOUNT),), START, (batches[0].id,))
+    begin = BeginCopy(target.id(copy.taken.epoch), (ChunkSplit(ACCOUNT),), START, (batches[0].id,))
     assert await copy.sink.begin_copy(begin) == CopyBegun(begin.id)
     target.sql(ended)
     assert await applied(batches[1]) == BatchCommitted(batches[1].id)
@@ -506,8 +506,8 @@ async def test_receipts_that_a_merge_or_a_beginning_drops_are_not_missed(target:
     target.sql(ended)
     answer = await applied(batches[3])
     assert isinstance(answer, BatchFailed)
-    assert answer.failure.trouble is Trouble.REWOUND
-    assert (await copy.failed(await copy.chunk([row(2)]))).trouble is Trouble.REWOUND
+    assert answer.failure.kind is ErrorKind.COMMITS_LOST
+    assert (await copy.failed(await copy.chunk([row(2)]))).kind is ErrorKind.COMMITS_LOST
 
 
 async def test_a_merge_whose_session_is_ended_is_in_doubt_and_made_again(target: Target) -> None:
@@ -522,7 +522,7 @@ async def test_a_merge_whose_session_is_ended_is_in_doubt_and_made_again(target:
     target.sql(f"SELECT pg_terminate_backend(pid) {waiting}")
     answer = await running
     assert isinstance(answer, BatchFailed)
-    assert answer.failure.trouble is Trouble.IN_DOUBT
+    assert answer.failure.kind is ErrorKind.IN_DOUBT
     await other.execute("ROLLBACK")
     await other.close()
     assert target.rows() == []
@@ -557,11 +557,11 @@ async def test_a_takeover_ends_a_merge_that_does_not_finish(target: Target) -> N
     waiting = "FROM pg_stat_activity WHERE application_name = 'tidelock/shop' AND wait_event_type = 'Lock'"
     await until(lambda: target.sql(f"SELECT count(*) {waiting}") == [(1,)])
     taken = await target.sink(lock_timeout_seconds=0.3).take_over([ACCOUNT], START)
-    assert (taken.chunks, taken.receipts) == ((Copied(Split(ACCOUNT)),), ())
-    assert (await running).trouble is Trouble.IN_DOUBT
+    assert (taken.chunks, taken.receipts) == ((Copied(ChunkSplit(ACCOUNT)),), ())
+    assert (await running).kind is ErrorKind.IN_DOUBT
     await other.execute("ROLLBACK")
     await other.close()
-    assert (await old.failed(effect)).trouble is Trouble.FENCED
+    assert (await old.failed(effect)).kind is ErrorKind.FENCED
     assert target.rows() == []
     assert target.staged() == []
 
@@ -574,11 +574,11 @@ async def test_a_zombie_merges_and_begins_nothing(target: Target) -> None:
     await target.sink().take_over([ACCOUNT], START)
     late = await zombie.chunk([row(2)])
     for one in (effect, late):
-        assert (await zombie.failed(one)).trouble is Trouble.FENCED
+        assert (await zombie.failed(one)).kind is ErrorKind.FENCED
     target.sql("INSERT INTO account VALUES (9, 'stays', 0)")
     answer = await zombie.begin()
     assert isinstance(answer, CopyFailed)
-    assert answer.failure.trouble is Trouble.FENCED
+    assert answer.failure.kind is ErrorKind.FENCED
     await zombie.sink.refuse([ACCOUNT], Alarm("copy", "no", "hint"))
     assert target.rows() == [(9, "stays")]
     assert target.sql("SELECT mode FROM tidelock.tidelock_wanted") == [("copy",)]
@@ -590,7 +590,7 @@ async def test_rows_that_are_staged_no_more_stand_the_owner_down(target: Target,
     await copy.begin()
     effect = await copy.chunk([row(1), row(2)])
     target.sql(lost.format(staged_name("shop", 0, effect.staged)))
-    assert (await copy.failed(effect)).trouble is Trouble.REWOUND
+    assert (await copy.failed(effect)).kind is ErrorKind.COMMITS_LOST
     assert target.rows() == []
     assert target.position() == START
 
@@ -602,11 +602,11 @@ async def test_a_crash_of_the_server_empties_what_is_staged(make_postgres: Calla
     effect = await copy.chunk([row(1), row(2)])
     target.server.kill()
     target.server.start()
-    troubles = [(await copy.failed(effect)).trouble for _ in range(2)]
-    assert troubles[-1] is Trouble.REWOUND
+    troubles = [(await copy.failed(effect)).kind for _ in range(2)]
+    assert troubles[-1] is ErrorKind.COMMITS_LOST
     assert target.rows() == []
     taken = await copy.sink.take_over([ACCOUNT], START)
-    assert taken.chunks == (Copied(Split(ACCOUNT)),)
+    assert taken.chunks == (Copied(ChunkSplit(ACCOUNT)),)
     await copy.sink.close()
 
 
@@ -616,7 +616,7 @@ async def test_a_clash_is_the_rows_own_fault_and_changes_nothing(target: Target)
     target.sql("INSERT INTO account VALUES (7, 'user1', 0)")
     effect = await copy.chunk([row(1), row(2)])
     failure = await copy.failed(effect)
-    assert failure.trouble is Trouble.ROW
+    assert failure.kind is ErrorKind.ROW
     assert "account_email_key" in failure.message
     assert target.rows() == [(7, "user1")]
     assert target.position() == START
@@ -626,7 +626,7 @@ async def test_a_clash_is_the_rows_own_fault_and_changes_nothing(target: Target)
 
 async def test_rows_that_are_kept_win(target: Target) -> None:
     copy = await target.opened()
-    split = Split(ACCOUNT, keep=True)
+    split = ChunkSplit(ACCOUNT, keep=True)
     target.sql("INSERT INTO account VALUES (1, 'mine', 0), (9, 'user3', 0)")
     await copy.begin(split)
     steps = [UpsertRows(copy.table, [row(1, "late"), row(5)], True)]
@@ -635,7 +635,7 @@ async def test_rows_that_are_kept_win(target: Target) -> None:
     assert target.rows() == [(1, "mine"), (2, "user2"), (4, "user4"), (5, "user5"), (9, "user3")]
 
 
-KEYED = Split(ACCOUNT, By.KEYS, ("id",), keys=tuple((n,) for n in range(1, 7)))
+KEYED = ChunkSplit(ACCOUNT, By.KEYS, ("id",), keys=tuple((n,) for n in range(1, 7)))
 
 
 async def test_rows_that_are_read_again_are_changed_where_they_stand(target: Target) -> None:
@@ -667,7 +667,7 @@ async def test_unique_values_move_between_rows_that_are_read_again(target: Targe
     assert target.rows() == [(1, "a"), (2, "b")]
     target.sql("INSERT INTO account VALUES (9, 'z', 0)")
     stranger = await copy.chunk([row(1, "z")], split=KEYED, chunk=1, gone=list(KEYED.keys))
-    assert (await copy.failed(stranger)).trouble is Trouble.ROW
+    assert (await copy.failed(stranger)).kind is ErrorKind.ROW
     assert target.rows() == [(1, "a"), (2, "b"), (9, "z")]
 
 
@@ -751,7 +751,7 @@ async def test_a_key_of_bits_of_any_length_is_refused(target: Target) -> None:
     copy.columns = (Column("k", Kind.BIT, length=4),)
     await copy.begin()
     failure = await copy.failed(await copy.chunk([(1,), (2,)], without=[(1,)]))
-    assert failure.trouble is Trouble.ROW
+    assert failure.kind is ErrorKind.ROW
     assert "make it bit(n)" in failure.message
     await copy.merged(await copy.chunk([(1,), (2,)]))
 
@@ -783,7 +783,7 @@ async def test_a_table_without_a_key(target: Target) -> None:
 
 async def test_readers_of_a_copied_table_have_statistics(target: Target) -> None:
     copy = await target.opened()
-    split = Split(ACCOUNT, By.NUMBERS, ("id",), ((50,),))
+    split = ChunkSplit(ACCOUNT, By.NUMBERS, ("id",), ((50,),))
     await copy.begin(split)
     estimate = "SELECT reltuples::int FROM pg_class WHERE relname = 'account'"
     await copy.merged(await copy.chunk([row(n) for n in range(50)], split=split))
@@ -853,7 +853,7 @@ async def test_wishes_are_read_and_refused(target: Target) -> None:
     kept = target.sql("SELECT mode, row_key FROM tidelock.tidelock_wanted ORDER BY ordinal")
     assert [mode for mode, _ in kept] == ["refused", "refused", "keep"]
     assert msgspec.json.decode(kept[0][1], type=Alarm) == alarm
-    await copy.begin(Split(ACCOUNT, By.KEYS, ("id",)))  # what a repair that was given up leaves behind
+    await copy.begin(ChunkSplit(ACCOUNT, By.KEYS, ("id",)))  # what a repair that was given up leaves behind
     assert len(target.sql("SELECT ordinal FROM tidelock.tidelock_wanted")) == 3
     await copy.begin()
     assert target.sql("SELECT ordinal FROM tidelock.tidelock_wanted") == [(3,)]
@@ -880,6 +880,6 @@ def test_what_staging_needs_travels() -> None:
     import pickle
 
     endpoint = parse("postgresql://u:p@h:1/d?sslmode=require", Path())
-    refused = Refused(Shape(ACCOUNT, COLUMNS), row(1), "why")
+    refused = RefusedRow(Shape(ACCOUNT, COLUMNS), row(1), "why")
     for one in (endpoint, Staged(1, (refused,))):
         assert pickle.loads(pickle.dumps(one)) == one

@@ -16,7 +16,7 @@ from tidelock.adapters.postgres.target.copy_text import Copy
 from tidelock.adapters.postgres.target.session import application_name
 from tidelock.adapters.postgres.target.sink import PostgresSink
 from tidelock.adapters.postgres.target.statements import FEW_ROWS
-from tidelock.engine.model.errors import Alarm, Trouble
+from tidelock.engine.model.errors import Alarm, ErrorKind
 from tidelock.engine.model.records import Column, Ddl, DdlKind, Kind, Position, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import (
@@ -233,14 +233,14 @@ async def test_a_zombie_is_fenced_off_in_everything_it_writes(target: Target) ->
     zombie, table, epoch = await opened(target)
     await target.sink().take_over([ACCOUNT], START)
 
-    assert (await failed(zombie, target.batch(epoch, UpsertRows(table, [account(1)], True)))).trouble is Trouble.FENCED
+    assert (await failed(zombie, target.batch(epoch, UpsertRows(table, [account(1)], True)))).kind is ErrorKind.FENCED
     saved = await zombie.save_checkpoint(SaveCheckpoint(EffectId(epoch, 90), Position("binlog.000002", 8), ()))
     assert isinstance(saved, CheckpointFailed)
-    assert saved.failure.trouble is Trouble.FENCED
+    assert saved.failure.kind is ErrorKind.FENCED
     ddl = Ddl("public", "ALTER TABLE account ADD COLUMN more int", "s", 1, DdlKind.ADD_COLUMN, (ACCOUNT,))
     applied = await zombie.apply_ddl(ApplyDdl(EffectId(epoch, 91), ddl, START), [ACCOUNT])
     assert isinstance(applied, DdlFailed)
-    assert applied.failure.trouble is Trouble.FENCED
+    assert applied.failure.kind is ErrorKind.FENCED
     await zombie.record_halt(Halt(Alarm("kind", "message", "hint")))
 
     assert target.rows() == []
@@ -251,7 +251,7 @@ async def test_a_zombie_is_fenced_off_in_everything_it_writes(target: Target) ->
 async def test_an_owner_row_that_is_gone_fences_too(target: Target) -> None:
     sink, table, epoch = await opened(target)
     target.sql("DELETE FROM tidelock.tidelock_owner")
-    assert (await failed(sink, target.batch(epoch, UpsertRows(table, [account(1)], True)))).trouble is Trouble.FENCED
+    assert (await failed(sink, target.batch(epoch, UpsertRows(table, [account(1)], True)))).kind is ErrorKind.FENCED
     assert target.rows() == []
 
 
@@ -279,8 +279,8 @@ async def test_takeover_ends_an_owner_that_does_not_finish(target: Target) -> No
     assert (taken.epoch, taken.receipts) == (epoch + 1, ())
     lost = await old.commit(CommitBatch(held.id))
     assert isinstance(lost, BatchFailed)
-    assert lost.failure.trouble in (Trouble.TRANSIENT, Trouble.IN_DOUBT)
-    assert (await failed(old, held)).trouble is Trouble.FENCED
+    assert lost.failure.kind in (ErrorKind.TRANSIENT, ErrorKind.IN_DOUBT)
+    assert (await failed(old, held)).kind is ErrorKind.FENCED
     assert target.rows() == []
     await committed(other, target.batch(other_epoch))  # sessions of other feeds were left alone
 
@@ -297,7 +297,7 @@ async def test_the_first_statement_waits_for_a_takeover_in_flight(target: Target
     assert not late.done()
     await transaction.commit()
     await raising.close()
-    assert (await late).trouble is Trouble.FENCED
+    assert (await late).kind is ErrorKind.FENCED
 
 
 async def test_a_receipt_that_is_there_answers_for_the_batch(target: Target) -> None:
@@ -324,7 +324,7 @@ async def test_lost_answer_of_commit_is_in_doubt_and_the_same_batch_resolves_it(
             proxy.cut_answer = True
             answer = await sink.apply(batch)
         assert isinstance(answer, BatchFailed)
-        assert answer.failure.trouble is Trouble.IN_DOUBT
+        assert answer.failure.kind is ErrorKind.IN_DOUBT
         target.sql("DELETE FROM account")  # a second application would bring the row back
         await committed(sink, batch)
         assert target.rows() == []
@@ -337,7 +337,7 @@ async def test_connection_lost_before_commit_is_transient_and_the_lane_is_replac
         await committed(sink, target.batch(epoch))
         batch = target.batch(epoch, UpsertRows(table, [account(1)], True), held=True)
         proxy.cut_answer = True
-        assert (await failed(sink, batch)).trouble is Trouble.TRANSIENT
+        assert (await failed(sink, batch)).kind is ErrorKind.TRANSIENT
         assert await sink.apply(batch) == BatchReady(batch.id)  # and no lock of the lost session is in its way
         assert await sink.commit(CommitBatch(batch.id)) == BatchCommitted(batch.id)
         assert target.rows() == [(1, "user1")]
@@ -356,7 +356,7 @@ async def test_a_lost_session_is_ended_before_its_lane_goes_on(target: Target) -
         running = asyncio.create_task(failed(sink, target.batch(epoch, UpsertRows(table, [account(1)], False))))
         await asyncio.sleep(0.3)
         proxy.cut()
-        assert (await running).trouble is Trouble.IN_DOUBT
+        assert (await running).kind is ErrorKind.IN_DOUBT
         assert target.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == [(0,)]
         await transaction.rollback()
         await other.close()
@@ -379,10 +379,10 @@ async def test_commits_lost_in_a_crash_stand_the_owner_down(make_postgres: Calla
         pytest.fail("all commits survived: this test proves nothing")
 
     failures = [await failed(sink, target.batch(epoch, UpsertRows(table, [account(9)], True))) for _ in range(2)]
-    if failures[0].trouble is Trouble.TRANSIENT:  # the old connection was found dead first
+    if failures[0].kind is ErrorKind.TRANSIENT:  # the old connection was found dead first
         failures = failures[1:]
-    assert failures[0].trouble in (Trouble.REWOUND, Trouble.IN_DOUBT)
-    assert failures[-1].trouble is Trouble.REWOUND
+    assert failures[0].kind in (ErrorKind.COMMITS_LOST, ErrorKind.IN_DOUBT)
+    assert failures[-1].kind is ErrorKind.COMMITS_LOST
     assert "crash" in failures[-1].message
     assert target.rows() == kept
     taken = await sink.take_over([ACCOUNT], START)
@@ -402,8 +402,8 @@ async def test_a_checkpoint_does_not_step_over_commits_that_a_crash_lost(target:
     save = SaveCheckpoint(EffectId(epoch, 50), Position("binlog.000002", 8), (batch.id,))
     answers = [await sink.save_checkpoint(save) for _ in range(2)]
     assert isinstance(answers[-1], CheckpointFailed)
-    assert answers[-1].failure.trouble is Trouble.REWOUND
-    assert (await failed(sink, target.batch(epoch, lane=2))).trouble is Trouble.REWOUND
+    assert answers[-1].failure.kind is ErrorKind.COMMITS_LOST
+    assert (await failed(sink, target.batch(epoch, lane=2))).kind is ErrorKind.COMMITS_LOST
     await sink.close()
 
 
@@ -427,7 +427,7 @@ async def test_a_session_opened_while_a_checkpoint_is_in_doubt_still_misses_what
         target.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
         await transaction.commit()
         await holder.close()
-        assert (await failed(sink, target.batch(epoch, lane=2))).trouble is Trouble.REWOUND
+        assert (await failed(sink, target.batch(epoch, lane=2))).kind is ErrorKind.COMMITS_LOST
         assert isinstance(await saving, CheckpointFailed)
         await sink.close()
 
@@ -459,12 +459,12 @@ async def test_a_checkpoint_in_doubt_is_not_taken_for_lost_commits(target: Targe
         save = SaveCheckpoint(EffectId(epoch, 50), Position("binlog.000002", 8), (batches[0].id,))
         answer = await sink.save_checkpoint(save)
         assert isinstance(answer, CheckpointFailed)
-        assert answer.failure.trouble is Trouble.IN_DOUBT
+        assert answer.failure.kind is ErrorKind.IN_DOUBT
         assert target.sql("SELECT count(*) FROM tidelock.tidelock_progress") == [(1,)]
         await committed(sink, target.batch(epoch, UpsertRows(table, [account(7)], True), lane=3))
         assert await sink.save_checkpoint(save) == CheckpointSaved(save.id)
         target.sql("DELETE FROM tidelock.tidelock_progress WHERE batch = $1", batches[1].id.counter)
-        assert (await failed(sink, target.batch(epoch, lane=2))).trouble is Trouble.REWOUND
+        assert (await failed(sink, target.batch(epoch, lane=2))).kind is ErrorKind.COMMITS_LOST
         await sink.close()
 
 
@@ -537,7 +537,7 @@ async def test_text_too_long_is_refused_not_cut(target: Target) -> None:
     for count in (1, FEW_ROWS + 1, MANY_ROWS):
         rows = [account(i, email="e" * 65) if i == 0 else account(i) for i in range(count)]
         failure = await failed(sink, target.batch(epoch, UpsertRows(table, rows, True)))
-        assert (failure.trouble, failure.code) == (Trouble.ROW, "22001")
+        assert (failure.kind, failure.code) == (ErrorKind.ROW, "22001")
         assert "account" in failure.message
     assert target.rows() == []
 
@@ -552,7 +552,7 @@ async def test_a_unique_value_of_another_key_is_an_error_and_moves_nothing(
     await committed(sink, target.batch(epoch, UpsertRows(table, [account(1, "a")], True)))
     rows = [account(7, "a", payload="secret"), *(account(i) for i in range(100, 99 + count))]
     failure = await failed(sink, target.batch(epoch, UpsertRows(table, rows, fresh)))
-    assert failure.trouble is Trouble.ROW
+    assert failure.kind is ErrorKind.ROW
     assert "account_email_key" in failure.message
     assert "public.account" in failure.message
     assert "secret" not in failure.message
@@ -787,7 +787,7 @@ async def test_what_postgres_cannot_hold_is_an_error_of_the_row(
     for count in (0, FEW_ROWS, MANY_ROWS):
         rows = [(i, None) for i in range(count)]
         failure = await failed(sink, target.batch(epoch, UpsertRows(table, [(99, value), *rows], True)))
-        assert failure.trouble is Trouble.ROW
+        assert failure.kind is ErrorKind.ROW
         assert word in failure.message
         assert "held" in failure.message
     assert target.rows("id", "held") == []
@@ -840,7 +840,7 @@ async def test_deadlock_is_transient_and_the_lane_goes_on(target: Target) -> Non
             await asyncio.sleep(0.02)
     await other.execute("UPDATE account SET flag = 2 WHERE id = 1")
     failure = await waiting
-    assert (failure.trouble, failure.code) == (Trouble.TRANSIENT, "40P01")
+    assert (failure.kind, failure.code) == (ErrorKind.TRANSIENT, "40P01")
     await transaction.rollback()
     await other.close()
     await committed(sink, target.batch(epoch, *steps))
@@ -854,7 +854,7 @@ async def test_lock_timeout_is_transient(target: Target) -> None:
     async with other.transaction():
         await other.execute("UPDATE account SET flag = 2")
         failure = await failed(sink, target.batch(epoch, UpsertRows(table, [account(1)], False)))
-        assert (failure.trouble, failure.code) == (Trouble.TRANSIENT, "55P03")
+        assert (failure.kind, failure.code) == (ErrorKind.TRANSIENT, "55P03")
     await other.close()
 
 
@@ -866,16 +866,16 @@ RAISING_TRIGGER = """CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$
 @pytest.mark.parametrize(
     ("prepare", "code", "trouble"),
     [
-        ("ALTER TABLE account ADD CHECK (payload <> 'hidden')", "23514", Trouble.ROW),
-        ("ALTER TABLE account ALTER flag TYPE boolean USING true, ADD more int NOT NULL", "23502", Trouble.ROW),
-        ("DROP TABLE account", "42P01", Trouble.TARGET),
-        ("ALTER TABLE account DROP COLUMN flag", "42703", Trouble.TARGET),
-        ("REVOKE INSERT ON account FROM tide", "42501", Trouble.TARGET),
-        (DEFERRED_REFERENCE, "23503", Trouble.ROW),
-        (RAISING_TRIGGER, "P0001", Trouble.ROW),
+        ("ALTER TABLE account ADD CHECK (payload <> 'hidden')", "23514", ErrorKind.ROW),
+        ("ALTER TABLE account ALTER flag TYPE boolean USING true, ADD more int NOT NULL", "23502", ErrorKind.ROW),
+        ("DROP TABLE account", "42P01", ErrorKind.TARGET),
+        ("ALTER TABLE account DROP COLUMN flag", "42703", ErrorKind.TARGET),
+        ("REVOKE INSERT ON account FROM tide", "42501", ErrorKind.TARGET),
+        (DEFERRED_REFERENCE, "23503", ErrorKind.ROW),
+        (RAISING_TRIGGER, "P0001", ErrorKind.ROW),
     ],
 )
-async def test_failure_classes(target: Target, prepare: str, code: str, trouble: Trouble) -> None:
+async def test_failure_classes(target: Target, prepare: str, code: str, trouble: ErrorKind) -> None:
     login = f"tide_{target.database}"
     target.sql(f"CREATE ROLE {login} LOGIN PASSWORD 's3cret'")
     for grant in ("ALL ON ALL TABLES IN SCHEMA tidelock", "USAGE ON SCHEMA tidelock", "ALL ON account"):
@@ -884,7 +884,7 @@ async def test_failure_classes(target: Target, prepare: str, code: str, trouble:
     target.server.execute_script(prepare.replace("FROM tide", f"FROM {login}"), database=target.database)
     batch = target.batch(epoch, UpsertRows(table, [account(1, payload="hidden")], False))
     failure = await failed(sink, batch)
-    assert (failure.code, failure.trouble) == (code, trouble)
+    assert (failure.code, failure.kind) == (code, trouble)
     assert "hidden" not in failure.message
     assert "s3cret" not in failure.message
     assert target.sql("SELECT count(*) FROM tidelock.tidelock_progress") == [(0,)]
@@ -914,8 +914,8 @@ async def test_server_down_is_transient_until_it_is_back(make_postgres: Callable
     await committed(sink, target.batch(epoch, UpsertRows(table, [account(1)], True)))
     target.server.stop()
     batch = target.batch(epoch, UpsertRows(table, [account(2)], True))
-    assert (await failed(sink, batch)).trouble in (Trouble.TRANSIENT, Trouble.IN_DOUBT)
-    assert (await failed(sink, batch)).trouble is Trouble.TRANSIENT
+    assert (await failed(sink, batch)).kind in (ErrorKind.TRANSIENT, ErrorKind.IN_DOUBT)
+    assert (await failed(sink, batch)).kind is ErrorKind.TRANSIENT
     assert (await sink.control()).desired_state == "running"
     target.server.start()
     await committed(sink, batch)
@@ -966,7 +966,7 @@ async def test_rows_on_their_way_behind_a_statement_that_fails_do_no_harm(target
     target.sql("UPDATE tidelock.tidelock_owner SET epoch = epoch + 1")
     large = [account(n, payload="x" * 20_000) for n in range(1, 1_001)]
     batch = target.batch(epoch, UpsertRows(table, large, True))
-    assert (await failed(sink, batch)).trouble is Trouble.FENCED
+    assert (await failed(sink, batch)).kind is ErrorKind.FENCED
     target.sql("UPDATE tidelock.tidelock_owner SET epoch = epoch - 1")
     await committed(sink, batch)
     assert len(target.rows("id")) == 1_001
@@ -1005,7 +1005,7 @@ async def test_what_keeps_a_session_from_being_opened_early_is_told_by_the_first
         sink, table, epoch = await opened(target, url=proxy.url(target), lanes=1, eager=True)
         proxy._listener.close()
         batch = target.batch(epoch, UpsertRows(table, [account(1)], True))
-        assert (await failed(sink, batch)).trouble is Trouble.TRANSIENT
+        assert (await failed(sink, batch)).kind is ErrorKind.TRANSIENT
         proxy._listener = await asyncio.start_server(proxy._relay, "127.0.0.1", proxy.port)
         await committed(sink, batch)
 
@@ -1035,7 +1035,7 @@ async def test_deferred_constraint_fails_a_held_commit(target: Target) -> None:
     assert await sink.apply(batch) == BatchReady(batch.id)
     answer = await sink.commit(CommitBatch(batch.id))
     assert isinstance(answer, BatchFailed)
-    assert answer.failure.trouble is Trouble.ROW
+    assert answer.failure.kind is ErrorKind.ROW
     await committed(sink, target.batch(1))
 
 
@@ -1089,7 +1089,7 @@ async def test_parked_rows_come_and_go_with_the_batch(target: Target) -> None:
     control = await sink.control()
     assert (control.desired_state, [(w.number, w.wish) for w in control.wishes]) == ("paused", [(2, "retry")])
     bad = target.batch(epoch, UpsertRows(table, [account(1, payload="\0")], True), unparked=(("0-1", 2, 0),))
-    assert (await failed(sink, bad)).trouble is Trouble.ROW
+    assert (await failed(sink, bad)).kind is ErrorKind.ROW
     assert len(target.sql("SELECT * FROM tidelock.tidelock_parked")) == 2
     await committed(sink, target.batch(epoch, unparked=(("0-1", 2, 0),)))
     assert target.sql("SELECT number, error FROM tidelock.tidelock_parked") == [(1, "it's bad")]
@@ -1168,7 +1168,7 @@ async def test_a_statement_runs_only_while_every_group_has_the_owner_that_voted(
     for wrong in (votes, {**votes, 1: 7}, {**votes, 1: 2, 2: 1}):
         answer = await conductor.apply_ddl(effect, [ACCOUNT], wrong)
         assert isinstance(answer, DdlFailed)
-        assert answer.failure.trouble is Trouble.TRANSIENT
+        assert answer.failure.kind is ErrorKind.TRANSIENT
         assert len(target.rows()) == 2
         assert len(target.sql("SELECT 1 FROM tidelock.tidelock_parked")) == 2
     answer = await conductor.apply_ddl(effect, [ACCOUNT], {**votes, 1: 2})
@@ -1216,7 +1216,7 @@ async def test_a_group_notes_that_a_statement_has_passed_and_reads_the_tables(ta
     target.sql("UPDATE tidelock.tidelock_owner SET epoch = epoch + 1, ddl_passed = NULL")
     answer = await sink.pass_ddl(effect, [ACCOUNT])
     assert isinstance(answer, DdlFailed)
-    assert answer.failure.trouble is Trouble.FENCED
+    assert answer.failure.kind is ErrorKind.FENCED
 
 
 async def test_what_has_settled_is_on_disk_and_only_the_owner_settles(target: Target) -> None:
@@ -1228,7 +1228,7 @@ async def test_what_has_settled_is_on_disk_and_only_the_owner_settles(target: Ta
     target.sql("UPDATE tidelock.tidelock_owner SET epoch = epoch + 1")
     failure = await sink.settle()
     assert failure is not None
-    assert failure.trouble is Trouble.FENCED
+    assert failure.kind is ErrorKind.FENCED
 
 
 async def test_settling_notices_that_reported_commits_are_lost(target: Target) -> None:
@@ -1237,7 +1237,7 @@ async def test_settling_notices_that_reported_commits_are_lost(target: Target) -
     target.sql("DELETE FROM tidelock.tidelock_progress")  # as a crash would
     failure = await sink.settle()
     assert failure is not None
-    assert failure.trouble is Trouble.REWOUND
+    assert failure.kind is ErrorKind.COMMITS_LOST
 
 
 async def test_sessions_are_set_up_and_close_leaks_none(target: Target) -> None:
@@ -1320,7 +1320,7 @@ async def test_a_piece_with_a_bad_row_leaves_the_transaction_as_it_was(target: T
     for bad in (account(2, "x" * 65), account(2, "user3"), account(2, "nul \0")):
         steps = DeleteRows(table, [(1,)]), UpsertRows(table, [account(3), bad], True)
         failure = await pieces.failed(*steps, parked=(PARKED,))
-        assert failure.trouble is Trouble.ROW, failure
+        assert failure.kind is ErrorKind.ROW, failure
     await pieces.ready(UpsertRows(table, [account(4)], True))
     assert await sink.commit(CommitBatch(pieces.id)) == BatchCommitted(pieces.id)
     assert target.rows() == [(1, "a"), (4, "user4")]
@@ -1344,7 +1344,7 @@ async def test_a_constraint_that_may_wait_is_looked_at_with_its_piece(target: Ta
     sink, table, epoch = await opened(target)
     pieces = await Pieces.open(target, sink, epoch)
     await pieces.ready(UpsertRows(table, [account(1, "a")], True))
-    assert (await pieces.failed(UpsertRows(table, [account(2, "a")], True))).trouble is Trouble.ROW
+    assert (await pieces.failed(UpsertRows(table, [account(2, "a")], True))).kind is ErrorKind.ROW
     await pieces.ready(UpsertRows(table, [account(3, "b")], True))
     assert await sink.commit(CommitBatch(pieces.id)) == BatchCommitted(pieces.id)
     assert target.rows() == [(1, "a"), (3, "b")]
@@ -1357,8 +1357,8 @@ async def test_a_lost_connection_is_told_and_nothing_is_left_of_any_piece(target
     session = sink._lanes[0].session
     assert session is not None
     target.sql("SELECT pg_terminate_backend($1)", session._pid)
-    assert (await pieces.failed(UpsertRows(table, [account(2)], True))).trouble is Trouble.TRANSIENT
-    assert (await pieces.failed(UpsertRows(table, [account(3)], True))).trouble is Trouble.TRANSIENT
+    assert (await pieces.failed(UpsertRows(table, [account(2)], True))).kind is ErrorKind.TRANSIENT
+    assert (await pieces.failed(UpsertRows(table, [account(3)], True))).kind is ErrorKind.TRANSIENT
     again = target.batch(epoch, held=True)
     assert await sink.apply(msgspec.structs.replace(again, id=pieces.id)) == BatchReady(pieces.id)
     await sink.rollback(RollbackBatch(pieces.id))
@@ -1400,7 +1400,7 @@ async def test_a_takeover_ends_a_transaction_in_pieces(target: Target) -> None:
     await pieces.ready(UpsertRows(table, [account(1, "a")], True))
     taken = await target.sink(lock_timeout_seconds=0.3).take_over([ACCOUNT], START)
     assert taken.receipts == ()
-    assert (await pieces.failed(UpsertRows(table, [account(2)], True))).trouble is Trouble.TRANSIENT
+    assert (await pieces.failed(UpsertRows(table, [account(2)], True))).kind is ErrorKind.TRANSIENT
     asked = msgspec.structs.replace(target.batch(epoch, held=True), id=pieces.id)
-    assert (await failed(old, asked)).trouble is Trouble.FENCED
+    assert (await failed(old, asked)).kind is ErrorKind.FENCED
     assert target.rows() == []

@@ -31,7 +31,7 @@ from tidelock.adapters.workers.publisher import PublisherProcess
 from tidelock.adapters.workers.publisher_messages import AtStatement, Published, PublishOrder
 from tidelock.engine.capture.mapping import Rule
 from tidelock.engine.model.records import LogBatch, Position, TableName
-from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.model.table_partitioning import TablePartitioning
 
 DEADLINE_SECONDS = 60.0
 TABLES = ("account", "item", "parent")
@@ -67,11 +67,11 @@ class Feed:
         self.run(f"INSERT INTO {table} VALUES {','.join(f'({id_}, REPEAT({id_ % 7}, 50))' for id_ in ids)}")
         self.written[table] += ids
 
-    def plan(self, partitions: int = 2, version: int = 1, names: tuple[str, ...] = TABLES) -> Plan:
+    def plan(self, partitions: int = 2, version: int = 1, names: tuple[str, ...] = TABLES) -> TablePartitioning:
         tables = tuple((TableName(self.schema, name), home) for name, home in zip(names, HOMES, strict=False))
-        return Plan(version, self.start, (self.start,) * partitions, tables)
+        return TablePartitioning(version, self.start, (self.start,) * partitions, tables)
 
-    def order(self, plan: Plan | None = None) -> PublishOrder:
+    def order(self, plan: TablePartitioning | None = None) -> PublishOrder:
         """Each with an id of its own as a replica: the source ends the older reader of two with the same."""
         capture = Order(
             source=parse(self.source.url(), Path("/")),
@@ -156,7 +156,7 @@ class Publishing:
 async def publish() -> AsyncIterator[Callable[..., Any]]:
     async with contextlib.AsyncExitStack() as stack:
 
-        async def begin(feed: Feed, plan: Plan | None = None) -> Publishing:
+        async def begin(feed: Feed, plan: TablePartitioning | None = None) -> Publishing:
             process = PublisherProcess()
             stack.push_async_callback(process.stop)
             await process.begin(feed.order(plan))
@@ -308,7 +308,8 @@ async def test_a_statement_waits_for_leave_whoever_publishes(feed, publish):
     assert "DROP COLUMN" in at.ddl.statement
     feed.broker.admin(lambda admin: admin.create_partitions({feed.topic: NewPartitions(3)}))
     wider = feed.plan(partitions=3, version=3)
-    await publisher.process.go_on(Plan(3, at.position, (feed.start, feed.start, at.position), wider.tables))
+    widened = TablePartitioning(3, at.position, (feed.start, feed.start, at.position), wider.tables)
+    await publisher.process.go_on(widened)
     assert await publisher.reaches(feed.here()) is None
     await feed.is_exact()
     newcomer = await feed.log(2)

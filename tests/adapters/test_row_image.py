@@ -23,8 +23,8 @@ from tidelock.adapters.mysql.binlog.row_layout import Columns, layout
 from tidelock.adapters.process.frames import BATCH, IMAGES
 from tidelock.adapters.row_image import row_image
 from tidelock.adapters.row_image.row_image import Layout, PackedRows, RowImage, array, copy_lines, values
-from tidelock.engine.log.bound_batch import Lined
-from tidelock.engine.log.coalescer import Gathering
+from tidelock.engine.log.bound_batch import BoundBatch
+from tidelock.engine.log.coalescer import Coalescer
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import LogBatch, Position, RowChange, TableName, Transaction
 from tidelock.engine.model.schema import Binding
@@ -271,7 +271,7 @@ def test_packed_rows_are_lined_up_and_wait_as_tuples_do(
     assert images == plain
     bindings = {3: ITEM, 4: NOTE, 5: NOTE_TOO}
     numbers = dict.fromkeys(row.table for row in rows)
-    lined = [Lined(batch, {number: bindings[number] for number in numbers}) for batch in (plain, images)]
+    lined = [BoundBatch(batch, {number: bindings[number] for number in numbers}) for batch in (plain, images)]
     assert images.packed is not None and images.packed.tables == tuple(numbers) and len(images.rows) == len(rows)
     changes = [list(map(told, one.changes())) for one in lined]
     assert changes[0] == changes[1]
@@ -298,7 +298,7 @@ def test_rows_on_a_pile_keep_no_message_and_come_of_it_as_images() -> None:
     body = row_image.pack([RowChange(3, image, image, 7)] * 9)
     assert body is not None
     held = sys.getrefcount(body)
-    one = Lined(batch([]), {3: ITEM})
+    one = BoundBatch(batch([]), {3: ITEM})
     one._batch.rows = PackedRows(body, layouts)  # type: ignore[assignment]
     pile = one.pile()
     assert one.pour({ITEM: pile}) == [] and pile.size < 3 * len(body)
@@ -342,17 +342,17 @@ def test_a_pile_keeps_the_name_of_a_source_once() -> None:
 
 def test_what_waits_keeps_its_order_whatever_form_it_comes_in() -> None:
     layouts = {3: made(), 4: made(number=4)}
-    lot = Gathering(Options(lanes=1, gather_rows=99))
-    batches: list[Lined] = []
+    lot = Coalescer(Options(lanes=1, coalesce_rows=99))
+    batches: list[BoundBatch] = []
     for number in range(6):
         rows = [RowChange(n, None, image, 0) for n, image in enumerate(images_of([(number, "a", "b", 2)] * 2), 3)]
         came = LogBatch(Position("log.1", 4), Position("log.1", 9), (Transaction("0-1", number, 0),), tuple(rows))
         if number not in (2, 5):
             came.rows = packed(rows, layouts)  # type: ignore[assignment]
-        batches.append(Lined(came, {3: ITEM, 4: NOTE}))
+        batches.append(BoundBatch(came, {3: ITEM, 4: NOTE}))
     for windows in ([[one] for one in batches], [batches], [batches[:4], batches[4:]]):
         for number, window in enumerate(windows):
-            assert lot.sift(window, number, 0) == []
+            assert lot.take_window(window, number, 0) == []
         assert lot.rows == 12 and lot.size > 0
         left = lot.release(99, 0)
         assert [(c.binding, c.number) for c in left] == [(table, n) for table in (ITEM, NOTE) for n in range(6)]

@@ -4,7 +4,7 @@ import pytest
 
 from bench.servers.mariadb import MariaDb
 from bench.servers.mysql import MySql
-from tidelock.engine.model.chunk_ranges import By, Split, bucket, chunk_of
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit, bucket, chunk_of
 from tidelock.engine.model.records import Column, Kind, Shape, TableName
 
 SEAT = TableName("shop", "seat")
@@ -31,7 +31,7 @@ def test_buckets(server: str, charset: str, request: pytest.FixtureRequest) -> N
     told = {row[0]: row[1] for row in source.execute(f"SELECT n, {BUCKET} FROM seat", database=shop)}
     for row in ROWS:
         at = told[row[0]]
-        split = Split(SEAT, By.BUCKET, ("n", "t", "b"), ((at,), (at + 1,)))
+        split = ChunkSplit(SEAT, By.BUCKET, ("n", "t", "b"), ((at,), (at + 1,)))
         assert chunk_of(split, SHAPE)(row) == 1, row
 
 

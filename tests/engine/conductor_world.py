@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 
 from tidelock.engine.cluster.coordinator import Conductor
 from tidelock.engine.cluster.group_progress import Standing
-from tidelock.engine.model.errors import Failure, Trouble
+from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Ddl, DdlKind, Position, TableName
 from tidelock.engine.model.schema import TargetTable
-from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.coordinator_messages import (
     Announce,
     FeedTaken,
@@ -31,7 +31,7 @@ from tidelock.engine.protocol.coordinator_messages import (
     StatementReached,
     StorePlan,
 )
-from tidelock.engine.protocol.effects import StandDown
+from tidelock.engine.protocol.effects import StepDown
 from tidelock.engine.protocol.events import DdlApplied, DdlFailed, SourceFailed, Tick
 from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement
 
@@ -89,7 +89,7 @@ class World:
         self.epoch = 0
         self.log_end = 0
         self.publisher: str = ""  # "", "publishing", "waiting"
-        self.topic_plan: Plan | None = None
+        self.topic_plan: TablePartitioning | None = None
         self.topic_feed: FeedState | None = None
         self.topic_groups: dict[int, GroupReport] = {}
         self.pen: list[StorePlan | Announce] = []
@@ -139,7 +139,7 @@ class World:
                     if self.statement is not None:
                         raise Wrong("two statements at once")
                     self.statement = effect
-                case StandDown():
+                case StepDown():
                     raise Wrong("stood down without a newer owner")
 
     # ------------------------------------------------------------------ what may happen next
@@ -220,7 +220,7 @@ class World:
         if isinstance(effect, RunStatement) and not self.passed:
             held = all(self.groups[group].epoch == epoch for group, epoch in effect.votes.items())
             if self.target_checks_votes and not held:
-                self.step(DdlFailed(effect.id, Failure(Trouble.TRANSIENT, "a vote no longer holds")))
+                self.step(DdlFailed(effect.id, Failure(ErrorKind.TRANSIENT, "a vote no longer holds")))
                 return
             self._run_it()
         elif isinstance(effect, PassStatement):
@@ -230,7 +230,7 @@ class World:
         if answered:
             self.step(DdlApplied(effect.id, dict(self.tables)))
         else:
-            self.step(DdlFailed(effect.id, Failure(Trouble.IN_DOUBT, "the answer was lost")))
+            self.step(DdlFailed(effect.id, Failure(ErrorKind.IN_DOUBT, "the answer was lost")))
 
     def _run_it(self) -> None:
         if self.ran:

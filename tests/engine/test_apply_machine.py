@@ -4,7 +4,7 @@ import pytest
 
 from tidelock.engine.apply.machine import ApplyMachine, Options, State
 from tidelock.engine.log import receipts
-from tidelock.engine.model.errors import Alarm, Failure, Hindrance, Trouble
+from tidelock.engine.model.errors import Alarm, ErrorKind, Failure, Hindrance
 from tidelock.engine.model.records import LogBatch, Position, RowChange, TableName, Transaction
 from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece, Halt, RequestResend
 from tidelock.engine.protocol.events import (
@@ -41,62 +41,62 @@ def account(id_: int, ordinal: int = 0, table: int = 0) -> RowChange:
 def test_waits_for_its_takeover() -> None:
     waiting = ApplyMachine(Options())
     assert waiting.step(0, [LogArrived([log(0, 1, account(1))])]) == []
-    assert waiting.full
+    assert waiting.backpressured
     assert waiting.snapshot() == {"state": "starting"}
 
 
 def test_full_by_rows_taken_and_not_committed() -> None:
-    taken = machine(Options(room_rows=2, window_rows=1, lanes=1))
-    assert not taken.full
+    taken = machine(Options(max_in_flight_rows=2, window_rows=1, lanes=1))
+    assert not taken.backpressured
     taken.step(1, [LogArrived([log(0, 1, account(1), resent=True, shapes=(0,)), log(1, 2, account(2))])])
-    assert taken.full
+    assert taken.backpressured
 
 
 def test_full_by_few_large_rows() -> None:
-    taken = machine(Options(room_rows=100, room_bytes=1000, window_rows=1, lanes=1))
+    taken = machine(Options(max_in_flight_rows=100, max_in_flight_bytes=1000, window_rows=1, lanes=1))
     taken.step(1, [LogArrived([log(0, 1, account(1), resent=True, shapes=(0,))], size=400)])
     taken.step(2, [LogArrived([log(1, 2, account(2))], size=400)])
-    assert not taken.full
+    assert not taken.backpressured
     taken.step(3, [LogArrived([log(2, 3, account(3))], size=1200)])
-    assert taken.full
+    assert taken.backpressured
 
 
 def test_full_by_what_waits_for_more_of_its_tables() -> None:
-    options = Options(room_rows=100, room_bytes=1000, window_rows=1, lanes=0, gather_rows=9)
+    options = Options(max_in_flight_rows=100, max_in_flight_bytes=1000, window_rows=1, lanes=0, coalesce_rows=9)
     taken = machine(options)
     taken.step(1, [LogArrived([log(0, 1, account(1), resent=True, shapes=(0,))], size=400)])
-    waits = taken.batches.gathering
-    assert (waits.rows, taken.batches.rows, taken.full) == (1, 0, False)
+    waits = taken.batches.coalescer
+    assert (waits.rows, taken.batches.rows, taken.backpressured) == (1, 0, False)
     waits.size = 1001
-    assert taken.full
+    assert taken.backpressured
 
 
 def test_what_a_free_lane_can_run_goes_out_before_the_next_window_is_planned() -> None:
     """Once: then planning has its turn, however many lanes have become free."""
-    taken = machine(Options(lanes=1, batch_rows=1, window_rows=2, room_rows=4, checkpoint_us=10**12))
+    taken = machine(Options(lanes=1, batch_rows=1, window_rows=2, max_in_flight_rows=4, checkpoint_us=10**12))
     batches = [log(0, 1, account(1), resent=True, shapes=(0,)), *(log(n, n + 1, account(n + 1)) for n in range(1, 8))]
     (first,) = taken.step(1, [LogArrived(batches)])
     planned = taken.batches.rows
     for turn in (2, 4):
         assert isinstance(first, ApplyBatch)
         (first,) = taken.step(turn, [BatchCommitted(first.id)])
-        assert taken.hurried
+        assert taken.planning_deferred
         assert isinstance(first, ApplyBatch)
         assert taken.batches.rows == planned - 1
         assert taken.step(turn + 1, [Tick()]) == []
-        assert not taken.hurried
+        assert not taken.planning_deferred
         assert taken.batches.rows >= planned - 1
         planned = taken.batches.rows
     (second,) = taken.step(6, [BatchCommitted(first.id)])
     assert isinstance(second, ApplyBatch)
     before = taken.batches.rows
     taken.step(7, [BatchCommitted(second.id)])
-    assert not taken.hurried
+    assert not taken.planning_deferred
     assert taken.batches.rows >= before
 
 
 def test_atomic_takes_the_rest_of_a_transaction_that_does_not_fit_once_its_beginning_is_at_the_target() -> None:
-    taken = machine(Options(room_rows=1, atomic=True))
+    taken = machine(Options(max_in_flight_rows=1, atomic=True))
     part = LogBatch(
         position(0),
         Position("log.000001", 0, 2),
@@ -106,11 +106,11 @@ def test_atomic_takes_the_rest_of_a_transaction_that_does_not_fit_once_its_begin
         resent=True,
     )
     (opening,) = taken.step(1, [LogArrived([part], size=1 << 30)])
-    assert isinstance(opening, ApplyBatch) and taken.full
+    assert isinstance(opening, ApplyBatch) and taken.backpressured
     (piece,) = taken.step(2, [BatchReady(opening.id)])
-    assert isinstance(piece, ApplyPiece) and taken.full
+    assert isinstance(piece, ApplyPiece) and taken.backpressured
     taken.step(3, [BatchReady(piece.id)])
-    assert not taken.full
+    assert not taken.backpressured
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_what_is_tried_again_is_told_until_it_succeeds() -> None:
     effects = taken.step(1, [LogArrived([log(0, 1, *rows, resent=True, shapes=(0,))])])
     one, other = [effect for effect in effects if isinstance(effect, ApplyBatch)]
     assert taken.hindrances == {}
-    full = Failure(Trouble.TRANSIENT, "the disk is full", "53100")
+    full = Failure(ErrorKind.TRANSIENT, "the disk is full", "53100")
     taken.step(10, [BatchFailed(one.id, full), SourceFailed(Alarm("connection", "lost", "wait"), retryable=True)])
     taken.step(20, [BatchCommitted(other.id)])
     assert taken.hindrances == {"target": Hindrance(10, "the disk is full"), "source": Hindrance(10, "lost")}

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tidelock.engine.apply.machine import ApplyMachine, Options, State
 from tidelock.engine.log import receipts
-from tidelock.engine.model.errors import Failure, Trouble
+from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import LogBatch, Position, RowChange, Transaction
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.segments import Change
@@ -21,7 +21,7 @@ from tidelock.engine.protocol.effects import (
     CommitBatch,
     EffectId,
     RollbackBatch,
-    StandDown,
+    StepDown,
 )
 from tidelock.engine.protocol.events import (
     ApplyEvent,
@@ -38,7 +38,7 @@ from tidelock.simulations.catalogue import ACCOUNT, linked, shape
 from tidelock.simulations.scenario import position
 from tidelock.simulations.scenario_log import FILE
 
-OPTIONS = Options(atomic=True, room_rows=10, batch_rows=4, checkpoint_us=10**12)
+OPTIONS = Options(atomic=True, max_in_flight_rows=10, batch_rows=4, checkpoint_us=10**12)
 
 
 def part(first: int, rows: int, *, last: bool = False) -> LogBatch:
@@ -77,7 +77,7 @@ class Feed:
 
     def until_room(self, answered: int) -> int:
         """Answer what was sent from `answered` on until there is room; how many are answered then."""
-        while self.machine.full and answered < len(self.sent):
+        while self.machine.backpressured and answered < len(self.sent):
             answered = self.answer(answered)
         return answered
 
@@ -87,7 +87,7 @@ class Feed:
                 self.step(BatchReady(id_))
             case CommitBatch(id=id_):
                 self.step(BatchCommitted(id_))
-        while self.machine.hurried:
+        while self.machine.planning_deferred:
             self.step()
         return at + 1
 
@@ -97,12 +97,12 @@ def test_however_large_it_is_no_more_waits_than_there_is_room_for(rows: int) -> 
     feed, answered, most = Feed(), 0, 0
     for first in range(0, rows, 2):
         answered = feed.until_room(answered)
-        assert not feed.machine.full, "the log waits for ever"
+        assert not feed.machine.backpressured, "the log waits for ever"
         feed.step(LogArrived([part(first, 2, last=first + 2 >= rows)]))
         most = max(most, feed.waiting)
     while answered < len(feed.sent):
         answered = feed.answer(answered)
-    assert most <= OPTIONS.room_rows + 2
+    assert most <= OPTIONS.max_in_flight_rows + 2
     pieces = [effect for effect in feed.sent if isinstance(effect, ApplyPiece)]
     assert max(piece.rows for piece in pieces) <= OPTIONS.batch_rows + 2
     written = [row[0] for piece in pieces for step in piece.steps for row in getattr(step, "rows", ())]
@@ -120,7 +120,7 @@ def test_a_transaction_that_fits_is_one_batch() -> None:
 
 
 def test_what_a_receipt_covers_opens_no_transaction() -> None:
-    cover = receipts.Cover()
+    cover = receipts.ReceiptBuilder()
     for first in range(0, 30, 2):
         batch = part(first, 2)
         cover.add(_places(batch))
@@ -139,10 +139,10 @@ def _places(batch: LogBatch) -> list[Change]:
 
 
 def test_a_piece_is_small_where_rows_are_large() -> None:
-    feed = Feed(Options(atomic=True, room_rows=1000, room_bytes=8_000, batch_rows=100))
+    feed = Feed(Options(atomic=True, max_in_flight_rows=1000, max_in_flight_bytes=8_000, batch_rows=100))
     for first in range(0, 12, 2):
         feed.step(LogArrived([part(first, 2)], size=2_000))
-    assert feed.machine.full, "by bytes: twelve rows of a thousand"
+    assert feed.machine.backpressured, "by bytes: twelve rows of a thousand"
     (opening,) = feed.sent
     assert isinstance(opening, ApplyBatch)
     (piece,) = feed.step(BatchReady(opening.id))
@@ -157,19 +157,19 @@ def test_a_target_that_is_away_is_told_as_a_hindrance_and_asked_again_until_it_a
     assert isinstance(opening, ApplyBatch)
     (piece,) = feed.step(BatchReady(opening.id))
     assert isinstance(piece, ApplyPiece)
-    (asked,) = feed.step(BatchFailed(piece.id, Failure(Trouble.TRANSIENT, "connection lost")))
+    (asked,) = feed.step(BatchFailed(piece.id, Failure(ErrorKind.TRANSIENT, "connection lost")))
     assert asked is opening
-    assert feed.step(BatchFailed(opening.id, Failure(Trouble.TRANSIENT, "connection refused"))) == []
+    assert feed.step(BatchFailed(opening.id, Failure(ErrorKind.TRANSIENT, "connection refused"))) == []
     assert feed.machine.hindrances["target"].message == "connection refused"
     assert feed.step(passed=100_000) == []
     (again,) = feed.step(passed=200_000)
     assert again is opening
     (end,) = feed.step(BatchReady(opening.id))
-    assert isinstance(end, StandDown) and end.again and feed.machine.state is State.OUSTED
+    assert isinstance(end, StepDown) and end.again and feed.machine.state is State.FENCED
 
 
-@pytest.mark.parametrize("trouble", [Trouble.TARGET, Trouble.ROW])
-def test_a_commit_that_is_refused_halts(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", [ErrorKind.TARGET, ErrorKind.ROW])
+def test_a_commit_that_is_refused_halts(trouble: ErrorKind) -> None:
     """Which row it was, nobody can tell any more."""
     feed, answered = Feed(), 0
     for first in range(0, 20, 2):
@@ -181,7 +181,7 @@ def test_a_commit_that_is_refused_halts(trouble: Trouble) -> None:
     assert "refused" in str(halt) and feed.machine.state is State.HALTED
 
 
-def attempt(options: Options) -> StandDown | CommitBatch:
+def attempt(options: Options) -> StepDown | CommitBatch:
     """One owner: a large part, then 31 s of silence, then the end."""
     feed, answered = Feed(options), 0
     for first in range(0, 12, 2):
@@ -198,11 +198,11 @@ def attempt(options: Options) -> StandDown | CommitBatch:
     while answered < len(feed.sent):
         answered = feed.answer(answered)
     last = feed.sent[-1]
-    assert isinstance(last, StandDown | CommitBatch)
+    assert isinstance(last, StepDown | CommitBatch)
     return last
 
 
 def test_an_end_that_is_late_each_time_is_waited_for_longer() -> None:
     first = attempt(OPTIONS)
-    assert isinstance(first, StandDown) and first.again and first.stream_idle_us == 2 * OPTIONS.stream_idle_us
+    assert isinstance(first, StepDown) and first.again and first.stream_idle_us == 2 * OPTIONS.stream_idle_us
     assert isinstance(attempt(replace(OPTIONS, stream_idle_us=first.stream_idle_us)), CommitBatch)

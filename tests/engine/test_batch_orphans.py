@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from tidelock.engine.apply.machine import ApplyMachine, Options
 from tidelock.engine.batch.orphans import Orphans
-from tidelock.engine.model.errors import Failure, Trouble
+from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import LogBatch, RowChange, Transaction
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.segments import Change
@@ -90,7 +90,7 @@ class Feed:
 
     def orphan(self) -> None:
         (batch,) = self.insert(CHILDREN, (1, "a", None, "x"))
-        (parking,) = self.take(BatchFailed(batch.id, Failure(Trouble.ROW, "no parent", "23503")))
+        (parking,) = self.take(BatchFailed(batch.id, Failure(ErrorKind.ROW, "no parent", "23503")))
         assert len(parking.parked) == 1
         assert self.take(BatchCommitted(parking.id)) == []
 
@@ -113,7 +113,7 @@ def test_another_parent_does_not_and_one_that_is_refused_waits_on() -> None:
     assert feed.take(BatchCommitted(parent.id)) == []
     (parent,) = feed.insert(PARENTS, (8, "a", "x"))
     (again,) = feed.take(BatchCommitted(parent.id))
-    (refused,) = feed.take(BatchFailed(again.id, Failure(Trouble.ROW, "no other parent", "23503")))
+    (refused,) = feed.take(BatchFailed(again.id, Failure(ErrorKind.ROW, "no other parent", "23503")))
     assert (refused.steps, len(refused.parked)) == ([], 1)
     assert feed.take(BatchCommitted(refused.id)) == []
     (parent,) = feed.insert(PARENTS, (9, "a", "x"))
@@ -123,7 +123,7 @@ def test_another_parent_does_not_and_one_that_is_refused_waits_on() -> None:
 def test_a_row_that_is_refused_for_another_reason_does_not_wait() -> None:
     feed = Feed()
     (batch,) = feed.insert(CHILDREN, (1, "a", None, "x"))
-    (parking,) = feed.take(BatchFailed(batch.id, Failure(Trouble.ROW, "too long", "22001")))
+    (parking,) = feed.take(BatchFailed(batch.id, Failure(ErrorKind.ROW, "too long", "22001")))
     feed.take(BatchCommitted(parking.id))
     (parent,) = feed.insert(PARENTS, (7, "a", "x"))
     assert feed.take(BatchCommitted(parent.id)) == []
@@ -132,7 +132,7 @@ def test_a_row_that_is_refused_for_another_reason_does_not_wait() -> None:
 def test_a_new_owner_tries_them_once() -> None:
     feed = Feed()
     (batch,) = feed.insert(CHILDREN, (1, "a", None, "x"))
-    (parking,) = feed.take(BatchFailed(batch.id, Failure(Trouble.ROW, "no parent", "23503")))
+    (parking,) = feed.take(BatchFailed(batch.id, Failure(ErrorKind.ROW, "no parent", "23503")))
     (row,) = parking.parked
     parked = ParkedKey(row.source, row.number, row.ordinal, ORDER.name, row.change)
     owner = ApplyMachine(Options(lanes=1, checkpoint_us=10**12))
@@ -144,7 +144,7 @@ def test_a_new_owner_tries_them_once() -> None:
 def test_an_operator_s_skip_comes_before_a_trial_of_our_own() -> None:
     feed = Feed()
     (batch,) = feed.insert(CHILDREN, (1, "a", None, "x"))
-    (parking,) = feed.take(BatchFailed(batch.id, Failure(Trouble.ROW, "no parent", "23503")))
+    (parking,) = feed.take(BatchFailed(batch.id, Failure(ErrorKind.ROW, "no parent", "23503")))
     (row,) = parking.parked
     parked = ParkedKey(row.source, row.number, row.ordinal, ORDER.name, row.change)
     owner = ApplyMachine(Options(lanes=1, checkpoint_us=10**12))

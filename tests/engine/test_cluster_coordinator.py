@@ -20,10 +20,10 @@ from conductor_world import AT, DDL, STATEMENT, World, Wrong, at, explore, table
 from tidelock.engine.cluster import state_publisher as announcer
 from tidelock.engine.cluster.coordinator import Conductor, State
 from tidelock.engine.cluster.group_progress import Standing
-from tidelock.engine.model.errors import Alarm, Failure, Trouble
+from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import DdlKind, Position
 from tidelock.engine.model.schema import ForeignKey, TargetTable
-from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.coordinator_messages import (
     Announce,
     FeedTaken,
@@ -36,7 +36,7 @@ from tidelock.engine.protocol.coordinator_messages import (
     StatementReached,
     StorePlan,
 )
-from tidelock.engine.protocol.effects import Halt, StandDown
+from tidelock.engine.protocol.effects import Halt, StepDown
 from tidelock.engine.protocol.events import DdlApplied, DdlFailed, SourceFailed, Tick
 from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement
 
@@ -76,24 +76,24 @@ def test_walks_through_a_larger_world(data: st.DataObject) -> None:
     assert world.done
 
 
-def _any_votes(self: Standing, plan: Plan, statement: Statement) -> dict[int, int] | None:
+def _any_votes(self: Standing, plan: TablePartitioning, statement: Statement) -> dict[int, int] | None:
     return {r.group: r.epoch for r in self._newest.values() if r.vote == statement} or None
 
 
-def _votes_of_any_statement(self: Standing, plan: Plan, statement: Statement) -> dict[int, int] | None:
+def _votes_of_any_statement(self: Standing, plan: TablePartitioning, statement: Statement) -> dict[int, int] | None:
     return {r.group: r.epoch for r in self._newest.values()} if len(self._newest) == plan.partitions else None
 
 
-def _of_those_that_reported(self: Standing, plan: Plan) -> Position:
+def _of_those_that_reported(self: Standing, plan: TablePartitioning) -> Position:
     found = [report.resolved for report in self._newest.values()]
     return min(found, key=lambda p: p.order) if found else plan.position
 
 
-def _most(self: Standing, plan: Plan) -> Position:
+def _most(self: Standing, plan: TablePartitioning) -> Position:
     return max((r.checkpoint for r in self._newest.values()), key=lambda p: p.order, default=plan.position)
 
 
-def _go_on_at_once(self: Conductor, plan: Plan) -> bool:
+def _go_on_at_once(self: Conductor, plan: TablePartitioning) -> bool:
     return self.state is State.SEALING or self._standing.sealed(plan, at(AT))
 
 
@@ -144,7 +144,7 @@ def taken(**more: Any) -> FeedTaken:
     return FeedTaken(**{"epoch": 1, "worker": "w1", "start": at(0), "tables": tables, "partitions": 2, **more})
 
 
-PLAN = Plan(1, at(0), (at(0), at(0)), ((table("a").name, 0), (table("b").name, 1)))
+PLAN = TablePartitioning(1, at(0), (at(0), at(0)), ((table("a").name, 0), (table("b").name, 1)))
 
 
 class Driver:
@@ -215,7 +215,7 @@ def at_statement(ddl: Any = DDL) -> tuple[Driver, list[Any]]:
 
 def test_a_statement_that_did_not_run_is_tried_again_with_the_votes_of_then() -> None:
     driver, (run,) = at_statement()
-    assert driver.step(DdlFailed(run.id, Failure(Trouble.TRANSIENT, "a vote no longer holds")), seconds=0.01) == []
+    assert driver.step(DdlFailed(run.id, Failure(ErrorKind.TRANSIENT, "a vote no longer holds")), seconds=0.01) == []
     assert driver.step(report(1, 1, epoch=2), seconds=1) == []
     (again,) = driver.step(report(1, 1, epoch=2, vote=STATEMENT))
     assert (again.votes, again.id.counter) == ({0: 1, 1: 2}, 2)
@@ -224,7 +224,7 @@ def test_a_statement_that_did_not_run_is_tried_again_with_the_votes_of_then() ->
 
 def test_a_refused_statement_is_announced_and_run_again_only_with_newer_votes() -> None:
     driver, (run,) = at_statement()
-    assert driver.step(DdlFailed(run.id, Failure(Trouble.TARGET, "no rights"))) == []
+    assert driver.step(DdlFailed(run.id, Failure(ErrorKind.TARGET, "no rights"))) == []
     assert driver.announced is not None
     assert (driver.announced.refused, driver.announced.refusal) == (STATEMENT, "no rights")
     assert driver.announced.refused_votes == {0: 1, 1: 1}
@@ -238,8 +238,8 @@ def test_a_refused_statement_is_announced_and_run_again_only_with_newer_votes() 
 
 def test_a_fenced_conductor_stands_down_and_says_nothing_more() -> None:
     driver, (run,) = at_statement()
-    effects = driver.machine.step(driver.now, [DdlFailed(run.id, Failure(Trouble.FENCED, "a newer owner"))])
-    assert effects == [StandDown("a newer owner", again=False)]
+    effects = driver.machine.step(driver.now, [DdlFailed(run.id, Failure(ErrorKind.FENCED, "a newer owner"))])
+    assert effects == [StepDown("a newer owner", again=False)]
     assert driver.machine.step(driver.now + 60 * SECOND, [Tick(), report(0, 2)]) == []
 
 

@@ -2,7 +2,7 @@
 
 from tidelock.engine.cluster.group_progress import Standing
 from tidelock.engine.model.records import Position, TableName
-from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.group_reports import GroupReport, Statement
 
 
@@ -10,7 +10,7 @@ def at(offset: int) -> Position:
     return Position("log.000001", offset)
 
 
-PLAN = Plan(1, at(4), (at(4), at(50)), ((TableName("s", "a"), 0), (TableName("s", "b"), 1)))
+PLAN = TablePartitioning(1, at(4), (at(4), at(50)), ((TableName("s", "a"), 0), (TableName("s", "b"), 1)))
 STATEMENT = Statement("s", 7, at(90))
 
 

@@ -23,7 +23,7 @@ from tidelock.engine.model.records import (
     TableName,
     Transaction,
 )
-from tidelock.engine.model.table_partitioning import Plan
+from tidelock.engine.model.table_partitioning import TablePartitioning
 
 START = Position("log.000001", 100)
 TABLES = tuple(TableName("shop", name) for name in ("account", "item", "parent"))
@@ -32,8 +32,8 @@ CREATE = Ddl("shop", "CREATE TABLE t (id int)", "0-1", 99, DdlKind.CREATE_TABLE,
 VACUUM = msgspec.structs.replace(CREATE, kind=DdlKind.UNRELATED)
 
 
-def plan(homes: tuple[int, ...], partitions: int = 3) -> Plan:
-    return Plan(1, START, (START,) * partitions, tuple(zip(TABLES, homes, strict=True)))
+def plan(homes: tuple[int, ...], partitions: int = 3) -> TablePartitioning:
+    return TablePartitioning(1, START, (START,) * partitions, tuple(zip(TABLES, homes, strict=True)))
 
 
 class Source:
@@ -234,7 +234,7 @@ def test_an_idle_source_tells_its_time_everywhere():
 
 
 def test_a_row_without_a_group_is_refused_and_changes_nothing():
-    publisher = Publisher(Plan(1, START, (START,), ((TABLES[0], 0),)), START)
+    publisher = Publisher(TablePartitioning(1, START, (START,), ((TABLES[0], 0),)), START)
     with pytest.raises(NoGroup, match=r"shop\.item, which is in no table group"):
         publisher.take(Source().whole([7], [8]).batches[0])
     assert publisher.last == START

@@ -14,7 +14,7 @@ from hypothesis.stateful import (
 
 from tests.engine.world import bind, linked, refers, table
 from tidelock.engine.copy.chunk_ledger import Chunk, Ledger, State, fault
-from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.records import Position, Row, RowChange, TableName, Transaction
 from tidelock.engine.model.schema import Equality, TargetTable
 from tidelock.engine.parallel.segments import Change
@@ -23,7 +23,7 @@ from tidelock.engine.protocol.events import Copied
 
 ITEM = table("item", ["id", "note"], ["id"])
 HEAP = table("heap", ["id", "note"], [])
-SPLIT = Split(ITEM.name, By.NUMBERS, ("id",), ((2,), (4,)))
+SPLIT = ChunkSplit(ITEM.name, By.NUMBERS, ("id",), ((2,), (4,)))
 KEYS = range(6)
 
 
@@ -38,7 +38,7 @@ def change(target: TargetTable, before: Row | None, after: Row | None) -> Change
 class Feed:
     """A ledger of one table, with what a copier and a stream would do."""
 
-    def __init__(self, target: TargetTable = ITEM, split: Split = SPLIT, *others: TargetTable) -> None:
+    def __init__(self, target: TargetTable = ITEM, split: ChunkSplit = SPLIT, *others: TargetTable) -> None:
         self.target = target
         self.tables = linked(target, *others)
         self.ledger = Ledger([Copied(split)], self.tables)
@@ -130,7 +130,7 @@ def test_a_statement_of_another_table_leaves_chunks_open() -> None:
 
 
 def test_without_a_key_any_change_sends_the_chunk_back_and_it_is_tried_alone() -> None:
-    feed = Feed(HEAP, Split(HEAP.name))
+    feed = Feed(HEAP, ChunkSplit(HEAP.name))
     feed.read(0)
     assert feed.effect(None, (1, "a")) is None
     assert (feed.chunk(0).state, feed.chunk(0).again) == (State.PENDING, 1)
@@ -152,8 +152,8 @@ def test_too_many_touched_rows_send_the_fullest_chunk_back() -> None:
 
 def test_a_table_is_read_when_its_parents_are_copied() -> None:
     child = table("line", ["id", "item"], ["id"], [], [refers("line", ["item"], "item", ["id"])])
-    feed = Feed(ITEM, Split(ITEM.name), child)
-    feed.ledger.add([Copied(Split(child.name))])
+    feed = Feed(ITEM, ChunkSplit(ITEM.name), child)
+    feed.ledger.add([Copied(ChunkSplit(child.name))])
     first = feed.ledger.next(4)
     assert first is not None and first.split.table == ITEM.name
     feed.ledger.read(first, EffectId(1, 1))
@@ -182,7 +182,7 @@ def test_a_parent_that_goes_or_changes_its_key_sends_what_it_takes_along_back(
 ) -> None:
     line, note, tag = family()
     tables = linked(ITEM, line, note, tag)
-    ledger = Ledger([Copied(Split(t.name)) for t in (line, note, tag)], tables)
+    ledger = Ledger([Copied(ChunkSplit(t.name)) for t in (line, note, tag)], tables)
     for n, chunk in enumerate(ledger.chunks):
         ledger.read(chunk, EffectId(1, n))
     one = change(tables[ITEM.name], before, after)
@@ -209,7 +209,7 @@ def test_what_is_wholly_merged_is_nothing_special() -> None:
 def test_rows_of_which_it_is_untold_whether_they_were_asked_for_are_remembered_and_then_all_others() -> None:
     """'E' may come in the place of 'É'."""
     word = table("word", ["text", "rank"], ["text"], equality={"text": Equality.FOLDED})
-    ledger = Ledger([Copied(Split(word.name, By.KEYS, ("text",), keys=(("a",),)))], linked(word))
+    ledger = Ledger([Copied(ChunkSplit(word.name, By.KEYS, ("text",), keys=(("a",),)))], linked(word))
     chunk = ledger.next(1)
     assert chunk is not None and chunk.number == 1
     ledger.read(chunk, EffectId(1, 1))
@@ -225,24 +225,24 @@ def test_tables_that_cannot_be_copied() -> None:
     two = table("two", ["id", "other"], ["id"], [], [refers("two", ["other"], "one", ["id"])])
     tables = linked(ITEM, HEAP, line, node, one, two)
 
-    def why(*splits: Split) -> str:
+    def why(*splits: ChunkSplit) -> str:
         return fault(splits, (), tables)
 
-    assert why(Split(ITEM.name), Split(line.name)) == ""
-    assert fault([Split(ITEM.name)], [Split(line.name)], tables) == ""
-    assert why(Split(node.name)) == ""
-    assert why(Split(TableName("shop", "none"))) == "the target has no table shop.none"
-    assert why(Split(ITEM.name)) == "shop.line refers to shop.item: copy both at once"
-    assert "has no key" in why(Split(HEAP.name, By.NUMBERS, ("id",), ((1,),)))
-    assert "refers to itself" in why(Split(node.name, By.NUMBERS, ("id",), ((1,),)))
-    assert "do not ascend" in why(Split(line.name, By.NUMBERS, ("id",), ((1,), (1,))))
-    assert "in a cycle of foreign keys" in why(Split(one.name), Split(two.name))
-    repair = Split(ITEM.name, By.KEYS, ("id",), keys=((1,),))
-    assert why(repair) == why(Split(ITEM.name, keep=True)) == "", "rows stay, and so do those that refer to them"
-    assert fault([repair], [Split(ITEM.name)], tables) == "shop.item is being copied, which mends its rows"
+    assert why(ChunkSplit(ITEM.name), ChunkSplit(line.name)) == ""
+    assert fault([ChunkSplit(ITEM.name)], [ChunkSplit(line.name)], tables) == ""
+    assert why(ChunkSplit(node.name)) == ""
+    assert why(ChunkSplit(TableName("shop", "none"))) == "the target has no table shop.none"
+    assert why(ChunkSplit(ITEM.name)) == "shop.line refers to shop.item: copy both at once"
+    assert "has no key" in why(ChunkSplit(HEAP.name, By.NUMBERS, ("id",), ((1,),)))
+    assert "refers to itself" in why(ChunkSplit(node.name, By.NUMBERS, ("id",), ((1,),)))
+    assert "do not ascend" in why(ChunkSplit(line.name, By.NUMBERS, ("id",), ((1,), (1,))))
+    assert "in a cycle of foreign keys" in why(ChunkSplit(one.name), ChunkSplit(two.name))
+    repair = ChunkSplit(ITEM.name, By.KEYS, ("id",), keys=((1,),))
+    assert why(repair) == why(ChunkSplit(ITEM.name, keep=True)) == "", "rows stay, and so do those that refer to them"
+    assert fault([repair], [ChunkSplit(ITEM.name)], tables) == "shop.item is being copied, which mends its rows"
     assert fault([repair], [repair], tables) == ""
-    assert "its key is id, not code" in why(Split(ITEM.name, By.KEYS, ("code",), keys=(("a",),)))
-    assert "has no key" in why(Split(HEAP.name, keep=True))
+    assert "its key is id, not code" in why(ChunkSplit(ITEM.name, By.KEYS, ("code",), keys=(("a",),)))
+    assert "has no key" in why(ChunkSplit(HEAP.name, keep=True))
 
 
 # ---------------------------------------------------------------------- all that may happen, in any order

@@ -4,25 +4,25 @@ from tests.engine.world import bind, change, shape_of, table
 from tidelock.engine.batch.parked_rows import ParkingLot, decode_change
 from tidelock.engine.copy.chunk_ledger import Chunk, State
 from tidelock.engine.copy.chunk_merge import ChunkMerge
-from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.records import Position, Row
 from tidelock.engine.protocol.effects import EffectId, UpsertRows
-from tidelock.engine.protocol.events import Refused
+from tidelock.engine.protocol.events import RefusedRow
 
 ITEM = table("item", ["id", "code"], ["id"], [["code"]])
 BINDING = bind(ITEM)
 SHAPE = shape_of(ITEM)
 READ, FIRST, SECOND = EffectId(3, 7), EffectId(3, 20), EffectId(3, 21)
 AT = Position("log.000001", 100)
-REPAIR = Split(ITEM.name, By.KEYS, ("id",), keys=((1,), (9,)))
+REPAIR = ChunkSplit(ITEM.name, By.KEYS, ("id",), keys=((1,), (9,)))
 
 
 def merge(
-    *touched: tuple[Row | None, Row | None], refused: tuple[Row, ...] = (), split: Split = Split(ITEM.name)
+    *touched: tuple[Row | None, Row | None], refused: tuple[Row, ...] = (), split: ChunkSplit = ChunkSplit(ITEM.name)
 ) -> ChunkMerge:
     chunk = Chunk(split, split.chunks - 1, State.STAGED)
     chunk.attempt, chunk.rows = READ, 5
-    chunk.refused = tuple(Refused(SHAPE, row, "too long") for row in refused)
+    chunk.refused = tuple(RefusedRow(SHAPE, row, "too long") for row in refused)
     for before, after in touched:
         chunk.note(BINDING, before, after)
     return ChunkMerge(chunk, ITEM, FIRST, AT)

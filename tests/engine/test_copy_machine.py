@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from tests.engine.world import bind, change, linked, refers, shape_of, table
 from tidelock.engine.apply.machine import ApplyMachine, Options, State
 from tidelock.engine.batch.parked_rows import decode_change, parked_row
-from tidelock.engine.model.chunk_ranges import By, Split
-from tidelock.engine.model.errors import Alarm, Failure, Trouble
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit
+from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, Row, RowChange, TableName, Transaction
 from tidelock.engine.protocol.effects import (
     ApplyBatch,
@@ -23,7 +23,7 @@ from tidelock.engine.protocol.effects import (
     RefuseCopy,
     RequestResend,
     SaveCheckpoint,
-    StandDown,
+    StepDown,
     UpsertRows,
 )
 from tidelock.engine.protocol.events import (
@@ -40,7 +40,7 @@ from tidelock.engine.protocol.events import (
     GoalSet,
     LogArrived,
     ParkedKey,
-    Refused,
+    RefusedRow,
     SourceFailed,
     TakenOver,
     Tick,
@@ -50,8 +50,8 @@ ITEM = table("item", ["id", "code"], ["id"], [["code"]])
 LINE = table("line", ["id", "item"], ["id"], [], [refers("line", ["item"], "item", ["id"])])
 NOTE = table("note", ["id", "text"], ["id"])
 TABLES = linked(ITEM, LINE, NOTE)
-HALVES = Split(ITEM.name, By.NUMBERS, ("id",), ((5,),))
-WHOLE = Split(LINE.name)
+HALVES = ChunkSplit(ITEM.name, By.NUMBERS, ("id",), ((5,),))
+WHOLE = ChunkSplit(LINE.name)
 SHAPES = {n: shape_of(t) for n, t in enumerate((ITEM, LINE, NOTE))}
 ITEM_ROW, LINE_ROW, NOTE_ROW = range(3)
 
@@ -192,7 +192,7 @@ def test_half_a_move_takes_effect_as_an_insert() -> None:
 def test_a_merge_in_doubt_is_sent_again_as_it_was() -> None:
     feed = Feed(Copied(HALVES))
     merge = staged(feed)
-    assert of(feed.step(BatchFailed(merge.id, Failure(Trouble.IN_DOUBT, "lost"))), MergeChunk) == []
+    assert of(feed.step(BatchFailed(merge.id, Failure(ErrorKind.IN_DOUBT, "lost"))), MergeChunk) == []
     assert of(feed.rest(), MergeChunk) == [merge]
 
 
@@ -208,13 +208,13 @@ def test_a_merge_waits_for_a_checkpoint_that_is_on_its_way() -> None:
 
 def test_rows_that_the_target_refuses_halt_the_feed() -> None:
     feed = Feed(Copied(HALVES))
-    (halt,) = of(feed.step(BatchFailed(staged(feed).id, Failure(Trouble.ROW, "duplicate code"))), Halt)
+    (halt,) = of(feed.step(BatchFailed(staged(feed).id, Failure(ErrorKind.ROW, "duplicate code"))), Halt)
     assert halt.alarm.kind == "copy" and "chunk 0 of shop.item: duplicate code" in halt.alarm.message
     assert feed.machine.state is State.HALTED
 
 
-def insert(n: int, code: str) -> Refused:
-    return Refused(SHAPES[ITEM_ROW], (n, code), "too long")
+def insert(n: int, code: str) -> RefusedRow:
+    return RefusedRow(SHAPES[ITEM_ROW], (n, code), "too long")
 
 
 def test_rows_that_could_not_be_staged_are_parked_with_their_chunk_unless_they_were_touched() -> None:
@@ -240,7 +240,7 @@ def refused_merge(feed: Feed, *touched: tuple[int, Row | None, Row | None]) -> M
     """A merge with last images, which the target has refused once."""
     feed.log(*touched)
     merge = staged(feed)
-    feed.step(BatchFailed(merge.id, Failure(Trouble.ROW, "value too long")))
+    feed.step(BatchFailed(merge.id, Failure(ErrorKind.ROW, "value too long")))
     feed.rest()
     return of(feed.wanted, MergeChunk)[-1]
 
@@ -256,11 +256,11 @@ def test_last_images_of_a_merge_that_is_refused_are_parked_and_tried_behind_it_b
     places = tuple((row.source, row.number, row.ordinal) for row in merge.parked)
     (both,) = [b for b in of(feed.step(BatchCommitted(merge.id)), ApplyBatch) if b.unparked]
     assert both.unparked == places
-    (one,) = of(feed.step(BatchFailed(both.id, Failure(Trouble.ROW, "value too long"))), ApplyBatch)
+    (one,) = of(feed.step(BatchFailed(both.id, Failure(ErrorKind.ROW, "value too long"))), ApplyBatch)
     assert one.unparked == places[:1]
     (other,) = of(feed.step(BatchCommitted(one.id)), ApplyBatch)
     assert other.unparked == places[1:]
-    (left,) = of(feed.step(BatchFailed(other.id, Failure(Trouble.ROW, "2 is too long"))), ApplyBatch)
+    (left,) = of(feed.step(BatchFailed(other.id, Failure(ErrorKind.ROW, "2 is too long"))), ApplyBatch)
     assert [row.error for row in left.parked] == ["2 is too long"] and not left.unparked
     feed.step(BatchCommitted(left.id))
     assert feed.machine.snapshot()["parked"] == 1
@@ -278,7 +278,7 @@ def test_a_new_owner_tries_what_the_old_one_set_aside() -> None:
 def test_a_merge_without_last_images_that_is_refused_halts_the_feed_at_last() -> None:
     feed = Feed(Copied(HALVES))
     merge = refused_merge(feed, (ITEM_ROW, (1, "a"), (1, "b")))
-    (halt,) = of(feed.step(BatchFailed(merge.id, Failure(Trouble.ROW, "duplicate code"))), Halt)
+    (halt,) = of(feed.step(BatchFailed(merge.id, Failure(ErrorKind.ROW, "duplicate code"))), Halt)
     assert halt.alarm.kind == "copy" and "duplicate code" in halt.alarm.message
 
 
@@ -286,7 +286,7 @@ def test_a_merge_without_last_images_that_is_refused_halts_the_feed_at_last() ->
 
 
 def test_where_rows_are_kept_every_change_takes_effect_and_touched_rows_are_left_out() -> None:
-    feed = Feed(Copied(Split(NOTE.name, keep=True)))
+    feed = Feed(Copied(ChunkSplit(NOTE.name, keep=True)))
     feed.log((NOTE_ROW, (1, "a"), (1, "b")), (NOTE_ROW, (2, "a"), None))
     changed = sum(batch.rows for batch in of(feed.wanted, ApplyBatch))
     assert changed == 2
@@ -298,7 +298,7 @@ def test_where_rows_are_kept_every_change_takes_effect_and_touched_rows_are_left
 
 
 def test_rows_cannot_be_kept_once_the_table_has_lost_its_key() -> None:
-    feed = Feed(Copied(Split(NOTE.name, keep=True)))
+    feed = Feed(Copied(ChunkSplit(NOTE.name, keep=True)))
     feed.machine.copying.retable(TABLES | {NOTE.name: replace(NOTE, key=())})
     (halt,) = of(feed.step(ChunkStaged(feed.reads()[0].id, at(0), 1)), Halt)
     assert "shop.note has no key any more" in halt.alarm.message
@@ -306,10 +306,10 @@ def test_rows_cannot_be_kept_once_the_table_has_lost_its_key() -> None:
 
 # ---------------------------------------------------------------------- rows are repaired
 
-REPAIR = Split(ITEM.name, By.KEYS, ("id",), keys=((1,), (2,)))
+REPAIR = ChunkSplit(ITEM.name, By.KEYS, ("id",), keys=((1,), (2,)))
 
 
-def repairing(feed: Feed, split: Split = REPAIR) -> Feed:
+def repairing(feed: Feed, split: ChunkSplit = REPAIR) -> Feed:
     (begin,) = of(feed.step(ChunksPlanned((split,))), BeginCopy)
     assert begin.splits == (split,)
     feed.step(CopyBegun(begin.id))
@@ -349,7 +349,7 @@ def given_up(feed: Feed, why: str) -> None:
     feed.rest()
     begin = feed.last(BeginCopy)
     assert isinstance(begin, BeginCopy) and begin.splits == (replace(REPAIR, keys=()),)
-    bound = feed.machine.pipeline.planner._lineup._known
+    bound = feed.machine.pipeline.planner._relations._known
     feed.step(CopyBegun(begin.id))
     assert feed.machine.state is State.FLOWING and not feed.machine.copying
     assert feed.machine.batches.copied == () and not bound, "its changes take ordinary locks again"
@@ -364,7 +364,7 @@ def test_a_repair_that_the_target_refuses_is_given_up_and_the_feed_goes_on() -> 
     merge = feed.last(MergeChunk)
     assert isinstance(merge, MergeChunk)
     feed.log((ITEM_ROW, (1, "a"), (1, "b")))
-    feed.step(BatchFailed(merge.id, Failure(Trouble.ROW, "duplicate code")))
+    feed.step(BatchFailed(merge.id, Failure(ErrorKind.ROW, "duplicate code")))
     assert DropStaged(merge.staged) in feed.wanted
     given_up(feed, "rows of shop.item are not repaired: duplicate code")
 
@@ -398,7 +398,7 @@ def test_rows_of_a_table_that_is_copied_are_not_repaired() -> None:
 
 def test_what_was_staged_and_is_lost_is_read_by_another_takeover() -> None:
     feed = Feed(Copied(HALVES))
-    (down,) = of(feed.step(BatchFailed(staged(feed).id, Failure(Trouble.REWOUND, "rows are lost"))), StandDown)
+    (down,) = of(feed.step(BatchFailed(staged(feed).id, Failure(ErrorKind.COMMITS_LOST, "rows are lost"))), StepDown)
     assert down.again
 
 
@@ -458,7 +458,7 @@ def test_a_copy_begins_when_all_before_it_is_committed_and_nothing_runs_beside_i
 def test_a_copy_that_the_target_refuses_is_told_and_the_feed_goes_on() -> None:
     feed = Feed()
     (begin,) = of(feed.step(ChunksPlanned((HALVES, WHOLE))), BeginCopy)
-    (refused,) = of(feed.step(CopyFailed(begin.id, Failure(Trouble.TARGET, "no permission"))), RefuseCopy)
+    (refused,) = of(feed.step(CopyFailed(begin.id, Failure(ErrorKind.TARGET, "no permission"))), RefuseCopy)
     assert "no permission" in refused.alarm.message and refused.alarm.table == "shop.item, shop.line"
     assert len(of(feed.log((ITEM_ROW, None, (1, "a"))), ApplyBatch)) == 1
 
@@ -468,14 +468,14 @@ def test_a_copy_that_cannot_be_is_refused() -> None:
     (refused,) = of(feed.step(ChunksPlanned((HALVES,))), RefuseCopy)
     assert "shop.line refers to shop.item" in refused.alarm.message
     (begin,) = of(feed.step(ChunksPlanned((HALVES, WHOLE))), BeginCopy)
-    (refused,) = of(feed.step(ChunksPlanned((Split(NOTE.name),))), RefuseCopy)
+    (refused,) = of(feed.step(ChunksPlanned((ChunkSplit(NOTE.name),))), RefuseCopy)
     assert "another copy is about to begin" in refused.alarm.message
-    assert feed.step(CopyFailed(begin.id, Failure(Trouble.TRANSIENT, "deadlock"))) == []
+    assert feed.step(CopyFailed(begin.id, Failure(ErrorKind.TRANSIENT, "deadlock"))) == []
     assert of(feed.rest(), BeginCopy) == [begin]
 
 
 def test_a_feed_has_caught_up_when_its_tables_are_copied() -> None:
-    feed = Feed(Copied(Split(NOTE.name)))
+    feed = Feed(Copied(ChunkSplit(NOTE.name)))
     feed.step(GoalSet(at(100)))
     feed.log()
     feed.answer_all()
@@ -497,7 +497,7 @@ def test_the_figures_say_how_far_it_is() -> None:
 
 
 def test_a_table_that_is_copied_has_ordinary_locks_again() -> None:
-    feed = Feed(Copied(Split(NOTE.name)))
+    feed = Feed(Copied(ChunkSplit(NOTE.name)))
     assert feed.machine.batches.copied == (TableName("shop", "note"),)
     feed.step(ChunkStaged(EffectId(1, 1), at(0), 0))
     feed.answer_all()

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tidelock.engine.apply.machine import ApplyMachine, Options
-from tidelock.engine.log.bound_batch import Lined
-from tidelock.engine.log.coalescer import Gathering
+from tidelock.engine.log.bound_batch import BoundBatch
+from tidelock.engine.log.coalescer import Coalescer
 from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, RowChange, TableName, Transaction
 from tidelock.engine.model.schema import Binding, ForeignKey
 from tidelock.engine.parallel.segments import Change
@@ -50,27 +50,27 @@ def large(table: int, size: int) -> Came:
 BINDINGS = [Binding(number, shape(table), table) for number, table in enumerate(TABLES)]
 
 
-def lined(came: Sequence[Came]) -> Lined:
+def bound(came: Sequence[Came]) -> BoundBatch:
     bindings = [one.binding or BINDINGS[one.table] for one in came]
     rows = [RowChange(b.number, None, (c.number, None, "x" * c.large), 0) for b, c in zip(bindings, came, strict=True)]
     made = [Transaction("0-1", one.number, n) for n, one in enumerate(came)]
-    return Lined(
+    return BoundBatch(
         LogBatch(position(0), position(1), tuple(made), tuple(rows)), {binding.number: binding for binding in bindings}
     )
 
 
-class Lot(Gathering):
+class Lot(Coalescer):
     def take(self, came: Sequence[Came], window: int, now: int) -> list[int]:
         """The numbers of those that leave."""
-        return numbers(self.sift([lined(came)], window, now))
+        return numbers(self.take_window([bound(came)], window, now))
 
 
 def numbers(changes: Sequence[Change]) -> list[int]:
     return [one.number for one in changes]
 
 
-def gathering(**options: int) -> Lot:
-    return Lot(Options(**{"lanes": 0, "gather_rows": 3, "gather_us": 100, "window_rows": 8, **options}))
+def coalescer(**options: int) -> Lot:
+    return Lot(Options(**{"lanes": 0, "coalesce_rows": 3, "linger_us": 100, "window_rows": 8, **options}))
 
 
 def waits(count: int) -> list[Came]:
@@ -79,21 +79,21 @@ def waits(count: int) -> list[Came]:
 
 
 def test_a_table_waits_until_it_has_enough_and_leaves_whole() -> None:
-    lot = gathering(lanes=1)
+    lot = coalescer(lanes=1)
     first = [change(0, 1), change(1, 2), change(2, 3), change(0, 4), change(0, 5)]
     assert lot.take(first, window=0, now=7) == [1, 4, 5]
-    assert (lot.rows, lot.window, lot.since(6), lot.since(7)) == (2, 0, False, True)
+    assert (lot.rows, lot.window, lot.has_waited_since(6), lot.has_waited_since(7)) == (2, 0, False, True)
     assert lot.take([change(1, 6), change(2, 7)], window=1, now=8) == []
     third = [change(1, 8), change(2, 9), change(3, 10), change(4, 11)]
     assert lot.take(third, window=2, now=9) == [2, 6, 8, 3, 7, 9]
-    assert (lot.rows, lot.window, lot.since(8), lot.since(9)) == (2, 2, False, True)
+    assert (lot.rows, lot.window, lot.has_waited_since(8), lot.has_waited_since(9)) == (2, 2, False, True)
     assert numbers(lot.release(4, latest=9)) == [10, 11]
     assert (lot.rows, lot.window) == (0, None)
     assert lot.release(4, latest=9) == []
 
 
 def test_what_has_waited_longest_leaves_first_and_tables_whole() -> None:
-    lot = gathering(gather_rows=9)
+    lot = coalescer(coalesce_rows=9)
     lot.take([change(3, 1), change(1, 2), change(2, 3)], window=0, now=0)
     lot.take([change(2, 4), change(0, 5), change(1, 6), change(3, 7), change(3, 8)], window=1, now=1)
     assert numbers(lot.release(4, latest=1)) == [1, 7, 8, 2, 6]
@@ -104,7 +104,7 @@ def test_what_has_waited_longest_leaves_first_and_tables_whole() -> None:
 
 
 def test_a_table_that_has_waited_long_enough_leaves_with_the_next_window() -> None:
-    lot = gathering()
+    lot = coalescer()
     lot.take([change(0, 1)], window=0, now=0)
     assert lot.take([change(1, 2)], window=1, now=99) == []
     assert lot.take([change(2, 3)], window=2, now=100) == [1]
@@ -112,7 +112,7 @@ def test_a_table_that_has_waited_long_enough_leaves_with_the_next_window() -> No
 
 
 def test_about_as_many_leave_as_come() -> None:
-    lot = gathering(window_rows=4)
+    lot = coalescer(window_rows=4)
     twice = [change(table, table + 10 * n) for table in range(6) for n in (0, 1)]
     lot.take(twice, window=0, now=0)
     assert lot.take(waits(6), window=1, now=1) == [0, 10, 0, 1, 11, 1]
@@ -122,7 +122,7 @@ def test_about_as_many_leave_as_come() -> None:
 
 
 def test_it_is_crowded_by_rows() -> None:
-    lot = gathering(room_rows=1, gather_rows=99)  # twelve may
+    lot = coalescer(max_in_flight_rows=1, coalesce_rows=99)  # twelve may
     lot.take([*waits(6), *waits(6)], window=0, now=0)
     assert not lot.crowded
     lot.take([change(7, 1)], window=1, now=1)
@@ -132,7 +132,7 @@ def test_it_is_crowded_by_rows() -> None:
 
 
 def test_it_is_crowded_by_large_rows_though_smaller_ones_followed() -> None:
-    lot = gathering(room_bytes=20_000, gather_rows=99)
+    lot = coalescer(max_in_flight_bytes=20_000, coalesce_rows=99)
     lot.take([large(0, 5_000), change(1, 1)], window=0, now=0)
     assert 5_000 < lot.size < 6_000
     lot.take([large(2, 5_000), *waits(9)], window=1, now=1)
@@ -145,29 +145,29 @@ def test_it_is_crowded_by_large_rows_though_smaller_ones_followed() -> None:
 
 
 def test_some_rows_of_a_table_tell_the_size_of_all() -> None:
-    lot = gathering(gather_rows=99)
+    lot = coalescer(coalesce_rows=99)
     lot.take([large(0, 1_000 * (1 + n % 2)) for n in range(9)], window=0, now=0)
     assert 12_000 < lot.size < 18_000
 
 
 def test_a_window_of_few_tables_is_not_concerned_unless_some_wait_already() -> None:
-    lot = gathering(lanes=2)
-    assert not lot.concerns(BINDINGS[:2] * 2)
-    assert lot.concerns(BINDINGS[:3])
+    lot = coalescer(lanes=2)
+    assert not lot.applies_to(BINDINGS[:2] * 2)
+    assert lot.applies_to(BINDINGS[:3])
     lot.take([change(1, 2)], window=0, now=0)
-    assert lot.concerns(BINDINGS[:1])
+    assert lot.applies_to(BINDINGS[:1])
     lot.release(1, latest=0)
-    assert not lot.concerns(BINDINGS[:1])
+    assert not lot.applies_to(BINDINGS[:1])
 
 
 def test_tables_that_share_locks_with_others_do_not_wait() -> None:
     child = replace(TABLES[1], foreign_keys=(ForeignKey("tie", NAMES[1], ("note",), NAMES[0], ("id",)),))
     tied = Binding(1, shape(child), child)
-    assert gathering().take([change(1, 1, tied), change(2, 2)], window=0, now=0) == [1]
+    assert coalescer().take([change(1, 1, tied), change(2, 2)], window=0, now=0) == [1]
 
 
 def test_a_table_under_two_shapes_waits_and_goes_as_one() -> None:
-    lot = gathering()
+    lot = coalescer()
     other = Binding(9, shape(TABLES[0]), TABLES[0])
     assert lot.take([change(0, 1)], window=0, now=0) == []
     assert lot.take([change(0, 2, other), change(0, 3), change(1, 4)], window=1, now=1) == [1, 2, 3]
@@ -178,8 +178,8 @@ class Feed:
 
     def __init__(self, **options: int) -> None:
         self.now = 0
-        sizes = {"lanes": 2, "window_rows": 4, "room_rows": 8, "gather_rows": 3, "checkpoint_us": 0, **options}
-        self.machine = ApplyMachine(Options(**sizes))
+        sizes = {"lanes": 2, "window_rows": 4, "max_in_flight_rows": 8, "coalesce_rows": 3, "checkpoint_us": 0}
+        self.machine = ApplyMachine(Options(**(sizes | options)))
         self.machine.step(0, [TakenOver(1, position(0), tables=linked(*TABLES))])
         self.last = 0
         self.sent: list[ApplyBatch] = []
@@ -221,7 +221,7 @@ class Feed:
 
     @property
     def waiting(self) -> int:
-        return self.machine.batches.gathering.rows
+        return self.machine.batches.coalescer.rows
 
 
 def test_the_watermark_waits_with_them() -> None:
@@ -242,7 +242,7 @@ def test_the_watermark_waits_with_them() -> None:
 
 
 def test_the_watermark_goes_on_while_later_ones_wait() -> None:
-    feed = Feed(gather_rows=4)
+    feed = Feed(coalesce_rows=4)
     logs = [feed.log(1, 2, 3, 3), feed.log(1, 2, 3, 3), feed.log(1, 2, 4, 5), feed.log(1, 2, 4, 5)]
     feed.step(*[LogArrived([log]) for log in logs[:2]])
     feed.commit()
@@ -267,7 +267,7 @@ def test_they_go_when_the_log_falls_silent_and_nothing_is_under_way() -> None:
 
 
 def test_they_go_after_a_while_though_a_lane_is_stuck() -> None:
-    feed = Feed(gather_us=100)
+    feed = Feed(linger_us=100)
     feed.step(LogArrived([feed.log(0, 0, 0, 1, 2, 3)]))
     feed.step(Tick())
     assert feed.waiting == 3
@@ -292,11 +292,11 @@ def test_they_go_when_the_log_is_not_behind_any_more() -> None:
 
 
 def test_they_wait_on_while_there_is_no_room_for_more_of_the_log() -> None:
-    feed = Feed(gather_rows=5)
+    feed = Feed(coalesce_rows=5)
     feed.step(LogArrived([feed.log(1, 2, 3, 4)]), LogArrived([feed.log(0, 0, 0, 0, 0, 0, 0)]))
     feed.step(LogArrived([feed.log(5)]))
     feed.later()
-    assert (feed.waiting, feed.machine.batches.rows, feed.machine.full) == (4, 7, True)
+    assert (feed.waiting, feed.machine.batches.rows, feed.machine.backpressured) == (4, 7, True)
     feed.commit()
     assert (feed.waiting, feed.machine.batches.rows) == (5, 0)
     feed.later()
@@ -315,7 +315,7 @@ def test_a_statement_comes_after_them() -> None:
 
 
 def test_they_leave_in_pieces_that_there_is_room_for() -> None:
-    feed = Feed(gather_rows=100, gather_us=1000)
+    feed = Feed(coalesce_rows=100, linger_us=1000)
     feed.step(LogArrived([feed.log(0)]))  # under way, so that the others wait
     for _ in range(3):
         feed.step(LogArrived([feed.log(*range(10))]))
@@ -334,7 +334,7 @@ def test_they_leave_in_pieces_that_there_is_room_for() -> None:
 
 
 def test_no_more_wait_than_may_and_they_leave_in_pieces() -> None:
-    feed = Feed(room_rows=4, gather_rows=99, gather_us=1_000_000)  # 48 may
+    feed = Feed(max_in_flight_rows=4, coalesce_rows=99, linger_us=1_000_000)  # 48 may
     for _ in range(4):
         feed.step(LogArrived([feed.log(*range(10))]))
     assert (feed.waiting, feed.machine.batches.rows) == (40, 0)
@@ -347,7 +347,7 @@ def test_no_more_wait_than_may_and_they_leave_in_pieces() -> None:
 
 
 def test_what_has_waited_long_enough_leaves_with_the_window_that_comes() -> None:
-    feed = Feed(gather_rows=99, gather_us=100)
+    feed = Feed(coalesce_rows=99, linger_us=100)
     feed.step(LogArrived([feed.log(1, 2, 3)]))
     feed.now += 100
     windows = feed.machine.watermark.upcoming()

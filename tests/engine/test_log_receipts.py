@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from tests.engine.world import ACCOUNT, change
-from tidelock.engine.log.receipts import NOTHING, Cover, Fence, decode, encode, end_of, furthest
+from tidelock.engine.log.receipts import NOTHING, Fence, ReceiptBuilder, decode, encode, end_of, furthest
 from tidelock.engine.model.lineage import Proof
 from tidelock.engine.model.lineage import encode as proven
 from tidelock.engine.model.records import Position
@@ -108,7 +108,7 @@ PARTS = st.lists(
 def told(parts: list, cuts: list[int]) -> bytes:
     """The receipt of these, in pieces of these lengths, then in one."""
     places = [(source, number, ordinal) for source, number, ordinals in parts for ordinal in ordinals]
-    cover = Cover()
+    cover = ReceiptBuilder()
     for cut in [*cuts, len(places)]:
         cover.add([at(place) for place in places[:cut]])
         places = places[cut:]
@@ -122,14 +122,14 @@ def test_a_receipt_that_is_told_piece_by_piece_covers_the_same(parts: list, cuts
 
 
 def test_a_receipt_of_a_million_rows_in_a_row_is_small() -> None:
-    cover = Cover()
+    cover = ReceiptBuilder()
     cover.add(at(("0-1", 7, ordinal)) for ordinal in range(100_000))
     assert len(cover.encode()) < 30
 
 
 def test_a_receipt_that_is_told_piece_by_piece_says_its_log() -> None:
     end = Position("binlog.000001", 900, proof="a proof")
-    cover = Cover()
+    cover = ReceiptBuilder()
     cover.add(at(("0-1", 7, ordinal)) for ordinal in range(5))
     covered = cover.encode(end)
     assert end_of(covered) == end
@@ -349,7 +349,7 @@ def test_rows_between_stretches_cost_no_look_at_each_of_them() -> None:
     """A large transaction of which every third row came with a chunk: some 300,000 stretches of a million rows."""
     rows = 300_000
     passing = [at(("0-1", 1, n)) for n in range(rows)]
-    cover = Cover()
+    cover = ReceiptBuilder()
     cover.add(change for change in passing if change.ordinal % 3)
     fence = Fence([Receipt(EffectId(1, 1), cover.encode())])
     begun = time.process_time()

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.engine.world import linked, shape_of, table
-from tidelock.engine.log.relation_cache import Lineup
+from tidelock.engine.log.relation_cache import RelationCache
 from tidelock.engine.model.records import LogBatch, Position, RowChange, Shape, Transaction
 from tidelock.engine.model.schema import Binding, SchemaMismatch
 
@@ -21,11 +21,11 @@ def batch(shapes: dict[int, Shape], *numbers: int, starts: tuple[int, ...] = (0,
 class Log:
     def __init__(self) -> None:
         self.bound: list[Binding] = []
-        self.lineup = Lineup(TABLES, self.bound.append)
+        self.relations = RelationCache(TABLES, self.bound.append)
 
     def changes(self, one: LogBatch) -> list[tuple[str, int, object]]:
-        self.lineup.learn(one)
-        return [(c.binding.name.table, c.number, c.after) for c in self.lineup.line_up(one).changes()]
+        self.relations.learn(one)
+        return [(c.binding.name.table, c.number, c.after) for c in self.relations.bind(one).changes()]
 
 
 def test_changes_have_their_table_and_their_transaction() -> None:
@@ -47,13 +47,13 @@ def test_another_reader_numbers_shapes_anew_and_the_binding_is_the_same() -> Non
 def test_with_other_tables_all_are_bound_anew() -> None:
     log = Log()
     log.changes(batch({0: shape_of(ITEM)}, 0))
-    log.lineup.retable(TABLES)
+    log.relations.retable(TABLES)
     log.changes(batch({0: shape_of(ITEM)}, 0))
     assert len(log.bound) == 2
 
 
 def test_a_table_that_the_target_does_not_have() -> None:
     log = Log()
-    log.lineup.retable({})
+    log.relations.retable({})
     with pytest.raises(SchemaMismatch, match=r"the target has no table shop\.item"):
         log.changes(batch({0: shape_of(ITEM)}, 0))

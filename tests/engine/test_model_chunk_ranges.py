@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelock.engine.model.chunk_ranges import UNTOLD, By, Split, bucket, chunk_of
+from tidelock.engine.model.chunk_ranges import UNKNOWN, By, ChunkSplit, bucket, chunk_of
 from tidelock.engine.model.records import Column, Kind, Shape, TableName
 from tidelock.engine.model.schema import Equality, SchemaMismatch
 
@@ -16,25 +16,25 @@ SHAPE = Shape(
 )
 
 
-def chunk(split: Split, *row: object) -> int:
+def chunk(split: ChunkSplit, *row: object) -> int:
     return chunk_of(split, SHAPE)(row)
 
 
 def test_a_table_without_bounds_is_one_chunk() -> None:
-    split = Split(NAME)
+    split = ChunkSplit(NAME)
     assert split.chunks == 1 and split.span(0) == (None, None)
     assert chunk(split, 1, 2, "a", b"") == 0
 
 
 def test_a_chunk_holds_its_first_rank_and_not_the_next_chunks() -> None:
-    split = Split(NAME, By.NUMBERS, ("hall",), ((5,), (9,)))
+    split = ChunkSplit(NAME, By.NUMBERS, ("hall",), ((5,), (9,)))
     assert [chunk(split, n, 0, "", b"") for n in (-(2**63), 4, 5, 8, 9, 2**64 - 1)] == [0, 0, 1, 1, 2, 2]
     assert [split.span(n) for n in range(3)] == [(None, (5,)), ((5,), (9,)), ((9,), None)]
 
 
 def listed(equality: Equality, *keys: str) -> list[int]:
     """The chunks of some rows by their `code`."""
-    split = Split(NAME, By.KEYS, ("code",), keys=tuple((key,) for key in keys))
+    split = ChunkSplit(NAME, By.KEYS, ("code",), keys=tuple((key,) for key in keys))
     of = chunk_of(split, SHAPE, {"code": equality})
     return [of((1, 1, code, b"")) for code in ("a", "A", "a ", "b", "é")]
 
@@ -42,8 +42,8 @@ def listed(equality: Equality, *keys: str) -> list[int]:
 def test_rows_of_a_list_of_keys_are_told_as_the_target_compares_them() -> None:
     assert listed(Equality.EXACT, "a", "x") == [1, 0, 0, 0, 0]
     assert listed(Equality.PADDED, "a") == [1, 0, 1, 0, 0]
-    assert listed(Equality.FOLDED, "A") == [1, 1, 0, 0, UNTOLD]
-    assert listed(Equality.FOLDED_PADDED, "a") == [1, 1, 1, 0, UNTOLD]
+    assert listed(Equality.FOLDED, "A") == [1, 1, 0, 0, UNKNOWN]
+    assert listed(Equality.FOLDED_PADDED, "a") == [1, 1, 1, 0, UNKNOWN]
 
 
 def test_a_listed_key_that_does_not_fold_exactly_may_be_any_row() -> None:
@@ -51,22 +51,23 @@ def test_a_listed_key_that_does_not_fold_exactly_may_be_any_row() -> None:
 
 
 def test_of_a_list_of_keys_all_other_rows_need_no_copying() -> None:
-    split = Split(NAME, By.KEYS, ("code",), keys=(("a",),))
-    assert (split.chunks, split.merged, split.stays) == (2, (0,), True)
-    assert Split(NAME, By.KEYS, ("code",)).merged == (0, 1), "of none, nothing does"
-    assert Split(NAME).merged == () and not Split(NAME).stays and Split(NAME, keep=True).stays
-    assert Split(NAME, By.KEYS).fault() == "it names no column to split by"
+    split = ChunkSplit(NAME, By.KEYS, ("code",), keys=(("a",),))
+    assert (split.chunks, split.merged, split.keeps_target_rows) == (2, (0,), True)
+    assert ChunkSplit(NAME, By.KEYS, ("code",)).merged == (0, 1), "of none, nothing does"
+    assert ChunkSplit(NAME).merged == () and not ChunkSplit(NAME).keeps_target_rows
+    assert ChunkSplit(NAME, keep=True).keeps_target_rows
+    assert ChunkSplit(NAME, By.KEYS).fault() == "it names no column to split by"
 
 
 def test_a_short_bound_is_where_its_number_begins() -> None:
-    split = Split(NAME, By.NUMBERS, ("hall", "place"), ((5,), (5, 10), (6,)))
+    split = ChunkSplit(NAME, By.NUMBERS, ("hall", "place"), ((5,), (5, 10), (6,)))
     ranks = ((4, 99), (5, -1), (5, 9), (5, 10), (5, 99), (6, 0))
     assert [chunk(split, hall, place, "", b"") for hall, place in ranks] == [0, 1, 1, 2, 2, 3]
 
 
 @given(st.lists(st.tuples(st.integers(), st.integers()), unique=True, max_size=6), st.integers(), st.integers())
 def test_numbers_are_compared_as_sql_compares_rows(bounds: list[tuple[int, int]], hall: int, place: int) -> None:
-    split = Split(NAME, By.NUMBERS, ("hall", "place"), tuple(sorted(bounds)))
+    split = ChunkSplit(NAME, By.NUMBERS, ("hall", "place"), tuple(sorted(bounds)))
     found = chunk(split, hall, place, "", b"")
     low, high = split.span(found)
     assert low is None or hall > low[0] or (hall == low[0] and place >= low[1])
@@ -77,20 +78,20 @@ def test_a_bucket_is_the_crc_of_what_mysql_concatenates() -> None:
     """`tests/adapters/test_spans_sql.py` asks a server for the same number."""
     at = 1476540495
     assert bucket("7_C3A9_00FF") == (at,)
-    split = Split(NAME, By.BUCKET, ("hall", "code", "raw"), ((at,), (at + 1,)))
+    split = ChunkSplit(NAME, By.BUCKET, ("hall", "code", "raw"), ((at,), (at + 1,)))
     assert chunk(split, 7, 0, "é", b"\x00\xff") == 1
 
 
 def test_letters_that_a_collation_takes_for_one_are_two() -> None:
     at = bucket("61")[0]
-    split = Split(NAME, By.BUCKET, ("code",), ((at,), (at + 1,)))
+    split = ChunkSplit(NAME, By.BUCKET, ("code",), ((at,), (at + 1,)))
     assert chunk(split, 0, 0, "a", b"") == 1
     assert chunk(split, 0, 0, "A", b"") != 1 and chunk(split, 0, 0, "a ", b"") != 1
 
 
 def test_what_cannot_be_ranked_exactly_is_refused() -> None:
-    numbers = Split(NAME, By.NUMBERS, ("hall",), ((5,),))
-    buckets = Split(NAME, By.BUCKET, ("code",), ((5,),))
+    numbers = ChunkSplit(NAME, By.NUMBERS, ("hall",), ((5,),))
+    buckets = ChunkSplit(NAME, By.BUCKET, ("code",), ((5,),))
     with pytest.raises(SchemaMismatch, match=r"shop\.seat is being copied in chunks, and a value .* is no integer"):
         chunk(numbers, "5", 0, "", b"")
     with pytest.raises(SchemaMismatch, match="is text that does not decode"):
@@ -98,11 +99,11 @@ def test_what_cannot_be_ranked_exactly_is_refused() -> None:
     with pytest.raises(SchemaMismatch, match="has no exact spelling"):
         chunk(buckets, 0, 0, 0.5, b"")
     with pytest.raises(SchemaMismatch, match="its column seat, which the log no longer has"):
-        chunk_of(Split(NAME, By.NUMBERS, ("seat",), ((5,),)), SHAPE)
+        chunk_of(ChunkSplit(NAME, By.NUMBERS, ("seat",), ((5,),)), SHAPE)
 
 
 def test_a_split_that_says_nothing_sensible_tells_why() -> None:
-    assert Split(NAME).fault() == ""
-    assert Split(NAME, By.NUMBERS, ("hall",), ((5,), (5, 1), (6,))).fault() == ""
-    assert Split(NAME, By.NUMBERS, ("hall",), ((5,), (5,))).fault() == "its bounds do not ascend"
-    assert Split(NAME, By.NUMBERS, (), ((5,),)).fault() == "it names no column to split by"
+    assert ChunkSplit(NAME).fault() == ""
+    assert ChunkSplit(NAME, By.NUMBERS, ("hall",), ((5,), (5, 1), (6,))).fault() == ""
+    assert ChunkSplit(NAME, By.NUMBERS, ("hall",), ((5,), (5,))).fault() == "its bounds do not ascend"
+    assert ChunkSplit(NAME, By.NUMBERS, (), ((5,),)).fault() == "it names no column to split by"

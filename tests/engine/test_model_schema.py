@@ -25,7 +25,7 @@ def test_columns_line_up_by_name_not_by_place() -> None:
     assert [c and c.name for c in binding.columns] == ["email", "id", "note"]
     assert binding.key == (1,) and binding.key_of(("e", 7, "n")) == (7,)
     assert binding.unique_positions == (0, 1)
-    assert (binding.number, binding.name, binding.partial) == (3, NAME, False)
+    assert (binding.number, binding.name, binding.has_target_only_columns) == (3, NAME, False)
 
 
 @pytest.mark.parametrize(
@@ -49,11 +49,11 @@ def test_a_generated_column_is_not_written_and_does_not_make_the_rows_partial() 
     logged = Binding(0, Shape(NAME, columns("id", "email", "sum")), target("id", "email", "sum", generated="sum"))
     assert [c and c.name for c in logged.columns] == ["id", "email", None]
     unlogged = Binding(0, Shape(NAME, columns("id", "email")), target("id", "email", "sum", generated="sum"))
-    assert not unlogged.partial
+    assert not unlogged.has_target_only_columns
 
 
 def test_a_column_of_the_targets_own_makes_the_rows_partial() -> None:
-    assert Binding(0, Shape(NAME, columns("id", "email")), target("id", "email", "own")).partial
+    assert Binding(0, Shape(NAME, columns("id", "email")), target("id", "email", "own")).has_target_only_columns
 
 
 def test_positions_of_foreign_keys() -> None:

@@ -96,12 +96,14 @@ class Replication(RuleBasedStateMachine):
         lanes=st.integers(2, 3),
         postgres=st.booleans(),
         batch_rows=st.sampled_from([1, 2, 1000]),
-        fill_rows=st.sampled_from([0, 1, 3]),
+        min_rows_per_lane=st.sampled_from([0, 1, 3]),
         digests=st.sampled_from([0, 0, 2, 5]),
     )
-    def start(self, world: World, lanes: int, postgres: bool, batch_rows: int, fill_rows: int, digests: int) -> None:
+    def start(
+        self, world: World, lanes: int, postgres: bool, batch_rows: int, min_rows_per_lane: int, digests: int
+    ) -> None:
         self.world = world
-        self.sizes = {"batch_rows": batch_rows, "fill_rows": fill_rows, "digests": digests}
+        self.sizes = {"batch_rows": batch_rows, "min_rows_per_lane": min_rows_per_lane, "digests": digests}
         self.longest = self.whole or batch_rows
         self.history = History(world)
         self.target = Database(world, world.dialects[-1 if postgres else 0])
@@ -224,14 +226,14 @@ class ManyTables(Replication):
         lanes=st.integers(1, 3),
         postgres=st.booleans(),
         batch_rows=st.sampled_from([1, 3, 1000]),
-        fill_rows=st.sampled_from([0, 3]),
+        min_rows_per_lane=st.sampled_from([0, 3]),
         digests=st.sampled_from([0, 0, 5]),
         whole_lanes=st.sampled_from([0, 1]),
     )
     def start(
-        self, lanes: int, postgres: bool, batch_rows: int, fill_rows: int, digests: int, whole_lanes: int
+        self, lanes: int, postgres: bool, batch_rows: int, min_rows_per_lane: int, digests: int, whole_lanes: int
     ) -> None:
-        super().start(MANY, lanes, postgres, batch_rows, fill_rows, digests)
+        super().start(MANY, lanes, postgres, batch_rows, min_rows_per_lane, digests)
         self.sizes["whole_lanes"] = whole_lanes
         self.planned = Planned(MANY, self.history.bindings, lanes, **self.sizes)
 
@@ -318,11 +320,11 @@ def test_unrelated_rows_spread_over_all_lanes() -> None:
 
 def test_few_rows_make_one_batch_and_the_next_ones_take_the_next_lane() -> None:
     windows = [[change(ACCOUNTS, None, (n, f"user {n}", 0)) for n in range(at, at + 50)] for at in range(0, 400, 50)]
-    made = planned(ACCOUNT, *windows, fill_rows=100)
+    made = planned(ACCOUNT, *windows, min_rows_per_lane=100)
     assert [lane.rows for lane in made.lanes] == [100] * 4
     assert [[len(s.changes) for s in lane.queue] for lane in made.lanes] == [[50, 50]] * 4
     many = [change(ACCOUNTS, None, (n, f"user {n}", 0)) for n in range(200)]
-    assert sum(lane.rows > 0 for lane in planned(ACCOUNT, many, fill_rows=100).lanes) == 2
+    assert sum(lane.rows > 0 for lane in planned(ACCOUNT, many, min_rows_per_lane=100).lanes) == 2
 
 
 def test_a_lane_gets_no_longer_segment_than_a_batch_may_be_and_equal_ones() -> None:
@@ -349,14 +351,14 @@ def test_tables_that_stay_whole_share_the_lanes_that_two_windows_fill_always_the
     tables = linked(*(table(f"table_{n}", ("id", "name"), ("id",)) for n in range(40)))
     world = World("forty tables", tables, {})
     bindings = world.bindings()
-    for fill_rows, lanes in ((0, 8), (400, 2), (300, 4), (200, 4), (100, 8)):
-        options = Options(lanes=8, window_rows=400, fill_rows=fill_rows)
+    for min_rows_per_lane, lanes in ((0, 8), (400, 2), (300, 4), (200, 4), (100, 8)):
+        options = Options(lanes=8, window_rows=400, min_rows_per_lane=min_rows_per_lane)
         assert options.whole_lanes == lanes
         windows = [
             [change(binding, None, (n * 1000 + m, "a")) for binding in bindings for m in range(rows)]
             for n, rows in enumerate((10, 1, 80))
         ]
-        made = planned(world, *windows, lanes=8, fill_rows=fill_rows, whole_lanes=lanes)
+        made = planned(world, *windows, lanes=8, min_rows_per_lane=min_rows_per_lane, whole_lanes=lanes)
         assert [lane.number for lane in made.lanes if lane.queue] == list(range(lanes))
         for one, other, third in zip(*(window[:: len(window) // 40] for window in windows), strict=True):
             assert made.where(one) == made.where(other) == made.where(third)

@@ -1,7 +1,7 @@
 """A journal's steps again, as the text that people read."""
 
 from tidelock.engine.apply.machine import Options
-from tidelock.engine.model.errors import Alarm, Failure, Trouble
+from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, RowChange, TableName, Transaction
 from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import (
@@ -28,7 +28,7 @@ from tidelock.simulations.catalogue import ACCOUNT, linked, shape
 from tidelock.simulations.scenario import position
 
 ID = EffectId(1, 1)
-FAILURE = Failure(Trouble.ROW, "too long", "22001")
+FAILURE = Failure(ErrorKind.ROW, "too long", "22001")
 ALARM = Alarm("connection", "connection lost", "Wait")
 PLACE = ParkedKey("0-1", 5, 0, TableName("shop", "account"), b"", "retry")
 

@@ -10,7 +10,7 @@ from tidelock.adapters.mysql.target.fencing import Ownership
 from tidelock.adapters.mysql.target.literals import blob, text
 from tidelock.adapters.mysql.target.session import Session
 from tidelock.adapters.ports.sink import Wanted
-from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Ddl, Position, Row, TableName
 from tidelock.engine.protocol.effects import EffectId, Halt, ParkedRow
@@ -87,7 +87,7 @@ class Ledger:
             listed = ",".join(f"({self._mine},{key[1:]}" for key in tuples[first : first + _KEYS_EACH])
             yield f"DELETE FROM {self._table}{table} WHERE ({keys}) IN ({listed})".encode()
 
-    def split(self, split: Split) -> Iterator[bytes]:
+    def split(self, split: ChunkSplit) -> Iterator[bytes]:
         """Its chunks, none of which is merged but those that need no copying, in the place of what stood there."""
         yield f"DELETE FROM {self._table}chunks WHERE {self._of} AND {_named(split.table)}".encode()
         head = f"INSERT INTO {self._table}chunks (feed,grp,table_schema,table_name,chunk,split,rows_merged) VALUES "
@@ -100,11 +100,11 @@ class Ledger:
         for first in range(0, len(rows), _KEYS_EACH):
             yield (head + ",".join(rows[first : first + _KEYS_EACH])).encode()
 
-    def merged(self, split: Split, chunk: int, rows: int) -> bytes:
+    def merged(self, split: ChunkSplit, chunk: int, rows: int) -> bytes:
         mine = f"{self._of} AND {_named(split.table)} AND chunk={chunk:d}"
         return f"UPDATE {self._table}chunks SET rows_merged={rows:d} WHERE {mine}".encode()
 
-    def granted(self, split: Split) -> Iterator[bytes]:
+    def granted(self, split: ChunkSplit) -> Iterator[bytes]:
         """Take away what asked for this copy, and what could not be had of the table before.  Where rows are repaired
         only what asked for these rows; where those of the target are kept, nothing that asks for more than that."""
         head = f"DELETE FROM {self._table}wanted WHERE {self._of} AND {_named(split.table)}"
@@ -164,10 +164,10 @@ class Ledger:
             f"SELECT table_schema,table_name,chunk,split,rows_merged IS NOT NULL FROM {self._table}chunks "
             f"WHERE {self._of} ORDER BY table_schema,table_name,chunk"
         )
-        splits: list[tuple[Split, list[int]]] = []
+        splits: list[tuple[ChunkSplit, list[int]]] = []
         for _, _, chunk, split, merged in rows.rows:
             if chunk == 0:
-                splits.append((msgspec.msgpack.decode(split, type=Split), []))
+                splits.append((msgspec.msgpack.decode(split, type=ChunkSplit), []))
             if merged:
                 splits[-1][1].append(chunk)
         return tuple(Copied(split, tuple(merged)) for split, merged in splits)

@@ -32,7 +32,7 @@ from tidelock.adapters.mysql.target.staging import stager_lock
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.adapters.ports.staging import staged_name, staged_prefix
 from tidelock.engine.log.receipts import NOTHING
-from tidelock.engine.model.errors import Failure, Trouble
+from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import Binding, TargetTable
 from tidelock.engine.protocol.effects import BeginCopy, EffectId, MergeChunk
@@ -134,7 +134,7 @@ class Copying:
                 except CommittedBefore:
                     return None
                 except (Lost, Orphaned) as error:
-                    return Failure(Trouble.REWOUND if isinstance(error, Lost) else Trouble.ROW, str(error))
+                    return Failure(ErrorKind.COMMITS_LOST if isinstance(error, Lost) else ErrorKind.ROW, str(error))
                 except (BatchError, Unwritable, Fenced, *SERVER_ERRORS) as error:
                     if not is_deadlock(error) or attempt == DEADLOCKS_MAX:
                         return failure(error)
@@ -153,13 +153,13 @@ class Copying:
 
     async def _begin(self, session: Session, effect: BeginCopy) -> None:
         batch = await self._batch(session, effect.id)
-        emptied = [self.tables[split.table] for split in effect.splits if not split.stays]
+        emptied = [self.tables[split.table] for split in effect.splits if not split.keeps_target_rows]
         for table in _children_first(emptied):
             delete = f"DELETE FROM {qualified(table.name)}".encode()
             async with unchecked(batch, table) if refers_to_itself(table) else contextlib.nullcontext():
                 batch.add(delete, str(table.name))
         for split in effect.splits:
-            if not split.stays:
+            if not split.keeps_target_rows:
                 batch.add(self._ledger.empty(split.table), "tidelock_parked")
             for sql in (*self._ledger.split(split), *self._ledger.granted(split)):
                 batch.add(sql, "tidelock_chunks")

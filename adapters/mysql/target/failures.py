@@ -11,7 +11,7 @@ from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.mysql.error_numbers import meaning
 from tidelock.adapters.mysql.target.session import StatementFailed, is_lost
 from tidelock.adapters.ports.sink import TargetError
-from tidelock.engine.model.errors import Failure, Trouble
+from tidelock.engine.model.errors import ErrorKind, Failure
 
 SERVER_ERRORS = (err.MySQLError, OSError, StatementFailed, TargetError)
 """What a statement or a connection fails with."""
@@ -53,16 +53,16 @@ def commit_failure(error: Exception) -> Failure:
     """`error` is the answer to COMMIT, or the connection was lost after it was sent: in doubt unless the server says
     that it rolled back."""
     code = code_of(error)
-    trouble = Trouble.TRANSIENT if code in _ROLLED_BACK else Trouble.IN_DOUBT
+    trouble = ErrorKind.TRANSIENT if code in _ROLLED_BACK else ErrorKind.IN_DOUBT
     return Failure(trouble, f"COMMIT: {_words(error)}", str(code or ""))
 
 
-def _trouble(error: Exception, code: int) -> Trouble:
+def _trouble(error: Exception, code: int) -> ErrorKind:
     if isinstance(error.__cause__, ssl.SSLError) or isinstance(error, TargetError):
-        return Trouble.TARGET
+        return ErrorKind.TARGET
     if not isinstance(error, err.MySQLError) or is_lost(error):
-        return Trouble.TRANSIENT
-    return meaning(code, _words(error)).trouble
+        return ErrorKind.TRANSIENT
+    return meaning(code, _words(error)).kind
 
 
 def target_error(error: Exception, endpoint: Endpoint) -> TargetError:

@@ -8,17 +8,17 @@ from tidelock.adapters.mysql.target.failures import DEADLOCK, code_of, commit_fa
 from tidelock.adapters.mysql.target.fencing import Fenced, Outvoted
 from tidelock.adapters.mysql.target.literals import Unwritable
 from tidelock.adapters.mysql.target.session import StatementFailed, is_lost
-from tidelock.engine.model.errors import Failure, Trouble
+from tidelock.engine.model.errors import ErrorKind, Failure
 
 DEADLOCKS_MAX = 3
 """Of one batch, before the engine hears of them and lets it rest."""
 LOST = Failure(
-    Trouble.REWOUND,
+    ErrorKind.COMMITS_LOST,
     "the target lost transactions it had reported as committed (a crash or a failover, and "
     "innodb_flush_log_at_trx_commit is not 1, or its replica was behind)",
 )
-FENCED = Failure(Trouble.FENCED, "a newer run of this feed has taken over")
-OUTVOTED = Failure(Trouble.TRANSIENT, "a group has a newer owner than the one that voted for the statement")
+FENCED = Failure(ErrorKind.FENCED, "a newer run of this feed has taken over")
+OUTVOTED = Failure(ErrorKind.TRANSIENT, "a group has a newer owner than the one that voted for the statement")
 
 
 def is_deadlock(error: Exception) -> bool:
@@ -36,7 +36,7 @@ def failure(error: Exception) -> Failure:
         case Outvoted():
             return OUTVOTED
         case Unwritable():
-            return Failure(Trouble.ROW, str(error))
+            return Failure(ErrorKind.ROW, str(error))
         case BatchError() if error.commit_answered or (error.commit_sent and is_lost(error.error)):
             return commit_failure(error.error)
         case BatchError():

@@ -38,7 +38,7 @@ from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, LOST, failure
 from tidelock.adapters.mysql.target.session import Session, StatementFailed
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.adapters.ports.sink import Control, TargetError
-from tidelock.engine.model.errors import Alarm, Failure, Trouble
+from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import (
@@ -218,7 +218,7 @@ class MySqlSink:
         lane = self._lanes[effect.lane]
         session = lane.session
         if session is None or not lane.held or lane.last != effect.batch:
-            return BatchFailed(effect.id, Failure(Trouble.TRANSIENT, "the transaction's session is gone"))
+            return BatchFailed(effect.id, Failure(ErrorKind.TRANSIENT, "the transaction's session is gone"))
         failed = await lane.answer(self._piece(lane, session, effect))
         return BatchReady(effect.id) if failed is None else BatchFailed(effect.id, failed)
 
@@ -238,10 +238,10 @@ class MySqlSink:
                 if not await session.back_to(PIECE):
                     await self._clean(lane)
                     words = f"the transaction was lost: {found.message}"
-                    return Failure(Trouble.TRANSIENT, words) if found.trouble is Trouble.ROW else found
-                if found.trouble is Trouble.ROW:
+                    return Failure(ErrorKind.TRANSIENT, words) if found.kind is ErrorKind.ROW else found
+                if found.kind is ErrorKind.ROW:
                     return found
-                if found.trouble is not Trouble.TRANSIENT or lane.interrupted or not left:
+                if found.kind is not ErrorKind.TRANSIENT or lane.interrupted or not left:
                     await self._clean(lane)
                     return found
             else:
@@ -260,7 +260,7 @@ class MySqlSink:
     async def commit(self, effect: CommitBatch) -> BatchCommitted | BatchFailed:
         lane = next((lane for lane in self._lanes if lane.held and lane.last == effect.id), None)
         if lane is None or lane.session is None:
-            return BatchFailed(effect.id, Failure(Trouble.TRANSIENT, "the batch's session is gone"))
+            return BatchFailed(effect.id, Failure(ErrorKind.TRANSIENT, "the batch's session is gone"))
         try:
             sessions = self._reported.sessions
             await lane.session.commit()

@@ -32,10 +32,10 @@ from tidelock.adapters.mysql.target.literals import Unwritable
 from tidelock.adapters.mysql.target.session import settings
 from tidelock.adapters.mysql.target.statements import Dialect, TableStatements, key_index
 from tidelock.adapters.ports.staging import Columns, Staged, Staging
-from tidelock.engine.model.errors import Trouble
+from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.events import Refused
+from tidelock.engine.protocol.events import RefusedRow
 
 LOCK_TIMEOUT_SECONDS = 60
 ROWS_EACH = 250
@@ -79,7 +79,7 @@ class _Stager:
         self._staged = Binding(0, place.shape, replace(place.table, name=TableName(place.schema, place.name)))
         self._statements = TableStatements(self._staged, dialect, int(packet_bytes) - 1024)
         self._rows = 0
-        self._refused: list[Refused] = []
+        self._refused: list[RefusedRow] = []
 
     def make(self) -> None:
         """Raises Unreachable where the forerunner does not end."""
@@ -119,12 +119,12 @@ class _Stager:
         self._run(b"COMMIT")
         return Staged(self._rows, tuple(self._refused))
 
-    def _store(self, batch: Sequence[Row]) -> Iterator[Refused]:
+    def _store(self, batch: Sequence[Row]) -> Iterator[RefusedRow]:
         error = self._insert(batch)
         if not error:
             self._rows += len(batch)
         elif len(batch) == 1:
-            yield Refused(self._place.shape, batch[0], f"{self._place.table.name}: {error}")
+            yield RefusedRow(self._place.shape, batch[0], f"{self._place.table.name}: {error}")
         else:
             half = len(batch) // 2
             yield from self._store(batch[:half])
@@ -141,7 +141,7 @@ class _Stager:
             return str(error)
         except pymysql.MySQLError as error:
             failure = failure_of(error)
-            if failure.trouble is not Trouble.ROW:
+            if failure.kind is not ErrorKind.ROW:
                 raise
             return failure.message
         return ""

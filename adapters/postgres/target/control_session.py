@@ -15,14 +15,14 @@ from tidelock.adapters.postgres.target.commit_audit import LostCommits
 from tidelock.adapters.postgres.target.failures import CONNECTION_ERRORS, failure_of
 from tidelock.adapters.postgres.target.lane import SessionSource
 from tidelock.adapters.postgres.target.session import Session
-from tidelock.engine.model.errors import Failure, Trouble
+from tidelock.engine.model.errors import ErrorKind, Failure
 
 Answer = TypeVar("Answer")
 
-FENCED = Failure(Trouble.FENCED, "a newer owner has taken the feed over")
-OUTVOTED = Failure(Trouble.TRANSIENT, "a group has a newer owner than the one that voted for the statement")
+FENCED = Failure(ErrorKind.FENCED, "a newer owner has taken the feed over")
+OUTVOTED = Failure(ErrorKind.TRANSIENT, "a group has a newer owner than the one that voted for the statement")
 LOST = Failure(
-    Trouble.REWOUND,
+    ErrorKind.COMMITS_LOST,
     "the target lost transactions it had reported as committed (a crash or a failover)",
 )
 

@@ -16,14 +16,14 @@ from tidelock.adapters.ports.staging import staged_prefix
 from tidelock.adapters.postgres.target.literals import numbers, text
 from tidelock.adapters.postgres.target.staging import session_name
 from tidelock.adapters.postgres.target.statements import identifier, qualified
-from tidelock.engine.model.chunk_ranges import By, Split
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import TargetColumn
 from tidelock.engine.protocol.events import Copied
 
 _KEY = msgspec.msgpack.Decoder(Row)
-_SPLIT = msgspec.msgpack.Decoder(Split)
+_SPLIT = msgspec.msgpack.Decoder(ChunkSplit)
 _FILLING = "FROM pg_stat_activity WHERE datname = current_database()"
 
 
@@ -37,7 +37,7 @@ class CopyBooks:
         self._mine = f"feed = {text(feed)} AND grp = {int(group)}"
         self._values = f"{text(feed)}, {int(group)}"
 
-    def begin(self, split: Split) -> list[str]:
+    def begin(self, split: ChunkSplit) -> list[str]:
         """In the place of what stood there for the table; and its wish is granted."""
         names = f"{text(split.table.schema)}, {text(split.table.table)}"
         packed = f"CASE n WHEN 0 THEN '\\x{msgspec.msgpack.encode(split).hex()}'::bytea END"
@@ -127,7 +127,7 @@ def _of(table: TableName) -> str:
     return f"table_schema = {text(table.schema)} AND table_name = {text(table.table)}"
 
 
-def _granted(split: Split) -> str:
+def _granted(split: ChunkSplit) -> str:
     """Which wishes for the table it grants: who asks for another row meanwhile asks for a copy after this one.  What
     a repair that was given up leaves behind grants none, so why that was can still be read."""
     if split.by is By.KEYS:

@@ -35,7 +35,7 @@ from tidelock.adapters.postgres.target.values import BadValue, ZeroDates
 from tidelock.engine.batch.merge import Ranks
 from tidelock.engine.log.receipts import NOTHING
 from tidelock.engine.model.chunk_ranges import By
-from tidelock.engine.model.errors import Alarm, Failure, Trouble
+from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import TableName
 from tidelock.engine.protocol.effects import BeginCopy, EffectId, MergeChunk
 
@@ -65,10 +65,10 @@ class Copying:
         return await self._clerk.do(lambda session: self._begin(session, effect))
 
     async def _begin(self, session: Session, effect: BeginCopy) -> Failure | None:
-        emptied = [split.table for split in effect.splits if not split.stays]
+        emptied = [split.table for split in effect.splits if not split.keeps_target_rows]
         if swept := await session.connection.fetchrow(_CASCADES, [qualified(table) for table in emptied]):
             return Failure(
-                Trouble.TARGET,
+                ErrorKind.TARGET,
                 f"{swept[0]} is not copied, and a foreign key would delete or change its rows with those of {swept[1]}",
             )
         ordered = await _children_first(session, emptied)
@@ -100,7 +100,7 @@ class Copying:
         try:
             return await self._clerk.do(lambda session: self._merge_once(session, effect))
         except BadValue as error:
-            return Failure(Trouble.ROW, str(error))
+            return Failure(ErrorKind.ROW, str(error))
 
     async def _merge_once(self, session: Session, effect: MergeChunk) -> None:
         position = msgspec.json.encode(effect.position).decode()

@@ -1,11 +1,11 @@
-"""Errors of a PostgreSQL connection as `Failure`s: SQLSTATE to `Trouble`, and words without other columns' data."""
+"""Errors of a PostgreSQL connection as `Failure`s: SQLSTATE to `ErrorKind`, and words without other columns' data."""
 
 from __future__ import annotations
 
 import asyncpg
 
 from tidelock.adapters.postgres.sqlstates import meaning
-from tidelock.engine.model.errors import Failure, Trouble
+from tidelock.engine.model.errors import ErrorKind, Failure
 
 MESSAGE_CHARACTERS = 1_000
 CONNECTION_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
@@ -35,9 +35,9 @@ def passes(error: BaseException) -> bool:
 def failure_of(error: BaseException, *, committing: bool = False, tables: str = "") -> Failure:
     """`committing`: a COMMIT was on its way.  `tables`: named where the server's message names none."""
     if connection_lost(error):
-        trouble = Trouble.IN_DOUBT if committing else Trouble.TRANSIENT
+        trouble = ErrorKind.IN_DOUBT if committing else ErrorKind.TRANSIENT
         return Failure(trouble, f"the connection to the target was lost: {_words(error)}", _code(error))
-    return Failure(meaning(_code(error)).trouble, _words(error, tables), _code(error))
+    return Failure(meaning(_code(error)).kind, _words(error, tables), _code(error))
 
 
 def _code(error: BaseException) -> str:

@@ -8,7 +8,7 @@ receipt's key answers.
 transaction runs again, upserting.
 
 Commits do not wait for the disk by default.  If a crash of the server has lost some that were reported (`reported`),
-the answer is REWOUND: this owner's memory is worth nothing, a new one starts from what the target really holds.
+the answer is COMMITS_LOST: this owner's memory is worth nothing, a new one starts from what the target really holds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tidelock.adapters.postgres.target.lane import Lane, SessionSource
 from tidelock.adapters.postgres.target.session import Session, SessionSettings, application_name
 from tidelock.adapters.postgres.target.statements import Statements
 from tidelock.adapters.postgres.target.values import BadValue, ZeroDates
-from tidelock.engine.model.errors import Alarm, Failure, Trouble
+from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import Binding, TargetTable
 from tidelock.engine.protocol.effects import (
@@ -156,7 +156,7 @@ class PostgresSink:
             session = await lane.ready()  # first: while nobody answers, no text is made
             statements = list(self._batch(effect, careful))
         except BadValue as error:
-            return Failure(Trouble.ROW, str(error))
+            return Failure(ErrorKind.ROW, str(error))
         except LostCommits:
             return LOST
         except CONNECTION_ERRORS as error:
@@ -189,16 +189,16 @@ class PostgresSink:
         """Raises CancelledError when `rollback` interrupts it."""
         lane = self._lanes[effect.lane]
         if lane.batch != effect.batch or lane.task is not None:
-            return BatchFailed(effect.id, Failure(Trouble.TRANSIENT, "the transaction's session is gone"))
+            return BatchFailed(effect.id, Failure(ErrorKind.TRANSIENT, "the transaction's session is gone"))
         lane.task = asyncio.current_task()
         lane.ended.clear()
-        failure: Failure | None = Failure(Trouble.TRANSIENT, "interrupted")
+        failure: Failure | None = Failure(ErrorKind.TRANSIENT, "interrupted")
         try:
             failure = await self._piece(lane, effect)
             return BatchReady(effect.id) if failure is None else BatchFailed(effect.id, failure)
         finally:
             lane.task = None
-            if failure is not None and failure.trouble is not Trouble.ROW:
+            if failure is not None and failure.kind is not ErrorKind.ROW:
                 lane.batch = None
             lane.ended.set()
 
@@ -210,12 +210,12 @@ class PostgresSink:
             attempts += 1
             if failure.code == asyncpg.UniqueViolationError.sqlstate and not careful and _believed(effect.steps):
                 careful = True
-            elif failure.trouble is Trouble.ROW:
+            elif failure.kind is ErrorKind.ROW:
                 return failure
-            elif failure.trouble is not Trouble.TRANSIENT or attempts >= PIECE_ATTEMPTS:
+            elif failure.kind is not ErrorKind.TRANSIENT or attempts >= PIECE_ATTEMPTS:
                 await lane.leave()
-        if failure is not None and failure.trouble is Trouble.ROW:
-            return Failure(Trouble.TRANSIENT, f"the transaction was lost after {failure.message}")
+        if failure is not None and failure.kind is ErrorKind.ROW:
+            return Failure(ErrorKind.TRANSIENT, f"the transaction was lost after {failure.message}")
         return failure
 
     async def _try_piece(self, lane: Lane, effect: ApplyPiece, careful: bool) -> Failure | None:
@@ -225,7 +225,7 @@ class PostgresSink:
         try:
             statements = list(self._piece_statements(effect, careful))
         except BadValue as error:
-            return Failure(Trouble.ROW, str(error))
+            return Failure(ErrorKind.ROW, str(error))
         try:
             await session.run(statements)
         except CONNECTION_ERRORS as error:
@@ -311,7 +311,7 @@ class PostgresSink:
             empty = emptied(effect.ddl, self._target_name)
             translated = translate(effect.ddl, "postgres", self._target_name)
         except TargetError as error:
-            return DdlFailed(effect.id, Failure(Trouble.TARGET, f"{error}. {error.hint}"))
+            return DdlFailed(effect.id, Failure(ErrorKind.TARGET, f"{error}. {error.hint}"))
         gone = [self._books.empty(table, everywhere=bool(votes)) for table in empty]
         return await self._pass(effect, tables, [*self._books.voted(votes), *translated, *gone])
 
@@ -357,7 +357,7 @@ class PostgresSink:
             failure = await self._clerk.do(lambda session: session.run(statements))
             if failure is None:
                 return True
-            if failure.trouble is Trouble.FENCED:
+            if failure.kind is ErrorKind.FENCED:
                 return False
         assert failure is not None
         log.warning("the halt of the feed could not be kept at %s: %s", self._settings.endpoint, failure.message)

@@ -21,10 +21,10 @@ from tidelock.adapters.postgres.target.failures import CONNECTION_ERRORS, failur
 from tidelock.adapters.postgres.target.session import Session, SessionSettings
 from tidelock.adapters.postgres.target.statements import identifier, qualified
 from tidelock.adapters.postgres.target.values import BadValue, renderer
-from tidelock.engine.model.errors import Trouble
+from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Kind, TableName
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.events import Refused
+from tidelock.engine.protocol.events import RefusedRow
 
 if TYPE_CHECKING:
     from tidelock.adapters.postgres.target.values import ZeroDates
@@ -71,7 +71,7 @@ class _Filling:
         binding = Binding(0, place.shape, place.table)
         zero_dates: ZeroDates = "null" if place.zero_dates == "null" else "park"
         self.rows = 0
-        self.refused: list[Refused] = []
+        self.refused: list[RefusedRow] = []
         self._place = place
         self._staged = qualified(TableName(place.schema, place.name))
         self._written = [
@@ -105,7 +105,7 @@ class _Filling:
         if error is None:
             self.rows += rows
         elif rows == 1:
-            self.refused.append(Refused(self._place.shape, tuple(values[0] for values in batch), error))
+            self.refused.append(RefusedRow(self._place.shape, tuple(values[0] for values in batch), error))
         else:
             await self.take(session, [values[: rows // 2] for values in batch])
             await self.take(session, [values[rows // 2 :] for values in batch])
@@ -123,7 +123,7 @@ class _Filling:
             await session.run([*_NEXT, Copy(self._copy, data)])
         except CONNECTION_ERRORS as error:
             failure = failure_of(error, tables=str(self._place.table.name))
-            if failure.trouble is not Trouble.ROW:
+            if failure.kind is not ErrorKind.ROW:
                 raise
             await session.run(["ROLLBACK TO SAVEPOINT batch"])
             return self._for_people(failure.message)

@@ -79,7 +79,7 @@ class Statements:
         """'' where ON CONFLICT cannot do it."""
         key = sorted(self.binding.target.key)
         named = any(sorted(u.columns) == key and not u.opaque for u in self.binding.target.uniques)
-        if not key or not named or self.binding.partial:
+        if not key or not named or self.binding.has_target_only_columns:
             return ""
         assignments = ", ".join(f"{self._quoted[i]} = excluded.{self._quoted[i]}" for i in self._set)
         action = f"UPDATE SET {assignments}" if assignments else "NOTHING"

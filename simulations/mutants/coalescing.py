@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tidelock.simulations.mutants.mutant import Mutant
 
-GATHERING = (
+COALESCING = (
     Mutant(
         "tied-table-waits",
         """
-        @ Gathering._keep
-        - binding.lone
+        @ Coalescer._keep
+        - binding.fk_free
         + True
         """,
         "a change waits while one of another table, which shares a foreign key's lock with it, is planned",
@@ -17,20 +17,20 @@ GATHERING = (
     Mutant(
         "overtakes-what-waits",
         """
-        @ Gathering._keep
-        - binding.lone and binding not in piles
-        + binding.lone and binding not in piles and len(batch.changes()) < self._worth
+        @ Coalescer._keep
+        - binding.fk_free and binding not in piles
+        + binding.fk_free and binding not in piles and len(batch.changes()) < self._min_rows
         """,
         "changes of a table are planned before earlier ones of it, which wait",
     ),
     Mutant(
         "one-shape-overtakes-the-other",
         """
-        @ Gathering._keep
+        @ Coalescer._keep
         - binding.target.name
         + binding
 
-        @ Gathering._waiting
+        @ Coalescer._waiting
         - binding.target.name
         + binding
         """,
@@ -48,7 +48,7 @@ GATHERING = (
     Mutant(
         "held-by-the-last-that-waits",
         """
-        @ Gathering._first
+        @ Coalescer._first
         - iter(self._tables.values())
         + reversed(self._tables.values())
         """,
@@ -76,7 +76,7 @@ GATHERING = (
         "statement-overtakes-what-waits",
         """
         @ WindowPlanner._latest
-        - self._inbox.ddl is not None
+        - self._buffer.ddl is not None
         + False
         """,
         "a statement runs before changes that it follows, which wait",
@@ -103,7 +103,7 @@ GATHERING = (
         "waits-without-end",
         """
         @ WindowPlanner._latest
-        - self._batches.gathering.crowded
+        - self._batches.coalescer.crowded
         + False
         """,
         "however many changes wait, more may",
