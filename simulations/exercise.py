@@ -154,10 +154,10 @@ class Exercise(Checker):
         if isinstance(effect, ApplyBatch) and effect.held and not self.atomic:
             self._coverage["held to learn which row is bad"] += 1
 
-    def had_whole(self, segments: int, waiters: int) -> None:
+    def had_whole(self, segments: int, successors: int) -> None:
         """So many were seen that had tables whole, and that waited for one of those."""
         self._coverage["a lane has a table whole"] += segments
-        self._coverage["waits for a lane that has its table whole"] += waiters
+        self._coverage["waits for a lane that has its table whole"] += successors
 
     def chain(self, length: int) -> None:
         """Segments waited for each other, so many in a row."""

@@ -194,9 +194,9 @@ class Narrator:
         if not waits:
             return
         self._quiet[owner].waits += waits
-        for waiter, holder in _waiting(machine)[: min(waits, SHOWN_WAITS - self._shown_waits)]:
+        for successor, holder in _waiting(machine)[: min(waits, SHOWN_WAITS - self._shown_waits)]:
             self._shown_waits += 1
-            self._say(owner, f"{_spell(waiter)} waits for {_spell(holder)} to be committed")
+            self._say(owner, f"{_spell(successor)} waits for {_spell(holder)} to be committed")
 
     # ------------------------------------------------------------------ lines
 
@@ -235,7 +235,7 @@ def _waiting(machine: ApplyMachine) -> list[tuple[Segment, Segment]]:
     """Who waits for whom in the lanes, newest first."""
     lanes = [*machine.batches.lanes, machine.copying.lane]
     there = [segment for lane in lanes for segment in (*lane.running, *lane.queue)]
-    pairs = [(waiter, holder) for holder in there for waiter in holder.waiters]
+    pairs = [(successor, holder) for holder in there for successor in holder.successors]
     return sorted(pairs, key=lambda pair: -pair[0].order)
 
 

@@ -50,7 +50,7 @@ from tidelock.adapters.wiring.composition import rules_of
 from tidelock.adapters.wiring.inspection import opened
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.capture.pattern import Pattern
-from tidelock.engine.copy.chunk_ledger import fault
+from tidelock.engine.copy.copy_validation import fault
 from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.records import Position, TableName
 

@@ -314,7 +314,7 @@ def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:
         if shell.stopping and shell.stepped_down.again:
             return OK
         return AGAIN if shell.stepped_down.again else REFUSED
-    parked = len(machine.batches.lot)
+    parked = len(machine.batches.parked_rows)
     if parked and shell.caught_up:
         progress.message(f"{parked} row changes are parked: tidelock rows list FEED")
         return OPERATOR

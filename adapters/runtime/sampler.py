@@ -85,7 +85,7 @@ def sample_of(machine: ApplyMachine, shell: Shell, rate: float) -> Sample:
         lanes=tuple(lane.rows for lane in batches.lanes),
         lock_waits_total=batches.dispatcher.waits,
         locks_held=len(batches.locks),
-        parked_rows=len(batches.lot),
+        parked_rows=len(batches.parked_rows),
         batches_total=batches.committed_batches,
         position=str(machine.watermark.position),
         alarm=str(shell.halt.alarm) if shell.halt else None,

@@ -165,7 +165,7 @@ class _Conducting:
         self._sink = sink
         self._pen = pen
         self._stop = stop
-        self._machine = machines.Conductor()
+        self._machine = machines.Coordinator()
         self._publishing = Publishing(feed, self._post, self._displace)
         self._tables: list[TableName] = []
         self._mailbox: list[CoordinatorEvent] = []

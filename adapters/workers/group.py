@@ -240,7 +240,7 @@ class Group:
                 checkpoint=mark.saved,
                 vote=self._vote,
                 rows=machine.batches.committed_rows,
-                parked=len(machine.batches.lot),
+                parked=len(machine.batches.parked_rows),
                 fenced=self.fenced,
                 end_us=mark.end_us,
                 at_us=time.time_ns() // 1000,

@@ -18,7 +18,7 @@ from typing import Final
 
 from tidelock.adapters.kafka.wire import encode
 from tidelock.adapters.process.frames import Failed
-from tidelock.engine.cluster.log_partitioner import Publisher
+from tidelock.engine.cluster.log_partitioner import LogPartitioner
 from tidelock.engine.model.records import Ddl, LogBatch, Position, RowChange, Shape, TableName
 from tidelock.engine.model.table_partitioning import TablePartitioning
 
@@ -60,13 +60,8 @@ class Gathering:
     `BEHIND_PATIENCE` times as long.  Made inside the loop."""
 
     def __init__(
-        self,
-        publisher: Publisher,
-        plan: TablePartitioning,
-        origin: str,
-        limit: int,
-        flush_bytes: int,
-        flush_seconds: float,
+        self, publisher: LogPartitioner, plan: TablePartitioning, origin: str, limit: int, flush_bytes: int,
+        flush_seconds: float
     ) -> None:
         self._publisher = publisher
         self._plan = plan.version
@@ -151,7 +146,7 @@ class Gathering:
     def _settled(self) -> Flush | None:
         """The open flush; None: nothing has happened."""
         flush, publisher = self._open, self._publisher
-        flush.records += [(home, self._encoded(part)) for home, part in publisher.settle()]
+        flush.records += [(home, self._encoded(part)) for home, part in publisher.heartbeats()]
         if not flush.records:
             return None
         flush.position, flush.end_us = publisher.last, publisher.end_us

@@ -40,7 +40,7 @@ from tidelock.adapters.workers.log_end import LogEnd, Uneven, read_end
 from tidelock.adapters.workers.parent import Parent, Report
 from tidelock.adapters.workers.producing import ANSWER_SECONDS, commit, explained, message_limit, producer_of, sees
 from tidelock.adapters.workers.publisher_messages import PublishOrder
-from tidelock.engine.cluster.log_partitioner import NoGroup, Publisher
+from tidelock.engine.cluster.log_partitioner import LogPartitioner, NoGroup
 
 # So that a record stays below 1 MiB where rows allow: values take up to four times the bytes that the binlog has.
 RECORD_LOG_BYTES: Final = 256 << 10
@@ -108,7 +108,7 @@ async def _publish_from(
         await sees(producer, order.topic, plan.partitions)
     source = order.capture.source
     gathering = Gathering(
-        Publisher(plan, end.position),
+        LogPartitioner(plan, end.position),
         plan,
         f"{source.host}:{source.port}",
         limit,

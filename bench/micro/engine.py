@@ -21,8 +21,9 @@ from tidelock.engine.model.hashing import home_of
 from tidelock.engine.model.index import Digest, digest
 from tidelock.engine.model.records import LogBatch
 from tidelock.engine.parallel.dispatcher import Dispatcher
+from tidelock.engine.parallel.keyspace import Keyspace
 from tidelock.engine.parallel.lanes import Lane
-from tidelock.engine.parallel.lock_keys import Keyspace, compile_keys
+from tidelock.engine.parallel.lock_keys import compile_keys
 from tidelock.engine.parallel.lock_table import LockTable
 from tidelock.engine.parallel.segments import Change, Segment
 from tidelock.engine.protocol.effects import ApplyBatch, ApplyEffect, SaveCheckpoint

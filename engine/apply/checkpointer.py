@@ -7,8 +7,8 @@ and the begin of a copy save one with them (`copy.machine`), so they and this on
 from __future__ import annotations
 
 from tidelock.engine.apply.step_context import StepContext
-from tidelock.engine.batch.scheduler import Batches
-from tidelock.engine.copy.machine import Copying
+from tidelock.engine.batch.scheduler import BatchScheduler
+from tidelock.engine.copy.machine import CopyMachine
 from tidelock.engine.log.watermark import Watermark
 from tidelock.engine.model.errors import Hindrance, Policy, policy
 from tidelock.engine.model.options import Options
@@ -31,8 +31,8 @@ class Checkpointer:
         self,
         options: Options,
         watermark: Watermark,
-        batches: Batches,
-        copying: Copying,
+        batches: BatchScheduler,
+        copying: CopyMachine,
         context: StepContext,
         goal: Position | None,
     ) -> None:
@@ -65,7 +65,7 @@ class Checkpointer:
         it.
         """
         mark, now = self._watermark, self._context.now
-        news = mark.position != mark.saved or self._batches.granted is not None
+        news = mark.position != mark.saved or self._batches.unpositioned_receipt is not None
         if self._saving is None and news and now >= self._retry_at:
             wait = self._options.checkpoint_us if mark.receipts else self._options.idle_checkpoint_us
             hurry = hurry or (self.goal is not None and mark.position.order >= self.goal.order)
@@ -98,8 +98,8 @@ class Checkpointer:
         self._watermark.saved = position
         self.saved_here = True
         self._watermark.dropped(drop)
-        if self._batches.granted in drop:
-            self._batches.granted = None
+        if self._batches.unpositioned_receipt in drop:
+            self._batches.unpositioned_receipt = None
 
     def reach_goal(self) -> None:
         """Tell once all at or below the goal is committed and below the checkpoint.
@@ -107,7 +107,7 @@ class Checkpointer:
         Only places of the log that is read now compare with the goal.  The checkpoint that the takeover found may be of
         another server, until this owner has stored one, or has read that there is nothing behind it.
         """
-        if self.goal is None or self._batches.wishing or self._batches.granted:
+        if self.goal is None or self._batches.parked_retry.requested or self._batches.unpositioned_receipt:
             return
         if self._copying:
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tidelock.engine.apply.step_context import StepContext
 from tidelock.engine.apply.streaming import Streaming
-from tidelock.engine.copy.machine import Copying
+from tidelock.engine.copy.machine import CopyMachine
 from tidelock.engine.log.chain import Chain, Verdict
 from tidelock.engine.log.log_buffer import LogBuffer
 from tidelock.engine.log.receipts import Fence
@@ -29,7 +29,7 @@ class LogIntake:
         begin: Position,
         fence: Fence,
         streaming: Streaming,
-        copying: Copying,
+        copying: CopyMachine,
         context: StepContext,
         *,
         atomic: bool,

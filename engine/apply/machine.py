@@ -19,8 +19,8 @@ import msgspec
 from tidelock.engine.apply.pipeline import Pipeline
 from tidelock.engine.apply.step_context import StepContext
 from tidelock.engine.apply.streaming import Streaming
-from tidelock.engine.batch.scheduler import Batches
-from tidelock.engine.copy.machine import Copying
+from tidelock.engine.batch.scheduler import BatchScheduler
+from tidelock.engine.copy.machine import CopyMachine
 from tidelock.engine.log.watermark import Watermark
 from tidelock.engine.model.errors import Alarm, Hindrance
 from tidelock.engine.model.options import Options as Options  # callers know it by this module
@@ -166,12 +166,12 @@ class ApplyMachine:
         return self.pipeline.tables
 
     @property
-    def batches(self) -> Batches:
+    def batches(self) -> BatchScheduler:
         """What is planned, sent and not known to be committed; the lanes and locks with it."""
         return self.pipeline.batches
 
     @property
-    def copying(self) -> Copying:
+    def copying(self) -> CopyMachine:
         """The copies that are under way or wished for."""
         return self.pipeline.copying
 
@@ -200,7 +200,7 @@ class ApplyMachine:
             "rows": batches.committed_rows,
             "batches": batches.committed_batches,
             "retries": batches.retries,
-            "parked": len(batches.lot),
+            "parked": len(batches.parked_rows),
             "inbox": pipeline.intake.buffer.rows + batches.coalescer.rows,
             "receipts": self.watermark.receipts,
             **self.copying.figures(),

@@ -18,8 +18,8 @@ from tidelock.engine.apply.log_intake import LogIntake
 from tidelock.engine.apply.step_context import StepContext
 from tidelock.engine.apply.streaming import Streaming
 from tidelock.engine.apply.window_planner import WindowPlanner
-from tidelock.engine.batch.scheduler import Batches
-from tidelock.engine.copy.machine import Copying
+from tidelock.engine.batch.scheduler import BatchScheduler
+from tidelock.engine.copy.machine import CopyMachine
 from tidelock.engine.log.receipts import Fence
 from tidelock.engine.log.watermark import Watermark
 from tidelock.engine.model.errors import Failure, Hindrance, Policy, policy
@@ -67,8 +67,8 @@ class Pipeline:
         self.tables = tables = dict(taken.tables)
         self.watermark = watermark = Watermark(taken.checkpoint)
         next_id, emit = context.next_id, context.emit
-        self.batches = Batches(options, tables, watermark, next_id, emit)
-        self.copying = Copying(options, tables, self.batches, watermark, next_id, emit)
+        self.batches = BatchScheduler(options, tables, watermark, next_id, emit)
+        self.copying = CopyMachine(options, tables, self.batches, watermark, next_id, emit)
         self.streaming = Streaming(options, self.batches, watermark, next_id, emit)
         self._context = context
         self._barrier = Barrier()
@@ -81,7 +81,7 @@ class Pipeline:
         )  # fmt: skip
         self.checkpointer = Checkpointer(options, watermark, self.batches, self.copying, context, goal)
         self.tell_time()
-        self.batches.adopt(taken.parked)
+        self.batches.parked_retry.adopt(taken.parked)
         self.copying.adopt(taken.chunks)
         for receipt in fence.empty:
             watermark.receipt(-1, receipt)
@@ -130,13 +130,13 @@ class Pipeline:
                 if self._barrier.answers(event.id):
                     self._ddl_failed(event.failure)
             case ChunksPlanned():
-                self.copying.wish(event)
+                self.copying.request(event)
             case ChunkStaged():
                 self.copying.staged(event)
             case ChunkFailed():
                 self.copying.unread(event.id)
             case ParkedWished():
-                self.batches.wish(event.rows)
+                self.batches.parked_retry.request(event.rows)
             case GoalSet():
                 self.checkpointer.goal = event.position
             case Paused():
@@ -158,10 +158,10 @@ class Pipeline:
 
     def _copied(self) -> None:
         """Note that a copy has begun or a chunk is merged, and the checkpoint saved with it."""
-        watched = self.batches.copied
+        watched = self.batches.binding_locks.copied
         effect = self.copying.committed()
         self.checkpointer.stored(effect.position, effect.drop)
-        if self.batches.copied != watched:
+        if self.batches.binding_locks.copied != watched:
             self._rebind(self.tables)
 
     def _ready(self, id_: EffectId) -> None:
@@ -197,7 +197,7 @@ class Pipeline:
             return
         self._rebind(dict(event.tables))
         self.copying.retable(self.tables)
-        self.batches.emptied(event.emptied)
+        self.batches.parked_retry.emptied(event.emptied)
         self.watermark.open(self._barrier.applied(), 0)
 
     def _ddl_failed(self, failure: Failure) -> None:
@@ -227,7 +227,7 @@ class Pipeline:
             self.planning_deferred = self.planner.stream() or self.planning_deferred
         if self._context.end is not None:
             return
-        self.batches.send(wishes=self._barrier.ddl is None and not self.copying.writing)
+        self.batches.send(retries=self._barrier.ddl is None and not self.copying.writing)
         self.copying.send(saving=self.checkpointer.saving)
         if self._barrier.draining and not self.batches.busy:
             self._drained()

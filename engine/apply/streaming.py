@@ -20,9 +20,9 @@ import enum
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from tidelock.engine.batch.bad_row_search import Isolation
+from tidelock.engine.batch.bad_row_search import BadRowSearch
 from tidelock.engine.batch.parked_rows import Place
-from tidelock.engine.batch.scheduler import Batches
+from tidelock.engine.batch.scheduler import BatchScheduler
 from tidelock.engine.log import receipts
 from tidelock.engine.log.watermark import Watermark
 from tidelock.engine.model.errors import Failure, Hindrance, Policy, lacks_parent, policy
@@ -65,7 +65,7 @@ class Streaming:
     def __init__(
         self,
         options: Options,
-        batches: Batches,
+        batches: BatchScheduler,
         watermark: Watermark,
         next_id: Callable[[], EffectId],
         emit: Callable[[ApplyEffect], None],
@@ -88,7 +88,7 @@ class Streaming:
         self._idle_since: int | None = None
         self._idled = False  # rolled back as its end did not come
         self._waiting: deque[list[Change]] = deque()
-        self._isolation: Isolation | None = None  # of the piece at the target
+        self._search: BadRowSearch | None = None  # of the piece at the target
         self._piece: list[Change] = []
         self._parked: list[Change] = []
         self._orphans: dict[Place, None] = {}
@@ -165,7 +165,7 @@ class Streaming:
             self._send()
 
     def _send(self) -> None:
-        if self._isolation is not None:
+        if self._search is not None:
             self._send_piece()
         elif self._waiting:
             self._piece = self._waiting.popleft()
@@ -182,12 +182,12 @@ class Streaming:
 
     def _send_piece(self) -> None:
         """The piece, or the part of it that is looked at."""
-        isolation, batches, id_ = self._isolation, self._batches, self._next_id()
-        bad = dict(isolation.bad) if isolation is not None else {}
-        run, aside = batches.lot.sift(self._piece if isolation is None else isolation.tried, bad)
+        search, batches, id_ = self._search, self._batches, self._next_id()
+        bad = dict(search.bad) if search is not None else {}
+        run, aside = batches.parked_rows.sift(self._piece if search is None else search.tried, bad)
         self._parked = [change for change, _ in aside]
-        steps = batches.steps(run, in_order=isolation is not None)
-        self._emit_piece(steps, batches.parked_rows(aside, id_, isolation), None, id_, len(run) + len(aside))
+        steps = batches.steps(run, in_order=search is not None)
+        self._emit_piece(steps, batches.rows_to_park(aside, id_, search), None, id_, len(run) + len(aside))
 
     def _emit_piece(
         self,
@@ -232,21 +232,21 @@ class Streaming:
         return None
 
     def _applied(self, sent: ApplyPiece) -> None:
-        isolation, self._sent = self._isolation, None
-        self._batches.park(self._parked, sent.parked, isolation)
+        search, self._sent = self._search, None
+        self._batches.parked_retry.park(self._parked, sent.parked, search)
         parked = dict.fromkeys(self._parked)
-        found = self._batches.adopted([change for change in self._done_with() if change not in parked])
+        found = self._batches.parked_retry.adopted([change for change in self._done_with() if change not in parked])
         self._orphans.update(dict.fromkeys(found))
         self.rows -= sent.rows
         self._total += sent.rows
         self._parked = []
-        if isolation is not None:
-            isolation.succeeded()
-        if isolation is None or isolation.finished:
-            self._piece, self._isolation = [], None
+        if search is not None:
+            search.succeeded()
+        if search is None or search.finished:
+            self._piece, self._search = [], None
 
     def _done_with(self) -> Sequence[Change]:
-        return self._piece if self._isolation is None else self._isolation.piece
+        return self._piece if self._search is None else self._search.piece
 
     def committed(self) -> None:
         if self._phase not in (Phase.COMMITTING, Phase.ASKING):
@@ -283,9 +283,9 @@ class Streaming:
         return None
 
     def _refused(self, failure: Failure) -> None:
-        if self._isolation is None:
-            self._isolation = Isolation(self._piece, atomic=False)
-        self._isolation.failed(failure.message, lacks_parent=lacks_parent(failure))
+        if self._search is None:
+            self._search = BadRowSearch(self._piece, atomic=False)
+        self._search.failed(failure.message, lacks_parent=lacks_parent(failure))
         self._sent = None
 
     def _ask(self) -> None:

@@ -16,8 +16,8 @@ from tidelock.engine.apply.ddl_barrier import Barrier, Passage, judge
 from tidelock.engine.apply.log_intake import LogIntake
 from tidelock.engine.apply.step_context import StepContext
 from tidelock.engine.apply.streaming import Streaming
-from tidelock.engine.batch.scheduler import Batches
-from tidelock.engine.copy.machine import Copying
+from tidelock.engine.batch.scheduler import BatchScheduler
+from tidelock.engine.copy.machine import CopyMachine
 from tidelock.engine.log.bound_batch import BoundBatch
 from tidelock.engine.log.receipts import Fence
 from tidelock.engine.log.relation_cache import RelationCache
@@ -44,8 +44,8 @@ class WindowPlanner:
         barrier: Barrier,
         fence: Fence,
         watermark: Watermark,
-        batches: Batches,
-        copying: Copying,
+        batches: BatchScheduler,
+        copying: CopyMachine,
         streaming: Streaming,
         context: StepContext,
     ) -> None:
@@ -59,7 +59,7 @@ class WindowPlanner:
         self._copying = copying
         self._streaming = streaming
         self._context = context
-        self._relations = RelationCache(dict(taken.tables), batches.bind)
+        self._relations = RelationCache(dict(taken.tables), batches.binding_locks.bind)
         self._ddl_passed = taken.ddl_passed
         self._log_end = taken.log_end
         self._behind_until = 0  # told by an inbox with half a window, or no room for more
@@ -81,7 +81,7 @@ class WindowPlanner:
         """Plan windows while there is room; a DDL statement stops planning until all before it is committed."""
         if self.backpressured or 2 * self._buffer.rows >= self._options.window_rows:
             self._behind_until = self._context.now + _BEHIND_US
-        while self._barrier.ddl is None and not self._batches.wishing and not self._streaming:
+        while self._barrier.ddl is None and not self._batches.parked_retry.requested and not self._streaming:
             if self._batches.coalescer.has_waited_since(latest := self._latest):
                 if self._crowded:
                     return

@@ -20,7 +20,7 @@ RUN: Final = 16
 """Each trial carries what is parked with it, so a longer run costs more than its commits save."""
 
 
-class Isolation:
+class BadRowSearch:
     """`trial()` says what to try next; report `succeeded` or `failed`; `finished` once all is committed or parked."""
 
     def __init__(self, changes: Sequence[Change], *, atomic: bool) -> None:

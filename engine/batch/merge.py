@@ -196,9 +196,11 @@ class _Tied:
         return after is None and self._cascades
 
     def _returns(self, index: Index, row: Row) -> bool:
-        """May the row hold a value that has left?  The star, which stands for any, returns with every other."""
-        key, star = index.values(row), index.star()
-        return key is not None and (key == star or key in self._left or (index.folded and star in self._left))
+        """May the row hold a value that has left?  The index-wide key stands for any of them."""
+        key, index_wide = index.values(row), index.index_wide()
+        if key is None:
+            return False
+        return key == index_wide or key in self._left or (index.folded and index_wide in self._left)
 
 
 def in_log_order(changes: Sequence[Change]) -> list[Step]:

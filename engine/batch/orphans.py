@@ -13,20 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tidelock.engine.batch.parked_rows import Place
 from tidelock.engine.model.index import Index, Key
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import Binding, TargetTable
-from tidelock.engine.parallel.lock_keys import Keyspace, reference
+from tidelock.engine.parallel.foreign_keys import reference
+from tidelock.engine.parallel.keyspace import Keyspace
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.events import ParkedKey
 
-Place = tuple[str, int, int]
 AGAIN = "again"
-"""The wish with which they are retried."""
+"""The `ParkedKey.wish` of a retry that no operator asked for."""
 
 
 class Orphans:
-    """`rows`: what is parked of them, and behind them, by place."""
+    """Parked rows that wait for a parent.  `rows`: these and what is parked behind them, by place."""
 
     def __init__(self) -> None:
         self.rows: dict[Place, ParkedKey] = {}
@@ -41,12 +42,13 @@ class Orphans:
         return bool(self._keys)
 
     def retable(self, tables: Mapping[TableName, TargetTable]) -> None:
+        """The target's tables are these from now on."""
         self._tables = tables
         self._parents.clear()
         self._own.clear()
 
     def wait(self, change: Change, row: ParkedKey) -> None:
-        """The change is parked, as the target has no row that it refers to."""
+        """Notes a change that is parked, as the target has no row that it refers to."""
         place = (row.source, row.number, row.ordinal)
         after = change.after
         found = [index.values(after) for index in self._refers(change.binding)] if after is not None else []
@@ -56,28 +58,28 @@ class Orphans:
             self._waiting.setdefault(key, {})[place] = None
 
     def behind(self, row: ParkedKey) -> None:
-        """It is parked because an earlier change of its row is, which may be one of these."""
+        """Notes a change that is parked because an earlier one of its row is, which may be one of these."""
         if self._keys:
             self.rows[row.source, row.number, row.ordinal] = row
 
     def arrived(self, changes: Iterable[Change]) -> list[Place]:
-        """These are committed: who waited for one of them, each once, in the order in which they were parked."""
+        """Returns who waited for one of these changes, which are committed: each once, in the order of parking."""
         found: dict[Place, None] = {}
         for change in changes:
             after = change.after
             if after is None:
                 continue
             for index in self._referred(change.binding):
-                key, star = index.values(after), index.star()
-                if key == star:  # it may be any value
+                key, index_wide = index.values(after), index.index_wide()
+                if key == index_wide:  # it may be any value
                     for other in [k for k in self._waiting if k[0] == index.namespace]:
                         found |= self._waiting[other]
                 elif key is not None:
-                    found |= self._waiting.get(key, {}) | self._waiting.get(star, {})
+                    found |= self._waiting.get(key, {}) | self._waiting.get(index_wide, {})
         return [place for place in self.rows if place in found] if found else []
 
     def release(self, places: Iterable[Place]) -> None:
-        """They are parked no more."""
+        """Forgets changes that are parked no more."""
         for place in places:
             self.rows.pop(place, None)
             for key in self._keys.pop(place, ()):

@@ -1,180 +1,168 @@
-"""Parked rows that the operator wants tried again or forgotten, carried out between two windows of the stream.
+"""Parked rows of a feed: which there are, and their way back to the target.
 
-All parked rows of a table go in one delete-first batch, with everything before it committed: one row of a swap alone
-never succeeds (counter-example 15).  A batch that fails leaves its rows parked, with the new error and no wish.
-
-Rows that are tried again because their parent came (`engine.batch.orphans`) are split in halves too, in their order.
-
-*Untried* rows are set aside with a bad one among them, each the only change of its row (`engine.copy.chunk_merge`): a
-batch of such is split in halves until the bad ones stand alone.
+They come back when an operator asks for it (retry, or skip, which forgets them), when they were parked untried, and
+when they are orphans whose parent has come.  All of these are retry requests; they are carried out between two windows
+of the stream, by batches of their own (`engine.batch.retry_requests`).
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 
-from tidelock.engine.batch.merge import Ranks, merge
-from tidelock.engine.batch.orphans import AGAIN
-from tidelock.engine.batch.parked_rows import Place, decode_change
-from tidelock.engine.log import receipts
-from tidelock.engine.model.records import RowChange, TableName, Transaction
+from msgspec.structs import replace
+
+from tidelock.engine.batch.bad_row_search import BadRowSearch
+from tidelock.engine.batch.merge import Ranks
+from tidelock.engine.batch.orphans import AGAIN, Orphans
+from tidelock.engine.batch.parked_rows import ParkedRows, Place, decode_change
+from tidelock.engine.batch.retry_requests import RetryRequests
+from tidelock.engine.model.errors import Failure, Hindrance, Policy, policy
+from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import ApplyBatch, EffectId, ParkedRow
+from tidelock.engine.protocol.effects import ApplyEffect, EffectId, ParkedRow
 from tidelock.engine.protocol.events import ParkedKey
 
+_RETRY_US = 200_000
+_FOLLOWS = "an earlier change of the same row stays parked: retry the whole table, or skip that change first"
 
-class Retries:
-    """`running`: a batch of the first group is at the target.  `changes`: those that it makes.
 
-    A batch that failed, or whose COMMIT was not answered, goes out again as it was, under its own id, so that its
-    receipt can answer: planned anew it might be applied twice.
-    """
+class ParkedRetry:
+    """`rows`: the changes that are parked at the target.  `hindrance`: why a batch of retries is sent again."""
 
-    def __init__(self) -> None:
-        self._groups: deque[tuple[ParkedKey, ...]] = deque()
-        self._known: dict[Place, None] = {}
-        self._batch: ApplyBatch | None = None
-        self._running = False
-        self.changes: list[Change] = []
+    def __init__(self, next_id: Callable[[], EffectId], emit: Callable[[ApplyEffect], None]) -> None:
+        self.rows = ParkedRows()
+        self.hindrance: Hindrance | None = None
+        self._next_id = next_id
+        self._emit = emit
+        self._requests = RetryRequests()
+        self._orphans = Orphans()
+        self._not_before = 0  # a batch that failed is sent again then, in microseconds
+        self._tables: dict[TableName, TargetTable] = {}
+        self._ranks = Ranks({}, {})
 
-    def __bool__(self) -> bool:
-        return bool(self._groups)
+    def retable(self, tables: dict[TableName, TargetTable], ranks: Ranks) -> None:
+        """The target's tables are these from now on; nothing is under way."""
+        for name, table in tables.items():
+            if not table.key and name in self._tables and table.columns != self._tables[name].columns:
+                self.rows.widen(name)
+        self._tables, self._ranks = tables, ranks
+        self._orphans.retable(tables)
+
+    # ------------------------------------------------------------------ taking over
+
+    def adopt(self, parked: Sequence[ParkedKey]) -> None:
+        """Takes on the rows that are parked at the target already: what is requested of them comes first, and the
+        untried count as requested."""
+        self.rows.load(parked, self._tables)
+        untried = (replace(row, wish="retry") for row in parked if not row.wish and decode_change(row.change).untried)
+        self.request([*(row for row in parked if row.wish), *untried])
+        self._adopt_orphans(parked)
+
+    def _adopt_orphans(self, parked: Sequence[ParkedKey]) -> None:
+        rows = {(row.source, row.number, row.ordinal): row for row in parked if not row.wish}
+        orphans = {place: change for place, row in rows.items() if (change := decode_change(row.change)).orphan}
+        for place, held in orphans.items():
+            row = rows[place]
+            with contextlib.suppress(SchemaMismatch, KeyError):  # its table is another by now: it stays parked
+                binding = Binding(-1, held.shape, self._tables[row.table])
+                self._orphans.wait(Change(binding, held.before, held.after, *place), row)
+        for place in self.rows.of_same_rows(orphans):
+            if place in rows:
+                self._orphans.behind(rows[place])
+        self.try_again(list(orphans))
+
+    # ------------------------------------------------------------------ what becomes parked, and what frees it
+
+    def park(self, changes: Sequence[Change], rows: Sequence[ParkedRow], search: BadRowSearch | None) -> None:
+        """Notes that these changes are parked at the target, as these rows."""
+        for change, row in zip(changes, rows, strict=True):
+            self.rows.park(change)
+            key = ParkedKey(row.source, row.number, row.ordinal, TableName(row.schema, row.table), row.change)
+            if search is not None and change in search.orphans:
+                self._orphans.wait(change, key)
+            elif self._orphans:
+                self._orphans.behind(key)
+
+    def adopted(self, changes: Sequence[Change]) -> list[Place]:
+        """Returns the orphans whose parents these changes bring."""
+        return self._orphans.arrived(changes) if self._orphans else []
+
+    def arrived(self, changes: Sequence[Change], but: Sequence[Change] = ()) -> None:
+        """Tries orphans again whose parents these changes, which are committed, have brought; `but`: without these."""
+        if self._orphans and (orphans := self.adopted([change for change in changes if change not in but])):
+            self.try_again(orphans)
+
+    def try_again(self, orphans: Sequence[Place]) -> None:
+        """Requests a retry of these and of what is parked behind them, unless they follow something else that is."""
+        places = self.rows.of_same_rows(orphans)
+        if places and not self.rows.follows(places):
+            rows = self._orphans.rows
+            self.request([replace(rows[place], wish=AGAIN) for place in places if place in rows])
+
+    def emptied(self, tables: Sequence[TableName]) -> None:
+        """A TRUNCATE took the rows of these tables, the parked ones included: no request brings them back."""
+        for table in tables:
+            self.release(self.rows.of(table))
+
+    def release(self, gone: Sequence[Place]) -> None:
+        """These are parked no more; no batch of retries is under way."""
+        self.rows.release(gone)
+        self._orphans.release(gone)
+        self._requests.forget(gone)
+
+    # ------------------------------------------------------------------ requests
 
     @property
-    def running(self) -> bool:
-        return self._running
+    def requested(self) -> bool:
+        """Does a retry or skip wait for everything before it?  Then nothing new is planned."""
+        return bool(self._requests)
 
     @property
     def under_way(self) -> bool:
-        """A batch was sent, and it is not known what became of it."""
-        return self._batch is not None
+        """A batch of retries was sent, and it is not known what became of it."""
+        return self._requests.under_way
 
-    def add(self, rows: Sequence[ParkedKey]) -> None:
-        """Rows without a wish stay as they are."""
-        groups: dict[tuple[TableName, str], list[ParkedKey]] = {}
-        for row in rows:
-            place = (row.source, row.number, row.ordinal)
-            if row.wish and place not in self._known:
-                self._known[place] = None
-                groups.setdefault((row.table, row.wish), []).append(row)
-        for _, group in sorted(groups.items()):
-            self._groups.append(tuple(sorted(group, key=_order)))
+    def request(self, rows: Sequence[ParkedKey]) -> None:
+        """Takes requests (`ParkedKey.wish`).  One that was read before it was carried out, and is told only now, names
+        a row that is not parked any more, and is dropped.
 
-    @property
-    def places(self) -> list[Place]:
-        """Those of the first group that are to be tried again."""
-        group = self._groups[0]
-        return _places(group) if group and group[0].wish != "skip" else []
+        An operator's word comes before a trial of our own, for all that is parked of the same rows.
+        """
+        rows = [row for row in rows if (row.source, row.number, row.ordinal) in self.rows]
+        if self._requests.own:
+            asked = [(row.source, row.number, row.ordinal) for row in rows if row.wish not in ("", AGAIN)]
+            self._requests.withdraw(self.rows.of_same_rows(asked))
+        self._requests.add(rows)
 
-    def start(self, id_: EffectId, tables: dict[TableName, TargetTable], ranks: Ranks) -> ApplyBatch:
-        """The batch for the first group, with this id unless it was sent before; a group that cannot be lined up with
-        its table any more is refused."""
-        self._running = True
-        if self._batch is not None:
-            return self._batch
-        group = self._groups[0]
-        try:
-            self.changes = _changes(group, tables) if group[0].wish != "skip" else []
-        except SchemaMismatch as error:
-            return self.refuse(id_, str(error))
-        steps = merge(self.changes, ranks)
-        self._batch = ApplyBatch(
-            id=id_, lane=0, steps=steps, covered=receipts.NOTHING, rows=0, unparked=tuple(_places(group))
-        )
-        return self._batch
+    def send(self, now: int) -> None:
+        """Sends the batch of the first request; nothing else is at the target or planned.  `now`: microseconds."""
+        if not self._requests or self._requests.running or now < self._not_before:
+            return
+        if self.rows.follows(self._requests.places):
+            self._emit(self._requests.refuse(self._next_id(), _FOLLOWS))
+        else:
+            self._emit(self._requests.start(self._next_id(), self._tables, self._ranks))
 
     def answers(self, id_: EffectId) -> bool:
-        return self._running and self._batch is not None and self._batch.id == id_
+        """Is this the answer to the batch that is at the target?"""
+        return self._requests.answers(id_)
 
-    def again(self) -> None:
-        """The identical batch is to be sent again."""
-        self._running = False
+    def committed(self) -> None:
+        """The batch is committed: its rows are parked no more."""
+        self.hindrance = None
+        retried = self._requests.changes
+        places = self._requests.finish()
+        self.rows.release(places)
+        self._orphans.release(places)
+        self.arrived(retried)
 
-    def split(self) -> bool:
-        """The first group is refused.  True: its halves are to be tried instead."""
-        group = self._groups[0]
-        alone = group[0].wish == AGAIN or all(decode_change(row.change).untried for row in group)
-        if len(group) < 2 or not alone:
-            return False
-        self._running, self._batch = False, None
-        middle = len(group) // 2
-        self._groups[0] = group[middle:]
-        self._groups.appendleft(group[:middle])
-        return True
-
-    def refuse(self, id_: EffectId, error: str) -> ApplyBatch:
-        """Write the new error; the rows stay parked."""
-        group = self._groups[0]
-        self._groups[0] = ()
-        self.changes = []
-        self._forget(group)
-        parked = tuple(
-            ParkedRow(r.source, r.number, r.ordinal, r.table.schema, r.table.table, "", error, r.change) for r in group
-        )
-        self._running = True
-        self._batch = ApplyBatch(id=id_, lane=0, steps=[], covered=receipts.NOTHING, rows=0, parked=parked)
-        return self._batch
-
-    def finish(self) -> list[Place]:
-        """The running batch is committed: returns the places that are not parked any more."""
-        assert self.running
-        self._running, self._batch = False, None
-        group = self._groups.popleft()
-        self._forget(group)
-        return _places(group)
-
-    @property
-    def own(self) -> bool:
-        """Does something wait that no operator asked for?"""
-        return any(group and group[0].wish == AGAIN for group in self._groups)
-
-    def withdraw(self, places: Sequence[Place]) -> None:
-        """These are not tried by ourselves any more: an operator has a wish for them.  What was sent stays as it is."""
-        gone = frozenset(places)
-        for at in range(1 if self.under_way else 0, len(self._groups)):
-            group = self._groups[at]
-            if group and group[0].wish == AGAIN:
-                kept = tuple(row for row in group if (row.source, row.number, row.ordinal) not in gone)
-                self._forget([row for row in group if row not in kept])
-                self._groups[at] = kept
-        sent = [self._groups.popleft()] if self.under_way else []
-        self._groups = deque([*sent, *(group for group in self._groups if group)])
-
-    def forget(self, places: Sequence[Place]) -> None:
-        """These are parked no more.  No batch is under way."""
-        assert self._batch is None, "a statement waits for what was begun"
-        gone = frozenset(places)
-        groups = [tuple(r for r in g if (r.source, r.number, r.ordinal) not in gone) for g in self._groups]
-        self._groups = deque(group for group in groups if group)
-        for place in places:
-            self._known.pop(place, None)
-
-    def _forget(self, group: Sequence[ParkedKey]) -> None:
-        for place in _places(group):
-            self._known.pop(place, None)
-
-
-def _order(row: ParkedKey) -> tuple[tuple[int, int, int], Place]:
-    return decode_change(row.change).order, (row.source, row.number, row.ordinal)
-
-
-def _places(group: Sequence[ParkedKey]) -> list[Place]:
-    return [(row.source, row.number, row.ordinal) for row in group]
-
-
-def _changes(group: Sequence[ParkedKey], tables: dict[TableName, TargetTable]) -> list[Change]:
-    table = tables.get(group[0].table)
-    if table is None:
-        raise SchemaMismatch(f"the target has no table {group[0].table}")
-    bindings: dict[object, Binding] = {}
-    changes: list[Change] = []
-    for row in group:
-        parked = decode_change(row.change)
-        binding = bindings.get(parked.shape)
-        if binding is None:
-            binding = bindings[parked.shape] = Binding(-1, parked.shape, table)
-        change = RowChange(-1, parked.before, parked.after, row.ordinal)
-        changes.append(Change.of(binding, change, Transaction(row.source, row.number, 0)))
-    return changes
+    def failed(self, failure: Failure, now: int) -> None:
+        """The identical batch again, halves of it, or a new error for its rows.  `now`: microseconds."""
+        if policy(failure) is Policy.RETRY:
+            self._requests.again()
+            self.hindrance = Hindrance.after(self.hindrance, now, failure.message)
+            self._not_before = now + _RETRY_US
+        elif policy(failure) is not Policy.SPLIT or not self._requests.split():
+            self._emit(self._requests.refuse(self._next_id(), failure.message))

@@ -51,7 +51,7 @@ def decode_change(change: bytes) -> ParkedChange:
     return _DECODER.decode(change)
 
 
-class ParkingLot:
+class ParkedRows:
     """Keys of parked rows, by table, with the places in the log of the changes parked for each."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class ParkingLot:
     def follows(self, places: Sequence[Place]) -> bool:
         """Does one of these parked changes come after another of its row that stays parked?"""
         own = frozenset(places)
-        standing = ParkingLot()
+        standing = ParkedRows()
         for place, keys in self._places.items():  # in the order they were parked
             if place not in own:
                 standing._add(place, keys)
@@ -133,7 +133,7 @@ class ParkingLot:
         error, and whatever comes after a parked change of its row."""
         run: list[Change] = []
         parked: list[tuple[Change, str]] = []
-        ahead = ParkingLot()
+        ahead = ParkedRows()
         for change in changes:
             error = bad.get(change)
             if error is None and (self.holds(change) or (parked and ahead.holds(change))):

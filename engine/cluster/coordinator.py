@@ -25,8 +25,8 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from tidelock.engine.apply.ddl_barrier import Passage, judge
-from tidelock.engine.cluster.group_progress import Standing
-from tidelock.engine.cluster.state_publisher import Announcer
+from tidelock.engine.cluster.group_progress import GroupProgress
+from tidelock.engine.cluster.state_publisher import StatePublisher
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure, Policy, policy
 from tidelock.engine.model.records import Ddl, Position, TableName
 from tidelock.engine.model.schema import TargetTable
@@ -66,11 +66,11 @@ class State(enum.Enum):
     FENCED = "ousted"
 
 
-class Conductor:
+class Coordinator:
     """`plan`: the one that holds, None until the first is stored."""
 
     _taken: FeedTaken
-    _standing: Standing
+    _progress: GroupProgress
 
     def __init__(self) -> None:
         self.state = State.WAITING
@@ -93,7 +93,7 @@ class Conductor:
         self._ran_emptied: tuple[TableName, ...] = ()
         self._refused: tuple[Statement, dict[int, int], str] | None = None
         self._alarm: Alarm | None = None
-        self._announcer = Announcer(None)
+        self._state_publisher = StatePublisher(None)
 
     def step(self, now: int, events: Sequence[CoordinatorEvent]) -> list[CoordinatorEffect]:
         """Take events in order; return what to do.  `now`: microseconds, never less than before."""
@@ -117,7 +117,7 @@ class Conductor:
             case FeedTaken():
                 self._take_over(event)
             case GroupReport():
-                self._standing.hear(event)
+                self._progress.observe(event)
             case LogGrew():
                 self._log_grew(event)
             case StatementReached():
@@ -144,9 +144,9 @@ class Conductor:
         assert self.state is State.WAITING, "taken over twice"
         self._taken = event
         self._tables = event.tables
-        self._standing = Standing(event.reports)
+        self._progress = GroupProgress(event.reports)
         if event.feed is not None:
-            self._announcer = Announcer(event.feed)
+            self._state_publisher = StatePublisher(event.feed)
             self._passed, self._emptied = event.feed.passed, event.feed.emptied
         if event.plan is None:
             partitions = event.partitions or min(PARTITIONS_MAX, max(1, len(joined_tables(event.tables))))
@@ -164,7 +164,7 @@ class Conductor:
         if self.state is State.DRAINING or (self.state is State.UNPARKING and self._ddl is None):
             self.state = State.FLOWING
         self._held = self._ddl is None and (self._storing is not None or self._replan(self.plan) != self.plan)
-        self._effects.append(StartPublisher(self.plan, self._standing.checkpoint(self.plan), self._held))
+        self._effects.append(StartPublisher(self.plan, self._progress.checkpoint(self.plan), self._held))
 
     def _log_grew(self, event: LogGrew) -> None:
         self._published = event.end
@@ -204,9 +204,9 @@ class Conductor:
             return
         if self.state is State.GATHERING and self._now >= self._run_after:
             self._gather(self.plan)
-        if self.state is State.DRAINING and self._published and self._standing.sealed(self.plan, self._published):
+        if self.state is State.DRAINING and self._published and self._progress.sealed(self.plan, self._published):
             self._change_plan(self._published)
-        if self.state is State.UNPARKING and self._standing.sealed(self.plan, self._drained_at()):
+        if self.state is State.UNPARKING and self._progress.sealed(self.plan, self._drained_at()):
             self._change_plan(self._drained_at())
         if self.state is State.SEALING and self._waits and self._all_past_it(self.plan):
             self._go_on()
@@ -217,7 +217,7 @@ class Conductor:
         if self._has_passed(statement) or self._all_past_it(plan):
             self._running = PassStatement(self._next_id(), ddl, statement.end)
         elif judge(ddl, None) is Passage.APPLY:
-            votes = self._standing.votes(plan, statement)
+            votes = self._progress.votes(plan, statement)
             if votes is None or (self._refused is not None and self._refused[1] == votes):
                 return
             self._running = RunStatement(self._next_id(), ddl, statement.end, votes)
@@ -227,7 +227,7 @@ class Conductor:
         self._effects.append(self._running)
 
     def _all_past_it(self, plan: TablePartitioning) -> bool:
-        return self._statement is not None and self._standing.sealed(plan, self._statement.end)
+        return self._statement is not None and self._progress.sealed(plan, self._statement.end)
 
     def _has_passed(self, statement: Statement) -> bool:
         return statement == self._passed or (statement.source, statement.number) == self._taken.ddl_passed
@@ -283,7 +283,7 @@ class Conductor:
     def _change_plan(self, position: Position) -> None:
         assert self.plan is not None
         made = self._replan(self.plan, position)
-        if any(self._standing.parked(group) for group in _left(self.plan, made)):
+        if any(self._progress.parked(group) for group in _left(self.plan, made)):
             self._unpark()
         elif made != self.plan:
             self._store(made)
@@ -317,7 +317,7 @@ class Conductor:
     def _announce(self) -> None:
         if self.plan is None:
             return
-        news = self._announcer.hear(self._now, self._feed_state(self.plan))
+        news = self._state_publisher.observe(self._now, self._feed_state(self.plan))
         if news is not None:
             self._effects.append(Announce(news))
 
@@ -328,8 +328,8 @@ class Conductor:
             worker=self._taken.worker,
             state=self.state.value,
             plan=plan.version,
-            resolved=self._standing.resolved(plan),
-            checkpoint=self._standing.checkpoint(plan),
+            resolved=self._progress.resolved(plan),
+            checkpoint=self._progress.checkpoint(plan),
             published=self._published or plan.position,
             passed=self._passed,
             emptied=self._emptied,

@@ -13,13 +13,13 @@ from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.group_reports import GroupReport, Statement
 
 
-class Standing:
+class GroupProgress:
     def __init__(self, reports: Iterable[GroupReport] = ()) -> None:
         self._newest: dict[int, GroupReport] = {}
         for report in reports:
-            self.hear(report)
+            self.observe(report)
 
-    def hear(self, report: GroupReport) -> None:
+    def observe(self, report: GroupReport) -> None:
         known = self._newest.get(report.group)
         if known is None or report.epoch >= known.epoch:
             self._newest[report.group] = report

@@ -3,8 +3,8 @@
 Rows go by the plan to the partition of their table; a transaction's rows stay in order there, as a part of it.  What
 lets a reader begin anywhere, and a publisher go on from any flush:
 
-- *A flush takes every partition to the same position*: `settle` gives those that had no rows a heartbeat.  So the end
-  of any partition is the end of all, and it alone says where to read on.
+- *A flush takes every partition to the same position*: `heartbeats` are for those that had no rows.  So the end of any
+  partition is the end of all, and it alone says where to read on.
 - *Every batch names the tables it uses*, not only those that are new.
 - *A transaction that came in several parts ends in every partition*, also where it had no rows: which partitions got an
   earlier part need not be remembered.  A position inside a transaction says that its end is still to come.
@@ -29,7 +29,7 @@ class NoGroup(Exception):
         self.position = position
 
 
-class Publisher:
+class LogPartitioner:
     """`last`: where every partition ends.  `end_us`: source time of the last batch taken, microseconds since the epoch.
     `statement`: the one that ends the flush; None while rows flow."""
 
@@ -69,7 +69,7 @@ class Publisher:
             if transactions
         ]
 
-    def settle(self) -> list[tuple[int, LogBatch]]:
+    def heartbeats(self) -> list[tuple[int, LogBatch]]:
         """Heartbeats that take all partitions to `last` and tell its time: the end of a flush."""
         return [
             self._next(partition)

@@ -14,14 +14,14 @@ _POSITION_US = 500_000
 _ALIVE_US = 5_000_000
 
 
-class Announcer:
+class StatePublisher:
     """`told`: the last announcement, of this conductor or of the one before."""
 
     def __init__(self, told: FeedState | None) -> None:
         self.told = told
         self.told_at = 0
 
-    def hear(self, now: int, feed: FeedState) -> FeedState | None:
+    def observe(self, now: int, feed: FeedState) -> FeedState | None:
         """What is to be announced of the feed as it is now; None: nothing yet.  `now`: microseconds."""
         before = self.told
         if before is None:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tidelock.engine.batch.parked_rows import ParkingLot, parked_row
+from tidelock.engine.batch.parked_rows import ParkedRows, parked_row
 from tidelock.engine.copy.chunk_ledger import Chunk
 from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.records import Position, Row, RowChange, Shape, Transaction
@@ -76,14 +76,14 @@ class ChunkMerge:
     def repairs(self) -> bool:
         return self.effect.split.by is By.KEYS
 
-    def overtake(self, lot: ParkingLot) -> str:
+    def overtake(self, parked_rows: ParkedRows) -> str:
         """Nothing is under way before it: take along what is parked for the rows that it writes over.  Returns why that
         cannot be, '' if it can."""
         if not self.repairs:
             return ""
         if self.effect.split.columns != self.table.key:
             return "the table has another key now"
-        places = lot.of_rows(self.table, self.effect.gone)
+        places = parked_rows.of_rows(self.table, self.effect.gone)
         if places is None:
             return "changes are parked that concern other rows too, or may; retry or skip them first"
         self.effect = replace(self.effect, unparked=tuple(places))
@@ -100,11 +100,11 @@ class ChunkMerge:
         self.effect = replace(self.effect, id=id_, steps=[], parked=self._parked(id_, error))
         return True
 
-    def done(self, lot: ParkingLot) -> list[ParkedKey]:
+    def done(self, parked_rows: ParkedRows) -> list[ParkedKey]:
         """It is committed, and so is what it parks; what was parked for its rows has been released.  Returns what is
         to be tried again now."""
         for change in (*(change for change, _ in self._refused), *self._untried):
-            lot.park(change)
+            parked_rows.park(change)
         rows = self.effect.parked[len(self._refused) :]
         return [ParkedKey(r.source, r.number, r.ordinal, self.table.name, r.change, "retry") for r in rows]
 

@@ -27,9 +27,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from tidelock.engine.batch.scheduler import Batches
-from tidelock.engine.copy.chunk_ledger import Chunk, Ledger, State, fault
+from tidelock.engine.batch.scheduler import BatchScheduler
+from tidelock.engine.copy.chunk_ledger import Chunk, ChunkLedger, State
 from tidelock.engine.copy.chunk_merge import ChunkMerge
+from tidelock.engine.copy.copy_validation import fault
 from tidelock.engine.log.watermark import Watermark
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm, Failure, Hindrance, Policy, policy
@@ -53,7 +54,7 @@ _RETRY_US = 200_000
 _READ_AGAIN_US = 1_000_000
 
 
-class Copying:
+class CopyMachine:
     """`position`: up to where the `ledger` has seen the log.  `lane`: that of merges.  `alarm`: why the feed must halt,
     once it must."""
 
@@ -61,7 +62,7 @@ class Copying:
         self,
         options: Options,
         tables: Mapping[TableName, TargetTable],
-        batches: Batches,
+        batches: BatchScheduler,
         watermark: Watermark,
         next_id: Callable[[], EffectId],
         emit: Callable[[ApplyEffect], None],
@@ -74,8 +75,8 @@ class Copying:
         self._watermark = watermark
         self._next_id = next_id
         self._emit = emit
-        self.ledger = Ledger((), tables)
-        self._wished: tuple[ChunkSplit, ...] = ()
+        self.ledger = ChunkLedger((), tables)
+        self._requested: tuple[ChunkSplit, ...] = ()
         self.lane = Lane(options.lanes)
         self._merge: ChunkMerge | None = None  # that is planned
         self._effect: BeginCopy | MergeChunk | None = None  # planned; the same until it is committed
@@ -91,7 +92,7 @@ class Copying:
 
     def __bool__(self) -> bool:
         """Is a copy under way, or wished for?"""
-        return bool(self.ledger) or bool(self._wished)
+        return bool(self.ledger) or bool(self._requested)
 
     @property
     def writing(self) -> bool:
@@ -125,7 +126,7 @@ class Copying:
     def sift(self, changes: Sequence[Change]) -> dict[Change, Change | None]:
         """Changes of a window that do not take effect as they are, with what remains of each."""
         altered = self.ledger.take(changes)
-        self.ledger.relieve(self._options.copy_touched)
+        self.ledger.evict(self._options.copy_touched)
         if self.ledger.abandoned:
             self._read_after = self.now + _READ_AGAIN_US
         return altered
@@ -147,9 +148,9 @@ class Copying:
 
     def plan(self) -> bool:
         """Between two windows: plan what is due.  True: nothing else may be planned now."""
-        if self._wished:
+        if self._requested:
             if self._effect is None:
-                self._effect = BeginCopy(self._next_id(), self._wished, self.position)
+                self._effect = BeginCopy(self._next_id(), self._requested, self.position)
             return True
         if not self.ledger:
             return False
@@ -211,7 +212,7 @@ class Copying:
         if isinstance(effect, BeginCopy):
             return replace(effect, drop=drop)
         assert self._merge is not None
-        if why := self._merge.overtake(self._batches.lot):
+        if why := self._merge.overtake(self._batches.parked_rows):
             self._give_up(effect, why)
             return None
         return replace(self._merge.effect, drop=drop)
@@ -225,13 +226,13 @@ class Copying:
         self.hindrance = None
         assert effect is not None
         if isinstance(effect, BeginCopy):
-            self._wished = ()
+            self._requested = ()
             self.ledger.add(Copied(split) for split in effect.splits)
-            self._batches.emptied([split.table for split in effect.splits if not split.keeps_target_rows])
+            self._batches.parked_retry.emptied([split.table for split in effect.splits if not split.keeps_target_rows])
         else:
             assert self._merge is not None
-            self._batches.release(effect.unparked)
-            self._batches.wish(self._merge.done(self._batches.lot))
+            self._batches.parked_retry.release(effect.unparked)
+            self._batches.parked_retry.request(self._merge.done(self._batches.parked_rows))
             self._batches.finish_alone(self.lane, effect.id)
             self._end_merge(effect)
         self._watch()
@@ -249,7 +250,7 @@ class Copying:
                 return failure
             case _ if isinstance(effect, BeginCopy):
                 self._refuse(effect.splits, failure.message)
-                self._wished, self._effect, self._sent = (), None, False
+                self._requested, self._effect, self._sent = (), None, False
                 return None
             case Policy.SPLIT:
                 assert isinstance(effect, MergeChunk)
@@ -275,8 +276,8 @@ class Copying:
         hint = "Mend that, then run `tidelock verify` and `tidelock repair` again; the feed goes on as before"
         alarm = Alarm("repair", message, hint, str(effect.position), str(split.table))
         self._emit(RefuseCopy(alarm, (split.table,)))
-        if all(other.table != split.table for other in self._wished):
-            self._wished += (replace(split, keys=()),)
+        if all(other.table != split.table for other in self._requested):
+            self._requested += (replace(split, keys=()),)
         self._effect = None
         self._batches.finish_alone(self.lane, None)
         self._end_merge(effect)
@@ -284,18 +285,18 @@ class Copying:
     def _end_merge(self, effect: MergeChunk) -> None:
         self._merge = None
         self._emit(DropStaged(effect.staged))
-        self.ledger.settle()
+        self.ledger.drop_finished()
 
     # ------------------------------------------------------------------ the copier
 
-    def wish(self, event: ChunksPlanned) -> None:
+    def request(self, event: ChunksPlanned) -> None:
         why = fault(event.splits, self.ledger.splits, self._tables)
-        if self._wished:
+        if self._requested:
             why = "another copy is about to begin"
         if why:
             self._refuse(event.splits, why)
         else:
-            self._wished = tuple(self._with_others(split) for split in event.splits)
+            self._requested = tuple(self._with_others(split) for split in event.splits)
 
     def _with_others(self, split: ChunkSplit) -> ChunkSplit:
         """A repair of a table that is being repaired is one of the rows of both."""
@@ -312,7 +313,7 @@ class Copying:
         self._read_after = self.now + _READ_AGAIN_US
 
     def _watch(self) -> None:
-        self._batches.copied = self.ledger.tables
+        self._batches.binding_locks.copied = self.ledger.tables
 
     def _refuse(self, splits: Sequence[ChunkSplit], why: str) -> None:
         tables = tuple(split.table for split in splits)

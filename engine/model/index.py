@@ -13,7 +13,7 @@ from tidelock.engine.model.schema import Equality
 Key: TypeAlias = tuple[Value, ...]  # the number of a namespace, then values
 Digest: TypeAlias = int  # of a key: equal keys have equal ones, so it is a coarser key; the same in this process only
 
-_STAR = "*"
+_ANY = "*"
 digest: Final[Callable[[Key], Digest]] = hash
 """What the lock table knows an exclusive key by: 64 bits.  Two keys that share one are ordered without need."""
 
@@ -45,7 +45,7 @@ class Index:
         return any(e in (Equality.FOLDED, Equality.FOLDED_PADDED) for e in self.equalities)
 
     def values(self, row: Row) -> Key | None:
-        """Normalised values, None where one is NULL; the star where a value cannot be folded exactly."""
+        """Normalised values, None where one is NULL; the index-wide key where a value cannot be folded exactly."""
         out: list[Value] = [self.namespace]
         for position, equality in zip(self.positions, self.equalities, strict=True):
             value = row[position]
@@ -53,14 +53,15 @@ class Index:
                 return None
             folded = normalise(value, equality)
             if folded is None:
-                return (self.namespace, _STAR, _STAR)
+                return (self.namespace, _ANY, _ANY)
             out.append(folded)
         if self.kinds:
             out[1:] = [unscaled(value, kind) for value, kind in zip(out[1:], self.kinds, strict=True)]
         return tuple(out)
 
-    def star(self) -> Key:
-        return (self.namespace, _STAR, _STAR)
+    def index_wide(self) -> Key:
+        """The key that stands for every value of the index."""
+        return (self.namespace, _ANY, _ANY)
 
 
 def normalise(value: Value, equality: Equality) -> Value:

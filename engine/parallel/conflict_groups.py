@@ -11,9 +11,12 @@ from collections.abc import Sequence
 from tidelock.engine.model.index import Digest
 
 
-class Groups:
-    """`first[key]`: index of the first change of the window that holds `key`; `roots[i]`: the group of change `i`,
-    named by its earliest change."""
+class ConflictGroups:
+    """Changes of a window, joined where they share an exclusive key (union-find: Galler, Fischer 1964).
+
+    `first[key]`: index of the first change of the window that holds `key`.  `roots[i]`: the group of change `i`, named
+    by its earliest change.
+    """
 
     __slots__ = ("first", "roots")
 

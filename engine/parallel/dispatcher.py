@@ -1,17 +1,18 @@
 """Planning a window: which lane each change goes to, what it waits for.
 
-1. Changes that share an exclusive key form a conflict group (`groups`).
+1. Changes that share an exclusive key form a conflict group (`conflict_groups`).
 2. A group with predecessors in flight joins the lane that has most of them (all: nothing has to be waited for); any
    other group goes to the lane that its first change's table and key hash to.  Where lanes are to be filled, a window
    takes only as many as it has rows for, in turn with the windows before it: few changes make one batch, not one a
-   lane.  Tables with few changes may stay whole, on a lane of their own (`whole`).
+   lane.  Tables with few changes may have a lane of their own (`table_affinity`).
 3. In log order, changes are appended to their lanes in segments; one that must follow a change in flight on another
-   lane starts a new segment, which waits (`locks`); so does one that would make a segment longer than a batch may be.
+   lane starts a new segment, which waits (`lock_table`); so does one that would make a segment longer than a batch may
+   be.
 
-Before all that: a table that stays whole, has no key with readers (which other tables, or copies, may hold too), and
-has nothing in flight on other lanes, needs none of it.  Its changes are appended to its lane as they are, and the lane
-has the table whole until they commit: who comes later on another lane waits, whatever the keys.  Such a segment waits
-for nobody.
+Before all that: a table with a lane of its own, no key with readers (which other tables, or copies, may hold too), and
+nothing in flight on other lanes needs none of it.  Its changes are appended to its lane as they are.  The lane holds
+the table lock in mode X until they commit: who comes later on another lane waits, whatever the keys.  Such a segment
+waits for nobody.
 
 Which lane a change takes is free, as far as exactness goes: locks order what conflicts, on whatever lanes.
 """
@@ -25,20 +26,23 @@ from tidelock.engine.model.hashing import Home, home_of
 from tidelock.engine.model.index import Digest, Key, digest
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.parallel.conflict_groups import Groups
+from tidelock.engine.parallel.conflict_groups import ConflictGroups
+from tidelock.engine.parallel.key_codegen import ExclusiveKeys
 from tidelock.engine.parallel.lanes import Lane
-from tidelock.engine.parallel.lock_keys import ExclusiveKeys, Moded, ModedKeys, RowKeys
+from tidelock.engine.parallel.lock_keys import RowKeys
+from tidelock.engine.parallel.lock_request import LockRequest, Mode, RequestKeys, S, X
 from tidelock.engine.parallel.lock_table import LockTable
 from tidelock.engine.parallel.segments import Change, Segment
-from tidelock.engine.parallel.table_affinity import WholeTables
+from tidelock.engine.parallel.table_affinity import TableAffinity
 
 
 class Dispatcher:
     """Plans windows of changes onto `lanes`.
 
-    `batch_rows`: changes that a batch may have.  `min_rows_per_lane`: a window takes as many lanes as are filled with
-    so many changes each; 0: all.  `whole_lanes`: tables that stay whole share the first so many; 0: all.  `locking` may
-    be off in one test, to show what the locks are for.
+    `waits`: how many waits for a segment of another lane were planned, ever.  `batch_rows`: changes that a batch may
+    have.  `min_rows_per_lane`: a window takes as many lanes as are filled with so many changes each; 0: all.
+    `whole_lanes`: tables with a lane of their own share the first so many; 0: all.  `locking` may be off in one test,
+    to show what the locks are for.
     """
 
     def __init__(
@@ -56,53 +60,57 @@ class Dispatcher:
         self.waits = 0
         self._batch_rows = batch_rows
         self._fill_rows = min_rows_per_lane
-        self._whole = WholeTables(whole_lanes or len(lanes))
+        self._affinity = TableAffinity(whole_lanes or len(lanes))
         self._locking = locking
         self._turn = 0  # the lane at which the next window begins
         self._exclusive: dict[Binding, ExclusiveKeys] = {}
-        self._moded: dict[Binding, ModedKeys] = {}  # of the tables that have any
+        self._requests: dict[Binding, RequestKeys] = {}  # of the tables that have any
         self._homes: dict[Binding, Home] = {}
         self._order = 0
 
     def bind(self, binding: Binding, keys: RowKeys) -> None:
+        """Has the binding's changes locked by `keys` from now on."""
         self._exclusive[binding] = keys.exclusive
-        if keys.moded is not None:
-            self._moded[binding] = keys.moded
+        if keys.requests is not None:
+            self._requests[binding] = keys.requests
         self._homes[binding] = home_of(binding)
 
     def unbind(self) -> None:
-        """No change of the tables that were bound comes any more."""
+        """Forgets all bindings: no change of them comes any more."""
         self._exclusive.clear()
-        self._moded.clear()
+        self._requests.clear()
         self._homes.clear()
-        self._whole.forget()
+        self._affinity.forget()
 
     def plan(self, window: int, changes: Sequence[Change]) -> int:
-        """Append all `changes` (log order) to lanes.  Returns the number of segments made."""
-        whole: dict[Binding, int] = {}
+        """Appends all `changes` (log order) to lanes.  Returns the number of segments made."""
+        affinity: dict[Binding, int] = {}
         blocks: dict[Binding, list[Change]] = {}
         if len(self._homes) > len(self.lanes):
             rows = Counter([change.binding for change in changes])
             if len(rows) > len(self.lanes):
-                whole = self._whole.of(rows)
-                blocks, changes = self._blocks(changes, rows, whole)
-        made = self._plan_blocks(window, blocks, whole)
+                affinity = self._affinity.lanes(rows)
+                blocks, changes = self._blocks(changes, rows, affinity)
+        made = self._plan_blocks(window, blocks, affinity)
         if changes:
-            made += self._plan_rows(window, changes, whole)
+            made += self._plan_rows(window, changes, affinity)
         return made
 
     def _blocks(
-        self, changes: Sequence[Change], rows: Iterable[Binding], whole: dict[Binding, int]
+        self, changes: Sequence[Change], rows: Iterable[Binding], affinity: dict[Binding, int]
     ) -> tuple[dict[Binding, list[Change]], Sequence[Change]]:
-        """By table: the changes of those that their lane can have whole; and all others.  `rows`: all tables that the
-        window has changes of; one that comes under two shapes is left out, as these need not be on one lane."""
+        """Changes by table, of those whose lane can have the table lock in mode X; and all other changes.
+
+        `rows`: all tables that the window has changes of; one that comes under two shapes is left out, as these need
+        not be on one lane.
+        """
         if not self._locking:
             return {}, changes
         names = Counter([table.target.name for table in rows])
         blocks: dict[Binding, list[Change]] = {
             table: []
-            for table, lane in whole.items()
-            if table not in self._moded
+            for table, lane in affinity.items()
+            if table not in self._requests
             and names[table.target.name] == 1
             and self.locks.only_on(table.target.name, lane)
         }
@@ -113,11 +121,11 @@ class Dispatcher:
             blocks.get(change.binding, rest).append(change)
         return blocks, rest
 
-    def _plan_blocks(self, window: int, blocks: dict[Binding, list[Change]], whole: dict[Binding, int]) -> int:
+    def _plan_blocks(self, window: int, blocks: dict[Binding, list[Change]], affinity: dict[Binding, int]) -> int:
         last: dict[int, Segment] = {}
         tables: dict[Segment, dict[TableName, None]] = {}
         for table, changes in blocks.items():
-            lane, most = whole[table], self._batch_rows
+            lane, most = affinity[table], self._batch_rows
             for start in range(0, len(changes), most):
                 part = changes if len(changes) <= most else changes[start : start + most]
                 segment = last.get(lane)
@@ -127,108 +135,110 @@ class Dispatcher:
                 segment.changes += part
                 tables[segment][table.target.name] = None
         for segment, names in tables.items():
-            self.locks.take_tables(segment, names, whole=True)
+            self.locks.lock_tables(segment, names, X)
             self.locks.issue(segment)
         return len(tables)
 
-    def _plan_rows(self, window: int, changes: Sequence[Change], whole: dict[Binding, int]) -> int:
-        exclusive, moded = self._keys_of(changes)
-        written = moded if moded is not None and self._writes(moded) else None
-        told = self._locking and (len(self._homes) > len(self.lanes) or self.locks.tables)
-        having = self._having_whole(changes) if told else {}
-        groups = Groups(exclusive if written is None else _with_moded(exclusive, written))
+    def _plan_rows(self, window: int, changes: Sequence[Change], affinity: dict[Binding, int]) -> int:
+        exclusive, requests = self._keys_of(changes)
+        written = requests if requests is not None and self._writes(requests) else None
+        locks_tables = self._locking and (len(self._homes) > len(self.lanes) or self.locks.tables)
+        holders = self._table_lock_holders(changes) if locks_tables else {}
+        groups = ConflictGroups(exclusive if written is None else _with_writes(exclusive, written))
         waits = self._predecessors(groups)
-        lane_of = self._lanes(changes, groups.roots, self._lanes_in_flight(groups.roots, waits, written), whole)
+        lane_of = self._lanes(changes, groups.roots, self._lanes_in_flight(groups.roots, waits, written), affinity)
         lanes = [lane_of[root] for root in groups.roots]
         longest = _longest(lanes, len(self.lanes), self._batch_rows)
         last: list[Segment | None] = [None] * len(self.lanes)
-        read: list[list[Moded] | None] = [None] * len(self.lanes)  # what `last` was given last
-        followed: list[dict[Segment, None]] = [{} for _ in self.lanes]  # by lane, of `having`: once for all behind
+        read: list[list[LockRequest] | None] = [None] * len(self.lanes)  # what `last` was given last
+        followed: list[dict[Segment, None]] = [{} for _ in self.lanes]  # by lane, of `holders`: once for all behind
         made: list[Segment] = []
         for i, (change, keys, lane) in enumerate(zip(changes, exclusive, lanes, strict=True)):
             segment = last[lane]
-            blockers = waits.get(i)
+            predecessors = waits.get(i)
             if written is not None and written[i]:
-                blockers = (blockers or []) + self.locks.moded_holders(written[i])
-            if having and (first := having.get(change.binding)) is not None and first not in followed[lane]:
+                predecessors = (predecessors or []) + self.locks.predecessors(written[i])
+            if holders and (first := holders.get(change.binding)) is not None and first not in followed[lane]:
                 followed[lane][first] = None
-                blockers = [*(blockers or ()), first]
-            if blockers:
-                blockers = [s for s in dict.fromkeys(blockers) if s.lane != lane]
-            if segment is None or blockers or len(segment.changes) >= longest[lane]:
-                segment = last[lane] = self._segment(lane, window, blockers or ())
+                predecessors = [*(predecessors or ()), first]
+            if predecessors:
+                predecessors = [s for s in dict.fromkeys(predecessors) if s.lane != lane]
+            if segment is None or predecessors or len(segment.changes) >= longest[lane]:
+                segment = last[lane] = self._segment(lane, window, predecessors or ())
                 made.append(segment)
                 read[lane] = None
             segment.changes.append(change)
             segment.keys += keys
-            if moded is not None and moded[i] and moded[i] is not read[lane]:
-                self.locks.issue_moded(segment, moded[i])
-                read[lane] = moded[i]
+            if requests is not None and requests[i] and requests[i] is not read[lane]:
+                self.locks.issue_requests(segment, requests[i])
+                read[lane] = requests[i]
         for segment in made:
-            if told:
+            if locks_tables:
                 tables = dict.fromkeys([change.binding for change in segment.changes])
-                self.locks.take_tables(segment, dict.fromkeys([table.target.name for table in tables]), whole=False)
+                self.locks.lock_tables(segment, dict.fromkeys([table.target.name for table in tables]), S)
             self.locks.issue(segment)
         return len(made)
 
-    def _having_whole(self, changes: Sequence[Change]) -> dict[Binding, Segment]:
-        """Tables that a segment in flight has whole, with it."""
+    def _table_lock_holders(self, changes: Sequence[Change]) -> dict[Binding, Segment]:
+        """Tables whose lock a segment in flight holds in mode X, with it."""
         tables = dict.fromkeys([change.binding for change in changes])
-        return {table: first for table in tables if (first := self.locks.has_whole(table.target.name)) is not None}
+        holders = ((table, self.locks.table_lock_holder(table.target.name)) for table in tables)
+        return {table: holder for table, holder in holders if holder is not None}
 
-    def plan_whole(self, window: int, changes: Sequence[Change], lane: int) -> int:
-        """Append all `changes` to `lane` as one segment: whole transactions that run and commit together."""
-        exclusive, moded = self._keys_of(changes)
+    def plan_transactions(self, window: int, changes: Sequence[Change], lane: int) -> int:
+        """Appends all `changes` to `lane` as one segment: whole transactions that run and commit together.  Returns the
+        number of segments made, which is 1."""
+        exclusive, requests = self._keys_of(changes)
         keys = [key for own in exclusive for key in own]
-        modes: dict[Key, bool] = {}
-        for own_modes in moded or ():
-            for key, is_exclusive in own_modes:
-                modes[key] = is_exclusive or modes.get(key, False)
-        blockers = [*self.locks.holders(keys).values(), *self.locks.moded_holders(list(modes.items()))]
-        segment = self._segment(lane, window, [s for s in dict.fromkeys(blockers) if s.lane != lane])
+        modes: dict[Key, Mode] = {}
+        for own_requests in requests or ():
+            for key, mode in own_requests:
+                modes[key] = mode or modes.get(key, S)
+        predecessors = [*self.locks.holders(keys).values(), *self.locks.predecessors(list(modes.items()))]
+        segment = self._segment(lane, window, [s for s in dict.fromkeys(predecessors) if s.lane != lane])
         segment.changes += changes
         segment.keys += dict.fromkeys(keys)
-        self.locks.issue_moded(segment, list(modes.items()))
+        self.locks.issue_requests(segment, list(modes.items()))
         self.locks.issue(segment)
         return 1
 
-    def plan_alone(self, window: int, lane: Lane, keys: list[Moded]) -> None:
-        """Append a segment without changes to `lane`, which is none of ours: it follows everything planned before, and
-        whoever touches `keys` later follows it."""
+    def plan_alone(self, window: int, lane: Lane, requests: list[LockRequest]) -> None:
+        """Appends a segment without changes to `lane`, which is none of ours: it follows everything planned before, and
+        whoever's requests conflict with its own later follows it."""
         queues = [[*other.running, *other.queue] for other in self.lanes]
         segment = self._follow(Segment(self._order, lane.number, window), [queue[-1] for queue in queues if queue])
         lane.append(segment)
-        self.locks.issue_moded(segment, keys)
-        self.locks.take_tables(segment, (), whole=False)  # where it is needed, rows hold a key that `keys` has
+        self.locks.issue_requests(segment, requests)
+        self.locks.lock_tables(segment, (), S)  # where it is needed, rows request a key that `requests` has
         self.locks.issue(segment)
 
-    def _segment(self, lane: int, window: int, blockers: Sequence[Segment]) -> Segment:
-        segment = self._follow(Segment(self._order, lane, window), blockers)
+    def _segment(self, lane: int, window: int, predecessors: Sequence[Segment]) -> Segment:
+        segment = self._follow(Segment(self._order, lane, window), predecessors)
         self.lanes[lane].append(segment)
         return segment
 
-    def _follow(self, segment: Segment, blockers: Sequence[Segment]) -> Segment:
+    def _follow(self, segment: Segment, predecessors: Sequence[Segment]) -> Segment:
         self._order += 1
-        for blocker in blockers:
-            segment.wait_for(blocker)
-        self.waits += len(blockers)
+        for predecessor in predecessors:
+            segment.wait_for(predecessor)
+        self.waits += len(predecessors)
         return segment
 
-    def _keys_of(self, changes: Sequence[Change]) -> tuple[list[list[Digest]], list[list[Moded]] | None]:
-        """Exclusive and moded keys by change; None for the moded ones where no table of the window has any."""
+    def _keys_of(self, changes: Sequence[Change]) -> tuple[list[list[Digest]], list[list[LockRequest]] | None]:
+        """Exclusive keys by change, and requests by change; None for these where no table of the window has any."""
         if not self._locking:
             return [[] for _ in changes], None
-        of, moded = self._exclusive, self._moded
+        of, requests = self._exclusive, self._requests
         exclusive = [of[c.binding](c.before, c.after) for c in changes]
-        if not moded or moded.keys().isdisjoint([c.binding for c in changes]):
+        if not requests or requests.keys().isdisjoint([c.binding for c in changes]):
             return exclusive, None
-        return exclusive, [keys(c.before, c.after) if (keys := moded.get(c.binding)) else [] for c in changes]
+        return exclusive, [keys(c.before, c.after) if (keys := requests.get(c.binding)) else [] for c in changes]
 
-    def _writes(self, moded: list[list[Moded]]) -> bool:
-        """Is a key with readers written, in this window or in flight?  Else its readers wait for nobody."""
-        return self.locks.writers > 0 or any(exclusive for own in moded if own for _, exclusive in own)
+    def _writes(self, requests: list[list[LockRequest]]) -> bool:
+        """Is a key with readers wanted in mode X, in this window or in flight?  Else its readers wait for nobody."""
+        return self.locks.writers > 0 or any(mode for own in requests if own for _, mode in own)
 
-    def _predecessors(self, groups: Groups) -> dict[int, list[Segment]]:
+    def _predecessors(self, groups: ConflictGroups) -> dict[int, list[Segment]]:
         """Change index → segments in flight from earlier windows that it must follow, by exclusive keys."""
         waits: dict[int, list[Segment]] = {}
         for key, segment in self.locks.holders(groups.first).items():
@@ -236,15 +246,15 @@ class Dispatcher:
         return waits
 
     def _lanes_in_flight(
-        self, roots: Sequence[int], waits: dict[int, list[Segment]], moded: list[list[Moded]] | None
+        self, roots: Sequence[int], waits: dict[int, list[Segment]], requests: list[list[LockRequest]] | None
     ) -> dict[int, list[int]]:
         """Group root → lanes on which its predecessors are in flight, one entry a predecessor."""
         lanes: dict[int, list[int]] = {}
         for i, segments in waits.items():
             lanes.setdefault(roots[i], []).extend([s.lane for s in segments])
-        if moded is not None:
-            for i, keys in enumerate(moded):
-                if keys and (holders := self.locks.moded_holders(keys)):
+        if requests is not None:
+            for i, keys in enumerate(requests):
+                if keys and (holders := self.locks.predecessors(keys)):
                     lanes.setdefault(roots[i], []).extend([s.lane for s in holders if s.lane < len(self.lanes)])
         return lanes
 
@@ -253,15 +263,15 @@ class Dispatcher:
         changes: Sequence[Change],
         roots: Sequence[int],
         in_flight: dict[int, list[int]],
-        whole: dict[Binding, int],
+        affinity: dict[Binding, int],
     ) -> dict[int, int]:
-        """Group root → lane: where most of its predecessors are, else where its first change hashes to."""
+        """Group root → lane: that of most of its predecessors, else the table's own, else the hash of its first key."""
         homes, count = self._homes, len(self.lanes)
         span, first = min(count, -(-len(changes) // self._fill_rows)) if self._fill_rows else count, self._turn
         self._turn = (first + span) % count
         lanes = {
             root: (homes[change.binding](change.before or change.after) % span + first) % count
-            if (lane := whole.get(change.binding)) is None
+            if (lane := affinity.get(change.binding)) is None
             else lane
             for i, (root, change) in enumerate(zip(roots, changes, strict=True))
             if i == root
@@ -274,14 +284,15 @@ class Dispatcher:
 
 
 def _longest(lanes: Iterable[int], count: int, batch_rows: int) -> list[int]:
-    """By lane: how many changes a segment may have, so that no batch is too long and none a short rest."""
+    """How many changes a segment of each lane may have: batches of equal length, none longer than a batch may be."""
     rows = Counter(lanes)
     batches = [-(-rows[lane] // batch_rows) for lane in range(count)]
     return [-(-rows[lane] // batches[lane]) if rows[lane] else 0 for lane in range(count)]
 
 
-def _with_moded(exclusive: list[list[Digest]], moded: list[list[Moded]]) -> list[list[Digest]]:
+def _with_writes(exclusive: list[list[Digest]], requests: list[list[LockRequest]]) -> list[list[Digest]]:
+    """The exclusive keys of each change, with the digests of those that it requests in mode X."""
     return [
-        [*own, *(digest(key) for key, is_exclusive in more if is_exclusive)] if more else own
-        for own, more in zip(exclusive, moded, strict=True)
+        [*own, *(digest(key) for key, mode in more if mode)] if more else own
+        for own, more in zip(exclusive, requests, strict=True)
     ]

@@ -21,29 +21,33 @@ class Lane:
         self.running: list[Segment] = []
 
     def append(self, segment: Segment) -> None:
+        """Puts the segment, which is later in the log than all others, at the end of the queue."""
         assert not self.queue or self.queue[-1].order < segment.order, "a lane stays in log order"
         self.queue.append(segment)
 
     @property
     def ready(self) -> bool:
-        return not self.running and bool(self.queue) and self.queue[0].blockers == 0
+        """Is no batch running, and the first segment runnable?"""
+        return not self.running and bool(self.queue) and self.queue[0].pending_predecessors == 0
 
     @property
     def rows(self) -> int:
+        """Changes queued and running."""
         return sum(len(s.changes) for s in self.queue) + sum(len(s.changes) for s in self.running)
 
     def cut(self, limit: int) -> list[Segment]:
-        """Take runnable segments off the queue until about `limit` rows; they are `running` until `finish`."""
+        """Takes runnable segments off the queue, about `limit` rows of them; they are `running` until `finish`."""
         assert not self.running, "one batch a lane"
         rows = 0
-        while self.queue and self.queue[0].blockers == 0 and (not rows or rows + len(self.queue[0].changes) <= limit):
-            segment = self.queue.popleft()
+        queue = self.queue
+        while queue and queue[0].pending_predecessors == 0 and (not rows or rows + len(queue[0].changes) <= limit):
+            segment = queue.popleft()
             rows += len(segment.changes)
             self.running.append(segment)
         return self.running
 
     def finish(self) -> list[Segment]:
-        """The running batch is committed at the target."""
+        """Returns the segments of the running batch, which is committed at the target: the lane is free."""
         done, self.running = self.running, []
         assert done, "a lane finished nothing"
         return done

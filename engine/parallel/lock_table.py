@@ -8,9 +8,10 @@ design's `wait_count` reaching zero.  `tests/engine/test_parallel_lock_table.py`
 
 Waiting on one's own lane costs nothing: a lane commits in order.
 
-Tables are locked above their keys (multiple granularity, Gray 1975): a segment that has a table *whole* holds no key of
-it, and is alone in it but for its own lane, which keeps the order; all others share it, and hold keys.  So whoever has
-it whole need not look at the keys of those before, nor those after at its.
+Tables are locked above their keys (multiple granularity, Gray et al. 1975).  A segment that holds a table lock in mode
+X holds no key of the table, and no other lane may touch the table meanwhile; its own lane keeps the order.  All other
+segments hold the table lock in mode S, and keys.  So the holder of the table lock need not look at the keys of those
+before it, nor those behind it at its keys.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from collections.abc import Iterable
 
 from tidelock.engine.model.index import Digest, Key
 from tidelock.engine.model.records import TableName
-from tidelock.engine.parallel.lock_keys import Moded
+from tidelock.engine.parallel.lock_request import LockRequest, Mode
 from tidelock.engine.parallel.segments import Segment
 
 
 class _Tail:
-    """Tail of a key that has readers, or of a table: the last exclusive segment, and the shared ones after it."""
+    """Tail of a key that has readers, or of a table: the last segment in mode X, and those in mode S after it."""
 
     __slots__ = ("exclusive", "shared")
 
@@ -32,15 +33,16 @@ class _Tail:
         self.exclusive: Segment | None = None
         self.shared: list[Segment] = []
 
-    def take(self, segment: Segment, *, exclusive: bool) -> None:
-        if exclusive:
+    def take(self, segment: Segment, *, mode: Mode) -> None:
+        """Puts the segment at the end."""
+        if mode:
             self.exclusive = segment
             self.shared.clear()
         elif self.exclusive is not segment and (not self.shared or self.shared[-1] is not segment):
             self.shared.append(segment)
 
     def leave(self, segment: Segment) -> bool:
-        """Is nobody left?"""
+        """Takes the segment out; returns whether nobody is left."""
         if self.exclusive is segment:
             self.exclusive = None
         self.shared = [other for other in self.shared if other is not segment]
@@ -48,54 +50,72 @@ class _Tail:
 
 
 class LockTable:
+    """Who holds which key and which table.
+
+    `writers`: keys with readers whose last segment in mode X is in flight.  `without_tables`: segments in flight that
+    hold keys alone, as nobody told of which tables they are.
+    """
+
     def __init__(self) -> None:
         self._exclusive: dict[Digest, Segment] = {}
-        self._moded: dict[Key, _Tail] = {}
+        self._tails: dict[Key, _Tail] = {}  # of keys with readers
         self._tables: dict[TableName, _Tail] = {}
-        self.writers = 0  # keys with readers whose last exclusive segment is in flight
-        self.untold = 0  # segments in flight that were not told of which tables they are
+        self.writers = 0
+        self.without_tables = 0
 
     def __len__(self) -> int:
         """How many keys and tables are held."""
-        return len(self._exclusive) + len(self._moded) + len(self._tables)
+        return len(self._exclusive) + len(self._tails) + len(self._tables)
 
     def holders(self, keys: Iterable[Digest]) -> dict[Digest, Segment]:
-        """Of these exclusive keys, those held by a segment in flight, with it."""
+        """Returns those of these exclusive keys that a segment in flight holds, with the segment."""
         held = self._exclusive
         return {key: held[key] for key in filter(held.__contains__, keys)} if held else {}  # in the order of `keys`
 
-    def moded_holders(self, keys: list[Moded]) -> list[Segment]:
-        """Whom a holder of `keys` would have to follow, oldest first, each once."""
+    def predecessors(self, requests: list[LockRequest]) -> list[Segment]:
+        """Segments that must commit before one that makes these requests: oldest first, each once."""
         found: dict[int, Segment] = {}
-        for key, exclusive in keys:
-            tail = self._moded.get(key)
+        for key, mode in requests:
+            tail = self._tails.get(key)
             if tail is None:
                 continue
             if tail.exclusive is not None:
                 found[tail.exclusive.order] = tail.exclusive
-            if exclusive:
+            if mode:
                 for segment in tail.shared:
                     found[segment.order] = segment
         return [found[order] for order in sorted(found)]
 
     def issue(self, segment: Segment) -> None:
-        """`segment` holds its exclusive `keys` from now on; it waits for their holders or shares their lane."""
+        """Gives `segment` its exclusive `keys`, once; it waits for their holders or shares their lane."""
         self._exclusive.update(dict.fromkeys(segment.keys, segment))
-        self.untold += segment.tables is None
+        self.without_tables += segment.tables is None
+
+    def issue_requests(self, segment: Segment, requests: list[LockRequest]) -> None:
+        """Gives `segment` the locks that it requests; it waits for their `predecessors` or shares their lane."""
+        for key, mode in requests:
+            tail = self._tails.get(key)
+            if tail is None:
+                tail = self._tails[key] = _Tail()
+            self.writers += mode and tail.exclusive is None
+            tail.take(segment, mode=mode)
+        segment.requests.update(dict.fromkeys(requests))
 
     @property
     def tables(self) -> bool:
-        """Is one locked?"""
+        """Is a table locked?"""
         return bool(self._tables)
 
-    def has_whole(self, table: TableName) -> Segment | None:
-        """Whom a change of the table must follow whatever its keys are."""
+    def table_lock_holder(self, table: TableName) -> Segment | None:
+        """The last segment with the table lock in mode X: every change of the table must follow it, whatever its keys
+        are."""
         tail = self._tables.get(table)
         return None if tail is None else tail.exclusive
 
     def only_on(self, table: TableName, lane: int) -> bool:
-        """Is nothing of the table in flight on another lane?  Then the lane may have it whole, and waits for nobody."""
-        if self.untold:
+        """Is nothing of the table in flight on another lane?  Then the lane may have the table lock in mode X, and
+        waits for nobody."""
+        if self.without_tables:
             return False
         tail = self._tables.get(table)
         if tail is None:
@@ -103,27 +123,21 @@ class LockTable:
         before = tail.shared if tail.exclusive is None else [tail.exclusive, *tail.shared]
         return all(segment.lane == lane for segment in before)
 
-    def take_tables(self, segment: Segment, tables: Iterable[TableName], *, whole: bool) -> None:
-        """`segment` has these tables from now on, before it is issued; once."""
-        assert segment.tables is None, "told twice"
+    def lock_tables(self, segment: Segment, tables: Iterable[TableName], mode: Mode) -> None:
+        """Gives `segment` the locks of these tables: before it is issued, and once."""
+        assert segment.tables is None, "its tables are locked once"
         segment.tables = tuple(tables)
         for table in segment.tables:
             tail = self._tables.get(table)
             if tail is None:
                 tail = self._tables[table] = _Tail()
-            tail.take(segment, exclusive=whole)
-
-    def issue_moded(self, segment: Segment, keys: list[Moded]) -> None:
-        for key, exclusive in keys:
-            tail = self._moded.get(key)
-            if tail is None:
-                tail = self._moded[key] = _Tail()
-            self.writers += exclusive and tail.exclusive is None
-            tail.take(segment, exclusive=exclusive)
-        segment.moded.update(dict.fromkeys(keys))
+            tail.take(segment, mode=mode)
 
     def release(self, segment: Segment) -> list[int]:
-        """`segment` is committed at the target: free its keys, wake its waiters; returns lanes with a freed one."""
+        """Frees what `segment` holds and wakes its successors: it is committed at the target.
+
+        Returns the lanes that have a segment with no predecessor left, one entry a segment.
+        """
         assert not segment.committed, "released twice"
         segment.committed = True
         held = self._exclusive
@@ -131,26 +145,26 @@ class LockTable:
             tail = held.pop(own, None)
             if tail is not segment and tail is not None:
                 held[own] = tail
-        for key, _ in segment.moded:
-            self._release_moded(key, segment)
+        for key, _ in segment.requests:
+            self._release_request(key, segment)
         if segment.tables is None:
-            self.untold -= 1
+            self.without_tables -= 1
         else:
             for table in segment.tables:
                 if self._tables[table].leave(segment):
                     del self._tables[table]
         woken = []
-        for waiter in segment.waiters:
-            waiter.blockers -= 1
-            assert waiter.blockers >= 0
-            if waiter.blockers == 0:
-                woken.append(waiter.lane)
+        for successor in segment.successors:
+            successor.pending_predecessors -= 1
+            assert successor.pending_predecessors >= 0
+            if successor.pending_predecessors == 0:
+                woken.append(successor.lane)
         return woken
 
-    def _release_moded(self, key: Key, segment: Segment) -> None:
-        tail = self._moded.get(key)
+    def _release_request(self, key: Key, segment: Segment) -> None:
+        tail = self._tails.get(key)
         if tail is None:
             return
         self.writers -= tail.exclusive is segment
         if tail.leave(segment):
-            del self._moded[key]
+            del self._tails[key]

@@ -15,7 +15,7 @@ import msgspec
 from tidelock.engine.model.index import Digest
 from tidelock.engine.model.records import Row, RowChange, TableName, Transaction
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.parallel.lock_keys import Moded
+from tidelock.engine.parallel.lock_request import LockRequest
 
 
 class Change(msgspec.Struct, gc=False, eq=False):
@@ -31,6 +31,7 @@ class Change(msgspec.Struct, gc=False, eq=False):
 
     @classmethod
     def of(cls, binding: Binding, change: RowChange, transaction: Transaction) -> Change:
+        """The change of a row, as `binding` lines it up with its table."""
         return cls(binding, change.before, change.after, transaction.source, transaction.number, change.ordinal)
 
     @property
@@ -48,11 +49,19 @@ def _size(row: Row | None) -> int:
 
 
 class Segment:
-    """`blockers`: how many segments of other lanes it still waits for; `waiters`: those that wait for this one (the
-    design's condition map: released or not, by segment).  `keys` (their digests), `moded`, `tables`: the locks it holds
-    until it commits; `tables` None: it was not told of which tables it is, and keys are all that it locks."""
+    """A run of changes of one lane that become runnable together.
 
-    __slots__ = ("blockers", "changes", "committed", "keys", "lane", "moded", "order", "tables", "waiters", "window")
+    `order`: its place among all segments, in the order of the log.  `window`: number of the planning window.
+    `pending_predecessors`: how many segments of other lanes it still waits for; `successors`: those that wait for this
+    one (the design's condition map: released or not, by segment).
+    `keys` (digests), `requests`, `tables`: the locks that it holds until it commits.  `tables` None: it was not told of
+    which tables it is, and keys are all that it locks.
+    """
+
+    __slots__ = (
+        "changes", "committed", "keys", "lane", "order", "pending_predecessors", "requests", "successors", "tables",
+        "window",
+    )  # fmt: skip
 
     def __init__(self, order: int, lane: int, window: int) -> None:
         self.order = order
@@ -60,13 +69,14 @@ class Segment:
         self.window = window
         self.changes: list[Change] = []
         self.keys: list[Digest] = []
-        self.moded: dict[Moded, None] = {}
+        self.requests: dict[LockRequest, None] = {}
         self.tables: tuple[TableName, ...] | None = None
-        self.blockers = 0
-        self.waiters: list[Segment] = []
+        self.pending_predecessors = 0
+        self.successors: list[Segment] = []
         self.committed = False
 
     def wait_for(self, other: Segment) -> None:
+        """Has this segment wait until `other`, which is of an earlier place and another lane, is committed."""
         assert other.order < self.order and other.lane != self.lane and not other.committed
-        self.blockers += 1
-        other.waiters.append(self)
+        self.pending_predecessors += 1
+        other.successors.append(self)

@@ -47,10 +47,10 @@ class Bounds(Checker):
         if machine.batches.rows > options.max_in_flight_rows // 2 + window + waits + bool(machine.copying):
             raise Mistake(f"{machine.batches.rows} rows are planned, there is room for {options.max_in_flight_rows}")
         coalescer = machine.batches.coalescer
-        plans = not (machine.paused or machine.planning_deferred or machine.batches.wishing)
+        plans = not (machine.paused or machine.planning_deferred or machine.batches.parked_retry.requested)
         roomy = machine.batches.rows <= options.max_in_flight_rows // 2
         if coalescer.rows > waits or (coalescer.crowded and plans and roomy):
             raise Mistake(f"{coalescer.rows} rows of {coalescer.size} bytes wait for more of their tables")
         busy = sum(bool(lane.running) for lane in machine.batches.lanes)
-        if len(machine.batches._attempts) > busy:
-            raise Mistake(f"{len(machine.batches._attempts)} batches are under way on {busy} lanes")
+        if machine.batches.in_flight > busy:
+            raise Mistake(f"{machine.batches.in_flight} batches are under way on {busy} lanes")

@@ -13,7 +13,7 @@ from tidelock.simulations.ledger import Mistake
 class Drained(Checker):
     def finished(self, machine: ApplyMachine) -> None:
         batches = machine.batches
-        if machine.state is not State.FLOWING or batches.rows or batches.wishing or batches.busy:
+        if machine.state is not State.FLOWING or batches.rows or batches.parked_retry.requested or batches.busy:
             raise Mistake(f"not drained: {machine.snapshot()}")
         if any(lane.queue or lane.running for lane in batches.lanes):
             raise Mistake("a lane is not empty")

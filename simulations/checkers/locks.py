@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tidelock.engine.apply.machine import ApplyMachine, State
-from tidelock.engine.batch.scheduler import Batches
+from tidelock.engine.batch.scheduler import BatchScheduler
 from tidelock.engine.parallel.lanes import Lane
 from tidelock.engine.parallel.segments import Segment
 from tidelock.simulations.checkers.checker import Checker
@@ -22,7 +22,7 @@ class Locks(Checker):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.chains: dict[int, None] = {}
-        self.having = 0  # segments seen that had tables whole
+        self.having = 0  # segments seen that held table locks in mode X
         self.waiting = 0  # segments seen that waited for one of those
         self._steps = 0
 
@@ -32,7 +32,7 @@ class Locks(Checker):
             return
         self._inspect(machine.batches, [*machine.batches.lanes, machine.copying.lane])
 
-    def _inspect(self, batches: Batches, lanes: list[Lane]) -> None:
+    def _inspect(self, batches: BatchScheduler, lanes: list[Lane]) -> None:
         live: dict[int, Segment] = {}
         for lane in lanes:
             segments = [*lane.running, *lane.queue]
@@ -50,22 +50,22 @@ class Locks(Checker):
             segment = live[order]
             if segment.committed:
                 raise Mistake(f"segment {order} is committed and still in its lane")
-            for waiter in segment.waiters:
-                if waiter.order <= order or waiter.order not in live:
-                    raise Mistake(f"segment {waiter.order} waits for {order} and should not")
-                counts[waiter.order] += 1
-                depth[waiter.order] = max(depth[waiter.order], depth[order] + 1)
+            for successor in segment.successors:
+                if successor.order <= order or successor.order not in live:
+                    raise Mistake(f"segment {successor.order} waits for {order} and should not")
+                counts[successor.order] += 1
+                depth[successor.order] = max(depth[successor.order], depth[order] + 1)
         for order, segment in live.items():
-            if segment.blockers != counts[order]:
-                raise Mistake(f"segment {order} counts {segment.blockers} waits, there are {counts[order]}")
+            if segment.pending_predecessors != counts[order]:
+                raise Mistake(f"segment {order} counts {segment.pending_predecessors} waits, there are {counts[order]}")
         self.chains.update(dict.fromkeys(depth.values()))
 
-    def _holders(self, batches: Batches, live: dict[int, Segment]) -> None:
+    def _holders(self, batches: BatchScheduler, live: dict[int, Segment]) -> None:
         table = batches.locks
         for digest, holder in table._exclusive.items():
             if live.get(holder.order) is not holder:
                 raise Mistake(f"{digest} is held by segment {holder.order}, which is not under way")
-        for key, tail in [*table._moded.items(), *table._tables.items()]:
+        for key, tail in [*table._tails.items(), *table._tables.items()]:
             holders = [*tail.shared, *([tail.exclusive] if tail.exclusive is not None else [])]
             if not holders or any(live.get(s.order) is not s for s in holders):
                 raise Mistake(f"{key} is held by nobody who is under way")
@@ -80,7 +80,7 @@ class Locks(Checker):
         """A segment that took no key has its tables for its lane alone: others' changes of them come behind it, and
         wait for it or for one that is behind it on its lane."""
         for order, segment in live.items():
-            if not segment.tables or segment.keys or segment.moded:
+            if not segment.tables or segment.keys or segment.requests:
                 continue
             self.having += 1
             names = {change.binding.name for change in segment.changes}
@@ -88,7 +88,7 @@ class Locks(Checker):
             for other in live.values():
                 if other.lane == segment.lane or names.isdisjoint(change.binding.name for change in other.changes):
                     continue
-                waits = (w.lane == other.lane and w.order <= other.order for s in behind for w in s.waiters)
+                waits = (w.lane == other.lane and w.order <= other.order for s in behind for w in s.successors)
                 if other.order < order or not any(waits):
                     raise Mistake(f"segment {other.order} is beside {order}, which has a table of it whole")
                 self.waiting += 1

@@ -57,8 +57,8 @@ class Reasons(Checker):
     def finished(self, machine: ApplyMachine) -> None:
         if self.whole and (self.target.parked or self.ledger.skipped):
             raise Mistake(f"rows are parked without cause: {list(self.target.parked.values())}")
-        if len(machine.batches.lot) != len(self.target.parked):
-            raise Mistake(f"{len(machine.batches.lot)} rows are known as parked, {len(self.target.parked)} are")
+        if len(machine.batches.parked_rows) != len(self.target.parked):
+            raise Mistake(f"{len(machine.batches.parked_rows)} rows are known as parked, {len(self.target.parked)} are")
 
     def _justify(self, place: Place, commit: Commit) -> None:
         entry = self.ledger.entry(place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tidelock.engine.copy.chunk_ledger import Chunk, Ledger
+from tidelock.engine.copy.chunk_ledger import Chunk, ChunkLedger
 from tidelock.engine.model.records import Row
 from tidelock.simulations.explore.chunks import ChunkModel, Story
 
@@ -51,13 +51,13 @@ class _ForgetsTouched(ChunkModel):
             chunk.state, chunk.high, chunk.attempt = state, high, attempt
 
 
-class _Remembers(Ledger):
+class _Remembers(ChunkLedger):
     def _lives(self, chunk: Chunk, binding: object, before: Row | None, after: Row | None) -> bool:
         return not chunk.open and super()._lives(chunk, binding, before, after)  # type: ignore[arg-type]
 
 
 class _RemembersNothing(ChunkModel):
-    def _ledger(self) -> Ledger:
+    def _ledger(self) -> ChunkLedger:
         ledger = super()._ledger()
         ledger.__class__ = _Remembers
         return ledger

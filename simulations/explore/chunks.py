@@ -1,7 +1,7 @@
 """The chunk ledger, exhaustively: every small history of a table that is copied while it changes, in every order.
 
-Driven is the engine's own `Ledger`; what is around it is modelled as design 8 has it.  The table has three rows to be,
-two in the first chunk and one in the second, and a unique column.  The moves:
+Driven is the engine's own `ChunkLedger`; what is around it is modelled as design 8 has it.  The table has three rows
+to be, two in the first chunk and one in the second, and a unique column.  The moves:
 
 - `write`: the source commits the next change;  `show`: readers there see one commit more;
 - `take`: the stream comes one further; what takes effect is in flight from then on;
@@ -21,7 +21,7 @@ import copy
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Self, TypeAlias
 
-from tidelock.engine.copy.chunk_ledger import Chunk, Ledger, State
+from tidelock.engine.copy.chunk_ledger import Chunk, ChunkLedger, State
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.records import Position, Row, RowChange, Transaction
 from tidelock.engine.model.schema import Binding
@@ -100,8 +100,8 @@ class ChunkModel:
         self.wanted: dict[int, int] = {}  # by chunk: what must be visible first
         self.ledger = self._ledger()
 
-    def _ledger(self) -> Ledger:
-        return Ledger([Copied(SPLIT, self.merged)], TABLES)
+    def _ledger(self) -> ChunkLedger:
+        return ChunkLedger([Copied(SPLIT, self.merged)], TABLES)
 
     # ------------------------------------------------------------------ as the search wants it
 

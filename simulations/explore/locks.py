@@ -249,8 +249,8 @@ class LockModel:
                     segment.lane,
                     self._ends[segment.window] - past,
                     [c.number - past for c in segment.changes],
-                    segment.blockers,
-                    [rank[id(waiter)] for waiter in segment.waiters],
+                    segment.pending_predecessors,
+                    [rank[id(successor)] for successor in segment.successors],
                 )
                 for segment in flight
             ],
@@ -259,8 +259,8 @@ class LockModel:
             sorted(
                 [
                     (number(key), [rank[id(s)] for s in holders])
-                    for key in self.log.moded
-                    if (holders := locks.moded_holders([key]))
+                    for key in self.log.requests
+                    if (holders := locks.predecessors([key]))
                 ]
             ),
             [end - past for end in self._ends[-pending:]] if pending else [],
@@ -281,7 +281,7 @@ def _cuts(lane: Lane) -> list[int]:
     rows = 0
     found: list[int] = []
     for segment in lane.queue:
-        if segment.blockers and found:
+        if segment.pending_predecessors and found:
             break
         rows += len(segment.changes)
         found.append(rows)
@@ -289,5 +289,6 @@ def _cuts(lane: Lane) -> list[int]:
 
 
 def _told(lane: Lane) -> str:
-    segments = (f"{numbers_of([s])}{f' waits for {s.blockers}' if s.blockers else ''}" for s in lane.queue)
+    waits = ((s, s.pending_predecessors) for s in lane.queue)
+    segments = (f"{numbers_of([s])}{f' waits for {count}' if count else ''}" for s, count in waits)
     return f"lane {lane.number} has {'; '.join(segments) or 'nothing'}"

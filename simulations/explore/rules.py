@@ -17,7 +17,8 @@ from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.dispatcher import Dispatcher
 from tidelock.engine.parallel.lanes import Lane
-from tidelock.engine.parallel.lock_keys import Moded, RowKeys
+from tidelock.engine.parallel.lock_keys import RowKeys
+from tidelock.engine.parallel.lock_request import LockRequest
 from tidelock.engine.parallel.lock_table import LockTable
 from tidelock.engine.parallel.segments import Change, Segment
 from tidelock.engine.protocol.effects import DeleteRows, EffectId, Step
@@ -56,7 +57,7 @@ def _only(keys: RowKeys, *, primary: bool) -> RowKeys:
         primaries = [keys.exclusive(None, row)[0] for row in (before, after) if row is not None]
         return [key for key in keys.exclusive(before, after) if (key in primaries) == primary]
 
-    return RowKeys(exclusive, keys.moded, keys.serial)
+    return RowKeys(exclusive, keys.requests, keys.serial)
 
 
 def _no_parents(_binding: Binding, keys: RowKeys) -> RowKeys:
@@ -67,14 +68,14 @@ def _null_is_equal(_binding: Binding, keys: RowKeys) -> RowKeys:
     def filled(row: Row | None) -> Row | None:
         return row and tuple("null" if value is None else value for value in row)
 
-    return RowKeys(lambda before, after: keys.exclusive(filled(before), filled(after)), keys.moded, keys.serial)
+    return RowKeys(lambda before, after: keys.exclusive(filled(before), filled(after)), keys.requests, keys.serial)
 
 
 class _OneHeir(LockTable):
     """Remembers the last holder of a key only."""
 
-    def moded_holders(self, keys: list[Moded]) -> list[Segment]:
-        return [holders[-1] for key in keys if (holders := super(_OneHeir, self).moded_holders([key]))]
+    def predecessors(self, keys: list[LockRequest]) -> list[Segment]:
+        return [holders[-1] for key in keys if (holders := super(_OneHeir, self).predecessors([key]))]
 
 
 class _Overtaking(Lane):
@@ -82,11 +83,11 @@ class _Overtaking(Lane):
 
     @property
     def ready(self) -> bool:
-        return not self.running and any(segment.blockers == 0 for segment in self.queue)
+        return not self.running and any(segment.pending_predecessors == 0 for segment in self.queue)
 
     def cut(self, limit: int) -> list[Segment]:
-        waiting = [segment for segment in self.queue if segment.blockers]
-        able = [segment for segment in self.queue if not segment.blockers]
+        waiting = [segment for segment in self.queue if segment.pending_predecessors]
+        able = [segment for segment in self.queue if not segment.pending_predecessors]
         self.queue.clear()
         self.queue.extend(able)
         super().cut(limit)

@@ -18,8 +18,10 @@ from tidelock.engine.model.index import Digest
 from tidelock.engine.model.records import Position, Row, RowChange, Transaction
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.dispatcher import Dispatcher
+from tidelock.engine.parallel.keyspace import Keyspace
 from tidelock.engine.parallel.lanes import Lane
-from tidelock.engine.parallel.lock_keys import Keyspace, Moded, RowKeys, compile_keys
+from tidelock.engine.parallel.lock_keys import RowKeys, compile_keys
+from tidelock.engine.parallel.lock_request import LockRequest, X
 from tidelock.engine.parallel.lock_table import LockTable
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import Step
@@ -63,7 +65,7 @@ class Log(msgspec.Struct, frozen=True, eq=False):
     changes: tuple[Change, ...]
     kinds: tuple[int, ...]
     exclusive: list[Digest]
-    moded: list[Moded]
+    requests: list[LockRequest]
     earlier: dict[int, list[int]]
 
 
@@ -107,16 +109,16 @@ class World:
     def _log(self, drafts: tuple[Draft, ...]) -> Log:
         changes = tuple(self._change(draft, n) for n, draft in enumerate(drafts, 1))
         exclusive: list[Digest] = []
-        moded: list[Moded] = []
+        requests: list[LockRequest] = []
         for change in changes:
             keys = self.keys[change.binding]
             exclusive += keys.exclusive(change.before, change.after)
-            if keys.moded is not None:
-                moded += [(key, True) for key, _ in keys.moded(change.before, change.after)]
+            if keys.requests is not None:
+                requests += [(key, X) for key, _ in keys.requests(change.before, change.after)]
         kinds = tuple(self.number(tuple((table, row and row[:-1]) for row in images)) for table, *images in drafts)
         touched = [{(table, row[0]) for row in images if row} for table, *images in drafts]
         earlier = {n: [m for m in range(1, n) if touched[m - 1] & touched[n - 1]] for n in range(1, len(drafts) + 1)}
-        return Log(drafts, changes, kinds, list(dict.fromkeys(exclusive)), list(dict.fromkeys(moded)), earlier)
+        return Log(drafts, changes, kinds, list(dict.fromkeys(exclusive)), list(dict.fromkeys(requests)), earlier)
 
     def _change(self, draft: Draft, number: int) -> Change:
         found = self._changes.get((draft, number))

@@ -12,7 +12,7 @@ from tidelock.simulations.mutants.lineage import LINEAGE
 from tidelock.simulations.mutants.locks import LOCKS
 from tidelock.simulations.mutants.log import BARRIER, ORDER, ROOM
 from tidelock.simulations.mutants.merge import MERGE
-from tidelock.simulations.mutants.parking import ISOLATION, PARKING, WISHES
+from tidelock.simulations.mutants.parking import BAD_ROWS, PARKING, WISHES
 from tidelock.simulations.mutants.receipts import DOUBT, FENCE
 from tidelock.simulations.mutants.repairing import KEPT, REFUSED, REPAIRS
 from tidelock.simulations.mutants.streaming import STREAMING
@@ -34,7 +34,7 @@ CATALOGUE = (
     *COALESCING,
     *COMMIT_ORDER,
     *STREAMING,
-    *ISOLATION,
+    *BAD_ROWS,
     *PARKING,
     *WISHES,
     *ORIGIN,

@@ -105,7 +105,7 @@ CHECKPOINT = (
         "caught-up-with-wishes-open",
         """
         @ Checkpointer.reach_goal
-        - self._batches.wishing
+        - self._batches.parked_retry.requested
         + False
         """,
         "the feed says that it has caught up with a retry on its way",
@@ -114,7 +114,7 @@ CHECKPOINT = (
         "caught-up-with-a-wish-unsaved",
         """
         @ Checkpointer.reach_goal
-        - self._batches.granted
+        - self._batches.unpositioned_receipt
         + False
         """,
         "the feed says that it has caught up with a retry that the target may still forget",
@@ -123,7 +123,7 @@ CHECKPOINT = (
         "wish-without-a-checkpoint",
         """
         @ Checkpointer.save
-        - self._batches.granted is not None
+        - self._batches.unpositioned_receipt is not None
         + False
         """,
         "a retry on an idle feed is never followed by a checkpoint",

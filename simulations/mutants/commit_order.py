@@ -8,17 +8,18 @@ COMMIT_ORDER = (
     Mutant(
         "commit-when-ready",
         """
-        @ Batches.ready
-        - self._head()
-        + self._commit(attempt)
+        @ BatchScheduler.ready
+        - self._commit_next(batch)
+        + batch.enter(Phase.COMMITTING)
+        + self._emit(CommitBatch(batch.effect.id))
         """,
         "transactions commit as soon as they can",
     ),
     Mutant(
         "head-of-those-sent",
         """
-        @ Batches._first
-        - self._order[0].order == self._committed_segments
+        @ CommitOrder.head
+        - self._batches[0].order == self._committed_segments
         + True
         """,
         "the first transaction that was sent commits, though an earlier one waits for its lane",
@@ -26,17 +27,17 @@ COMMIT_ORDER = (
     Mutant(
         "order-as-sent",
         """
-        @ Batches.send
-        - self._order.sort(key=lambda a: a.order)
+        @ CommitOrder.sent
+        - self._batches.sort(key=lambda one: one.order)
         """,
         "transactions stand in the order in which lanes sent them",
     ),
     Mutant(
         "stuck-order-not-broken",
         """
-        @ Batches.tick
-        - waits and self.now - self._head_since > self._options.commit_bound_us
-        + False
+        @ CommitOrder.to_roll_back
+        - not waits or now - self._head_since <= self._bound_us
+        + True
         """,
         "an early transaction that a later one blocks waits for ever",
         row=13,
@@ -44,8 +45,8 @@ COMMIT_ORDER = (
     Mutant(
         "stuck-order-not-seen-while-resting",
         """
-        @ Batches.tick
-        - head.phase in (Phase.RUNNING, Phase.RESTING)
+        @ CommitOrder.to_roll_back
+        - head.phase in (Phase.RUNNING, Phase.BACKOFF)
         + head.phase is Phase.RUNNING
         """,
         "an early transaction that times out on a later one's lock waits for ever",
@@ -54,9 +55,9 @@ COMMIT_ORDER = (
     Mutant(
         "stuck-order-next-one-only",
         """
-        @ Batches.tick
-        - self._order[1:]
-        + self._order[1:2]
+        @ CommitOrder.to_roll_back
+        - self._batches[1:]
+        + self._batches[1:2]
         """,
         "of the later transactions only the next is rolled back",
         row=13,

@@ -18,7 +18,7 @@ LEDGER = (
     Mutant(
         "chunk-read-amid-a-transaction",
         """
-        @ Copying._ask_for_chunks
+        @ CopyMachine._ask_for_chunks
         - self.position.rows
         + False
         """,
@@ -28,7 +28,7 @@ LEDGER = (
     Mutant(
         "nothing-remembered",
         """
-        @ Ledger._lives
+        @ ChunkLedger._lives
         - chunk.note(binding, before, after)
         + chunk.binding = binding
         """,
@@ -37,7 +37,7 @@ LEDGER = (
     Mutant(
         "remembered-once-staged",
         """
-        @ Ledger._lives
+        @ ChunkLedger._lives
         - chunk.note(binding, before, after)
         + if chunk.state is State.STAGED:
         +     chunk.note(binding, before, after)
@@ -47,7 +47,7 @@ LEDGER = (
     Mutant(
         "remembered-while-read",
         """
-        @ Ledger._lives
+        @ ChunkLedger._lives
         - chunk.note(binding, before, after)
         + if chunk.state is not State.STAGED:
         +     chunk.note(binding, before, after)
@@ -76,7 +76,7 @@ LEDGER = (
     Mutant(
         "pending-takes-effect",
         """
-        @ Ledger._lives
+        @ ChunkLedger._lives
         - chunk.state is State.MERGED
         + chunk.state in (State.MERGED, State.PENDING)
         """,
@@ -85,7 +85,7 @@ LEDGER = (
     Mutant(
         "move-judged-by-its-old-chunk",
         """
-        @ Ledger._effect
+        @ ChunkLedger._effect
         - copy.chunk(binding, after) if after is not None else None
         + here or (copy.chunk(binding, after) if after is not None else None)
         """,
@@ -95,7 +95,7 @@ LEDGER = (
     Mutant(
         "half-a-move-applied-whole",
         """
-        @ Ledger._effect
+        @ ChunkLedger._effect
         - change if before is not None and after is not None else change.part(before, after)
         + change
         """,
@@ -118,7 +118,7 @@ LEDGER = (
     Mutant(
         "keyless-rows-remembered-by-value",
         """
-        @ Ledger._lives
+        @ ChunkLedger._lives
         - binding.key
         + True
         """,
@@ -127,15 +127,15 @@ LEDGER = (
     Mutant(
         "remembered-without-a-limit",
         """
-        @ Copying.sift
-        - self.ledger.relieve(self._options.copy_touched)
+        @ CopyMachine.sift
+        - self.ledger.evict(self._options.copy_touched)
         """,
         "touched rows are remembered without a limit",
     ),
     Mutant(
         "reads-without-a-limit",
         """
-        @ Ledger.next
+        @ ChunkLedger.next
         - len(opened) >= most
         + False
         """,
@@ -144,7 +144,7 @@ LEDGER = (
     Mutant(
         "any-attempt-is-taken",
         """
-        @ Ledger._reading
+        @ ChunkLedger._reading
         - c.attempt == attempt
         + True
         """,
@@ -157,7 +157,7 @@ MERGING = (
     Mutant(
         "merged-too-early",
         """
-        @ Ledger.due
+        @ ChunkLedger.due
         - least if least is not None and least.high is not None and least.high.order <= seen.order else None
         + least
         """,
@@ -176,8 +176,8 @@ MERGING = (
     Mutant(
         "merge-takes-no-table",
         """
-        @ Batches.plan_alone
-        - [whole_table(table, self._space)]
+        @ BatchScheduler.plan_alone
+        - [self.binding_locks.table_lock(table)]
         + []
         """,
         "changes behind a merge do not wait for it",
@@ -187,8 +187,8 @@ MERGING = (
         "copied-table-takes-no-share",
         """
         @ compile_keys
-        - cascaded or copied
-        + cascaded
+        - table_shared or is_cascaded(table, tables)
+        + is_cascaded(table, tables)
         """,
         "changes of a table that is copied do not ask who has it whole",
         row=7,
@@ -196,7 +196,7 @@ MERGING = (
     Mutant(
         "merge-beside-held-transactions",
         """
-        @ Copying.plan
+        @ CopyMachine.plan
         - self._options.atomic and self._effect is not None
         + False
         """,
@@ -224,7 +224,7 @@ MERGING = (
     Mutant(
         "merge-planned-anew",
         """
-        @ Copying.send
+        @ CopyMachine.send
           self._sent = self._at_target = True
         + effect = self._effect = replace(effect, id=self._next_id())
         """,
@@ -234,7 +234,7 @@ MERGING = (
     Mutant(
         "merge-beside-a-checkpoint",
         """
-        @ Copying.send
+        @ CopyMachine.send
         - effect is None or self._at_target or saving or self.now < self._not_before
         + effect is None or self._at_target or self.now < self._not_before
         """,
@@ -261,7 +261,7 @@ MERGING = (
     Mutant(
         "copy-begins-amid-batches",
         """
-        @ Copying.send
+        @ CopyMachine.send
         - self._batches.busy
         + False
         """,
@@ -270,9 +270,9 @@ MERGING = (
     Mutant(
         "copy-begins-beside-the-stream",
         """
-        @ Copying.plan
+        @ CopyMachine.plan
           if self._effect is None:
-              self._effect = BeginCopy(self._next_id(), self._wished, self.position)
+              self._effect = BeginCopy(self._next_id(), self._requested, self.position)
         - return True
         + return False
         """,
@@ -302,7 +302,7 @@ CASCADES = (
     Mutant(
         "cascade-leaves-chunks-open",
         """
-        @ Ledger._cascade
+        @ ChunkLedger._cascade
         - if change.after is None or any(change.before[p] != change.after[p] for p in places):
         -     self._back(into)
         """,
@@ -320,7 +320,7 @@ CASCADES = (
     Mutant(
         "statement-leaves-chunks-open",
         """
-        @ Ledger.statement
+        @ ChunkLedger.statement
         - self._back(tables or self.tables)
         """,
         "rows that a TRUNCATE took come back with their chunk, or rows lack a column",
@@ -328,7 +328,7 @@ CASCADES = (
     Mutant(
         "children-before-parents",
         """
-        @ Ledger._waits_for_parents
+        @ ChunkLedger._waits_for_parents
         - table is None or any(fk.parent in self._copies and fk.parent != name for fk in table.foreign_keys)
         + False
         """,

@@ -80,11 +80,11 @@ UNIQUE = (
     Mutant(
         "folded-change-from-null-is-none",
         """
-        @ _changed
+        @ lock_request.changed
         - before[p] != after[p]
         + before[p] is not None and before[p] != after[p]
         """,
-        "the same for the stars of indexes that fold case, and for foreign keys",
+        "the same for the index-wide locks of indexes that fold case, and for foreign keys",
         case="NULL in a unique key",
     ),
     Mutant(
@@ -157,13 +157,13 @@ EQUALITY = (
     Mutant(
         "star-shared",
         """
-        @ _star_keys
-        - (star, True)
-        + (star, False)
+        @ index_wide_requests
+        - (key, X)
+        + (key, S)
 
-        @ _moded_keys
-        - (star, True)
-        + (star, False)
+        @ key_requests
+        - (index_wide, X)
+        + (index_wide, S)
         """,
         "values that may be equal to any other are held by several at once",
         case="collations (tiflow 9489)",
@@ -171,13 +171,13 @@ EQUALITY = (
     Mutant(
         "star-not-shared-by-plain-values",
         """
-        @ _star_keys
-        - [(star, False)]
+        @ index_wide_requests
+        - [(key, S)]
         + []
 
-        @ _moded_keys
+        @ key_requests
         - if folded:
-        -     out.append((star, False))
+        -     out.append((index_wide, S))
         """,
         "plain values do not wait for one that may be equal to them",
         case="collations (tiflow 9489)",
@@ -185,8 +185,8 @@ EQUALITY = (
     Mutant(
         "odd-value-given-up-is-plain",
         """
-        @ _star_keys
-        - one if one is whole or not other else other
+        @ index_wide_requests
+        - one if one is exclusive or not other else other
         + other or one
         """,
         "a change from a value that may be equal to any other to a plain one does not wait for all",
@@ -195,9 +195,9 @@ EQUALITY = (
     Mutant(
         "modes-of-one-change-downgraded",
         """
-        @ lock_keys._join
-        - merged.get(key, False)
-        + False
+        @ lock_request.joined
+        - merged.get(key, S)
+        + S
         """,
         "a change that needs a key twice holds it as the later need says",
     ),
@@ -207,8 +207,8 @@ REFERENCES = (
     Mutant(
         "child-takes-no-lock",
         """
-        @ compile_keys
-        - moded.append(_moded_keys(refers, exclusive=False))
+        @ foreign_key_requests
+        - requests.append(key_requests(refers, mode=S))
         """,
         "a child does not wait for the parent that it refers to",
         row=9,
@@ -216,9 +216,9 @@ REFERENCES = (
     Mutant(
         "parent-locks-as-reader",
         """
-        @ compile_keys
-        - _moded_keys(reference(binding, cs, table, cs, space), exclusive=True)
-        + _moded_keys(reference(binding, cs, table, cs, space), exclusive=False)
+        @ foreign_key_requests
+        - key_requests(reference(binding, cs, table, cs, space), mode=X)
+        + key_requests(reference(binding, cs, table, cs, space), mode=S)
         """,
         "a parent comes and goes beside its children",
         row=9,
@@ -244,8 +244,8 @@ REFERENCES = (
     Mutant(
         "cascade-locks-no-children",
         """
-        @ compile_keys
-        - if cascades_into: ...
+        @ foreign_key_requests
+        - if cascades_into := _cascade_targets(table, tables): ...
         + if False: ...
         """,
         "children that a cascade will take are written beside it",
@@ -255,8 +255,8 @@ REFERENCES = (
         "cascaded-child-does-not-wait",
         """
         @ compile_keys
-        - cascaded or copied
-        + copied
+        - table_shared or is_cascaded(table, tables)
+        + table_shared
         """,
         "a child is written beside a cascade into its table",
         row=11,
@@ -264,7 +264,7 @@ REFERENCES = (
     Mutant(
         "two-sources-not-ordered",
         """
-        @ Batches.bind
+        @ BindingLocks.bind
         - not serial or name in self._uneven or serial_reason(binding.target)
         + True
         """,
@@ -273,7 +273,7 @@ REFERENCES = (
     Mutant(
         "two-sources-ordered-from-now-on",
         """
-        @ Batches.bind
+        @ BindingLocks.bind
         - any(change.binding.name == name for change in segment.changes)
         + False
         """,
@@ -282,7 +282,7 @@ REFERENCES = (
     Mutant(
         "two-sources-later-ones-ordered",
         """
-        @ Batches._lock_by
+        @ BindingLocks._lock_by
         - binding.name in self._uneven
         + False
         """,

@@ -111,8 +111,8 @@ LINEAGE = (
     Mutant(
         "receipt-of-what-is-committed",
         """
-        @ Batches._send
-        - self._watermark.end(attempt.window)
+        @ BatchScheduler._send
+        - self._watermark.end(batch.window)
         + self._watermark.position
         """,
         "a receipt proves the log up to what is committed before it, not up to its own rows",

@@ -27,25 +27,25 @@ LOCKS = (
         "lock-released-early",
         """
         @ Lane.ready
-        - self.queue[0].blockers == 0
-        + self.queue[0].blockers <= 1
+        - self.queue[0].pending_predecessors == 0
+        + self.queue[0].pending_predecessors <= 1
 
         @ Lane.cut
-        - self.queue[0].blockers == 0
-        + self.queue[0].blockers <= 1
+        - queue[0].pending_predecessors == 0
+        + queue[0].pending_predecessors <= 1
         """,
         "a segment runs while one that it must follow is not committed",
     ),
     Mutant(
         "lock-released-when-sent",
         """
-        @ Batches.send
+        @ BatchScheduler.send
         + for segment in lane.queue:
-        +     if segment.blockers == 0:
-        +         for waiter in segment.waiters:
-        +             waiter.blockers -= 1
-        +         segment.waiters = []
-          attempt = Attempt(lane.number, lane.cut(1 if self._options.atomic else self._options.batch_rows))
+        +     if segment.pending_predecessors == 0:
+        +         for successor in segment.successors:
+        +             successor.pending_predecessors -= 1
+        +         segment.successors = []
+          batch = InFlightBatch(lane.number, lane.cut(self._order.most_rows))
         """,
         "waiters are woken when a batch is sent, not when it is committed",
     ),
@@ -71,8 +71,8 @@ LOCKS = (
         "wait-for-one-only",
         """
         @ Dispatcher._plan_rows
-        - [s for s in dict.fromkeys(blockers) if s.lane != lane]
-        + [s for s in dict.fromkeys(blockers) if s.lane != lane][:1]
+        - [s for s in dict.fromkeys(predecessors) if s.lane != lane]
+        + [s for s in dict.fromkeys(predecessors) if s.lane != lane][:1]
         """,
         "a segment waits for one of those that it must follow",
     ),
@@ -89,7 +89,7 @@ LOCKS = (
         "wait-in-a-running-segment",
         """
         @ Dispatcher._plan_rows
-        - segment is None or blockers or len(segment.changes) >= longest[lane]
+        - segment is None or predecessors or len(segment.changes) >= longest[lane]
         + segment is None or len(segment.changes) >= longest[lane]
         """,
         "a change that must wait joins a segment that does not",
@@ -98,8 +98,8 @@ LOCKS = (
         "waiters-not-woken",
         """
         @ LockTable.release
-        - segment.waiters
-        + segment.waiters[:1]
+        - segment.successors
+        + segment.successors[:1]
         """,
         "a commit wakes the first of its waiters only",
     ),
@@ -107,21 +107,21 @@ LOCKS = (
         "moded-locks-not-released",
         """
         @ LockTable.release
-        - for key, _ in segment.moded:
-        -     self._release_moded(key, segment)
+        - for key, _ in segment.requests:
+        -     self._release_request(key, segment)
         """,
         "locks with readers are never released",
     ),
     Mutant(
         "moded-release-forgets-readers",
         """
-        @ LockTable._release_moded
+        @ LockTable._release_request
         - self.writers -= tail.exclusive is segment
         - if tail.leave(segment):
-        -     del self._moded[key]
+        -     del self._tails[key]
         + if tail.exclusive is segment or tail.leave(segment):
         +     self.writers -= tail.exclusive is segment
-        +     del self._moded[key]
+        +     del self._tails[key]
         """,
         "when the writer of a key commits, the readers behind it are forgotten",
     ),
@@ -147,16 +147,16 @@ LOCKS = (
     Mutant(
         "moded-readers-not-waited-for",
         """
-        @ LockTable.moded_holders
-        - if exclusive: ...
-        + if exclusive and tail.exclusive is not None: ...
+        @ LockTable.predecessors
+        - if mode: ...
+        + if mode and tail.exclusive is not None: ...
         """,
         "a writer waits for readers only where a writer is before them",
     ),
     Mutant(
         "moded-writer-not-waited-for",
         """
-        @ LockTable.moded_holders
+        @ LockTable.predecessors
         - tail.exclusive is not None
         + exclusive and tail.exclusive is not None
         """,
@@ -166,8 +166,8 @@ LOCKS = (
         "moded-not-waited-for",
         """
         @ Dispatcher._plan_rows
-        - (blockers or []) + self.locks.moded_holders(written[i])
-        + blockers or []
+        - (predecessors or []) + self.locks.predecessors(written[i])
+        + predecessors or []
         """,
         "rows take locks with readers but do not wait for them",
     ),
@@ -184,7 +184,7 @@ LOCKS = (
         "writer-of-the-window-overlooked",
         """
         @ Dispatcher._writes
-        - any(exclusive for own in moded if own for _, exclusive in own)
+        - any(mode for own in requests if own for _, mode in own)
         + False
         """,
         "writers of a window do not wait for readers where no writer is in flight",
@@ -192,8 +192,8 @@ LOCKS = (
     Mutant(
         "moded-not-waited-for-whole",
         """
-        @ Dispatcher.plan_whole
-        - [*self.locks.holders(keys).values(), *self.locks.moded_holders(list(modes.items()))]
+        @ Dispatcher.plan_transactions
+        - [*self.locks.holders(keys).values(), *self.locks.predecessors(list(modes.items()))]
         + [*self.locks.holders(keys).values()]
         """,
         "whole transactions do not wait for locks with readers",
@@ -201,16 +201,16 @@ LOCKS = (
     Mutant(
         "moded-downgraded-in-a-transaction",
         """
-        @ Dispatcher.plan_whole
-        - modes.get(key, False)
-        + False
+        @ Dispatcher.plan_transactions
+        - modes.get(key, S)
+        + S
         """,
         "a transaction that writes a key and later reads it holds it as a reader",
     ),
     Mutant(
         "group-of-first-key-only",
         """
-        @ Groups.__init__
+        @ ConflictGroups.__init__
           joined = True
         + break
         """,
@@ -219,7 +219,7 @@ LOCKS = (
     Mutant(
         "group-root-one-hop",
         """
-        @ Groups.__init__
+        @ ConflictGroups.__init__
         - [_root(parent, i) for i in parent] if joined else parent
         + list(parent)
         """,
@@ -239,8 +239,8 @@ LOCKS = (
         "lane-past-a-blocked-segment",
         """
         @ Lane.cut
-          segment = self.queue.popleft()
-        + if self.queue and self.queue[0].blockers:
+          segment = queue.popleft()
+        + if self.queue and self.queue[0].pending_predecessors:
         +     self.queue.rotate(-1)
         """,
         "a batch goes on behind a segment that has to wait, which then comes last",
@@ -268,7 +268,7 @@ LOCKS = (
         "had-whole-beside-untold",
         """
         @ LockTable.only_on
-        - if self.untold:
+        - if self.without_tables:
         -     return False
         """,
         "a lane has a table whole while segments that do not tell their tables are in flight",
@@ -286,8 +286,8 @@ LOCKS = (
         "whole-table-not-waited-for",
         """
         @ Dispatcher._plan_rows
-        - having = self._having_whole(changes) if told else {}
-        + having: dict[Binding, Segment] = {}
+        - holders = self._table_lock_holders(changes) if locks_tables else {}
+        + holders: dict[Binding, Segment] = {}
         """,
         "changes do not wait for the lane that has their table whole",
     ),
@@ -304,7 +304,7 @@ LOCKS = (
         "had-whole-with-readers",
         """
         @ Dispatcher._blocks
-        - table not in self._moded
+        - table not in self._requests
         + True
         """,
         "a table with keys that have readers, as other tables or copies are, is had whole and takes none of them",

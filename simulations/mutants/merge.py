@@ -260,7 +260,7 @@ MERGE = (
         "parent-back-in-other-letters",
         """
         @ _Tied._returns
-        - key == star or key in self._left or (index.folded and star in self._left)
+        - key == index_wide or key in self._left or (index.folded and index_wide in self._left)
         + key in self._left
         """,
         "a parent that came back with another spelling of its key is not recognised",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tidelock.simulations.mutants.mutant import Mutant
 
-ISOLATION = (
+BAD_ROWS = (
     Mutant(
         "split-by-row",
         """
-        @ Isolation._split
+        @ BadRowSearch._split
         - self._pieces.pop()
         + sorted(self._pieces.pop(), key=lambda c: repr(c.before or c.after))
         """,
@@ -18,7 +18,7 @@ ISOLATION = (
     Mutant(
         "later-half-first",
         """
-        @ Isolation._split
+        @ BadRowSearch._split
         - [piece[at:], piece[:at]]
         + [piece[:at], piece[at:]]
         """,
@@ -28,7 +28,7 @@ ISOLATION = (
     Mutant(
         "first-of-a-trial-parked",
         """
-        @ Isolation._narrow
+        @ BadRowSearch._narrow
         - self._prefix(self._failing)[-1]
         + self._prefix(self._failing)[0]
         """,
@@ -38,7 +38,7 @@ ISOLATION = (
     Mutant(
         "search-ends-one-early",
         """
-        @ Isolation._narrow
+        @ BadRowSearch._narrow
         - self._failing - self._good > 1
         + self._failing - self._good > 2
         """,
@@ -57,16 +57,17 @@ ISOLATION = (
     Mutant(
         "trial-committed",
         """
-        @ Batches.ready
-        - self._roll_back(attempt)
-        + self._commit(attempt)
+        @ BatchScheduler.ready
+        - self._roll_back(batch)
+        + batch.enter(Phase.COMMITTING)
+        + self._emit(CommitBatch(batch.effect.id))
         """,
         "a trial that only was to tell is committed",
     ),
     Mutant(
         "transaction-not-tried-whole",
         """
-        @ Isolation.failed
+        @ BadRowSearch.failed
         - self._merged and len(piece) > 1
         + False
         """,
@@ -76,8 +77,8 @@ ISOLATION = (
     Mutant(
         "lane-free-before-rolled-back",
         """
-        @ Batches.failed
-        - attempt.phase is Phase.ROLLING
+        @ BatchScheduler.failed
+        - batch.phase is Phase.ROLLING_BACK
         + False
         """,
         "a batch that fails while it is told to roll back is sent again before it has",
@@ -88,7 +89,7 @@ PARKING = (
     Mutant(
         "follower-of-a-parked-row-runs",
         """
-        @ ParkingLot.sift
+        @ ParkedRows.sift
         - self.holds(change)
         + False
         """,
@@ -97,7 +98,7 @@ PARKING = (
     Mutant(
         "follower-in-the-same-batch-runs",
         """
-        @ ParkingLot.sift
+        @ ParkedRows.sift
         - parked and ahead.holds(change)
         + False
         """,
@@ -106,25 +107,24 @@ PARKING = (
     Mutant(
         "orphan-not-tried-again",
         """
-        @ Batches._arrived
-        - (orphans := self.adopted(changes))
-        + (orphans := self.adopted(changes)) and False
+        @ ParkedRetry.arrived
+        - self.try_again(orphans)
         """,
         "a child that was refused as its parent was not there stays parked when it comes",
     ),
     Mutant(
         "parked-row-forgotten",
         """
-        @ Batches.park
-        - self.lot.park(change)
+        @ ParkedRetry.park
+        - self.rows.park(change)
         """,
         "what a batch parked is not known until the next takeover",
     ),
     Mutant(
         "parked-rows-not-loaded",
         """
-        @ Batches.adopt
-        - self.lot.load(parked, self._tables)
+        @ ParkedRetry.adopt
+        - self.rows.load(parked, self._tables)
         """,
         "what was parked is not known after a takeover",
     ),
@@ -149,7 +149,7 @@ PARKING = (
     Mutant(
         "parked-any-row-is-one-row",
         """
-        @ ParkingLot._meets
+        @ ParkedRows._meets
         - (key[0], None) in self._keys
         + False
         """,
@@ -158,7 +158,7 @@ PARKING = (
     Mutant(
         "any-row-not-held-up",
         """
-        @ ParkingLot._meets
+        @ ParkedRows._meets
         - key[1] is None and key[0] in self._parked
         + False
         """,
@@ -170,7 +170,7 @@ WISHES = (
     Mutant(
         "narrower-row-of-a-keyless-table",
         """
-        @ Batches.retable
+        @ ParkedRetry.retable
         - not table.key and name in self._tables and table.columns != self._tables[name].columns
         + False
         """,
@@ -180,7 +180,7 @@ WISHES = (
     Mutant(
         "narrower-row-found-by-a-new-owner",
         """
-        @ ParkingLot.load
+        @ ParkedRows.load
         - _written(table)
         + False
         """,
@@ -190,9 +190,9 @@ WISHES = (
     Mutant(
         "wish-beside-rows",
         """
-        @ Batches._send_wishes
-        - self.rows
-        + False
+        @ BatchScheduler.send
+        - not self.rows
+        + True
         """,
         "a retry runs while rows before it are in flight",
     ),
@@ -200,7 +200,7 @@ WISHES = (
         "wish-does-not-stop-planning",
         """
         @ WindowPlanner.plan
-        - not self._batches.wishing
+        - not self._batches.parked_retry.requested
         + True
         """,
         "rows are planned while a retry runs",
@@ -208,8 +208,8 @@ WISHES = (
     Mutant(
         "wish-answered-twice",
         """
-        @ Batches.wish
-        - [row for row in rows if (row.source, row.number, row.ordinal) in self.lot]
+        @ ParkedRetry.request
+        - [row for row in rows if (row.source, row.number, row.ordinal) in self.rows]
         + list(rows)
         """,
         "a wish that is told late is carried out again",
@@ -217,7 +217,7 @@ WISHES = (
     Mutant(
         "wish-taken-twice",
         """
-        @ Retries.add
+        @ RetryRequests.add
         - place not in self._known
         + True
         """,
@@ -226,7 +226,7 @@ WISHES = (
     Mutant(
         "wish-row-by-row",
         """
-        @ Retries.add
+        @ RetryRequests.add
         - (row.table, row.wish)
         + (row.table, row.wish, place)
         """,
@@ -236,8 +236,8 @@ WISHES = (
     Mutant(
         "wish-overtakes-a-parked-change",
         """
-        @ Batches._send_wishes
-        - self.lot.follows(self._wishes.places)
+        @ ParkedRetry.send
+        - self.rows.follows(self._requests.places)
         + False
         """,
         "a parked change is retried before an earlier one of its row",
@@ -245,7 +245,7 @@ WISHES = (
     Mutant(
         "wish-in-the-order-read",
         """
-        @ Retries.add
+        @ RetryRequests.add
         - sorted(group, key=_order)
         + group
         """,
@@ -264,7 +264,7 @@ WISHES = (
     Mutant(
         "skipped-row-applied",
         """
-        @ Retries.start
+        @ RetryRequests.start
         - _changes(group, tables) if group[0].wish != "skip" else []
         + _changes(group, tables)
         """,
@@ -274,16 +274,16 @@ WISHES = (
         "emptied-table-keeps-its-parked-rows",
         """
         @ Pipeline._ddl_applied
-        - self.batches.emptied(event.emptied)
+        - self.batches.parked_retry.emptied(event.emptied)
         """,
         "what was parked for a table that a TRUNCATE emptied is known as parked",
     ),
     Mutant(
         "wish-released-before-committed",
         """
-        @ Batches._send_wishes
-        + self.lot.release(self._wishes.places)
-          self._emit(self._wishes.start(self._next_id(), self._tables, self._ranks))
+        @ ParkedRetry.send
+        + self.rows.release(self._requests.places)
+          self._emit(self._requests.start(self._next_id(), self._tables, self._ranks))
         """,
         "rows count as free when their retry is sent, though it may be refused",
     ),

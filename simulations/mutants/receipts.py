@@ -96,7 +96,7 @@ FENCE = (
     Mutant(
         "receipt-in-its-lowest-window",
         """
-        @ Attempt.__init__
+        @ InFlightBatch.__init__
         - max(s.window for s in segments)
         + min(s.window for s in segments)
         """,
@@ -106,9 +106,9 @@ FENCE = (
     Mutant(
         "receipt-of-all-pieces",
         """
-        @ Batches._send
-        - attempt.changes if isolation is None else isolation.piece
-        + attempt.changes
+        @ BatchScheduler._send
+        - batch.covered
+        + batch.changes
         """,
         "a piece of a split batch says that it covers all of it",
     ),
@@ -123,7 +123,7 @@ FENCE = (
     Mutant(
         "receipts-of-wishes-forgotten",
         """
-        @ Batches.committed
+        @ BatchScheduler.committed
         - self._watermark.receipt(self._watermark.window, id_)
         """,
         "receipts of retries are kept until the next takeover",
@@ -134,9 +134,9 @@ DOUBT = (
     Mutant(
         "doubt-planned-anew",
         """
-        @ Batches.tick
-        - self._dispatch(attempt)
-        + self._send(attempt)
+        @ BatchScheduler.tick
+        - self._dispatch(batch)
+        + self._send(batch)
         """,
         "a batch whose COMMIT was not answered is sent under a new id",
         row=4,
@@ -144,7 +144,7 @@ DOUBT = (
     Mutant(
         "doubt-taken-for-committed",
         """
-        @ Batches.failed
+        @ BatchScheduler.failed
         + if failure.kind == "in_doubt":
         +     self.committed(id_)
         +     return
@@ -166,7 +166,7 @@ DOUBT = (
     Mutant(
         "doubtful-wish-planned-anew",
         """
-        @ Retries.start
+        @ RetryRequests.start
         - if self._batch is not None:
         -     return self._batch
         """,
@@ -185,9 +185,9 @@ DOUBT = (
     Mutant(
         "repeated-answer-counts",
         """
-        @ Batches.committed
-        - self._attempts.pop(id_, None)
-        + self._attempts.get(id_)
+        @ BatchScheduler.committed
+        - self._batches.pop(id_, None)
+        + self._batches.get(id_)
         """,
         "an answer that comes twice commits a batch twice",
         case="answers repeated by the network",

@@ -56,7 +56,7 @@ KEPT = (
     Mutant(
         "kept-rows-wait-for-their-chunk",
         """
-        @ Ledger._lives
+        @ ChunkLedger._lives
         - chunk.split.keeps_target_rows
         + False
         """,
@@ -65,7 +65,7 @@ KEPT = (
     Mutant(
         "kept-rows-not-remembered",
         """
-        @ Ledger._lives
+        @ ChunkLedger._lives
         - chunk.open
         + chunk.open and not chunk.split.keep
         """,
@@ -77,7 +77,7 @@ REPAIRS = (
     Mutant(
         "repair-of-touched-rows-as-read",
         """
-        @ Ledger._lives
+        @ ChunkLedger._lives
         - chunk.open
         + chunk.open and chunk.split.by is not By.KEYS
         """,
@@ -130,7 +130,7 @@ REPAIRS = (
     Mutant(
         "repair-takes-what-is-parked-for-others",
         """
-        @ ParkingLot.of_rows
+        @ ParkedRows.of_rows
         - places if all(key in own for place in places for key in self._places[place]) else None
         + places
         """,
@@ -139,7 +139,7 @@ REPAIRS = (
     Mutant(
         "repair-takes-what-may-be-parked-for-others",
         """
-        @ ParkingLot.of_rows
+        @ ParkedRows.of_rows
         - (table.name, None) in own or (table.name, None) in self._keys
         + False
         """,
@@ -148,15 +148,15 @@ REPAIRS = (
     Mutant(
         "repair-unknown-to-the-lot",
         """
-        @ Copying.committed
-        - self._batches.release(effect.unparked)
+        @ CopyMachine.committed
+        - self._batches.parked_retry.release(effect.unparked)
         """,
         "changes of a row that was repaired are parked, since it is held for parked",
     ),
     Mutant(
         "repair-empties-the-lot",
         """
-        @ Copying.committed
+        @ CopyMachine.committed
         - [split.table for split in effect.splits if not split.keeps_target_rows]
         + [split.table for split in effect.splits]
         """,
@@ -165,15 +165,15 @@ REPAIRS = (
     Mutant(
         "given-up-repair-stays",
         """
-        @ Copying._give_up
-        - self._wished += (replace(split, keys=()),)
+        @ CopyMachine._give_up
+        - self._requested += (replace(split, keys=()),)
         """,
         "a repair that was given up stands as unfinished for ever",
     ),
     Mutant(
         "joined-repair-forgets-the-first",
         """
-        @ Copying._with_others
+        @ CopyMachine._with_others
         - replace(split, keys=tuple(dict.fromkeys((*others, *split.keys))))
         + split
         """,

@@ -17,7 +17,7 @@ STREAMING = (
     Mutant(
         "streamed-beside-wishes",
         """
-        @ Batches._send_wishes
+        @ BatchScheduler.send
         - self.streaming
         + False
         """,
@@ -93,7 +93,7 @@ STREAMING = (
         "streamed-bad-row-forgotten",
         """
         @ Streaming._applied
-        - self._batches.park(self._parked, sent.parked, isolation)
+        - self._batches.parked_retry.park(self._parked, sent.parked, search)
         """,
         "later changes of a row that was parked are applied",
     ),
@@ -101,7 +101,7 @@ STREAMING = (
         "streamed-piece-refused-is-sent-again",
         """
         @ Streaming._refused
-        - self._isolation.failed(failure.message, lacks_parent=lacks_parent(failure))
+        - self._search.failed(failure.message, lacks_parent=lacks_parent(failure))
         """,
         "the halves of a piece that is refused are not tried",
     ),
@@ -109,8 +109,8 @@ STREAMING = (
         "streamed-piece-parked-whole",
         """
         @ Streaming._send_piece
-        - dict(isolation.bad)
-        + {change: "refused" for change in isolation.tried}
+        - dict(search.bad)
+        + {change: "refused" for change in search.tried}
         """,
         "all changes of a piece are parked with a bad one",
     ),

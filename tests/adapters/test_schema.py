@@ -18,9 +18,9 @@ from tidelock.adapters.mysql.catalogue import AsyncServer
 from tidelock.adapters.mysql.collation import equality
 from tidelock.adapters.postgres import catalogue as postgres_schema
 from tidelock.adapters.schema.source_table import SourceTable
+from tidelock.engine.model.index import normalise
 from tidelock.engine.model.records import Column, Kind, TableName
 from tidelock.engine.model.schema import Equality, ForeignKey, TargetTable
-from tidelock.engine.parallel.lock_keys import normalise
 
 MySqlFamily = MariaDb | MySql
 

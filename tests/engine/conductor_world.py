@@ -13,8 +13,8 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterator
 
-from tidelock.engine.cluster.coordinator import Conductor
-from tidelock.engine.cluster.group_progress import Standing
+from tidelock.engine.cluster.coordinator import Coordinator
+from tidelock.engine.cluster.group_progress import GroupProgress
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Ddl, DdlKind, Position, TableName
 from tidelock.engine.model.schema import TargetTable
@@ -94,7 +94,7 @@ class World:
         self.topic_groups: dict[int, GroupReport] = {}
         self.pen: list[StorePlan | Announce] = []
         self.statement: RunStatement | PassStatement | None = None
-        self.machine = Conductor()
+        self.machine = Coordinator()
         self.now = 0
         self.target_checks_votes = True
         self.take_over()
@@ -103,7 +103,7 @@ class World:
 
     def take_over(self) -> None:
         self.epoch += 1
-        self.machine, self.pen, self.statement = Conductor(), [], None
+        self.machine, self.pen, self.statement = Coordinator(), [], None
         taken = FeedTaken(
             epoch=self.epoch,
             worker="w",
@@ -354,20 +354,20 @@ class World:
     @property
     def key(self) -> str:
         """Without what only grows: every step is far later than the one before."""
-        growing = ("_now", "_announcer", "_run_after", "_counter", "_effects", "_taken")
+        growing = ("_now", "_state_publisher", "_run_after", "_counter", "_effects", "_taken")
         machine = {k: v for k, v in vars(self.machine).items() if k not in growing}
         machine["_taken"] = self.machine._taken.ddl_passed
-        machine["_standing"] = vars(machine["_standing"])
-        machine["_announced"] = self.machine._announcer.told
+        machine["_progress"] = vars(machine["_progress"])
+        machine["_announced"] = self.machine._state_publisher.told
         mine = {k: v for k, v in vars(self).items() if k not in ("machine", "now")}
         return re.sub(r"EffectId\(.*?\)", "", repr((sorted(machine.items()), sorted(mine.items()))))
 
 
-def _copied(machine: Conductor) -> Conductor:
+def _copied(machine: Coordinator) -> Coordinator:
     twin = copy.copy(machine)
     twin._effects, twin._rows = [], dict(machine._rows)
-    twin._announcer = copy.copy(machine._announcer)
-    twin._standing = Standing(machine._standing._newest.values())
+    twin._state_publisher = copy.copy(machine._state_publisher)
+    twin._progress = GroupProgress(machine._progress._newest.values())
     return twin
 
 

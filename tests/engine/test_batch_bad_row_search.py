@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from tests.engine.world import ACCOUNT, Database, History, Violation, change, drafts
-from tidelock.engine.batch.bad_row_search import Isolation
+from tidelock.engine.batch.bad_row_search import BadRowSearch
 from tidelock.engine.parallel.segments import Change
 
 (ACCOUNTS,) = ACCOUNT.bindings()
@@ -34,24 +34,24 @@ class Target:
         self.commits: list[list[Change]] = []
         self.trials = 0
 
-    def work_off(self, isolation: Isolation) -> None:
+    def work_off(self, search: BadRowSearch) -> None:
         """Begins after the whole batch has failed."""
-        isolation.failed("the batch")
-        while not isolation.finished:
+        search.failed("the batch")
+        while not search.finished:
             self.trials += 1
             assert self.trials < 1000, "it comes to an end"
-            trial = isolation.trial()
-            assert [c for c in isolation.piece if c in trial] == trial, "log order"
+            trial = search.trial()
+            assert [c for c in search.piece if c in trial] == trial, "log order"
             wrong = [c for c in trial if c in self.bad]
-            if wrong and not (self.at_commit and isolation.probing):
-                isolation.failed(f"row {wrong[0].number}", lacks_parent=self.lacking)
+            if wrong and not (self.at_commit and search.probing):
+                search.failed(f"row {wrong[0].number}", lacks_parent=self.lacking)
                 continue
-            if not isolation.probing:
+            if not search.probing:
                 self.committed += trial
-                self.commits.append(isolation.piece)
-                self.parked += [c for c, _ in isolation.bad]
-                assert set(trial) | {c for c, _ in isolation.bad} == set(isolation.piece), "nothing is left out"
-            isolation.succeeded()
+                self.commits.append(search.piece)
+                self.parked += [c for c, _ in search.bad]
+                assert set(trial) | {c for c, _ in search.bad} == set(search.piece), "nothing is left out"
+            search.succeeded()
 
 
 @pytest.mark.parametrize("atomic", [False, True])
@@ -60,7 +60,7 @@ def test_exactly_the_bad_rows_are_parked(atomic: bool, sizes: list, data: st.Dat
     changes = log(*sizes)
     bad = data.draw(st.lists(st.sampled_from(changes), min_size=1, max_size=4, unique=True))
     target = Target(bad)
-    target.work_off(Isolation(changes, atomic=atomic))
+    target.work_off(BadRowSearch(changes, atomic=atomic))
     assert sorted(target.parked, key=changes.index) == sorted(bad, key=changes.index)
     assert target.committed == [c for c in changes if c not in bad]
     assert [c for piece in target.commits for c in piece] == changes, "every change is covered once, in log order"
@@ -71,7 +71,7 @@ def test_a_transaction_is_never_cut_apart(sizes: list, data: st.DataObject) -> N
     changes = log(*sizes)
     bad = data.draw(st.lists(st.sampled_from(changes), min_size=1, max_size=4, unique=True))
     target = Target(bad)
-    target.work_off(Isolation(changes, atomic=True))
+    target.work_off(BadRowSearch(changes, atomic=True))
     for one, following in zip(target.commits, target.commits[1:], strict=False):
         assert one[-1].number != following[0].number
 
@@ -81,7 +81,7 @@ def test_one_bad_row_is_found_in_few_trials(atomic: bool) -> None:
     changes = log(1000)
     for place in (0, 1, 499, 998, 999):
         target = Target([changes[place]])
-        target.work_off(Isolation(changes, atomic=atomic))
+        target.work_off(BadRowSearch(changes, atomic=atomic))
         assert target.trials <= 22
 
 
@@ -92,7 +92,7 @@ def test_a_constraint_checked_at_commit_comes_to_an_end(atomic: bool, sizes: lis
     changes = log(*sizes)
     bad = data.draw(st.lists(st.sampled_from(changes), min_size=1, max_size=3, unique=True))
     target = Target(bad, at_commit=True)
-    target.work_off(Isolation(changes, atomic=atomic))
+    target.work_off(BadRowSearch(changes, atomic=atomic))
     assert set(bad) <= set(target.parked)
     assert sorted([*target.committed, *target.parked], key=changes.index) == changes
     assert len(target.parked) == len(set(target.parked))
@@ -104,9 +104,9 @@ def test_children_before_their_parents_take_one_trial_each_and_few_commits() -> 
         changes = log(512)
         bad = [change for n, change in enumerate(changes) if n not in innocent]
         target = Target(bad, lacking=True)
-        isolation = Isolation(changes, atomic=False)
-        target.work_off(isolation)
-        assert target.parked == bad and list(isolation.orphans) == bad
+        search = BadRowSearch(changes, atomic=False)
+        target.work_off(search)
+        assert target.parked == bad and list(search.orphans) == bad
         assert target.committed == [change for change in changes if change not in bad]
         assert [c for piece in target.commits for c in piece] == changes
         assert target.trials < 512 * 1.2 and len(target.commits) < 512 / 10
@@ -114,22 +114,22 @@ def test_children_before_their_parents_take_one_trial_each_and_few_commits() -> 
 
 def test_the_error_of_each_bad_row_is_kept() -> None:
     changes = log(3)
-    isolation = Isolation(changes, atomic=True)
+    search = BadRowSearch(changes, atomic=True)
     target = Target([changes[1]])
-    isolation.failed("the batch")
-    while not isolation.bad:
-        wrong = [c for c in isolation.trial() if c in target.bad]
-        isolation.failed("duplicate key") if wrong else isolation.succeeded()
-    assert isolation.bad == [(changes[1], "duplicate key")]
-    assert isolation.trial() == [changes[0], changes[2]] and not isolation.probing
+    search.failed("the batch")
+    while not search.bad:
+        wrong = [c for c in search.trial() if c in target.bad]
+        search.failed("duplicate key") if wrong else search.succeeded()
+    assert search.bad == [(changes[1], "duplicate key")]
+    assert search.trial() == [changes[0], changes[2]] and not search.probing
 
 
 def test_an_empty_trial_cannot_fail() -> None:
-    isolation = Isolation(log(1), atomic=False)
-    isolation.failed("duplicate key")
-    assert isolation.trial() == []
+    search = BadRowSearch(log(1), atomic=False)
+    search.failed("duplicate key")
+    assert search.trial() == []
     with pytest.raises(AssertionError, match="empty trial"):
-        isolation.failed("what for?")
+        search.failed("what for?")
 
 
 @given(first=drafts(8), then=drafts(12, 4), pick=st.integers(0, 99))
@@ -160,16 +160,16 @@ def test_counter_example_15_no_innocent_row_is_parked(first: list, then: list, p
             serial = apply(serial, [one])
         except Violation:
             must.append(one)
-    isolation, target, parked = Isolation(changes, atomic=False), before, []
-    while not isolation.finished:
+    search, target, parked = BadRowSearch(changes, atomic=False), before, []
+    while not search.finished:
         try:
-            tried = apply(target, isolation.trial())
+            tried = apply(target, search.trial())
         except Violation as error:
-            isolation.failed(str(error))
+            search.failed(str(error))
             continue
-        parked += [c for c, _ in isolation.bad]
+        parked += [c for c, _ in search.bad]
         target = tried
-        isolation.succeeded()
+        search.succeeded()
     assert parked == must and target.content() == serial.content()
 
 
@@ -201,12 +201,12 @@ class Bisecting(RuleBasedStateMachine):
         self.parked: list[Change] = []
         self.covered: list[Change] = []
         self.trials = 0
-        self.isolation = Isolation(self.changes, atomic=atomic)
+        self.search = BadRowSearch(self.changes, atomic=atomic)
         if self.refusal(self.changes) is None:
             self.bad.append(self.changes[0])
         refused = self.refusal(self.changes)
         assert refused is not None
-        self.isolation.failed(
+        self.search.failed(
             f"row {refused.number}.{refused.ordinal}", lacks_parent=lacking and refused in self.bad
         )
 
@@ -219,18 +219,18 @@ class Bisecting(RuleBasedStateMachine):
             there.append(one)
         return None
 
-    @precondition(lambda self: not self.isolation.finished)
+    @precondition(lambda self: not self.search.finished)
     @rule()
     def the_answer_is_lost(self) -> None:
         """What is sent again is what was sent."""
-        one = self.isolation
+        one = self.search
         first = (one.trial(), one.piece, one.tried, one.probing)
         assert first == (one.trial(), one.piece, one.tried, one.probing)
 
-    @precondition(lambda self: not self.isolation.finished)
+    @precondition(lambda self: not self.search.finished)
     @rule()
     def run_the_trial(self) -> None:
-        one = self.isolation
+        one = self.search
         trial, parked = one.trial(), [change for change, _ in one.bad]
         self.trials += 1
         assert self.trials < 200, "it comes to an end"
@@ -259,7 +259,7 @@ class Bisecting(RuleBasedStateMachine):
 
     @rule()
     def work_it_off(self) -> None:
-        while not self.isolation.finished:
+        while not self.search.finished:
             self.run_the_trial()
         serial: list[Change] = []
         for one in self.changes:

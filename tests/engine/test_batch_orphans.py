@@ -103,7 +103,7 @@ def test_a_parent_brings_its_child_back() -> None:
     assert again.unparked == (("0-1", 1, 0),)
     assert [step.rows for step in again.steps if isinstance(step, UpsertRows)] == [[(1, "a", None, "x")]]
     assert feed.take(BatchCommitted(again.id)) == []
-    assert not feed.machine.batches.lot
+    assert not feed.machine.batches.parked_rows
 
 
 def test_another_parent_does_not_and_one_that_is_refused_waits_on() -> None:

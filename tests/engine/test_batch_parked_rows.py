@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from tests.engine.world import ACCOUNT, COMPOSITE, FOLDED, KEYLESS, World, change, comparable, shape_of
-from tidelock.engine.batch.parked_rows import BLOCKED, ParkedChange, ParkingLot, decode_change, parked_row
+from tidelock.engine.batch.parked_rows import BLOCKED, ParkedChange, ParkedRows, decode_change, parked_row
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import Equality
 from tidelock.engine.parallel.segments import Change
@@ -33,32 +33,32 @@ def place(number: int) -> tuple[str, int, int]:
     return ("0-1", number, 2)
 
 
-def lot(*parked: Change) -> ParkingLot:
-    made = ParkingLot()
+def parked_rows(*parked: Change) -> ParkedRows:
+    made = ParkedRows()
     for one in parked:
         made.park(one)
     return made
 
 
 def test_what_is_parked_for_some_rows() -> None:
-    made = lot(at(1, (1, "a", 0), (1, "b", 0)), at(2, (1, "b", 0), None), at(3, None, (2, "a", 0)))
+    made = parked_rows(at(1, (1, "a", 0), (1, "b", 0)), at(2, (1, "b", 0), None), at(3, None, (2, "a", 0)))
     table = ACCOUNTS.target
     assert made.of_rows(table, [(1,), (3,)]) == [place(1), place(2)]
-    assert made.of_rows(table, [(9,)]) == [] and ParkingLot().of_rows(table, [(1,)]) == []
+    assert made.of_rows(table, [(9,)]) == [] and ParkedRows().of_rows(table, [(1,)]) == []
 
 
 def test_what_is_parked_for_some_rows_and_for_others_cannot_be_told_apart() -> None:
-    made = lot(at(1, (1, "a", 0), (2, "a", 0)))
+    made = parked_rows(at(1, (1, "a", 0), (2, "a", 0)))
     assert made.of_rows(ACCOUNTS.target, [(1,)]) is None
     assert made.of_rows(ACCOUNTS.target, [(1,), (2,)]) == [place(1)]
 
 
 def test_a_parked_row_whose_key_does_not_fold_may_be_any() -> None:
     table = WORDS.target
-    assert lot(word(1, "é")).of_rows(table, [("a",)]) is None
-    assert lot(word(1, "a")).of_rows(table, [("é",)]) is None
-    assert lot(word(1, "a")).of_rows(table, [("A",)]) == [place(1)]
-    assert ParkingLot().of_rows(table, [("é",)]) == []
+    assert parked_rows(word(1, "é")).of_rows(table, [("a",)]) is None
+    assert parked_rows(word(1, "a")).of_rows(table, [("é",)]) is None
+    assert parked_rows(word(1, "a")).of_rows(table, [("A",)]) == [place(1)]
+    assert ParkedRows().of_rows(table, [("é",)]) == []
 
 
 def word(number: int, name: str) -> Change:
@@ -91,7 +91,7 @@ def test_a_key_is_spelled_for_people() -> None:
 
 
 def test_later_changes_of_a_parked_row_are_held() -> None:
-    held = lot(at(1, None, (1, "a", 0)))
+    held = parked_rows(at(1, None, (1, "a", 0)))
     assert held.holds(at(2, (1, "a", 0), (1, "b", 0)))
     assert held.holds(at(2, (3, "a", 0), (1, "b", 0))), "and one that moves there"
     assert not held.holds(at(2, (2, "a", 0), None))
@@ -100,7 +100,7 @@ def test_later_changes_of_a_parked_row_are_held() -> None:
 
 
 def test_a_row_that_moved_is_held_under_both_keys() -> None:
-    held = lot(at(1, (1, "a", 0), (2, "a", 0)))
+    held = parked_rows(at(1, (1, "a", 0), (2, "a", 0)))
     assert held.holds(at(2, None, (1, "z", 0))) and held.holds(at(2, (2, "a", 0), None))
 
 
@@ -108,9 +108,9 @@ def test_a_row_that_moved_is_held_under_both_keys() -> None:
 def test_rows_are_the_same_if_the_targets_key_says_so_ghost_1285(one: str, other: str) -> None:
     equality = WORDS.target.columns[0].equality
     if comparable(one, equality) == comparable(other, equality) or not (one + other).isascii():
-        assert lot(word(1, one)).holds(word(2, other))
+        assert parked_rows(word(1, one)).holds(word(2, other))
     else:
-        assert not lot(word(1, one)).holds(word(2, other))
+        assert not parked_rows(word(1, one)).holds(word(2, other))
 
 
 def test_what_follows_from_row_to_row_is_sifted() -> None:
@@ -120,31 +120,31 @@ def test_what_follows_from_row_to_row_is_sifted() -> None:
         at(3, (2, "a", 0), None),
         at(4, None, (3, "c", 0)),
     )
-    empty = ParkingLot()
+    empty = ParkedRows()
     run, parked = empty.sift([bad, moved, after, free], {bad: "refused"})
     assert run == [free]
     assert parked == [(bad, "refused"), (moved, BLOCKED), (after, BLOCKED)]
     assert len(empty) == 0, "parked once the batch commits, not before"
-    assert lot(bad).sift([after, moved], {}) == ([after], [(moved, BLOCKED)])
+    assert parked_rows(bad).sift([after, moved], {}) == ([after], [(moved, BLOCKED)])
 
 
 def test_a_change_before_the_bad_one_runs() -> None:
     before, bad = at(1, None, (1, "a", 0)), at(2, (1, "a", 0), (1, "b", 0))
-    assert ParkingLot().sift([before, bad], {bad: "refused"}) == ([before], [(bad, "refused")])
+    assert ParkedRows().sift([before, bad], {bad: "refused"}) == ([before], [(bad, "refused")])
 
 
 def test_a_batch_sent_again_parks_the_same_places() -> None:
-    held = lot(at(1, None, (1, "a", 0)), at(1, None, (1, "a", 0)))
+    held = parked_rows(at(1, None, (1, "a", 0)), at(1, None, (1, "a", 0)))
     assert len(held) == 1
     held.release([place(1)])
     assert len(held) == 0 and not held.holds(at(2, (1, "a", 0), None))
-    words = lot(word(1, "a"), word(1, "a"))
+    words = parked_rows(word(1, "a"), word(1, "a"))
     words.release([place(1)])
     assert not words.holds(word(2, "é")), "nothing of the table is parked, whatever the key may be"
 
 
 def test_a_row_is_free_when_its_last_parked_change_is() -> None:
-    held = lot(at(1, None, (1, "a", 0)), at(2, (1, "a", 0), (2, "a", 0)))
+    held = parked_rows(at(1, None, (1, "a", 0)), at(2, (1, "a", 0), (2, "a", 0)))
     held.release([place(1), ("0-9", 9, 9)])
     assert held.holds(at(3, (1, "b", 0), None)) and held.holds(at(3, (2, "b", 0), None))
     held.release([place(2)])
@@ -157,7 +157,7 @@ def test_a_new_owner_holds_what_the_target_says_is_parked(world: World) -> None:
     width = len(binding.shape.columns)
     rows = [tuple(f"{name}{i}" for i in range(width)) for name in "xyz"]
     one = change(binding, rows[0], rows[1], number=5, ordinal=2)
-    held = ParkingLot()
+    held = ParkedRows()
     held.load([stored(one)], world.tables)
     for row, is_held in zip(rows, (True, True, False), strict=True):
         assert held.holds(change(binding, row, None)) is is_held
@@ -170,7 +170,7 @@ def test_a_row_parked_under_another_key_may_be_any_primary_key_changed_tiflow_10
     """The table's key was changed since: its new key columns are not in what was parked."""
     narrow = change(KEYLESS.bindings()[0], None, (1, 0))
     row = parked_row(narrow, "", ID, 0)
-    held = ParkingLot()
+    held = ParkedRows()
     held.load([ParkedKey("0-1", 5, 2, TableName("shop", "place"), row.change)], COMPOSITE.tables)
     assert held.holds(change(COMPOSITE.bindings()[0], None, (7, 7, "a", "x")))
 
@@ -178,7 +178,7 @@ def test_a_row_parked_under_another_key_may_be_any_primary_key_changed_tiflow_10
 def test_without_a_key_a_row_parked_under_other_columns_may_be_any() -> None:
     visit = KEYLESS.bindings()[0]
     other = change(visit, (2, "z"), None, number=9)
-    held = lot(change(visit, None, (1, "n")))
+    held = parked_rows(change(visit, None, (1, "n")))
     assert not held.holds(other)
     held.widen(visit.name)
     assert held.holds(other) and len(held) == 1
@@ -187,7 +187,7 @@ def test_without_a_key_a_row_parked_under_other_columns_may_be_any() -> None:
 def test_a_change_that_follows_one_that_stays_parked() -> None:
     """Retried alone it would be written before what it stands on."""
     first, second, other = at(1, None, (1, "a", 0)), at(2, (1, "a", 0), (2, "a", 0)), at(3, None, (3, "c", 0))
-    held = lot(first, second, other)
+    held = parked_rows(first, second, other)
     assert held.follows([place(2)])
     assert not held.follows([place(1)]) and not held.follows([place(1), place(2)]) and not held.follows([place(3)])
     held.release([place(1)])
@@ -196,21 +196,21 @@ def test_a_change_that_follows_one_that_stays_parked() -> None:
 
 @pytest.mark.parametrize(("one", "other"), [("é", "e"), ("e", "é"), ("a", "A")])
 def test_a_key_that_may_be_any_row_is_followed_by_all(one: str, other: str) -> None:
-    assert lot(word(1, one), word(2, other)).follows([place(2)])
-    assert not lot(word(1, one), word(2, other)).follows([place(1)])
+    assert parked_rows(word(1, one), word(2, other)).follows([place(2)])
+    assert not parked_rows(word(1, one), word(2, other)).follows([place(1)])
 
 
 def test_the_order_of_parking_is_kept_over_a_takeover() -> None:
     """Places in the log do not tell it, where transactions come from several sources."""
     late, early = at(1, None, (1, "a", 0)), at(2, None, (1, "b", 0))
-    held = ParkingLot()
+    held = ParkedRows()
     held.load([stored(late, n=1), stored(early, n=0)], ACCOUNT.tables)
     assert held.follows([place(1)]) and not held.follows([place(2)])
 
 
 @given(MOVES)
 def test_held_is_exactly_what_a_parked_change_touches(moves: list) -> None:
-    held, parked = ParkingLot(), {}
+    held, parked = ParkedRows(), {}
     for number, (one, other, free) in enumerate(moves):
         if free and parked:
             gone = next(iter(parked))
@@ -260,7 +260,7 @@ class Lot(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.lot = ParkingLot()
+        self.parked_rows = ParkedRows()
         self.parked: list[Parked] = []
         self.stored: dict[tuple[str, int, int], ParkedKey] = {}
         self.batches = 0
@@ -288,8 +288,8 @@ class Lot(RuleBasedStateMachine):
         batch = [self.come(*one) for one in those]
         refused = {batch[n][0]: "refused" for n in sorted(set(bad)) if n < len(batch)}
         for one, as_parked in batch:
-            assert self.lot.holds(one) is self.blocked(as_parked)
-        run, parked = self.lot.sift([one for one, _ in batch], refused)
+            assert self.parked_rows.holds(one) is self.blocked(as_parked)
+        run, parked = self.parked_rows.sift([one for one, _ in batch], refused)
         want_run, want_parked = [], []
         for one, as_parked in batch:
             if one in refused or self.blocked(as_parked, [p for _, p, _ in want_parked]):
@@ -299,15 +299,15 @@ class Lot(RuleBasedStateMachine):
         assert run == want_run and parked == [(one, error) for one, _, error in want_parked]
         self.batches += 1
         for n, (one, as_parked, error) in enumerate(want_parked):
-            self.lot.park(one)
+            self.parked_rows.park(one)
             self.parked.append(as_parked)
             row = parked_row(one, error, EffectId(1, self.batches), n)
             self.stored[as_parked.place] = ParkedKey(
                 row.source, row.number, row.ordinal, TableName(row.schema, row.table), row.change
             )
         if new_owner:
-            self.lot = ParkingLot()
-            self.lot.load(sorted(self.stored.values(), key=lambda row: row.number), TABLES)
+            self.parked_rows = ParkedRows()
+            self.parked_rows.load(sorted(self.stored.values(), key=lambda row: row.number), TABLES)
 
     @rule(picks=st.lists(st.integers(0, 9), min_size=1, max_size=3))
     def release(self, picks: list[int]) -> None:
@@ -321,16 +321,16 @@ class Lot(RuleBasedStateMachine):
             if self.parked.index(other) < self.parked.index(one)
         )
         places = [one.place for one in own]
-        assert self.lot.follows(places) is follows
-        self.lot.release(places)
+        assert self.parked_rows.follows(places) is follows
+        self.parked_rows.release(places)
         self.parked = stay
         for place in places:
             self.stored.pop(place, None)
 
     @invariant()
     def as_many_as_are_parked(self) -> None:
-        assert len(self.lot) == len(self.parked)
-        assert all(one.place in self.lot for one in self.parked)
+        assert len(self.parked_rows) == len(self.parked)
+        assert all(one.place in self.parked_rows for one in self.parked)
 
 
 TestLot = Lot.TestCase

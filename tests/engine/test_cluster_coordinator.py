@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parent))
 from conductor_world import AT, DDL, STATEMENT, World, Wrong, at, explore, table
 
-from tidelock.engine.cluster import state_publisher as announcer
-from tidelock.engine.cluster.coordinator import Conductor, State
-from tidelock.engine.cluster.group_progress import Standing
+from tidelock.engine.cluster import state_publisher as state_publisher
+from tidelock.engine.cluster.coordinator import Coordinator, State
+from tidelock.engine.cluster.group_progress import GroupProgress
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import DdlKind, Position
 from tidelock.engine.model.schema import ForeignKey, TargetTable
@@ -76,44 +76,48 @@ def test_walks_through_a_larger_world(data: st.DataObject) -> None:
     assert world.done
 
 
-def _any_votes(self: Standing, plan: TablePartitioning, statement: Statement) -> dict[int, int] | None:
+def _any_votes(self: GroupProgress, plan: TablePartitioning, statement: Statement) -> dict[int, int] | None:
     return {r.group: r.epoch for r in self._newest.values() if r.vote == statement} or None
 
 
-def _votes_of_any_statement(self: Standing, plan: TablePartitioning, statement: Statement) -> dict[int, int] | None:
+def _votes_of_any_statement(
+    self: GroupProgress, plan: TablePartitioning, statement: Statement
+) -> dict[int, int] | None:
     return {r.group: r.epoch for r in self._newest.values()} if len(self._newest) == plan.partitions else None
 
 
-def _of_those_that_reported(self: Standing, plan: TablePartitioning) -> Position:
+def _of_those_that_reported(self: GroupProgress, plan: TablePartitioning) -> Position:
     found = [report.resolved for report in self._newest.values()]
     return min(found, key=lambda p: p.order) if found else plan.position
 
 
-def _most(self: Standing, plan: TablePartitioning) -> Position:
+def _most(self: GroupProgress, plan: TablePartitioning) -> Position:
     return max((r.checkpoint for r in self._newest.values()), key=lambda p: p.order, default=plan.position)
 
 
-def _go_on_at_once(self: Conductor, plan: TablePartitioning) -> bool:
-    return self.state is State.SEALING or self._standing.sealed(plan, at(AT))
+def _go_on_at_once(self: Coordinator, plan: TablePartitioning) -> bool:
+    return self.state is State.SEALING or self._progress.sealed(plan, at(AT))
 
 
-_take_over = Conductor._take_over
+_take_over = Coordinator._take_over
 
 
-def _take_over_blindly(self: Conductor, event: FeedTaken) -> None:
+def _take_over_blindly(self: Coordinator, event: FeedTaken) -> None:
     _take_over(self, msgspec.structs.replace(event, feed=None, ddl_passed=None))
 
 
 BROKEN: dict[str, tuple[Any, str, Any, tuple[int, int, int, int], str]] = {
-    "some groups vote": (Standing, "votes", _any_votes, (2, 0, 0, 0), "before what is before it is durable"),
-    "every report is a vote": (Standing, "votes", _votes_of_any_statement, (2, 0, 0, 0), "is durable"),
+    "some groups vote": (GroupProgress, "votes", _any_votes, (2, 0, 0, 0), "before what is before it is durable"),
+    "every report is a vote": (GroupProgress, "votes", _votes_of_any_statement, (2, 0, 0, 0), "is durable"),
     "resolved of those that reported": (
-        Standing, "resolved", _of_those_that_reported, (2, 0, 0, 0), "resolved position is past",
+        GroupProgress, "resolved", _of_those_that_reported, (2, 0, 0, 0), "resolved position is past",
     ),
-    "the most of the checkpoints": (Standing, "checkpoint", _most, (2, 0, 0, 0), "past|passed"),
-    "the position goes back": (announcer, "_later", lambda position, before: position, (1, 1, 0, 0), "goes back"),
-    "on before all have sealed": (Conductor, "_all_past_it", _go_on_at_once, (2, 0, 0, 0), "goes on before"),
-    "what has passed is forgotten": (Conductor, "_take_over", _take_over_blindly, (2, 0, 1, 0), "nothing goes on|back"),
+    "the most of the checkpoints": (GroupProgress, "checkpoint", _most, (2, 0, 0, 0), "past|passed"),
+    "the position goes back": (state_publisher, "_later", lambda position, before: position, (1, 1, 0, 0), "goes back"),
+    "on before all have sealed": (Coordinator, "_all_past_it", _go_on_at_once, (2, 0, 0, 0), "goes on before"),
+    "what has passed is forgotten": (
+        Coordinator, "_take_over", _take_over_blindly, (2, 0, 1, 0), "nothing goes on|back",
+    ),
 }  # fmt: skip
 
 
@@ -149,7 +153,7 @@ PLAN = TablePartitioning(1, at(0), (at(0), at(0)), ((table("a").name, 0), (table
 
 class Driver:
     def __init__(self, **more: Any) -> None:
-        self.machine = Conductor()
+        self.machine = Coordinator()
         self.now = 0
         self.announced: FeedState | None = None
         self.first = self.step(taken(**{"plan": PLAN, **more}))
@@ -165,7 +169,7 @@ class Driver:
 
 
 def test_the_first_plan_is_stored_before_anything_is_published() -> None:
-    machine = Conductor()
+    machine = Coordinator()
     (store,) = machine.step(1, [taken()])
     assert store == StorePlan(PLAN)
     assert machine.step(2, [Tick(), report(0, 0)]) == []
@@ -177,7 +181,7 @@ def test_the_first_plan_is_stored_before_anything_is_published() -> None:
 def test_without_a_number_there_is_a_partition_for_each_group_of_tables_up_to_eight() -> None:
     for names, expected in (("a", 1), ("abc", 3), ("abcdefghij", 8), ("", 1)):
         tables = {table(name).name: table(name) for name in names}
-        (store,) = Conductor().step(1, [taken(partitions=0, tables=tables)])
+        (store,) = Coordinator().step(1, [taken(partitions=0, tables=tables)])
         assert store.plan.partitions == expected
 
 

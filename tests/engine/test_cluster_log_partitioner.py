@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelock.engine.cluster.log_partitioner import NoGroup, Publisher
+from tidelock.engine.cluster.log_partitioner import LogPartitioner, NoGroup
 from tidelock.engine.log.chain import Chain, Verdict
 from tidelock.engine.model.records import (
     Column,
@@ -115,14 +115,14 @@ def sources(draw: st.DrawFn) -> Source:
 homes = st.tuples(*[st.integers(0, 2)] * 3)
 
 
-def published(publisher: Publisher, batches: list[LogBatch], flushes: set[int]) -> Iterator[list[list[LogBatch]]]:
+def published(publisher: LogPartitioner, batches: list[LogBatch], flushes: set[int]) -> Iterator[list[list[LogBatch]]]:
     """Flush by flush, the batches of each partition.  `flushes`: after which batches one ends, besides the last."""
     flush: list[list[LogBatch]] = [[] for _ in range(3)]
     for i, batch in enumerate(batches):
         for partition, part in publisher.take(batch):
             flush[partition].append(part)
         if i in flushes or i == len(batches) - 1:
-            for partition, part in publisher.settle():
+            for partition, part in publisher.heartbeats():
                 flush[partition].append(part)
             yield flush
             flush = [[] for _ in range(3)]
@@ -146,7 +146,7 @@ def rows_of(batches: list[LogBatch], table: int) -> list[tuple[object, ...]]:
 @given(sources(), homes, st.sets(st.integers(0, 30)))
 def test_each_table_is_whole_and_in_order_in_its_partition(source, homes, flushes):
     log = [[], [], []]
-    for flush in published(Publisher(plan(homes), START), source.batches, flushes):
+    for flush in published(LogPartitioner(plan(homes), START), source.batches, flushes):
         for partition, batches in enumerate(flush):
             log[partition] += batches
     known = [msgspec.structs.replace(batch, shapes=SHAPES) for batch in source.batches]
@@ -159,7 +159,7 @@ def test_each_table_is_whole_and_in_order_in_its_partition(source, homes, flushe
 @given(sources(), homes, st.sets(st.integers(0, 30)))
 def test_chains_are_unbroken_and_every_flush_takes_all_to_one_place(source, homes, flushes):
     chains = [Chain(START) for _ in range(3)]
-    for flush in published(Publisher(plan(homes), START), source.batches, flushes):
+    for flush in published(LogPartitioner(plan(homes), START), source.batches, flushes):
         for chain, batches in zip(chains, flush, strict=True):
             for batch in batches:
                 batch.resent = batch.resent or chain.last == START
@@ -171,7 +171,7 @@ def test_chains_are_unbroken_and_every_flush_takes_all_to_one_place(source, home
 @given(sources(), homes, st.sets(st.integers(0, 30)))
 def test_a_transaction_that_begins_in_a_partition_ends_there(source, homes, flushes):
     unfinished = [None, None, None]
-    for flush in published(Publisher(plan(homes), START), source.batches, flushes):
+    for flush in published(LogPartitioner(plan(homes), START), source.batches, flushes):
         for partition, batches in enumerate(flush):
             for transaction in (t for batch in batches for t in batch.transactions):
                 if unfinished[partition] is not None:
@@ -183,14 +183,14 @@ def test_a_transaction_that_begins_in_a_partition_ends_there(source, homes, flus
 @given(sources(), homes, st.sets(st.integers(0, 30)), st.integers(0, 10))
 def test_going_on_from_a_flush_says_the_same(source, homes, flushes, died_after):
     """A publisher that begins anew at a flush's end, with a reader that announces its tables anew."""
-    whole = list(published(Publisher(plan(homes), START), source.batches, flushes))
+    whole = list(published(LogPartitioner(plan(homes), START), source.batches, flushes))
     ends = [next(batches[-1].last for batches in flush if batches) for flush in whole if any(flush)]
     end = ends[min(died_after, len(ends) - 1)]
     rest = [batch for batch in source.batches if batch.prev.order >= end.order and batch.last != end]
     if not rest:
         return
     rest[0] = msgspec.structs.replace(rest[0], shapes=SHAPES)
-    resumed = list(published(Publisher(plan(homes), end), rest, set(range(30))))
+    resumed = list(published(LogPartitioner(plan(homes), end), rest, set(range(30))))
     for partition in range(3):
         before = [b for flush in whole for b in flush[partition] if b.prev.order >= end.order]
         after = [b for flush in resumed for b in flush[partition]]
@@ -201,7 +201,7 @@ def test_going_on_from_a_flush_says_the_same(source, homes, flushes, died_after)
 
 def test_a_statement_goes_everywhere_and_nothing_is_taken_until_leave():
     source = Source().whole([7, 8]).statement(CREATE).whole([9])
-    publisher = Publisher(plan((0, 0, 1)), START)
+    publisher = LogPartitioner(plan((0, 0, 1)), START)
     publisher.take(source.batches[0])
     statements = publisher.take(source.batches[1])
     assert [(partition, batch.ddl, batch.last) for partition, batch in statements] == [
@@ -209,23 +209,23 @@ def test_a_statement_goes_everywhere_and_nothing_is_taken_until_leave():
     ]
     assert statements[0][1].prev == source.batches[0].last
     assert statements[2][1].prev == START  # it had nothing in this flush so far
-    assert publisher.settle() == []
+    assert publisher.heartbeats() == []
     assert publisher.statement == CREATE
     with pytest.raises(AssertionError):
         publisher.take(source.batches[2])
     publisher.go_on(plan((0, 0, 3), partitions=4))
     assert [(partition, len(batch.rows)) for partition, batch in publisher.take(source.batches[2])] == [(3, 1)]
-    assert publisher.settle()[-1][1].prev == source.batches[1].last
-    assert {batch.last for _, batch in publisher.settle()} == set()
+    assert publisher.heartbeats()[-1][1].prev == source.batches[1].last
+    assert {batch.last for _, batch in publisher.heartbeats()} == set()
 
 
 def test_an_idle_source_tells_its_time_everywhere():
-    publisher = Publisher(plan((0, 1, 2)), START)
+    publisher = LogPartitioner(plan((0, 1, 2)), START)
     source = Source().heartbeat(5).heartbeat(5).heartbeat(6)
     told = []
     for batch in source.batches:
         assert publisher.take(batch) == []
-        told.append([(partition, part.prev, part.last, part.end_us) for partition, part in publisher.settle()])
+        told.append([(partition, part.prev, part.last, part.end_us) for partition, part in publisher.heartbeats()])
     assert told == [
         [(partition, START, START, 5) for partition in range(3)],
         [],
@@ -234,7 +234,7 @@ def test_an_idle_source_tells_its_time_everywhere():
 
 
 def test_a_row_without_a_group_is_refused_and_changes_nothing():
-    publisher = Publisher(TablePartitioning(1, START, (START,), ((TABLES[0], 0),)), START)
+    publisher = LogPartitioner(TablePartitioning(1, START, (START,), ((TABLES[0], 0),)), START)
     with pytest.raises(NoGroup, match=r"shop\.item, which is in no table group"):
         publisher.take(Source().whole([7], [8]).batches[0])
     assert publisher.last == START
@@ -242,7 +242,7 @@ def test_a_row_without_a_group_is_refused_and_changes_nothing():
 
 def test_one_partition_takes_batches_as_they_are():
     source = Source().whole([7, 8], [9]).parted([7], [8])
-    publisher = Publisher(plan((0, 0, 0), partitions=1), START)
+    publisher = LogPartitioner(plan((0, 0, 0), partitions=1), START)
     for batch in source.batches:
         ((partition, part),) = publisher.take(batch)
         assert (partition, part.transactions, part.rows, part.prev) == (0, batch.transactions, batch.rows, batch.prev)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tidelock.engine.cluster.state_publisher import Announcer
+from tidelock.engine.cluster.state_publisher import StatePublisher
 from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.group_reports import FeedState
 
@@ -20,21 +20,21 @@ def feed(at: int, **more: Any) -> FeedState:
 
 
 def test_the_first_word_and_all_news_are_told_at_once() -> None:
-    announcer = Announcer(None)
-    assert announcer.hear(0, feed(4)) == feed(4)
-    assert announcer.hear(1, feed(4, state="halted")) == feed(4, state="halted")
+    announcer = StatePublisher(None)
+    assert announcer.observe(0, feed(4)) == feed(4)
+    assert announcer.observe(1, feed(4, state="halted")) == feed(4, state="halted")
 
 
 def test_positions_wait_for_half_a_second_and_silence_for_five() -> None:
-    announcer = Announcer(None)
-    announcer.hear(0, feed(4))
-    assert announcer.hear(SECOND // 2 - 1, feed(5)) is None
-    assert announcer.hear(SECOND // 2, feed(5)) == feed(5)
-    assert announcer.hear(SECOND * 5, feed(5)) is None
-    assert announcer.hear(SECOND // 2 + SECOND * 5, feed(5)) == feed(5)
+    announcer = StatePublisher(None)
+    announcer.observe(0, feed(4))
+    assert announcer.observe(SECOND // 2 - 1, feed(5)) is None
+    assert announcer.observe(SECOND // 2, feed(5)) == feed(5)
+    assert announcer.observe(SECOND * 5, feed(5)) is None
+    assert announcer.observe(SECOND // 2 + SECOND * 5, feed(5)) == feed(5)
 
 
 def test_no_position_is_told_lower_than_before_whoever_told_it() -> None:
-    told = Announcer(feed(50)).hear(10 * SECOND, feed(20, epoch=2, checkpoint=Position("log.000001", 60)))
+    told = StatePublisher(feed(50)).observe(10 * SECOND, feed(20, epoch=2, checkpoint=Position("log.000001", 60)))
     assert told is not None
     assert (told.epoch, told.resolved.offset, told.checkpoint.offset, told.published.offset) == (2, 50, 60, 50)

@@ -13,7 +13,8 @@ from hypothesis.stateful import (
 )
 
 from tests.engine.world import bind, linked, refers, table
-from tidelock.engine.copy.chunk_ledger import Chunk, Ledger, State, fault
+from tidelock.engine.copy.chunk_ledger import Chunk, ChunkLedger, State
+from tidelock.engine.copy.copy_validation import fault
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.records import Position, Row, RowChange, TableName, Transaction
 from tidelock.engine.model.schema import Equality, TargetTable
@@ -41,7 +42,7 @@ class Feed:
     def __init__(self, target: TargetTable = ITEM, split: ChunkSplit = SPLIT, *others: TargetTable) -> None:
         self.target = target
         self.tables = linked(target, *others)
-        self.ledger = Ledger([Copied(split)], self.tables)
+        self.ledger = ChunkLedger([Copied(split)], self.tables)
         self.attempts = 0
 
     def read(self, number: int) -> EffectId:
@@ -142,9 +143,9 @@ def test_too_many_touched_rows_send_the_fullest_chunk_back() -> None:
     feed.read(1)
     for before in ((0, "a"), (2, "a"), (3, "a")):
         feed.effect(before, None)
-    feed.ledger.relieve(3)
+    feed.ledger.evict(3)
     assert feed.ledger.remembered == 3
-    feed.ledger.relieve(2)
+    feed.ledger.evict(2)
     assert feed.ledger.remembered == 1
     assert [c.state for c in feed.ledger.chunks] == [State.READING, State.PENDING, State.PENDING]
     assert feed.ledger.next(9) is None, "what had to begin anew is read alone"
@@ -160,7 +161,7 @@ def test_a_table_is_read_when_its_parents_are_copied() -> None:
     assert feed.ledger.next(4) is None
     feed.ledger.staged(EffectId(1, 1), at(1), 0)
     feed.ledger.merged(first)
-    assert feed.ledger.settle() == [ITEM.name] and ITEM.name not in feed.ledger
+    assert feed.ledger.drop_finished() == [ITEM.name] and ITEM.name not in feed.ledger
     second = feed.ledger.next(4)
     assert second is not None and second.split.table == child.name
 
@@ -182,7 +183,7 @@ def test_a_parent_that_goes_or_changes_its_key_sends_what_it_takes_along_back(
 ) -> None:
     line, note, tag = family()
     tables = linked(ITEM, line, note, tag)
-    ledger = Ledger([Copied(ChunkSplit(t.name)) for t in (line, note, tag)], tables)
+    ledger = ChunkLedger([Copied(ChunkSplit(t.name)) for t in (line, note, tag)], tables)
     for n, chunk in enumerate(ledger.chunks):
         ledger.read(chunk, EffectId(1, n))
     one = change(tables[ITEM.name], before, after)
@@ -202,14 +203,14 @@ def test_a_table_that_is_copied_anew_begins_anew() -> None:
 
 
 def test_what_is_wholly_merged_is_nothing_special() -> None:
-    ledger = Ledger([Copied(SPLIT, (0, 1, 2))], linked(ITEM))
+    ledger = ChunkLedger([Copied(SPLIT, (0, 1, 2))], linked(ITEM))
     assert not ledger and ledger.tables == () and ITEM.name not in ledger
 
 
 def test_rows_of_which_it_is_untold_whether_they_were_asked_for_are_remembered_and_then_all_others() -> None:
     """'E' may come in the place of 'É'."""
     word = table("word", ["text", "rank"], ["text"], equality={"text": Equality.FOLDED})
-    ledger = Ledger([Copied(ChunkSplit(word.name, By.KEYS, ("text",), keys=(("a",),)))], linked(word))
+    ledger = ChunkLedger([Copied(ChunkSplit(word.name, By.KEYS, ("text",), keys=(("a",),)))], linked(word))
     chunk = ledger.next(1)
     assert chunk is not None and chunk.number == 1
     ledger.read(chunk, EffectId(1, 1))
@@ -334,7 +335,7 @@ class Copying(RuleBasedStateMachine):
         assert not any(key in self.target for (key,) in rows), "no row of the chunk is there"
         self.target |= {row[0]: row[1] for row in rows.values()}
         self.ledger.merged(chunk)
-        self.ledger.settle()
+        self.ledger.drop_finished()
         self.merged.append(chunk.number)
         self.saved = self.taken
 
@@ -346,8 +347,8 @@ class Copying(RuleBasedStateMachine):
                 return
 
     @rule(most=st.integers(1, 3))
-    def relieve(self, most: int) -> None:
-        self.ledger.relieve(most)
+    def evict(self, most: int) -> None:
+        self.ledger.evict(most)
         assert self.ledger.remembered <= most
 
     @rule(data=st.data())
@@ -357,7 +358,7 @@ class Copying(RuleBasedStateMachine):
         self.takeover()
 
     def takeover(self) -> None:
-        self.ledger = Ledger([Copied(SPLIT, tuple(self.merged))], linked(ITEM))
+        self.ledger = ChunkLedger([Copied(SPLIT, tuple(self.merged))], linked(ITEM))
         self.readings: dict[int, dict[int, str | None]] = {}
         self.staged: dict[int, dict[int, str | None]] = {}
 

@@ -1,7 +1,7 @@
 """What the merge of a chunk is made of, and what is left of it when the target refuses it."""
 
 from tests.engine.world import bind, change, shape_of, table
-from tidelock.engine.batch.parked_rows import ParkingLot, decode_change
+from tidelock.engine.batch.parked_rows import ParkedRows, decode_change
 from tidelock.engine.copy.chunk_ledger import Chunk, State
 from tidelock.engine.copy.chunk_merge import ChunkMerge
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
@@ -57,24 +57,24 @@ def test_a_merge_without_last_images_has_no_second_life() -> None:
 
 
 def test_only_what_is_untried_is_tried_once_it_is_committed_and_all_is_known_as_parked() -> None:
-    made, lot = merge(((1, "a"), (1, "b")), refused=((3, "d"),)), ParkingLot()
+    made, parked_rows = merge(((1, "a"), (1, "b")), refused=((3, "d"),)), ParkedRows()
     made.set_aside(SECOND, "duplicate code")
-    assert [(row.source, row.ordinal, row.wish) for row in made.done(lot)] == [("copy-3", 1, "retry")]
-    assert lot.holds(change(BINDING, (1, "b"), None)) and lot.holds(change(BINDING, (3, "d"), None))
-    assert not lot.holds(change(BINDING, (2, "c"), None))
+    assert [(row.source, row.ordinal, row.wish) for row in made.done(parked_rows)] == [("copy-3", 1, "retry")]
+    assert parked_rows.holds(change(BINDING, (1, "b"), None)) and parked_rows.holds(change(BINDING, (3, "d"), None))
+    assert not parked_rows.holds(change(BINDING, (2, "c"), None))
 
 
 def test_a_repair_writes_over_what_was_asked_for_and_what_was_touched() -> None:
     made = merge(((1, "a"), (2, "a")), split=REPAIR)
     assert made.effect.gone == [(1,), (9,), (2,)] and made.effect.without == [(1,), (2,)]
-    lot = ParkingLot()
-    lot.park(change(BINDING, None, (9, "z"), number=4))
-    lot.park(change(BINDING, None, (8, "y"), number=5))
-    assert made.overtake(lot) == "" and made.effect.unparked == (("0-1", 4, 0),)
+    parked_rows = ParkedRows()
+    parked_rows.park(change(BINDING, None, (9, "z"), number=4))
+    parked_rows.park(change(BINDING, None, (8, "y"), number=5))
+    assert made.overtake(parked_rows) == "" and made.effect.unparked == (("0-1", 4, 0),)
 
 
 def test_a_repair_cannot_take_what_is_parked_for_others_too() -> None:
-    lot = ParkingLot()
-    lot.park(change(BINDING, (9, "z"), (8, "z")))
-    assert "concern other rows too" in merge(split=REPAIR).overtake(lot)
-    assert merge().overtake(lot) == "", "a copy has emptied the lot when it began"
+    parked_rows = ParkedRows()
+    parked_rows.park(change(BINDING, (9, "z"), (8, "z")))
+    assert "concern other rows too" in merge(split=REPAIR).overtake(parked_rows)
+    assert merge().overtake(parked_rows) == "", "a copy has emptied the parked_rows when it began"

@@ -352,7 +352,7 @@ def given_up(feed: Feed, why: str) -> None:
     bound = feed.machine.pipeline.planner._relations._known
     feed.step(CopyBegun(begin.id))
     assert feed.machine.state is State.FLOWING and not feed.machine.copying
-    assert feed.machine.batches.copied == () and not bound, "its changes take ordinary locks again"
+    assert feed.machine.batches.binding_locks.copied == () and not bound, "its changes take ordinary locks again"
     feed.log((ITEM_ROW, (1, "b"), (1, "c")))
     feed.answer_all()
     assert feed.machine.watermark.saved == at(feed.end), "the feed goes on"
@@ -498,7 +498,7 @@ def test_the_figures_say_how_far_it_is() -> None:
 
 def test_a_table_that_is_copied_has_ordinary_locks_again() -> None:
     feed = Feed(Copied(ChunkSplit(NOTE.name)))
-    assert feed.machine.batches.copied == (TableName("shop", "note"),)
+    assert feed.machine.batches.binding_locks.copied == (TableName("shop", "note"),)
     feed.step(ChunkStaged(EffectId(1, 1), at(0), 0))
     feed.answer_all()
-    assert feed.machine.batches.copied == () and not feed.machine.copying
+    assert feed.machine.batches.binding_locks.copied == () and not feed.machine.copying

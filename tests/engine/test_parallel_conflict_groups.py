@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelock.engine.parallel.conflict_groups import Groups
+from tidelock.engine.parallel.conflict_groups import ConflictGroups
 
 KEYS = st.lists(st.lists(st.tuples(st.integers(0, 1), st.sampled_from("abcdefgh")), max_size=3), max_size=25)
 
@@ -17,7 +17,7 @@ def test_groups_are_the_connected_components_named_by_their_earliest(keys: list)
                 if set(mine) & set(others) and component[i] != component[j]:
                     component[i] = component[j] = min(component[i], component[j])
                     changed = True
-    assert Groups(keys).roots == component
+    assert ConflictGroups(keys).roots == component
 
 
 @given(KEYS)
@@ -26,10 +26,10 @@ def test_first_is_the_earliest_holder_of_each_key(keys: list) -> None:
     for i, own in enumerate(keys):
         for key in own:
             want.setdefault(key, i)
-    found = Groups(keys).first
+    found = ConflictGroups(keys).first
     assert found == want
     assert list(found) == list(want), "in log order"
 
 
 def test_equal_values_in_different_columns_do_not_join_pingcap_dm_2035() -> None:
-    assert Groups([[(0, 1), (1, 2)], [(0, 2), (1, 1)]]).roots == [0, 1]
+    assert ConflictGroups([[(0, 1), (1, 2)], [(0, 2), (1, 1)]]).roots == [0, 1]

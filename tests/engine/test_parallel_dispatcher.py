@@ -36,8 +36,9 @@ from tidelock.engine.batch.merge import Ranks, merge
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.dispatcher import Dispatcher
+from tidelock.engine.parallel.keyspace import Keyspace
 from tidelock.engine.parallel.lanes import Lane
-from tidelock.engine.parallel.lock_keys import Keyspace, RowKeys, compile_keys
+from tidelock.engine.parallel.lock_keys import RowKeys, compile_keys
 from tidelock.engine.parallel.lock_table import LockTable
 from tidelock.engine.parallel.segments import Change, Segment
 
@@ -45,7 +46,7 @@ from tidelock.engine.parallel.segments import Change, Segment
 def few(keys: RowKeys, digests: int) -> RowKeys:
     """As if digests had only so many values."""
     exclusive = keys.exclusive
-    return RowKeys(lambda b, a: [digest % digests for digest in exclusive(b, a)], keys.moded, keys.serial)
+    return RowKeys(lambda b, a: [digest % digests for digest in exclusive(b, a)], keys.requests, keys.serial)
 
 
 class Planned:
@@ -61,7 +62,7 @@ class Planned:
         tied: list[Binding] = []  # with others, by keys that have readers
         for binding in bindings:
             keys = compile_keys(binding, space, world.tables)
-            tied += [binding] if keys.moded is not None else []
+            tied += [binding] if keys.requests is not None else []
             self.dispatcher.bind(binding, few(keys, digests) if digests else keys)
         self.ordered = [tied, *([binding] for binding in bindings)]
         self.window = 0
@@ -70,16 +71,16 @@ class Planned:
         self.window += 1
         return self.dispatcher.plan(self.window, changes)
 
-    def plan_whole(self, changes: list[Change]) -> int:
+    def plan_transactions(self, changes: list[Change]) -> int:
         self.window += 1
-        return self.dispatcher.plan_whole(self.window, changes, self.window % len(self.lanes))
+        return self.dispatcher.plan_transactions(self.window, changes, self.window % len(self.lanes))
 
     def where(self, one: Change) -> int:
         (lane,) = (lane.number for lane in self.lanes for s in lane.queue if one in s.changes)
         return lane
 
     def waits(self) -> int:
-        return sum(s.blockers for lane in self.lanes for s in lane.queue)
+        return sum(s.pending_predecessors for lane in self.lanes for s in lane.queue)
 
 
 class Replication(RuleBasedStateMachine):
@@ -190,7 +191,7 @@ class Transactions(Replication):
     @precondition(lambda self: self.pending)
     @rule(size=st.integers(1, 4))
     def plan(self, size: int) -> None:
-        assert self.planned.plan_whole(self.pending[:size]) == 1
+        assert self.planned.plan_transactions(self.pending[:size]) == 1
         del self.pending[:size]
 
     @precondition(lambda self: any(lane.ready for lane in self.planned.lanes))
@@ -331,7 +332,7 @@ def test_a_lane_gets_no_longer_segment_than_a_batch_may_be_and_equal_ones() -> N
     log = [change(ACCOUNTS, None, (n, f"user {n}", 0)) for n in range(25)]
     (lane,) = planned(ACCOUNT, log, lanes=1, batch_rows=10).lanes
     assert [len(segment.changes) for segment in lane.queue] == [9, 9, 7]
-    assert [segment.blockers for segment in lane.queue] == [0, 0, 0]
+    assert [segment.pending_predecessors for segment in lane.queue] == [0, 0, 0]
 
 
 def test_of_many_tables_those_with_few_rows_stay_whole() -> None:
@@ -407,7 +408,7 @@ def test_rows_of_a_table_that_another_lane_has_whole_wait_for_it_once_a_lane() -
     first = made.where(by_table(made)[0][0])
     rows = segments(made)[2:]
     assert sorted(s.lane for s in rows) == [0, 1]
-    assert {s.lane: s.blockers for s in rows} == {first: 0, 1 - first: 1}
+    assert {s.lane: s.pending_predecessors for s in rows} == {first: 0, 1 - first: 1}
 
 
 def test_a_table_with_rows_on_other_lanes_is_not_had_whole() -> None:
@@ -430,7 +431,7 @@ def test_what_was_planned_when_there_were_few_tables_is_waited_out() -> None:
         made.dispatcher.bind(binding, compile_keys(binding, space, FIVE.tables))
     before = segments(made)
     made.plan(five(first=100))
-    assert made.locks.untold == len(before) and all(s.keys for s in segments(made))
+    assert made.locks.without_tables == len(before) and all(s.keys for s in segments(made))
 
 
 def test_a_table_under_two_shapes_in_one_window_is_not_had_whole() -> None:
@@ -450,7 +451,7 @@ def test_a_table_that_comes_under_another_shape_is_not_had_whole_by_two_lanes() 
     made.plan([one for one in last if one.binding is not BINDINGS[1]])  # so the other lane has fewer, and gets it
     assert any(made.where(one) != first for one in last if one.binding is other)
     behind = [s for s in segments(made) if any(one.binding is other for one in s.changes)]
-    assert behind and all(s.lane == first or (s.keys and s.blockers) for s in behind)
+    assert behind and all(s.lane == first or (s.keys and s.pending_predecessors) for s in behind)
 
 
 def test_a_lane_has_tables_whole_in_segments_as_long_as_a_batch_may_be() -> None:
@@ -467,7 +468,7 @@ def test_counter_example_10_a_child_never_overtakes_its_parent() -> None:
     for one in children:
         lane = made.where(one)
         segment = next(s for s in made.lanes[lane].queue if one in s.changes)
-        assert lane == made.where(parent) or segment.blockers == 1
+        assert lane == made.where(parent) or segment.pending_predecessors == 1
 
 
 def test_counter_example_10_a_hot_parent_waits_for_every_child() -> None:
@@ -476,7 +477,7 @@ def test_counter_example_10_a_hot_parent_waits_for_every_child() -> None:
     gone = change(mother, (1, "a", 0), None)
     made = planned(FAMILY, children, [gone])
     last = made.lanes[made.where(gone)].queue[-1]
-    assert last.blockers == len({made.where(one) for one in children}) - 1 == 3
+    assert last.pending_predecessors == len({made.where(one) for one in children}) - 1 == 3
 
 
 def test_children_of_one_parent_run_side_by_side() -> None:
@@ -490,7 +491,7 @@ def test_counter_example_11_a_cascading_delete_waits_for_the_whole_child_table()
     other = [change(child, (n, 2, None), (n, 2, f"tag {n}")) for n in range(40)]
     gone = change(mother, (1, "a"), None)
     made = planned(CASCADE, other, [gone])
-    assert made.lanes[made.where(gone)].queue[-1].blockers == 3
+    assert made.lanes[made.where(gone)].queue[-1].pending_predecessors == 3
 
 
 def test_a_cascading_delete_waits_for_rows_that_refer_to_what_it_takes_away() -> None:
@@ -506,8 +507,8 @@ def test_a_transaction_that_writes_a_parent_and_its_child_is_waited_for_by_the_n
     """It holds the parent's key exclusively, though it reads it last."""
     mother, child = FAMILY.bindings()
     made = Planned(FAMILY, [mother, child], 2)
-    made.plan_whole([change(mother, None, (1, "a", 0)), change(child, None, (1, 1, None))])
-    made.plan_whole([change(child, None, (2, 1, None))])
+    made.plan_transactions([change(mother, None, (1, "a", 0)), change(child, None, (1, 1, None))])
+    made.plan_transactions([change(child, None, (2, 1, None))])
     assert made.waits() == 1
 
 
@@ -530,7 +531,7 @@ def test_values_that_cannot_be_folded_exactly_wait_for_all() -> None:
     plain = [change(word, None, (f"word {n}", None, 0)) for n in range(40)]
     odd = change(word, None, ("ñandú", None, 0))
     made = planned(FOLDED, plain, [odd])
-    assert made.lanes[made.where(odd)].queue[-1].blockers == 3
+    assert made.lanes[made.where(odd)].queue[-1].pending_predecessors == 3
 
 
 def test_prefix_index_makes_one_lane_tiflow_3467() -> None:
@@ -550,7 +551,7 @@ def test_a_group_joins_the_lane_that_has_most_of_its_predecessors() -> None:
     last = change(seat, (a, f"u{other}", f"v{b}", 0), (a, f"u{b}", f"v{other}", 1))
     made.plan([last])
     assert made.where(last) == lane_of[a]
-    assert made.lanes[lane_of[a]].queue[-1].blockers == 1
+    assert made.lanes[lane_of[a]].queue[-1].pending_predecessors == 1
 
 
 def test_without_locks_rows_only_go_home() -> None:
@@ -568,7 +569,8 @@ from tests.engine.world import TWO_UNIQUES, change
 made = Planned(TWO_UNIQUES, [seat], 4)
 made.plan([change(seat, (n, f"u{n}", f"v{n}", 0), None) for n in range(200)])
 made.plan([change(seat, None, (1000 + n, f"u{n}", f"v{(n * 7) % 200}", 0)) for n in range(200)])
-print([(l.number, s.order, s.blockers, [w.order for w in s.waiters], [c.before or c.after for c in s.changes])
+print([(l.number, s.order, s.pending_predecessors, [w.order for w in s.successors],
+        [c.before or c.after for c in s.changes])
        for l in made.lanes for s in l.queue])
 """
 

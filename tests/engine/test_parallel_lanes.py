@@ -19,10 +19,10 @@ from tidelock.engine.parallel.segments import Segment
 (ACCOUNTS,) = ACCOUNT.bindings()
 
 
-def segment(order: int, rows: int, blockers: int = 0) -> Segment:
+def segment(order: int, rows: int, pending_predecessors: int = 0) -> Segment:
     made = Segment(order, 0, 0)
     made.changes += [change(ACCOUNTS, None, (n, None, 0)) for n in range(rows)]
-    made.blockers = blockers
+    made.pending_predecessors = pending_predecessors
     return made
 
 
@@ -32,15 +32,16 @@ def test_a_batch_is_a_runnable_prefix_of_at_most_the_limit_or_one_segment(sizes:
     queued = [segment(n, rows, int(blocked)) for n, (rows, blocked) in enumerate(sizes)]
     for one in queued:
         lane.append(one)
-    assert lane.ready == (bool(queued) and queued[0].blockers == 0)
+    assert lane.ready == (bool(queued) and queued[0].pending_predecessors == 0)
     total = lane.rows
     batch = list(lane.cut(limit))
     assert batch == queued[: len(batch)]
-    assert all(one.blockers == 0 for one in batch)
+    assert all(one.pending_predecessors == 0 for one in batch)
     assert len(batch) <= 1 or sum(len(one.changes) for one in batch) <= limit
     rest = queued[len(batch) :]
-    stopped = not rest or rest[0].blockers > 0 or sum(len(one.changes) for one in batch) + len(rest[0].changes) > limit
-    assert stopped and (batch or not queued or queued[0].blockers)
+    taken = sum(len(one.changes) for one in batch)
+    stopped = not rest or rest[0].pending_predecessors > 0 or taken + len(rest[0].changes) > limit
+    assert stopped and (batch or not queued or queued[0].pending_predecessors)
     assert lane.rows == total == sum(len(one.changes) for one in queued)
     assert list(lane.queue) == rest
 
@@ -78,13 +79,13 @@ class OneLane(RuleBasedStateMachine):
         self.blocked: list[int] = []
         self.done: list[int] = []
 
-    @rule(rows=st.integers(1, 4), blockers=st.sampled_from([0, 0, 1, 2]))
-    def append(self, rows: int, blockers: int) -> None:
+    @rule(rows=st.integers(1, 4), pending_predecessors=st.sampled_from([0, 0, 1, 2]))
+    def append(self, rows: int, pending_predecessors: int) -> None:
         order = len(self.segments)
-        self.segments.append(segment(order, rows, blockers))
+        self.segments.append(segment(order, rows, pending_predecessors))
         self.lane.append(self.segments[-1])
         self.rows += [order] * rows
-        self.blocked += [order] * blockers
+        self.blocked += [order] * pending_predecessors
 
     @rule()
     def append_what_is_older(self) -> None:
@@ -96,7 +97,7 @@ class OneLane(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 9))
     def a_blocker_commits(self, pick: int) -> None:
         order = self.blocked.pop(pick % len(self.blocked))
-        self.segments[order].blockers -= 1
+        self.segments[order].pending_predecessors -= 1
 
     @rule(limit=st.integers(1, 5))
     def cut(self, limit: int) -> None:

@@ -29,7 +29,8 @@ from tests.engine.world import (
 from tidelock.engine.model.index import digest
 from tidelock.engine.model.records import Column, Kind, Shape
 from tidelock.engine.model.schema import Binding, Equality, SchemaMismatch, TargetColumn, TargetTable, UniqueKey
-from tidelock.engine.parallel.lock_keys import Keyspace, RowKeys, compile_keys, serial_reason
+from tidelock.engine.parallel.keyspace import Keyspace
+from tidelock.engine.parallel.lock_keys import RowKeys, compile_keys, serial_reason
 from tidelock.engine.parallel.segments import Change
 
 
@@ -45,7 +46,7 @@ def digests(*keys: tuple) -> list[int]:
 def taken(keys: RowKeys, before: tuple | None, after: tuple | None) -> dict[int, bool]:
     """Digests of every key of the change, with whether it is exclusive."""
     out = dict.fromkeys(keys.exclusive(before, after), True)
-    for key, exclusive in keys.moded(before, after) if keys.moded is not None else ():
+    for key, exclusive in keys.requests(before, after) if keys.requests is not None else ():
         out[digest(key)] = exclusive or out.get(digest(key), False)
     return out
 
@@ -102,7 +103,7 @@ def test_counter_example_1_the_key_is_locked_by_every_change() -> None:
     assert keys.exclusive(None, (2, None, 0)) == digests((0, 2))
     assert keys.exclusive((2, "a", 0), (2, "b", 0)) == digests((0, 2), (1, "a"), (1, "b"))
     assert keys.exclusive((2, "a", 0), (3, "a", 0)) == digests((0, 2), (0, 3), (1, "a"), (1, "a"))
-    assert keys.moded is None, "an ordinary table pays for nothing else"
+    assert keys.requests is None, "an ordinary table pays for nothing else"
 
 
 def test_counter_example_2_what_becomes_an_insert_takes_all_values() -> None:
@@ -215,7 +216,7 @@ def test_a_foreign_key_column_that_the_target_fills_in_is_refused() -> None:
 
 def test_a_foreign_key_to_a_table_outside_the_feed_takes_no_lock() -> None:
     keys = compile_keys(bind(PARENTS[CHILD.name]), Keyspace(), {CHILD.name: PARENTS[CHILD.name]})
-    assert keys.moded is None
+    assert keys.requests is None
 
 
 def test_the_two_sides_of_a_foreign_key_meet_whatever_their_scale() -> None:

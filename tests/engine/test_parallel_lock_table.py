@@ -18,6 +18,7 @@ from tests.engine.world import ACCOUNT, change
 from tidelock.engine.model.index import digest
 from tidelock.engine.model.records import TableName
 from tidelock.engine.parallel.lanes import Lane
+from tidelock.engine.parallel.lock_request import Mode, S, X
 from tidelock.engine.parallel.lock_table import LockTable
 from tidelock.engine.parallel.segments import Segment
 
@@ -54,14 +55,14 @@ class LockQueues(RuleBasedStateMachine):
     def issue(self, lane: int, unique: list[str], writes: list[str], reads: list[str]) -> None:
         segment = Segment(self.order, lane % len(self.lanes), 0)
         self.order += 1
-        keys, moded = [UNIQUE[name] for name in unique], self.moded(writes, reads)
-        before = [*self.table.holders(keys).values(), *self.table.moded_holders(moded)]
+        keys, requests = [UNIQUE[name] for name in unique], self.requests(writes, reads)
+        before = [*self.table.holders(keys).values(), *self.table.predecessors(requests)]
         for other in dict.fromkeys(before):
             if other.lane != segment.lane:
                 segment.wait_for(other)
         segment.keys += keys
         segment.changes.append(ONE)
-        self.table.issue_moded(segment, moded)
+        self.table.issue_requests(segment, requests)
         self.table.issue(segment)
         self.lanes[segment.lane].append(segment)
         self.join(segment, unique, writes, reads)
@@ -73,13 +74,13 @@ class LockQueues(RuleBasedStateMachine):
     )
     def one_more_change(self, lane: int, writes: list[str], reads: list[str]) -> None:
         """Of the lane's last segment, which a change may join that waits for no other lane."""
-        queue, moded = self.lanes[lane % len(self.lanes)].queue, self.moded(writes, reads)
-        if queue and all(other.lane == queue[-1].lane for other in self.table.moded_holders(moded)):
+        queue, requests = self.lanes[lane % len(self.lanes)].queue, self.requests(writes, reads)
+        if queue and all(other.lane == queue[-1].lane for other in self.table.predecessors(requests)):
             queue[-1].changes.append(ONE)
-            self.table.issue_moded(queue[-1], moded)
+            self.table.issue_requests(queue[-1], requests)
             self.join(queue[-1], [], writes, reads)
 
-    def moded(self, writes: list[str], reads: list[str]) -> list:
+    def requests(self, writes: list[str], reads: list[str]) -> list:
         return [(MODED[name], False) for name in reads] + [(MODED[name], True) for name in writes]
 
     def join(self, segment: Segment, unique: list[str], writes: list[str], reads: list[str]) -> None:
@@ -96,7 +97,7 @@ class LockQueues(RuleBasedStateMachine):
         for segment in lane.cut(rows):
             assert self.may_run(segment), "all it must follow is committed, or before it on its lane"
         for segment in lane.finish():
-            freed = sorted(w.lane for w in segment.waiters if w.blockers == 1)
+            freed = sorted(w.lane for w in segment.successors if w.pending_predecessors == 1)
             assert sorted(self.table.release(segment)) == freed, "every lane with a freed segment is woken"
             for name in list(self.queues):
                 self.queues[name] = [(s, x) for s, x in self.queues[name] if s is not segment]
@@ -133,24 +134,24 @@ class LockQueues(RuleBasedStateMachine):
     def a_lane_may_run_exactly_as_far_as_the_queues_say(self) -> None:
         """What stands behind a blocked segment of its lane is held up by the lane, and need not wait itself."""
         for lane in self.lanes:
-            runnable = [s.order for s in itertools.takewhile(lambda s: s.blockers == 0, lane.queue)]
+            runnable = [s.order for s in itertools.takewhile(lambda s: s.pending_predecessors == 0, lane.queue)]
             assert runnable == [s.order for s in itertools.takewhile(self.may_run, lane.queue)]
 
     @invariant()
     def no_deadlock(self) -> None:
         if self.live():
-            assert min(self.live(), key=lambda s: s.order).blockers == 0, "the earliest never waits"
+            assert min(self.live(), key=lambda s: s.order).pending_predecessors == 0, "the earliest never waits"
 
     @invariant()
     def each_waits_only_for_earlier_ones_that_it_must_follow(self) -> None:
         """So no cycle; and no orphan: whoever is waited for is there, and wakes all who wait for it."""
         live = self.live()
         for segment in live:
-            waited = [other for other in live if segment in other.waiters]
-            assert segment.blockers == len(waited), "as many blockers as are still to commit"
+            waited = [other for other in live if segment in other.successors]
+            assert segment.pending_predecessors == len(waited), "as many pending_predecessors as are still to commit"
             assert all(o.order < segment.order and o.lane != segment.lane for o in waited)
             assert {o.order for o in waited} <= {o.order for o in self.must_follow(segment)}
-        assert all(waiter in live for segment in live for waiter in segment.waiters)
+        assert all(successor in live for segment in live for successor in segment.successors)
 
     @invariant()
     def a_lock_lives_while_someone_holds_it_or_waits(self) -> None:
@@ -163,8 +164,8 @@ class LockQueues(RuleBasedStateMachine):
             queue = self.queues.get(name, [])
             last = max((at for at, (_, exclusive) in enumerate(queue) if exclusive), default=0)
             tail = {s.order: s for s, _ in queue[last:]}
-            assert self.table.moded_holders([(key, True)]) == [tail[order] for order in sorted(tail)]
-        orders = [s.order for s in self.table.moded_holders([(key, True) for key in reversed(MODED.values())])]
+            assert self.table.predecessors([(key, True)]) == [tail[order] for order in sorted(tail)]
+        orders = [s.order for s in self.table.predecessors([(key, True) for key in reversed(MODED.values())])]
         assert orders == sorted(set(orders)), "oldest first, each once"
 
 
@@ -179,33 +180,33 @@ def test_lock_queues_at_length() -> None:
     run_state_machine_as_test(LockQueues, settings=settings(max_examples=2000, stateful_step_count=60, deadline=None))
 
 
-def issued(table: LockTable, order: int, lane: int, keys: list = (), moded: list = ()) -> Segment:
+def issued(table: LockTable, order: int, lane: int, keys: list = (), requests: list = ()) -> Segment:
     segment = Segment(order, lane, 0)
     segment.keys += keys
-    for other in dict.fromkeys([*table.holders(keys).values(), *table.moded_holders(list(moded))]):
+    for other in dict.fromkeys([*table.holders(keys).values(), *table.predecessors(list(requests))]):
         if other.lane != lane:
             segment.wait_for(other)
-    table.issue_moded(segment, list(moded))
+    table.issue_requests(segment, list(requests))
     table.issue(segment)
     return segment
 
 
 def test_counter_example_10_a_parent_waits_for_all_its_children_not_only_the_last() -> None:
     table, parent = LockTable(), (5, 1)
-    first = issued(table, 0, 0, moded=[(parent, False)])
-    second = issued(table, 1, 1, moded=[(parent, False)])
-    gone = issued(table, 2, 2, moded=[(parent, True)])
-    assert (first.blockers, second.blockers, gone.blockers) == (0, 0, 2)
+    first = issued(table, 0, 0, requests=[(parent, False)])
+    second = issued(table, 1, 1, requests=[(parent, False)])
+    gone = issued(table, 2, 2, requests=[(parent, True)])
+    assert (first.pending_predecessors, second.pending_predecessors, gone.pending_predecessors) == (0, 0, 2)
     assert table.release(second) == []
-    assert gone.blockers == 1
+    assert gone.pending_predecessors == 1
     assert table.release(first) == [2]
 
 
 def test_counter_example_10_a_second_child_waits_for_the_parent_as_the_first_does() -> None:
     table, parent = LockTable(), (5, 1)
-    born = issued(table, 0, 0, moded=[(parent, True)])
-    children = [issued(table, n, n, moded=[(parent, False)]) for n in (1, 2)]
-    assert [c.blockers for c in children] == [1, 1]
+    born = issued(table, 0, 0, requests=[(parent, True)])
+    children = [issued(table, n, n, requests=[(parent, False)]) for n in (1, 2)]
+    assert [c.pending_predecessors for c in children] == [1, 1]
     assert table.release(born) == [1, 2]
 
 
@@ -221,16 +222,16 @@ def test_a_key_is_free_once_its_last_holder_is_committed() -> None:
 def test_the_tail_stands_for_all_before_it() -> None:
     table, key = LockTable(), (5, 1)
     for n in range(3):
-        issued(table, n, n, moded=[(key, False)])
-    tail = issued(table, 3, 3, moded=[(key, True)])
-    assert table.moded_holders([(key, True)]) == [tail] == table.moded_holders([(key, False)])
+        issued(table, n, n, requests=[(key, False)])
+    tail = issued(table, 3, 3, requests=[(key, True)])
+    assert table.predecessors([(key, True)]) == [tail] == table.predecessors([(key, False)])
 
 
 def test_one_segment_that_reads_and_then_writes_a_key_holds_it_once() -> None:
     table, key = LockTable(), (5, 1)
-    segment = issued(table, 0, 0, moded=[(key, False)])
-    table.issue_moded(segment, [(key, True), (key, False)])
-    assert table.moded_holders([(key, True)]) == [segment]
+    segment = issued(table, 0, 0, requests=[(key, False)])
+    table.issue_requests(segment, [(key, True), (key, False)])
+    assert table.predecessors([(key, True)]) == [segment]
     table.release(segment)
     assert len(table) == 0
 
@@ -256,9 +257,9 @@ def test_holders_come_in_the_order_of_the_keys_asked_for() -> None:
 NAMES = [TableName("shop", f"table_{n}") for n in range(2)]
 
 
-def had(table: LockTable, order: int, lane: int, *, whole: bool) -> Segment:
+def had(table: LockTable, order: int, lane: int, mode: Mode) -> Segment:
     segment = Segment(order, lane, 0)
-    table.take_tables(segment, NAMES, whole=whole)
+    table.lock_tables(segment, NAMES, mode)
     table.issue(segment)
     return segment
 
@@ -266,12 +267,12 @@ def had(table: LockTable, order: int, lane: int, *, whole: bool) -> Segment:
 def test_a_lane_may_have_a_table_whole_where_nobody_else_has_any_of_it() -> None:
     table = LockTable()
     assert table.only_on(NAMES[0], 1) and not table.tables
-    first = had(table, 0, 1, whole=True)
-    assert (table.has_whole(NAMES[1]), table.has_whole(TableName("shop", "other"))) == (first, None)
+    first = had(table, 0, 1, X)
+    assert (table.table_lock_holder(NAMES[1]), table.table_lock_holder(TableName("shop", "other"))) == (first, None)
     assert (table.only_on(NAMES[0], 1), table.only_on(NAMES[0], 2), len(table)) == (True, False, 2)
-    shared = [had(table, 1, 1, whole=False), had(table, 2, 2, whole=False)]
+    shared = [had(table, 1, 1, S), had(table, 2, 2, S)]
     table.release(first)
-    assert table.has_whole(NAMES[0]) is None and table.tables
+    assert table.table_lock_holder(NAMES[0]) is None and table.tables
     assert not table.only_on(NAMES[0], 1) and not table.only_on(NAMES[0], 2)
     table.release(shared[1])
     assert table.only_on(NAMES[0], 1)
@@ -282,12 +283,12 @@ def test_a_lane_may_have_a_table_whole_where_nobody_else_has_any_of_it() -> None
 def test_nobody_may_while_somebody_does_not_tell_its_tables() -> None:
     table = LockTable()
     untold = issued(table, 0, 0, [5])
-    assert (table.untold, table.only_on(NAMES[0], 0)) == (1, False)
+    assert (table.without_tables, table.only_on(NAMES[0], 0)) == (1, False)
     table.release(untold)
-    assert (table.untold, table.only_on(NAMES[0], 0)) == (0, True)
+    assert (table.without_tables, table.only_on(NAMES[0], 0)) == (0, True)
 
 
 def test_a_segment_is_told_its_tables_once() -> None:
     table = LockTable()
-    with pytest.raises(AssertionError, match="told twice"):
-        table.take_tables(had(table, 0, 0, whole=True), NAMES, whole=True)
+    with pytest.raises(AssertionError, match="locked once"):
+        table.lock_tables(had(table, 0, 0, X), NAMES, X)

@@ -23,8 +23,8 @@ def test_a_segment_counts_whom_it_waits_for() -> None:
     first, second, third = Segment(0, 0, 0), Segment(1, 1, 0), Segment(2, 2, 0)
     third.wait_for(first)
     third.wait_for(second)
-    assert third.blockers == 2
-    assert first.waiters == second.waiters == [third]
+    assert third.pending_predecessors == 2
+    assert first.successors == second.successors == [third]
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_no_cycle_a_segment_only_waits_for_an_earlier_one_of_another_lane(
     waiting = Segment(3, 0, 0)
     with pytest.raises(AssertionError):
         waiting.wait_for(other)
-    assert waiting.blockers == 0
+    assert waiting.pending_predecessors == 0

@@ -191,7 +191,7 @@ class Copying:
 
 
 def _children_first(tables: Sequence[TargetTable]) -> list[TargetTable]:
-    """None of them is in a cycle (`engine.copy.chunk_ledger.fault`)."""
+    """None of them is in a cycle (`engine.copy.copy_validation.fault`)."""
     left = {table.name: table for table in tables}
     ordered: list[TargetTable] = []
     while left:

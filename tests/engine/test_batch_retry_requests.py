@@ -15,8 +15,8 @@ from hypothesis.stateful import (
 
 from tests.engine.world import ACCOUNT, FAMILY, Database, History, change, drafts
 from tidelock.engine.batch.merge import Ranks
-from tidelock.engine.batch.parked_retry import Retries
 from tidelock.engine.batch.parked_rows import decode_change, parked_row
+from tidelock.engine.batch.retry_requests import RetryRequests
 from tidelock.engine.log.receipts import NOTHING
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import Binding
@@ -46,7 +46,7 @@ SWAP = (parked(1, (1, "a", 0), (1, "b", 0)), parked(2, (2, "b", 0), (2, "a", 0))
 
 def test_counter_example_15_both_rows_of_a_swap_go_in_one_batch() -> None:
     """One of them alone never succeeds."""
-    retries = Retries()
+    retries = RetryRequests()
     retries.add(SWAP[::-1])
     batch = retries.start(ONE, TABLES, RANKS)
     delete, upsert = batch.steps
@@ -62,7 +62,7 @@ def untried(number: int) -> ParkedKey:
 
 
 def test_untried_rows_that_are_refused_are_split_until_the_bad_one_stands_alone() -> None:
-    retries = Retries()
+    retries = RetryRequests()
     retries.add([untried(n) for n in (1, 2, 3)])
     batch = retries.start(ONE, TABLES, RANKS)
     assert len(batch.unparked) == 3 and retries.split()
@@ -75,7 +75,7 @@ def test_untried_rows_that_are_refused_are_split_until_the_bad_one_stands_alone(
 
 
 def test_what_an_operator_wants_back_is_not_split() -> None:
-    retries = Retries()
+    retries = RetryRequests()
     retries.add([*SWAP, untried(3)])
     retries.start(ONE, TABLES, RANKS)
     assert not retries.split()
@@ -90,7 +90,7 @@ def test_all_parked_rows_of_a_table_end_where_the_log_ends(some: list, first: li
     for draft in some:
         history.take(draft)
     rows = [stored(c, n) for n, c in enumerate(history.log[begun:])]
-    retries = Retries()
+    retries = RetryRequests()
     retries.add(rows[::-1])
     if rows:
         target.run(retries.start(ONE, TABLES, RANKS).steps)
@@ -100,21 +100,21 @@ def test_all_parked_rows_of_a_table_end_where_the_log_ends(some: list, first: li
 
 
 def test_skipping_writes_no_row() -> None:
-    retries = Retries()
+    retries = RetryRequests()
     retries.add([parked(1, None, (1, "a", 0), wish="skip")])
     batch = retries.start(ONE, TABLES, RANKS)
     assert batch.steps == [] and batch.unparked == (("0-1", 1, 0),)
 
 
 def test_a_row_without_a_wish_stays() -> None:
-    retries = Retries()
+    retries = RetryRequests()
     retries.add([parked(1, None, (1, "a", 0), wish="")])
     assert not retries
 
 
 def test_tables_and_wishes_go_apart_one_after_another() -> None:
     mother, _ = FAMILY.bindings()
-    retries = Retries()
+    retries = RetryRequests()
     retries.add([parked(1, None, (1, "a", 0), binding=mother), parked(2, None, (2, "b", 0)), parked(3, None, (3, "c", 0), "skip")])  # fmt: skip  # noqa: E501
     tables = {**TABLES, **FAMILY.tables}
     seen = []
@@ -126,7 +126,7 @@ def test_tables_and_wishes_go_apart_one_after_another() -> None:
 
 
 def test_a_wish_read_twice_is_carried_out_once() -> None:
-    retries = Retries()
+    retries = RetryRequests()
     retries.add(SWAP)
     retries.add(SWAP)
     retries.start(ONE, TABLES, RANKS)
@@ -139,7 +139,7 @@ def test_a_wish_read_twice_is_carried_out_once() -> None:
 
 def test_counter_example_4_in_doubt_the_identical_batch_goes_again() -> None:
     """Under another id its receipt could not answer, and the rows would be written twice."""
-    retries = Retries()
+    retries = RetryRequests()
     retries.add(SWAP)
     batch = retries.start(ONE, TABLES, RANKS)
     assert retries.running and retries.answers(ONE) and not retries.answers(TWO)
@@ -153,7 +153,7 @@ def test_counter_example_4_in_doubt_the_identical_batch_goes_again() -> None:
 
 
 def test_a_batch_that_fails_leaves_its_rows_parked_with_the_new_error() -> None:
-    retries = Retries()
+    retries = RetryRequests()
     retries.add(SWAP)
     retries.start(ONE, TABLES, RANKS)
     refused = retries.refuse(TWO, "duplicate key")
@@ -169,7 +169,7 @@ def test_a_batch_that_fails_leaves_its_rows_parked_with_the_new_error() -> None:
 
 
 def test_rows_of_a_table_that_is_gone_or_changed_are_refused() -> None:
-    retries = Retries()
+    retries = RetryRequests()
     retries.add([parked(1, None, (1, "a", 0))])
     batch = retries.start(ONE, {}, Ranks({}, {}))
     assert batch.steps == [] and "has no table shop.account" in batch.parked[0].error
@@ -186,14 +186,14 @@ def test_rows_go_in_the_order_they_were_parked() -> None:
         stored(change(ACCOUNTS, None, (1, "a", 0), number=9, source="0-2"), 0),
         stored(change(ACCOUNTS, (1, "a", 0), (1, "b", 0), number=1, source="0-1"), 1),
     ]
-    retries = Retries()
+    retries = RetryRequests()
     retries.add(rows[::-1])
     (upsert,) = retries.start(ONE, TABLES, RANKS).steps
     assert upsert.rows == [(1, "b", 0)] and upsert.fresh
 
 
 def test_only_what_is_to_be_tried_again_has_places() -> None:
-    retries = Retries()
+    retries = RetryRequests()
     retries.add([parked(1, None, (1, "a", 0)), parked(2, None, (2, "b", 0), "skip")])
     assert retries.places == [("0-1", 1, 0)]
     retries.start(ONE, TABLES, RANKS)
@@ -206,7 +206,7 @@ def test_only_what_is_to_be_tried_again_has_places() -> None:
 def test_a_model_target_survives_a_swap_retried() -> None:
     target = Database(ACCOUNT)
     target.rows[NAME] = [(1, "a", 0), (2, "b", 0)]
-    retries = Retries()
+    retries = RetryRequests()
     retries.add(SWAP)
     target.run(retries.start(ONE, TABLES, RANKS).steps)
     assert sorted(target.rows[NAME]) == [(1, "b", 0), (2, "a", 0)]
@@ -228,7 +228,7 @@ class Wishes(RuleBasedStateMachine):
 
     @initialize(accounts=st.integers(1, 4), mothers=st.integers(0, 2))
     def start(self, accounts: int, mothers: int) -> None:
-        self.retries = Retries()
+        self.retries = RetryRequests()
         self.parked: list[ParkedKey] = []
         for name, count in (("account", accounts), ("mother", mothers)):
             for _ in range(count):

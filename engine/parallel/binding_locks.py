@@ -1,0 +1,63 @@
+"""Which locks the rows of each binding take, and when those of one table must share it.
+
+Rows of several sources may go to one target table, under shapes of their own.  Those of a shape that lacks a column of
+a unique index take the table whole; so do merges of chunks.  All other rows of that table then hold it in mode S.
+"""
+
+from __future__ import annotations
+
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema import Binding, TargetTable
+from tidelock.engine.parallel.dispatcher import Dispatcher
+from tidelock.engine.parallel.keyspace import Keyspace
+from tidelock.engine.parallel.lock_keys import compile_keys, serial_reason
+from tidelock.engine.parallel.lock_request import LockRequest, S, X
+
+
+class BindingLocks:
+    """`copied`: tables that a merge may want for itself; they count for bindings that come from then on."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self.copied: tuple[TableName, ...] = ()
+        self._dispatcher = dispatcher
+        self._space = Keyspace()
+        self._tables: dict[TableName, TargetTable] = {}
+        self._bound: dict[TableName, list[Binding]] = {}
+        self._uneven: dict[TableName, None] = {}  # some rows of theirs take them whole, others do not
+
+    def retable(self, tables: dict[TableName, TargetTable]) -> None:
+        """The target's tables are these from now on; nothing is under way, and all is bound anew."""
+        self._tables = tables
+        self._bound.clear()
+        self._dispatcher.unbind()
+
+    def bind(self, binding: Binding) -> None:
+        """Has the rows of a new binding locked.
+
+        From the first binding on whose rows take the table whole, all others have to share it: those in flight too, as
+        nobody has asked for the table before.
+        """
+        name = binding.name
+        serial = self._lock_by(binding)
+        self._bound.setdefault(name, []).append(binding)
+        if not serial or name in self._uneven or serial_reason(binding.target):
+            return
+        self._uneven[name] = None
+        for other in self._bound[name]:
+            self._lock_by(other)
+        shared = self._space.table_lock(name, S)
+        for lane in self._dispatcher.lanes:
+            for segment in (*lane.running, *lane.queue):
+                if any(change.binding.name == name for change in segment.changes):
+                    self._dispatcher.locks.issue_requests(segment, [shared])
+
+    def _lock_by(self, binding: Binding) -> bool:
+        """Compiles its keys anew; returns whether its rows take the whole table."""
+        shared = binding.name in self.copied or binding.name in self._uneven
+        keys = compile_keys(binding, self._space, self._tables, table_shared=shared)
+        self._dispatcher.bind(binding, keys)
+        return bool(keys.serial)
+
+    def table_lock(self, table: TableName) -> LockRequest:
+        """Requests the table for one who wants it for itself."""
+        return self._space.table_lock(table, X)
