@@ -1,4 +1,4 @@
-"""The conductor: every order of a small world, long walks through a larger one, and single rules by themselves.
+"""The coordinator: every order of a small world, long walks through a larger one, and single rules by themselves.
 
 Each rule is also broken once (`BROKEN`), to see that the small world finds it.
 """
@@ -15,10 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
-from conductor_world import AT, DDL, STATEMENT, World, Wrong, at, explore, table
+from coordinator_world import AT, DDL, STATEMENT, World, Wrong, at, explore, table
 
-from tidelock.engine.cluster import state_publisher as state_publisher
-from tidelock.engine.cluster.coordinator import Coordinator, State
+from tidelock.engine.cluster import state_publisher
+from tidelock.engine.cluster.coordinator import Coordinator
+from tidelock.engine.cluster.coordinator_states import Draining, Sealing, Unparking
 from tidelock.engine.cluster.group_progress import GroupProgress
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import DdlKind, Position
@@ -96,7 +97,7 @@ def _most(self: GroupProgress, plan: TablePartitioning) -> Position:
 
 
 def _go_on_at_once(self: Coordinator, plan: TablePartitioning) -> bool:
-    return self.state is State.SEALING or self._progress.sealed(plan, at(AT))
+    return isinstance(self.state, Sealing) or self._progress.sealed(plan, at(AT))
 
 
 _take_over = Coordinator._take_over
@@ -289,7 +290,7 @@ def test_a_table_does_not_leave_a_group_that_has_parked_rows() -> None:
     joined = {table("a").name: table("a"), table("b").name: TargetTable(table("b").name, (), (), foreign_keys=(key,))}
     assert driver.step(DdlApplied(run.id, joined)) == []
     assert driver.announced is not None
-    assert (driver.announced.passed, driver.announced.state) == (STATEMENT, State.UNPARKING.value)
+    assert (driver.announced.passed, driver.announced.state) == (STATEMENT, Unparking.told)
     assert driver.step(report(0, 2, parked=3), report(1, 2)) == []
     (store,) = driver.step(report(0, 2))
     assert store.plan.tables == ((table("a").name, 1), (table("b").name, 1))
@@ -301,7 +302,7 @@ def test_more_partitions_come_only_where_everything_is_drained() -> None:
     assert driver.first == [StartPublisher(PLAN, at(0), hold=True)]
     assert driver.step(LogGrew(at(5)), report(0, 5), report(1, 4)) == []
     assert driver.announced is not None
-    assert driver.announced.state == State.DRAINING.value
+    assert driver.announced.state == Draining.told
     (store,) = driver.step(report(1, 5))
     assert store.plan.since == (at(0), at(0), at(5))
     assert driver.step(PlanStored(2)) == [GoOn(store.plan)]

@@ -1,4 +1,4 @@
-"""A small world around a conductor: a target, a log with one statement in it, groups that change their owners.
+"""A small world around a coordinator: a target, a log with one statement in it, groups that change their owners.
 
 Every action is one atomic step of somebody; `explore` takes them in every order.  What is out of order is a `Wrong`.
 
@@ -85,7 +85,7 @@ class World:
         self.groups = [Group(Owner(1, 0, busy=False)) for _ in range(groups)]
         self.changes, self.crashes, self.failures = changes, crashes, failures
         self.ran = 0
-        self.passed = False  # noted in the conductor's row
+        self.passed = False  # noted in the coordinator's row
         self.epoch = 0
         self.log_end = 0
         self.publisher: str = ""  # "", "publishing", "waiting"
@@ -99,7 +99,7 @@ class World:
         self.target_checks_votes = True
         self.take_over()
 
-    # ------------------------------------------------------------------ the conductor
+    # ------------------------------------------------------------------ the coordinator
 
     def take_over(self) -> None:
         self.epoch += 1
@@ -158,7 +158,7 @@ class World:
         for number, group in enumerate(self.groups):
             yield from self._group_actions(number, group)
         if self.crashes:
-            yield "!conductor crashes", World.crash
+            yield "!coordinator crashes", World.crash
         if self.failures and self.statement is not None:
             yield "!answer lost", World.lose_answer
         if self.failures and self.publisher:
@@ -354,13 +354,13 @@ class World:
     @property
     def key(self) -> str:
         """Without what only grows: every step is far later than the one before."""
-        growing = ("_now", "_state_publisher", "_run_after", "_counter", "_effects", "_taken")
+        growing = ("_now", "_state_publisher", "_counter", "_effects", "_taken")
         machine = {k: v for k, v in vars(self.machine).items() if k not in growing}
         machine["_taken"] = self.machine._taken.ddl_passed
         machine["_progress"] = vars(machine["_progress"])
         machine["_announced"] = self.machine._state_publisher.told
         mine = {k: v for k, v in vars(self).items() if k not in ("machine", "now")}
-        return re.sub(r"EffectId\(.*?\)", "", repr((sorted(machine.items()), sorted(mine.items()))))
+        return re.sub(r"EffectId\(.*?\)|run_after=\d+", "", repr((sorted(machine.items()), sorted(mine.items()))))
 
 
 def _copied(machine: Coordinator) -> Coordinator:
