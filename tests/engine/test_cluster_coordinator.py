@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -19,7 +19,7 @@ from coordinator_world import AT, DDL, STATEMENT, World, Wrong, at, explore, tab
 
 from tidelock.engine.cluster import state_publisher
 from tidelock.engine.cluster.coordinator import Coordinator
-from tidelock.engine.cluster.coordinator_states import Draining, Sealing, Unparking
+from tidelock.engine.cluster.coordinator_states import CoordinatorState, Draining, Running, Sealing, Unparking
 from tidelock.engine.cluster.group_progress import GroupProgress
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import DdlKind, Position
@@ -306,6 +306,47 @@ def test_more_partitions_come_only_where_everything_is_drained() -> None:
     (store,) = driver.step(report(1, 5))
     assert store.plan.since == (at(0), at(0), at(5))
     assert driver.step(PlanStored(2)) == [GoOn(store.plan)]
+
+
+def test_a_plan_on_its_way_is_not_stored_again_for_a_publisher_that_failed() -> None:
+    driver = Driver(partitions=3)
+    (store,) = driver.step(LogGrew(at(5)), report(0, 5), report(1, 5))
+    assert isinstance(store, StorePlan)
+    (start,) = driver.step(SourceFailed(Alarm("source", "gone", "wait"), retryable=True))
+    assert start == StartPublisher(PLAN, at(5), hold=True)
+    assert driver.step(LogGrew(at(5))) == [], "it is held until the plan is stored"
+    assert driver.step(PlanStored(2)) == [GoOn(store.plan)]
+
+
+def test_a_refusal_is_told_until_the_statement_has_run() -> None:
+    driver = Driver()
+    votes = (report(0, 1, vote=STATEMENT), report(1, 1, vote=STATEMENT))
+    (run,) = driver.step(StatementReached(DDL, at(2)), *votes)
+    assert driver.step(DdlFailed(run.id, Failure(Trouble.ROW, "no such type"))) == []
+    assert driver.announced is not None
+    assert (driver.announced.refused, driver.announced.refusal) == (STATEMENT, "no such type")
+    (again,) = driver.step(report(0, 1, epoch=2, vote=STATEMENT))
+    assert (driver.announced.state, driver.announced.refusal) == (Running.told, "no such type")
+    driver.step(DdlApplied(again.id, {table(name).name: table(name) for name in "ab"}))
+    assert (driver.announced.state, driver.announced.refused, driver.announced.refusal) == (Sealing.told, None, "")
+    assert driver.announced.refused_votes == {}
+
+
+def test_the_words_of_the_states_stay() -> None:
+    """They are in the control topic, and other versions read them."""
+    words = {state.__name__: state.told for state in get_args(CoordinatorState)}
+    assert words == {
+        "Starting": "starting",
+        "Flowing": "running",
+        "Draining": "draining for a new plan",
+        "AtBarrier": "draining before a statement",
+        "Running": "running a statement",
+        "Storing": "storing the plan",
+        "Sealing": "passing a statement",
+        "Unparking": "waiting for parked rows of a table that moves to another group",
+        "Halted": "halted",
+        "Ousted": "ousted",
+    }
 
 
 def test_a_held_publisher_that_dies_is_held_again_also_while_the_plan_is_stored() -> None:
