@@ -27,10 +27,11 @@ from faust.types import TP
 
 from bench.servers.kafka import Kafka
 from bench.tidelock import Feed as FeedFile
-from tidelock.adapters.config.feed import Feed, load
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.kafka.connection import client_options
 from tidelock.adapters.kafka.topics import changes_topic, control_topic
-from tidelock.adapters.workers.group import Group
+from tidelock.adapters.workers.group import GroupRunner
 from tidelock.adapters.workers.worker import Worker
 
 RESULTS: Final = Path(__file__).parent / "results"
@@ -88,7 +89,9 @@ class Idle(Worker):
         """Nothing to follow."""
 
     async def _assigned(self, app: Any, assigned: Iterable[TP], **_: Any) -> None:
-        self.groups = {tp.partition: cast(Group, Counting(self._took)) for tp in assigned if tp.topic == self.changes}
+        self.groups = {
+            tp.partition: cast(GroupRunner, Counting(self._took)) for tp in assigned if tp.topic == self.changes
+        }
 
     async def _before_shutdown(self, app: Any, **_: Any) -> None:
         """Nothing to finish."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.rig import Rig
-from tidelock.adapters.config.feed import load
-from tidelock.adapters.hive.opening import Hive
+from tidelock.adapters.config.loader import load
+from tidelock.adapters.hive.opening import OpenedHive
 from tidelock.adapters.hive.run import Follower
 from tidelock.adapters.runtime.progress import PlainLines
 
@@ -24,10 +24,10 @@ class Lake:
         self.spark, self.folder = spark, folder
         self._runs = 0
 
-    def follow(self, rig: Rig) -> Hive:
+    def follow(self, rig: Rig) -> OpenedHive:
         self._runs += 1
         feed = load(rig.feed)
-        hive = Hive(self.spark, feed)
+        hive = OpenedHive(self.spark, feed)
         folder = self.folder / f"spool{self._runs}"
         folder.mkdir()
         asyncio.run(Follower(feed, hive, folder, PlainLines(sys.stderr, feed.name)).run(until_caught_up=True))

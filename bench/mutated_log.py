@@ -42,8 +42,8 @@ from tidelock.adapters.mysql.binlog.assembly import Assembly
 from tidelock.adapters.mysql.binlog.decoder import Decoder
 from tidelock.adapters.mysql.binlog.table_map import lenenc
 from tidelock.adapters.mysql.binlog.tables import Tables
-from tidelock.adapters.mysql.errors import SourceError
 from tidelock.adapters.mysql.gtid import MariaDbGtids, MySqlGtids
+from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.row_image import row_image
 from tidelock.adapters.row_image.row_image import RowImage
 from tidelock.engine.model.records import Position, SourceChunk

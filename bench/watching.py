@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.kafka.connection import LogError
-from tidelock.adapters.kafka.control import ControlTopic, News, Seen
+from tidelock.adapters.kafka.control import ControlTopic, News, SeenControl
 from tidelock.adapters.kafka.topics import look
 from tidelock.engine.protocol.group_reports import FeedState
 
@@ -45,8 +45,8 @@ class Watch:
         self._loop.close()
 
     @property
-    def seen(self) -> Seen:
-        return self._topic.seen if self._topic is not None else Seen()
+    def seen(self) -> SeenControl:
+        return self._topic.seen if self._topic is not None else SeenControl()
 
     def _run(self) -> None:
         self._loop.run_until_complete(self._follow())

@@ -23,7 +23,7 @@ from bench.servers import Server
 from bench.session import connect
 from bench.tidelock import Process
 from bench.watching import Watch
-from tidelock.adapters.config.feed import load
+from tidelock.adapters.config.loader import load
 from tidelock.engine.model.records import Position
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement

@@ -227,8 +227,8 @@ def _taken_over(event: TakenOver) -> str:
 
 
 def _waits(machine: ApplyMachine) -> int:
-    batches = getattr(machine, "batches", None)
-    return batches.dispatcher.waits if batches is not None else 0
+    seen = machine.status()
+    return seen.lock_waits if seen is not None else 0
 
 
 def _waiting(machine: ApplyMachine) -> list[tuple[Segment, Segment]]:

@@ -328,7 +328,7 @@ class World:
         if not target.parked:
             return
         machine = self.owner.machine
-        if machine.state is State.FLOWING and not machine.batches.busy:
+        if machine.state is State.FLOWING and not machine.under_way:
             # amid the search for a bad row the search would find another
             self.healed = self.healed or chance.random() < 0.5
         name = chance.choice([(row.schema, row.table) for row, _ in target.parked.values()])

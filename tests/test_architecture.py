@@ -118,6 +118,18 @@ def test_no_file_names(what: str, pattern: re.Pattern[str]) -> None:
     assert not found, f"{what} in:\n" + "\n".join(found)
 
 
+def test_adapters_ask_the_apply_machine_and_not_its_parts() -> None:
+    """Its `status` is what there is to see of it."""
+    part = re.compile(r"machine\.(_\w+|batches|copying|streaming|watermark)\b")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in sorted((ROOT / "adapters").rglob("*.py"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if part.search(line)
+    ]
+    assert not found, "\n".join(found)
+
+
 def test_packages_stay_out_of_tests() -> None:
     """Tests are modules by path, so that two of one name are no trouble."""
     assert not list((ROOT / "tests").rglob("__init__.py"))

@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 
-from tidelock.adapters.config.feed import ConfigError, load
+from tidelock.adapters.config.feed import ConfigError
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.workers.worker import Worker
 
 try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.ports.finding import Report
+from tidelock.adapters.ports.finding import CheckReport
 
 
-async def check(feed: Feed) -> Report:
+async def check(feed: Feed) -> CheckReport:
     """Everything that can be known before a first run."""
     if feed.target_url.scheme == "hive":
         from tidelock.adapters.hive.checking import check as check_warehouse

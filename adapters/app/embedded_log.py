@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from tidelock.adapters.process.frames import Failed, Order, Unanswered
+from tidelock.adapters.ports.capture_messages import CaptureOrder, Failed, Unanswered
 from tidelock.adapters.wiring.capture import CaptureProcess
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Position
@@ -20,7 +20,7 @@ class EmbeddedLog:
     """`order(position, further)`: the capture order that reads on from there.  `first`: a process that is started
     already, so that its imports overlap the takeover."""
 
-    def __init__(self, order: Callable[[Position, Sequence[Position]], Order], first: CaptureProcess) -> None:
+    def __init__(self, order: Callable[[Position, Sequence[Position]], CaptureOrder], first: CaptureProcess) -> None:
         self.restarts = 0
         self._order = order
         self._capture: CaptureProcess | None = first
@@ -47,8 +47,9 @@ class EmbeddedLog:
                 await asyncio.sleep(self._delay)  # back off, not synchronisation
                 self._delay = min(max(self._delay * 2, FIRST_RESTART_SECONDS), LONGEST_RESTART_SECONDS)
             self._reading = asyncio.current_task()
-            capture = self._capture = self._capture or CaptureProcess()
-            await capture.begin(self._order(position, further))
+            order = self._order(position, further)
+            capture = self._capture = self._capture or CaptureProcess(order.source)
+            await capture.begin(order)
         await self._read(capture, reader)
 
     async def _read(self, capture: CaptureProcess, reader: int) -> None:

@@ -12,7 +12,7 @@ from tidelock.adapters.checks.source import check_grants, check_patterns
 from tidelock.adapters.checks.source_view import SourceView, replicated, source_opened, view_of
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.ports.finding import Finding, error
-from tidelock.adapters.ports.target_inspection import Refused, Target
+from tidelock.adapters.ports.target_inspection import CannotRun, Target
 from tidelock.adapters.schema.create_table import add_foreign_keys, create_table, identifier
 from tidelock.adapters.schema.dialects import reworded
 from tidelock.adapters.wiring.inspection import opened
@@ -20,7 +20,7 @@ from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.records import TableName
 
 
-class Statement(msgspec.Struct, frozen=True):
+class PlannedStatement(msgspec.Struct, frozen=True):
     """`administrator`: the feed's own user cannot run it (a grant to itself), so `--apply` leaves it out.
 
     On the side of the log in Kafka, `sql` is a command for the shell."""
@@ -31,19 +31,21 @@ class Statement(msgspec.Struct, frozen=True):
     administrator: bool = False
 
 
-async def init_plan(feed: Feed) -> list[Statement]:
+async def init_plan(feed: Feed) -> list[PlannedStatement]:
     """In the order to run them.  Raises Refused where a side cannot be used, and TargetError, SourceError,
     LogError."""
     for finding in not_yet(feed):
-        raise Refused(finding)
+        raise CannotRun(finding)
     if feed.target_url.scheme == "hive":
-        raise Refused(error("target-hive", "a run makes what it needs in Hive by itself", "See `tidelock check FEED`"))
+        raise CannotRun(
+            error("target-hive", "a run makes what it needs in Hive by itself", "See `tidelock check FEED`")
+        )
     async with source_opened(feed.source_url) as server:
         view = await view_of(feed, server)
     unmatched = check_patterns(feed, view.tables, view.grants, view.schemas)
     for finding in unmatched:
         if finding.level == "error" and finding.kind != "source-grant":
-            raise Refused(finding)
+            raise CannotRun(finding)
     unseen = [finding for finding in unmatched if finding.kind == "source-grant"]
     topics = await _topics(feed)
     async with opened(feed.target_url) as target:
@@ -57,20 +59,20 @@ async def init_plan(feed: Feed) -> list[Statement]:
         ]
 
 
-async def _topics(feed: Feed) -> list[Statement]:
+async def _topics(feed: Feed) -> list[PlannedStatement]:
     if feed.log_url is None:
         return []
     from tidelock.adapters.checks.log import missing_topics  # with Kafka's client, which an embedded feed does without
     from tidelock.adapters.kafka.topics import look
 
     return [
-        Statement("log", topic.command, f"topic {topic.name}", administrator=bool(topic.refusal))
+        PlannedStatement("log", topic.command, f"topic {topic.name}", administrator=bool(topic.refusal))
         for topic in await missing_topics(feed, await look(feed.log_url, feed.name))
     ]
 
 
-def _grants(side: Literal["source", "target"], findings: list[Finding]) -> list[Statement]:
-    return [Statement(side, f.hint.rstrip(";"), f.message, administrator=True) for f in findings]
+def _grants(side: Literal["source", "target"], findings: list[Finding]) -> list[PlannedStatement]:
+    return [PlannedStatement(side, f.hint.rstrip(";"), f.message, administrator=True) for f in findings]
 
 
 async def _table_grants(feed: Feed, view: SourceView, target: Target) -> list[Finding]:
@@ -87,20 +89,21 @@ async def _table_grants(feed: Feed, view: SourceView, target: Target) -> list[Fi
     return [*of_tables, *await target.making(made)]
 
 
-async def _bookkeeping(feed: Feed, target: Target) -> list[Statement]:
+async def _bookkeeping(feed: Feed, target: Target) -> list[PlannedStatement]:
     lacking = await target.lacking(feed.schema)
     tables, columns = Lacking(lacking.tables, {}, lacking.schema), Lacking((), lacking.columns)
     made = [
-        Statement("target", sql, "tidelock's own tables") for sql in statements_for(tables, target.dialect, feed.schema)
+        PlannedStatement("target", sql, "tidelock's own tables")
+        for sql in statements_for(tables, target.dialect, feed.schema)
     ]
     foreign = not await target.may_add(feed.schema, columns)
     return made + [
-        Statement("target", sql, "tidelock's own tables are of an older version", administrator=foreign)
+        PlannedStatement("target", sql, "tidelock's own tables are of an older version", administrator=foreign)
         for sql in statements_for(columns, target.dialect, feed.schema)
     ]
 
 
-async def _tables(feed: Feed, view: SourceView, target: Target) -> list[Statement]:
+async def _tables(feed: Feed, view: SourceView, target: Target) -> list[PlannedStatement]:
     """Missing schemas, then missing tables, then the foreign keys of those."""
     target_of = {name: feed.target_name(name) for name in view.tables}
     there = await target.tables(list(target_of.values()))
@@ -113,13 +116,13 @@ async def _tables(feed: Feed, view: SourceView, target: Target) -> list[Statemen
             missing[name] = wanted
     schemas = sorted({wanted.schema for wanted in missing.values()} - await target.schemas())
     create = f"CREATE {'SCHEMA' if target.dialect == 'postgres' else 'DATABASE'} IF NOT EXISTS"
-    made = [Statement("target", f"{create} {identifier(target.dialect, s)}", f"tables in {s}") for s in schemas]
+    made = [PlannedStatement("target", f"{create} {identifier(target.dialect, s)}", f"tables in {s}") for s in schemas]
     for name, wanted in missing.items():
         made += [
-            Statement("target", sql, f"table {wanted} for {name}")
+            PlannedStatement("target", sql, f"table {wanted} for {name}")
             for sql in create_table(sources[name], wanted, target.dialect)
         ]
     for name in missing:
         keys = add_foreign_keys(sources[name], sources, target_of.__getitem__, view.rules, target.dialect)
-        made += [Statement("target", sql, f"foreign key of {name}") for sql in keys]
+        made += [PlannedStatement("target", sql, f"foreign key of {name}") for sql in keys]
     return made

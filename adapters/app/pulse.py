@@ -21,7 +21,7 @@ import msgspec
 from tidelock.adapters.bookkeeping.lease import Claim
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.runs import BEAT_SECONDS
-from tidelock.adapters.process.frames import Unanswered
+from tidelock.adapters.ports.capture_messages import Unanswered
 
 log = logging.getLogger(__name__)
 

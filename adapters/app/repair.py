@@ -19,13 +19,13 @@ from tidelock.adapters.operator.copies import want
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.spark.keys import NoSuchKey, canonical
 from tidelock.adapters.verify.catalogues import paired
-from tidelock.adapters.verify.report import Difference, Report, TableReport
-from tidelock.adapters.verify.table_pairs import Pair
+from tidelock.adapters.verify.report import Difference, TableReport, VerifyReport
+from tidelock.adapters.verify.table_pairs import ComparedTable
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Row, TableName
 
-State: TypeAlias = Literal["waiting", "reading", "repaired", "refused", "lost"]
+RepairState: TypeAlias = Literal["waiting", "reading", "repaired", "refused", "lost"]
 _THIS = "WHERE feed = %s"
 
 
@@ -66,12 +66,12 @@ class Work(msgspec.Struct, frozen=True):
         return sum(len(part.keys) for part in self.parts)
 
 
-class Standing(msgspec.Struct, frozen=True):
+class RepairStanding(msgspec.Struct, frozen=True):
     """How far the rows of a part are.  `why`: they are refused."""
 
     table: str
     rows: int
-    state: State
+    state: RepairState
     why: str = ""
 
     @property
@@ -79,7 +79,7 @@ class Standing(msgspec.Struct, frozen=True):
         return self.state in ("repaired", "refused", "lost")
 
 
-async def work_of(feed: Feed, report: Report, only: Sequence[str]) -> Work:
+async def work_of(feed: Feed, report: VerifyReport, only: Sequence[str]) -> Work:
     """`only`: source tables, all if empty.  Raises NotRepairable, NotComparable, Refused, SourceError, TargetError."""
     by_name = {str(pair.name): pair for pair in await paired(feed, only)}
     parts, left = list[Part](), list[Left]()
@@ -94,7 +94,7 @@ async def work_of(feed: Feed, report: Report, only: Sequence[str]) -> Work:
     return Work(tuple(parts), tuple(left), tuple(_notes(report, chosen)))
 
 
-def _part(feed: Feed, table: TableReport, pair: Pair | None) -> tuple[Part, list[Left]]:
+def _part(feed: Feed, table: TableReport, pair: ComparedTable | None) -> tuple[Part, list[Left]]:
     if pair is None:
         raise NotRepairable(f"the feed {feed.name} has no table {table.table} any more", "Run `tidelock verify` again")
     if not table.key:
@@ -112,7 +112,7 @@ def _part(feed: Feed, table: TableReport, pair: Pair | None) -> tuple[Part, list
     return Part(pair.name, tuple(keys)), left
 
 
-def _keys(pair: Pair, found: Difference) -> list[Row]:
+def _keys(pair: ComparedTable, found: Difference) -> list[Row]:
     """As each of the tables that go there would log it: two of them may spell a number with other digits."""
     shown = [found.key[name] for name in pair.columns[: pair.key]]
     return [
@@ -121,7 +121,7 @@ def _keys(pair: Pair, found: Difference) -> list[Row]:
     ]
 
 
-def _notes(report: Report, tables: Sequence[TableReport]) -> list[str]:
+def _notes(report: VerifyReport, tables: Sequence[TableReport]) -> list[str]:
     notes = [
         f"{table.table}: the report does not hold all differences; run `tidelock verify` again after this repair"
         for table in tables
@@ -142,13 +142,13 @@ async def ask(feed: Feed, work: Work) -> None:
         await want(book, "repair", wishes)
 
 
-async def standing(feed: Feed, work: Work) -> list[Standing]:
+async def standing(feed: Feed, work: Work) -> list[RepairStanding]:
     """Of each part.  Raises TargetError."""
     async with operator.books(feed) as book:
         return [await _standing(book, part) for part in work.parts]
 
 
-async def _standing(book: Books, part: Part) -> Standing:
+async def _standing(book: Books, part: Part) -> RepairStanding:
     table, rows = str(part.table), len(part.keys)
     where = f"{_THIS} AND table_schema = %s AND table_name = %s"
     mine = (book.feed.name, part.table.schema, part.table.table)
@@ -157,13 +157,15 @@ async def _standing(book: Books, part: Part) -> Standing:
     modes = {str(mode): int(count) for mode, count in counted}
     if "refused" in modes:
         found = await book.session.fetch(f"SELECT row_key FROM {wanted} {where} AND mode = 'refused' LIMIT 1", *mine)
-        return Standing(table, rows, "refused", str(msgspec.json.decode(found[0][0], type=Alarm)) if found else "")
+        why = str(msgspec.json.decode(found[0][0], type=Alarm)) if found else ""
+        return RepairStanding(table, rows, "refused", why)
     if "repair" in modes:
-        return Standing(table, rows, "waiting")
+        return RepairStanding(table, rows, "waiting")
     found = await book.session.fetch(f"SELECT chunk, split, rows_merged FROM {chunks} {where} ORDER BY chunk", *mine)
     split = msgspec.msgpack.decode(found[0][1], type=ChunkSplit) if found and found[0][1] else None
     if split is not None and split.by is By.KEYS and not split.keys:
-        return Standing(table, rows, "refused", "the target refused the rows: what the feed wrote last says why")
+        return RepairStanding(table, rows, "refused", "the target refused the rows: what the feed wrote last says why")
     if split is None or split.by is not By.KEYS or not set(part.keys) <= set(split.keys):
-        return Standing(table, rows, "lost", "another copy of the table has taken its place: run `tidelock verify`")
-    return Standing(table, rows, "reading" if any(row[2] is None for row in found) else "repaired")
+        why = "another copy of the table has taken its place: run `tidelock verify`"
+        return RepairStanding(table, rows, "lost", why)
+    return RepairStanding(table, rows, "reading" if any(row[2] is None for row in found) else "repaired")

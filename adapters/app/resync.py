@@ -31,23 +31,20 @@ from tidelock.adapters.checks.refusals import tables_there
 from tidelock.adapters.checks.source import sees_all
 from tidelock.adapters.checks.source_view import source_opened
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.mysql import connection as server
-from tidelock.adapters.mysql.binlog.source import Source, look
-from tidelock.adapters.mysql.binlog.visible import require_gtids
-from tidelock.adapters.mysql.connection import reader_endpoint
+from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.mysql.grants import Grants, read_grants
 from tidelock.adapters.operator.adoption import proven
 from tidelock.adapters.operator.feed_control import books
 from tidelock.adapters.operator.runs import RunsAlready, admitted
 from tidelock.adapters.operator.store import Books, never_ran
 from tidelock.adapters.ports.finding import Finding, error
-from tidelock.adapters.ports.target_inspection import Refused
+from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.process.host import Missing
 from tidelock.adapters.process.way_out import COPY_ANEW
 from tidelock.adapters.row_copy.failing import look_for_spark
 from tidelock.adapters.row_copy.source import NotCopied, sources
-from tidelock.adapters.wiring.composition import rules_of
 from tidelock.adapters.wiring.inspection import opened
+from tidelock.adapters.wiring.sources import overview_of, source_of
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.copy.copy_validation import fault
@@ -77,7 +74,7 @@ async def plan(feed: Feed, tell: Callable[[str], None]) -> Resync:
     async with books(feed) as book:
         stored = (await book.checkpoints()).get(0)
         halted = await _stands(feed, book, tell, begun=stored is not None)
-        source = await _look(feed)
+        source = await asyncio.to_thread(overview_of, feed)
         there = await tables_there(feed, book.session)
     mapping = Mapping(rules_of(feed), feed.schema)
     tables = tuple(dict.fromkeys(mapping.target(name) for name in source.tables if mapping.selects(name)))
@@ -134,10 +131,6 @@ async def _stands(feed: Feed, book: Books, tell: Callable[[str], None], *, begun
     return str(owner.halted.alarm) if owner is not None and owner.halted is not None else ""
 
 
-async def _look(feed: Feed) -> Source:
-    return await asyncio.to_thread(look, feed.source_url, [rule.source for rule in feed.tables], earliest=False)
-
-
 async def _fit(feed: Feed) -> None:
     """Raises Refused with all that `check` finds wrong."""
     errors = [finding for finding in (await check(feed)).errors if finding.kind not in _WHAT_IT_IS_FOR]
@@ -154,8 +147,7 @@ async def _can_be_copied(feed: Feed, tables: Sequence[TableName], there: Sequenc
         look_for_spark()
         async with source_opened(feed.source_url) as source:
             _sees_all(feed, await read_grants(source))
-            if not source.is_mariadb:
-                await asyncio.to_thread(_numbered, feed)
+            await asyncio.to_thread(source_of(feed.source_url).require_visibility)
             await sources(feed, source, tables)
     except NotCopied as problem:
         raise _refused("not-copied", str(problem), problem.hint) from None
@@ -184,14 +176,6 @@ def _sees_all(feed: Feed, grants: Grants) -> None:
         )
 
 
-def _numbered(feed: Feed) -> None:
-    connection = server.connect(reader_endpoint(feed.source_url))
-    try:
-        require_gtids(connection, feed.source_url)
-    finally:
-        connection.close()
-
-
-def _refused(kind: str, message: str, hint: str) -> Refused:
+def _refused(kind: str, message: str, hint: str) -> CannotRun:
     finding: Finding = error(f"resync-{kind}", message, hint)
-    return Refused(finding)
+    return CannotRun(finding)

@@ -19,15 +19,17 @@ from tidelock.adapters.app.pulse import Pulse
 from tidelock.adapters.bookkeeping.lease import Claim, Entry, Overtaken
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.checks.refusals import refusals, tables_there
+from tidelock.adapters.config.apply_options import options_of
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.mysql.binlog.source import Source, look
-from tidelock.adapters.mysql.errors import Busy, SourceError, Unreachable
+from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.operator import start_copy
 from tidelock.adapters.operator.adoption import adopted, proven
 from tidelock.adapters.operator.copies import resync_pending
 from tidelock.adapters.operator.runs import admitted
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.ports.source import Overview
+from tidelock.adapters.ports.source_errors import Busy, SourceError, Unreachable
 from tidelock.adapters.process.gc_tuning import calm, forget
 from tidelock.adapters.process.signals import heard
 from tidelock.adapters.row_copy.copier import SparkCopier
@@ -37,8 +39,10 @@ from tidelock.adapters.runtime.journal import Journal, NoJournal
 from tidelock.adapters.runtime.progress import Hindered, Progress, Sample
 from tidelock.adapters.runtime.sampler import Board, Silent, sample_of
 from tidelock.adapters.wiring.capture import CaptureProcess
-from tidelock.adapters.wiring.composition import make_sink, options_of, order_of, rules_of, start_of
+from tidelock.adapters.wiring.capture_order import order_of
 from tidelock.adapters.wiring.session import session
+from tidelock.adapters.wiring.sinks import make_sink
+from tidelock.adapters.wiring.sources import overview_of, start_of
 from tidelock.engine.apply.machine import ApplyMachine
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.capture.pattern import Pattern
@@ -81,7 +85,7 @@ async def run(
                 await asyncio.sleep(0)  # this turn of the loop still holds a cancelled task's error, and its frames
                 forget()
                 by_force = False
-                capture = CaptureProcess()
+                capture = CaptureProcess(feed.source_url)
     except asyncio.CancelledError:
         if life.told_to_stop:
             return OK
@@ -111,7 +115,7 @@ class _Life:
     async def serve(self, address: tuple[str, int] | None) -> None:
         """From the first machine on, also while a server is waited for.  Raises ListenError."""
         if address is not None and not self._serves:
-            from tidelock.adapters.web import serve
+            from tidelock.adapters.web.serving import serve
 
             await self._http.enter_async_context(serve(address, self._latest))
             self._serves = True
@@ -207,7 +211,7 @@ async def _run(
     taken = msgspec.structs.replace(taken, checkpoint=checkpoint)
     if taken.receipts:  # an older owner may have read on until its last moment, so ask again
         now = await _look(feed)
-        taken = msgspec.structs.replace(taken, log_end=now.now if isinstance(now, Source) else None)
+        taken = msgspec.structs.replace(taken, log_end=now.now if isinstance(now, Overview) else None)
     options = options_of(feed, tables, life.stream_idle_us)
     machine = ApplyMachine(options)
     fault = _JournalFault(feed, life, progress)
@@ -256,12 +260,10 @@ class _JournalFault:
             self._life.shell.stop()
 
 
-async def _look(feed: Feed) -> Source | SourceError:
+async def _look(feed: Feed) -> Overview | SourceError:
     """An error is kept for later: `check` says the same with the statement that mends it."""
     try:
-        return await asyncio.to_thread(
-            look, feed.source_url, [rule.source for rule in feed.tables], earliest=feed.start == "earliest"
-        )
+        return await asyncio.to_thread(overview_of, feed, first_run=True)
     except SourceError as error:
         return error
 
@@ -284,9 +286,7 @@ async def _resync_pending(feed: Feed) -> bool:
 async def fix_start(feed: Feed) -> Position | None:
     """`init --apply`: store where the first run begins, so that `start: now` means the time of init.  None where a
     position is stored already."""
-    source = await asyncio.to_thread(
-        look, feed.source_url, [rule.source for rule in feed.tables], earliest=feed.start == "earliest"
-    )
+    source = await asyncio.to_thread(overview_of, feed, first_run=True)
     position = await proven(feed, start_of(feed, source))
     if feed.start == "copy":
         await start_copy.ask(feed, Mapping(rules_of(feed), feed.schema), source.tables)
@@ -300,7 +300,8 @@ async def fix_start(feed: Feed) -> Position | None:
 
 
 def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:
-    progress.update(sample_of(machine, shell, 0.0))
+    seen = machine.status()
+    progress.update(sample_of(seen, shell, 0.0))
     if shell.halt is not None:
         progress.message(str(shell.halt.alarm))
         return OPERATOR
@@ -314,8 +315,7 @@ def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:
         if shell.stopping and shell.stepped_down.again:
             return OK
         return AGAIN if shell.stepped_down.again else REFUSED
-    parked = len(machine.batches.parked_rows)
-    if parked and shell.caught_up:
-        progress.message(f"{parked} row changes are parked: tidelock rows list FEED")
+    if seen is not None and seen.parked and shell.caught_up:
+        progress.message(f"{seen.parked} row changes are parked: tidelock rows list FEED")
         return OPERATOR
     return OK

@@ -19,22 +19,23 @@ from tidelock.adapters.checks.source_view import (
     source_opened,
     view_of,
 )
-from tidelock.adapters.checks.tables import Pair, check_pair
+from tidelock.adapters.checks.tables import CheckedTable, check_pair
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.mysql.catalogue import BlockingServer
-from tidelock.adapters.mysql.errors import SourceError
 from tidelock.adapters.operator.start_copy import check_empty
 from tidelock.adapters.operator.upgrade import advice, older
-from tidelock.adapters.ports.finding import Finding, Report, error, note, report
+from tidelock.adapters.ports.finding import CheckReport, Finding, error, note, report
 from tidelock.adapters.ports.sink import TargetError
-from tidelock.adapters.ports.target_inspection import Refused, Target
+from tidelock.adapters.ports.source_errors import SourceError
+from tidelock.adapters.ports.target_inspection import CannotRun, Target
 from tidelock.adapters.wiring.inspection import opened
+from tidelock.adapters.wiring.sources import SCHEMES
 from tidelock.engine.model.records import Position, TableName
 
 Side = TypeVar("Side")
 
 
-async def check(feed: Feed) -> Report:
+async def check(feed: Feed) -> CheckReport:
     """Everything that can be known beforehand."""
     findings = not_yet(feed)
     if findings:
@@ -64,7 +65,7 @@ async def _log_findings(feed: Feed) -> list[Finding]:
 async def _entered(stack: AsyncExitStack, side: AbstractAsyncContextManager[Side]) -> Side | Finding:
     try:
         return await stack.enter_async_context(side)
-    except Refused as refused:
+    except CannotRun as refused:
         return refused.finding
 
 
@@ -113,10 +114,11 @@ async def _older_tables(feed: Feed, target: Target) -> list[Finding]:
 def not_yet(feed: Feed) -> list[Finding]:
     """What the YAML may say and this version cannot do."""
     findings = []
-    if feed.source_url.dialect != "mysql":
+    known = " or ".join(f"{scheme}://" for scheme in SCHEMES)
+    if feed.source_url.scheme not in SCHEMES:
         findings.append(
             error(
-                "not-yet", f"{feed.source_url.scheme}:// is not supported as a source yet", "Use mysql:// or mariadb://"
+                "not-yet", f"{feed.source_url.scheme}:// is not supported as a source yet", f"Use {known}"
             )
         )
     if feed.target_url.scheme not in ("mysql", "mariadb", "postgresql", "hive"):
@@ -150,7 +152,7 @@ async def check_target(feed: Feed, view: SourceView, target: Target) -> list[Fin
             findings.append(_missing(feed, name))
             continue
         of_feed = replicated(feed, source)
-        pair = Pair(
+        pair = CheckedTable(
             source=of_feed,
             target=there,
             details=details[there.name],
@@ -172,7 +174,7 @@ def _missing(feed: Feed, name: TableName) -> Finding:
     )
 
 
-def _judged(pair: Pair, target_of: dict[TableName, TableName]) -> list[Finding]:
+def _judged(pair: CheckedTable, target_of: dict[TableName, TableName]) -> list[Finding]:
     try:
         return check_pair(pair, target_of)
     except TargetError as problem:

@@ -10,12 +10,12 @@ from tidelock.adapters.operator.upgrade import look as look_at_books
 from tidelock.adapters.operator.upgrade import upgrade
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.process.way_out import COPY_ANEW
-from tidelock.adapters.wiring.session import Session
+from tidelock.adapters.wiring.session import TargetSession
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.records import TableName
 
 
-async def tables_there(feed: Feed, target: Session) -> list[TableName]:
+async def tables_there(feed: Feed, target: TargetSession) -> list[TableName]:
     """Target tables that the rules may mean: the log may hold rows of a table that the source has dropped since."""
     patterns = [Pattern.of(rule.target or rule.source) for rule in feed.tables]
     found = await target.fetch(
@@ -26,7 +26,7 @@ async def tables_there(feed: Feed, target: Session) -> list[TableName]:
     return [name for name in names if any(pattern.matches(name) for pattern in patterns)]
 
 
-async def refusals(feed: Feed, target: Session) -> Sequence[Finding]:
+async def refusals(feed: Feed, target: TargetSession) -> Sequence[Finding]:
     """A first run must pass `check`, and makes the bookkeeping then; nothing is written before.  Any run adds what an
     older version's bookkeeping lacks.  Raises TargetError.
 

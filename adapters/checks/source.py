@@ -10,25 +10,24 @@ import msgspec
 
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed, TableRule
-from tidelock.adapters.mysql.binlog.history import confirm
-from tidelock.adapters.mysql.binlog.source import NO_BLOB, leaves_out
 from tidelock.adapters.mysql.catalogue import BlockingServer
-from tidelock.adapters.mysql.connection import reader_endpoint
-from tidelock.adapters.mysql.errors import OtherHistory
 from tidelock.adapters.mysql.grants import Grants
+from tidelock.adapters.mysql.log_settings import NEEDED, NO_BLOB, leaves_out
 from tidelock.adapters.ports.finding import Finding, error, warning
+from tidelock.adapters.ports.source_errors import OtherHistory
 from tidelock.adapters.schema.create_table import qualified
 from tidelock.adapters.schema.source_table import SourceTable
+from tidelock.adapters.wiring.sources import source_of
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position, TableName
 
 EXPIRE_SECONDS = 86_400
-_NEEDED = {
-    "log_bin": ("ON", "Set log_bin=ON in its configuration file and restart it"),
-    "binlog_format": ("ROW", "SET GLOBAL binlog_format=ROW; then let its writers connect anew"),
-    "binlog_row_image": ("FULL", "SET GLOBAL binlog_row_image=FULL; then let its writers connect anew"),
-    "binlog_row_metadata": ("FULL", "SET GLOBAL binlog_row_metadata=FULL;"),
+_MENDS = {
+    "log_bin": "Set log_bin=ON in its configuration file and restart it",
+    "binlog_format": "SET GLOBAL binlog_format=ROW; then let its writers connect anew",
+    "binlog_row_image": "SET GLOBAL binlog_row_image=FULL; then let its writers connect anew",
+    "binlog_row_metadata": "SET GLOBAL binlog_row_metadata=FULL;",
 }
 _OTHERS = (
     "server_id",
@@ -56,7 +55,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 async def read_settings(server: BlockingServer) -> Settings:
-    names = ", ".join(f"'{name}'" for name in (*_NEEDED, *_OTHERS))
+    names = ", ".join(f"'{name}'" for name in (*NEEDED, *_OTHERS))
     rows = await server.ask(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
     return Settings({str(name).lower(): str(value) for name, value in rows})
 
@@ -65,14 +64,16 @@ def check_settings(feed: Feed, settings: Settings, tables: Mapping[TableName, So
     place = feed.source_url
     findings = []
     holes = sorted(str(name) for name, table in tables.items() if any(leaves_out(c.type) for c in table.columns))
-    for name, (wanted, mend) in _NEEDED.items():
+    for name, wanted in NEEDED.items():
         value = settings.get(name)
         if name == "binlog_row_image" and value is not None and value.upper() == NO_BLOB and not holes:
             continue  # images without blobs of tables that have none are full
         if value is not None and value.upper() != wanted:
             findings.append(
                 error(
-                    f"source-{name.replace('_', '-')}", f"{place} has {name}={value!r}; the log needs {wanted!r}", mend
+                    f"source-{name.replace('_', '-')}",
+                    f"{place} has {name}={value!r}; the log needs {wanted!r}",
+                    _MENDS[name],
                 )
             )
     number = int(settings.get("server_id") or 0)
@@ -206,7 +207,7 @@ async def check_place(feed: Feed, server: BlockingServer, stored: Position | Non
     if place is None:
         return []
     try:
-        await asyncio.to_thread(confirm, reader_endpoint(feed.source_url), place)
+        await asyncio.to_thread(source_of(feed.source_url).confirm, place)
     except OtherHistory as other:
         return [error("source-history", other.message, other.hint)]
     if place.proof and place.gtids and server.is_mariadb:

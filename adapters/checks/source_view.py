@@ -22,11 +22,11 @@ from tidelock.adapters.mysql import catalogue
 from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.collation import equality
 from tidelock.adapters.mysql.connection import connect, reader_endpoint
-from tidelock.adapters.mysql.errors import AccessDenied, SourceError
 from tidelock.adapters.mysql.grants import Grants, read_grants
 from tidelock.adapters.mysql.schema import read_shapes
 from tidelock.adapters.ports.finding import Finding, error
-from tidelock.adapters.ports.target_inspection import Refused
+from tidelock.adapters.ports.source_errors import AccessDenied, SourceError
+from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.schema.source_table import SourceTable, projected
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import Equality
@@ -52,7 +52,7 @@ async def source_opened(endpoint: Endpoint) -> AsyncIterator[BlockingServer]:
         place = reader_endpoint(endpoint)
         server = BlockingServer(await asyncio.to_thread(connect, place), place)
     except AccessDenied as problem:
-        raise Refused(
+        raise CannotRun(
             error(
                 "source-denied",
                 problem.message,
@@ -61,7 +61,7 @@ async def source_opened(endpoint: Endpoint) -> AsyncIterator[BlockingServer]:
             )
         ) from None
     except SourceError as problem:
-        raise Refused(error("source-unreachable", problem.message, problem.hint)) from None
+        raise CannotRun(error("source-unreachable", problem.message, problem.hint)) from None
     try:
         yield server
     finally:

@@ -25,7 +25,7 @@ _FOLDS = (Equality.FOLDED, Equality.FOLDED_PADDED)
 _PADS = (Equality.PADDED, Equality.FOLDED_PADDED)
 
 
-class Pair(msgspec.Struct, frozen=True):
+class CheckedTable(msgspec.Struct, frozen=True):
     """A source table, as it is replicated (`projected`), and its target.
 
     `equalities`: of the source's text columns.  `checks`: clauses of the source's check constraints.
@@ -49,7 +49,7 @@ class Pair(msgspec.Struct, frozen=True):
         return identifier(self.dialect, name)
 
 
-def check_pair(pair: Pair, target_of: Mapping[TableName, TableName]) -> list[Finding]:
+def check_pair(pair: CheckedTable, target_of: Mapping[TableName, TableName]) -> list[Finding]:
     """`target_of`: all selected source tables and their targets."""
     return [
         *pair.details.findings,
@@ -64,7 +64,7 @@ def check_pair(pair: Pair, target_of: Mapping[TableName, TableName]) -> list[Fin
     ]
 
 
-def _columns(pair: Pair) -> list[Finding]:
+def _columns(pair: CheckedTable) -> list[Finding]:
     findings = []
     there = {c.name: c for c in pair.target.columns}
     for column in pair.source.columns:
@@ -83,7 +83,7 @@ def _columns(pair: Pair) -> list[Finding]:
     return findings
 
 
-def _type(pair: Pair, column: SourceColumn, target: TargetColumn) -> list[Finding]:
+def _type(pair: CheckedTable, column: SourceColumn, target: TargetColumn) -> list[Finding]:
     where = f"{pair.target.name}.{column.name}"
     reason = compatible(column.column, target, pair.dialect, column.type)
     if reason:
@@ -116,19 +116,19 @@ def _type(pair: Pair, column: SourceColumn, target: TargetColumn) -> list[Findin
     return findings
 
 
-def _retype(pair: Pair, name: str, type_: str, nullable: bool) -> str:
+def _retype(pair: CheckedTable, name: str, type_: str, nullable: bool) -> str:
     if pair.dialect == "postgres":
         return f"ALTER TABLE {pair.place} ALTER COLUMN {pair.quoted(name)} TYPE {type_};"
     return f"ALTER TABLE {pair.place} MODIFY {pair.quoted(name)} {type_}{' NULL' if nullable else ' NOT NULL'};"
 
 
-def _nullable(pair: Pair, column: TargetColumn) -> str:
+def _nullable(pair: CheckedTable, column: TargetColumn) -> str:
     if pair.dialect == "postgres":
         return f"ALTER TABLE {pair.place} ALTER COLUMN {pair.quoted(column.name)} DROP NOT NULL;"
     return f"ALTER TABLE {pair.place} MODIFY {pair.quoted(column.name)} {column.type} NULL;"
 
 
-def _required(pair: Pair) -> list[Finding]:
+def _required(pair: CheckedTable) -> list[Finding]:
     """Target columns that the source does not fill."""
     filled = {c.name for c in pair.source.columns}
     findings = []
@@ -156,7 +156,7 @@ def _required(pair: Pair) -> list[Finding]:
     return findings
 
 
-def _uniques(pair: Pair) -> list[Finding]:
+def _uniques(pair: CheckedTable) -> list[Finding]:
     findings = []
     for unique in pair.target.uniques:
         covering = [u for u in pair.source.uniques if _covers(u, unique)]
@@ -194,7 +194,7 @@ def _covers(source: UniqueKey, target: UniqueKey) -> bool:
     return set(source.columns) <= set(target.columns)
 
 
-def _coarser(pair: Pair, unique: UniqueKey) -> str:
+def _coarser(pair: CheckedTable, unique: UniqueKey) -> str:
     """A column of which the target takes different source values as equal; ''."""
     by_name = {c.name: c for c in pair.target.columns}
     collations = {c.name: c.collation for c in pair.source.columns}
@@ -208,13 +208,13 @@ def _coarser(pair: Pair, unique: UniqueKey) -> str:
     return ""
 
 
-def _collate(pair: Pair, name: str) -> str:
+def _collate(pair: CheckedTable, name: str) -> str:
     source = next(c for c in pair.source.columns if c.name == name)
     charset = f"CHARACTER SET {source.column.charset} COLLATE {source.collation}"
     return f"ALTER TABLE {pair.place} MODIFY {pair.quoted(name)} {source.type} {charset};"
 
 
-def _drop_unique(pair: Pair, unique: UniqueKey) -> str:
+def _drop_unique(pair: CheckedTable, unique: UniqueKey) -> str:
     if pair.dialect == "mysql":
         drop = "PRIMARY KEY" if unique.name == "PRIMARY" else f"INDEX {pair.quoted(unique.name)}"
         return f"ALTER TABLE {pair.place} DROP {drop};"
@@ -223,7 +223,7 @@ def _drop_unique(pair: Pair, unique: UniqueKey) -> str:
     return f"DROP INDEX {pair.quoted(pair.target.name.schema)}.{pair.quoted(unique.name)};"
 
 
-def _foreign_keys(pair: Pair, target_of: Mapping[TableName, TableName]) -> list[Finding]:
+def _foreign_keys(pair: CheckedTable, target_of: Mapping[TableName, TableName]) -> list[Finding]:
     extra = [
         error(
             "foreign-key-extra",
@@ -260,7 +260,7 @@ def _same_key(source: ForeignKey, target: ForeignKey, target_of: Mapping[TableNa
     )
 
 
-def _cascades(pair: Pair, target_of: Mapping[TableName, TableName]) -> list[Finding]:
+def _cascades(pair: CheckedTable, target_of: Mapping[TableName, TableName]) -> list[Finding]:
     """Cascades that the source does not log must fire at the target."""
     if pair.logged:
         return []
@@ -285,7 +285,7 @@ def _cascades(pair: Pair, target_of: Mapping[TableName, TableName]) -> list[Find
     return findings
 
 
-def _checks(pair: Pair) -> list[Finding]:
+def _checks(pair: CheckedTable) -> list[Finding]:
     known = {_plain(clause) for clause in pair.checks}
     findings = []
     for name, clause in pair.details.checks:
@@ -308,7 +308,7 @@ def _plain(clause: str) -> str:
     return re.sub(r"[\s()`\"\\]", "", bare).lower()
 
 
-def _triggers(pair: Pair) -> list[Finding]:
+def _triggers(pair: CheckedTable) -> list[Finding]:
     quoted = [pair.quoted(name) for name in pair.details.triggers]
     if pair.dialect == "postgres":
         drops = [f"ALTER TABLE {pair.place} DISABLE TRIGGER {name};" for name in quoted]
@@ -325,7 +325,7 @@ def _triggers(pair: Pair) -> list[Finding]:
     ]
 
 
-def _parallel(pair: Pair) -> list[Finding]:
+def _parallel(pair: CheckedTable) -> list[Finding]:
     reason = serial_reason(pair.target)
     if not reason:
         return []

@@ -12,7 +12,8 @@ from tidelock.adapters.cli.failure import OK, OPERATOR, REFUSED, CommandError
 from tidelock.adapters.cli.output import print_json, print_table
 from tidelock.adapters.cli.termination import terminated
 from tidelock.adapters.cli.watching import copy_cells
-from tidelock.adapters.config.feed import Feed, load
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.operator import copies as copy_books
 from tidelock.adapters.operator import feed_control as operator
 from tidelock.adapters.operator.copies import CopiedTable
@@ -66,11 +67,11 @@ async def _known(feed: Feed) -> None:
 
 def _chosen(feed: Feed, tables: Sequence[str]) -> list[TableName]:
     """Target tables.  Raises CommandError, SourceError."""
-    from tidelock.adapters.mysql.binlog.source import look
-    from tidelock.adapters.wiring.composition import rules_of
+    from tidelock.adapters.config.rules import rules_of
+    from tidelock.adapters.wiring.sources import overview_of
 
     mapping = Mapping(rules_of(feed), feed.schema)
-    source = look(feed.source_url, [rule.source for rule in feed.tables], earliest=False)
+    source = overview_of(feed)
     there = {str(name): mapping.target(name) for name in source.tables if mapping.selects(name)}
     for name in tables:
         if name not in there:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from tidelock.adapters.cli.failure import OK, REFUSED, CommandError
 from tidelock.adapters.cli.output import print_json
-from tidelock.adapters.config.feed import Feed, load
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.loader import load
 
 if TYPE_CHECKING:
-    from tidelock.adapters.app.init_plan import Statement
+    from tidelock.adapters.app.init_plan import PlannedStatement
     from tidelock.adapters.ports.finding import Finding
 
 
@@ -64,7 +65,7 @@ def init(path: str, apply: bool, json: bool) -> int:
     return OK
 
 
-async def _plan(feed: Feed, apply: bool) -> list[Statement]:
+async def _plan(feed: Feed, apply: bool) -> list[PlannedStatement]:
     from tidelock.adapters.app.init_plan import init_plan
 
     plan = await init_plan(feed)
@@ -77,7 +78,7 @@ async def _plan(feed: Feed, apply: bool) -> list[Statement]:
     return plan
 
 
-async def _apply(feed: Feed, statements: Sequence[Statement]) -> None:
+async def _apply(feed: Feed, statements: Sequence[PlannedStatement]) -> None:
     """One after another; a failure says which one, and that what ran before it stays.  Raises CommandError."""
     from tidelock.adapters.ports.sink import TargetError
     from tidelock.adapters.wiring.session import session
@@ -94,7 +95,7 @@ async def _apply(feed: Feed, statements: Sequence[Statement]) -> None:
                 ) from None
 
 
-async def _make_topics(feed: Feed, plan: Sequence[Statement]) -> None:
+async def _make_topics(feed: Feed, plan: Sequence[PlannedStatement]) -> None:
     """Raises LogError."""
     if any(s.side == "log" and not s.administrator for s in plan):
         from tidelock.adapters.checks.log import first_partitions
@@ -103,7 +104,7 @@ async def _make_topics(feed: Feed, plan: Sequence[Statement]) -> None:
         await ensure(feed.log_url, feed.name, first_partitions(feed))
 
 
-def _print_plan(feed: Feed, plan: Sequence[Statement], applied: bool) -> None:
+def _print_plan(feed: Feed, plan: Sequence[PlannedStatement], applied: bool) -> None:
     """As SQL that can be piped into a client: all but the statements is comments."""
     if not plan:
         print(f"-- {feed.name}: nothing is missing")

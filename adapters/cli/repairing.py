@@ -13,11 +13,12 @@ import msgspec
 
 from tidelock.adapters.cli.failure import OK, OPERATOR, REFUSED, USAGE, CommandError
 from tidelock.adapters.cli.output import print_json, print_table
-from tidelock.adapters.config.feed import Feed, load
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.operator import feed_control as operator
 
 if TYPE_CHECKING:
-    from tidelock.adapters.app.repair import Left, Standing, Work
+    from tidelock.adapters.app.repair import Left, RepairStanding, Work
 
 POLL_SECONDS = 0.5
 
@@ -26,7 +27,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     """What `--json` prints.  `statements`: of a dry run."""
 
     feed: str
-    tables: Sequence[Standing] = ()
+    tables: Sequence[RepairStanding] = ()
     left: Sequence[Left] = ()
     statements: Sequence[str] = ()
     notes: Sequence[str] = ()
@@ -60,11 +61,11 @@ def repair(
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    from tidelock.adapters.ports.target_inspection import Refused
+    from tidelock.adapters.ports.target_inspection import CannotRun
 
     try:
         yield
-    except Refused as refused:
+    except CannotRun as refused:
         raise CommandError(refused.finding.message, refused.finding.hint, REFUSED) from None
 
 
@@ -101,11 +102,11 @@ def _dry_run(feed: Feed, work: Work, tables: Sequence[str], wait: float, json: b
     return OK
 
 
-async def _watched(feed: Feed, work: Work, wait: float, json: bool) -> list[Standing]:
+async def _watched(feed: Feed, work: Work, wait: float, json: bool) -> list[RepairStanding]:
     """Until all is repaired or refused, or nothing has happened for `wait` seconds."""
     from tidelock.adapters.app.repair import standing
 
-    seen: list[Standing] = []
+    seen: list[RepairStanding] = []
     last = time.monotonic()
     said = ""
     while True:
@@ -125,7 +126,7 @@ async def _watched(feed: Feed, work: Work, wait: float, json: bool) -> list[Stan
         await asyncio.sleep(POLL_SECONDS)
 
 
-def _line(part: Standing) -> str:
+def _line(part: RepairStanding) -> str:
     words = {"waiting": "wanted", "reading": "being read again", "lost": "not repaired"}
     return f"{part.rows:,} rows {words.get(part.state, part.state)}{f': {part.why}' if part.why else ''}"
 
@@ -141,7 +142,7 @@ async def _idle(feed: Feed) -> str:
     return await operator.nobody_runs(feed)
 
 
-def _told(feed: Feed, work: Work, seen: Sequence[Standing], json: bool) -> int:
+def _told(feed: Feed, work: Work, seen: Sequence[RepairStanding], json: bool) -> int:
     open_ = [part for part in seen if not part.ended]
     failed = [part for part in seen if part.state in ("refused", "lost")]
     if json:

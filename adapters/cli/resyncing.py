@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from tidelock.adapters.cli.failure import OK, REFUSED, CommandError
 from tidelock.adapters.cli.output import print_json
-from tidelock.adapters.config.feed import Feed, load
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.process.way_out import COPY_ANEW, FILL_ANEW
 
 if TYPE_CHECKING:
@@ -20,11 +21,11 @@ def resync(path: str, tables: Sequence[str], yes: bool, json: bool) -> int:
     feed = load(path)
     _refuse_others(path, feed, tables)
     from tidelock.adapters.app.resync import begin, plan
-    from tidelock.adapters.ports.target_inspection import Refused
+    from tidelock.adapters.ports.target_inspection import CannotRun
 
     try:
         planned = asyncio.run(plan(feed, lambda said: print(f"{feed.name}: {said}", file=sys.stderr)))
-    except Refused as refused:
+    except CannotRun as refused:
         raise CommandError(refused.finding.message, refused.finding.hint, REFUSED) from None
     if not yes:
         _confirm(feed, planned)

@@ -8,7 +8,8 @@ from json import dumps
 from tidelock.adapters.cli.failure import OK, CommandError
 from tidelock.adapters.cli.termination import terminated
 from tidelock.adapters.compiled import forms as compiled_forms
-from tidelock.adapters.config.feed import Feed, load
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.loader import load
 
 
 def run(path: str, until_caught_up: bool, json: bool, take_over: bool) -> int:
@@ -21,7 +22,7 @@ def run(path: str, until_caught_up: bool, json: bool, take_over: bool) -> int:
         return _hive(feed, until_caught_up, json)
     from tidelock.adapters.wiring.capture import CaptureProcess
 
-    capture = CaptureProcess()  # it imports while we do
+    capture = CaptureProcess(feed.source_url)  # it imports while we do
     import uvloop
 
     from tidelock.adapters.app.run import run as run_feed

@@ -15,10 +15,11 @@ import msgspec
 from tidelock.adapters.cli.failure import DIFFERENT, OK, CommandError, explained
 from tidelock.adapters.cli.termination import terminated
 from tidelock.adapters.cli.verifying import Screen, summary, write
-from tidelock.adapters.config.feed import Feed, load
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.loader import load
 
 if TYPE_CHECKING:
-    from tidelock.adapters.verify.schedule import State
+    from tidelock.adapters.verify.schedule import ScheduleState
 
 
 class Schedule(msgspec.Struct, frozen=True):
@@ -55,15 +56,15 @@ def verify_on(path: str, tables: Sequence[str], wait: float, json: bool, wanted:
         return OK
 
 
-def _round(feed: Feed, tables: Sequence[str], wait: float, json: bool, wanted: Schedule, state: State) -> bool:
+def _round(feed: Feed, tables: Sequence[str], wait: float, json: bool, wanted: Schedule, state: ScheduleState) -> bool:
     """Whether it found differences.  What keeps it from being done is told, and the next round tries again."""
-    from tidelock.adapters.ports.target_inspection import Refused
+    from tidelock.adapters.ports.target_inspection import CannotRun
     from tidelock.adapters.verify.schedule import round_of
 
     try:
         with Screen(feed.name, False, True) as screen:
             report = round_of(feed, tables, wanted.share, state, wait, screen)
-    except Refused as refused:
+    except CannotRun as refused:
         _failed(feed, state, f"{refused.finding.message}. {refused.finding.hint}")
         return False
     except Exception as error:
@@ -83,12 +84,12 @@ def _round(feed: Feed, tables: Sequence[str], wait: float, json: bool, wanted: S
     return not report.equal
 
 
-def _failed(feed: Feed, state: State, why: str) -> None:
+def _failed(feed: Feed, state: ScheduleState, why: str) -> None:
     state.failures += 1
     print(f"{feed.name}: not compared: {why}", file=sys.stderr, flush=True)
 
 
-def _store(place: Path, state: State) -> None:
+def _store(place: Path, state: ScheduleState) -> None:
     from tidelock.adapters.verify.schedule import store
 
     try:
@@ -100,7 +101,7 @@ def _store(place: Path, state: State) -> None:
 
 
 @contextmanager
-def _served(http: str, state: State, name: str) -> Iterator[None]:
+def _served(http: str, state: ScheduleState, name: str) -> Iterator[None]:
     from tidelock.adapters.verify.schedule import metrics
     from tidelock.adapters.web.plain import served
 

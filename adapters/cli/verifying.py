@@ -14,15 +14,15 @@ import msgspec
 from tidelock.adapters.cli.failure import DIFFERENT, OK, REFUSED, CommandError
 from tidelock.adapters.cli.output import print_json, print_table
 from tidelock.adapters.cli.termination import terminated
-from tidelock.adapters.config.feed import load
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.process import private_files as private
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.progress import Progress as Bar
 
-    from tidelock.adapters.verify.report import Difference, Report
-    from tidelock.adapters.verify.verify import Step
+    from tidelock.adapters.verify.report import Difference, VerifyReport
+    from tidelock.adapters.verify.verify import VerifyStep
 
 SHOWN = 10
 POLL_SECONDS = 0.25
@@ -34,13 +34,13 @@ def verify(path: str, tables: Sequence[str], report: str, html: str, wait: float
     for text in filter(None, (report, html)):
         if not Path(text).resolve().parent.is_dir() or Path(text).is_dir():
             raise CommandError(f"{text} is no place for a file: give its name, in a folder that is there")
-    from tidelock.adapters.ports.target_inspection import Refused
+    from tidelock.adapters.ports.target_inspection import CannotRun
     from tidelock.adapters.verify.verify import verify as verify_feed
 
     try:
         with terminated(), Screen(feed.name, sys.stdout.isatty() and not json, json) as screen:
             found = verify_feed(feed, tables, wait, screen, since)
-    except Refused as refused:
+    except CannotRun as refused:
         raise CommandError(refused.finding.message, refused.finding.hint, REFUSED) from None
     if report:
         write(report, msgspec.json.format(msgspec.json.encode(found), indent=2))
@@ -75,7 +75,7 @@ class Screen:
         self._spark: SparkSession | None = None
         self._bar: Bar | None = None
         self._task: Any = None
-        self._step: Step | None = None
+        self._step: VerifyStep | None = None
         self._said = ""
         self._begun = self._line = 0.0
         self._ended = threading.Event()
@@ -102,7 +102,7 @@ class Screen:
     def attach(self, spark: SparkSession) -> None:
         self._spark = spark
 
-    def begin(self, step: Step) -> None:
+    def begin(self, step: VerifyStep) -> None:
         self._step, self._begun, self._said = step, time.monotonic(), ""
         self._line = self._begun
         if self._bar is not None:
@@ -130,7 +130,7 @@ class Screen:
                     return
             self._show(step, done, total)
 
-    def _show(self, step: Step, done: int, total: int) -> None:
+    def _show(self, step: VerifyStep, done: int, total: int) -> None:
         """`done` of `total` tasks of Spark; 0 of 0 where it has none."""
         now = time.monotonic()
         if total:
@@ -154,7 +154,7 @@ def _tasks(spark: SparkSession) -> tuple[int, int]:
     return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
 
 
-def _print(report: Report) -> None:
+def _print(report: VerifyReport) -> None:
     columns = ("table", "source rows", "target rows", "matched", "missing", "extra", "different", "unsettled", "s")
     rows = [(t.table, *(f"{getattr(t, name):,}" for name in _COUNTED), f"{t.seconds:.1f}") for t in report.tables]
     print_table(columns, rows)
@@ -187,7 +187,7 @@ def _cell(value: Any) -> str:
     return "NULL" if value is None else repr(value) if isinstance(value, str) else str(value)
 
 
-def summary(report: Report) -> str:
+def summary(report: VerifyReport) -> str:
     """One sentence, and what an operator should know about it."""
     rows = sum(t.source_rows for t in report.tables)
     what = f"rows that changed since {report.since}" if report.since else "rows"

@@ -11,7 +11,8 @@ import msgspec
 from tidelock.adapters.cli.failure import OK, OPERATOR, REFUSED, CommandError
 from tidelock.adapters.cli.output import print_facts, print_json, print_table, span
 from tidelock.adapters.compiled import forms as compiled_forms
-from tidelock.adapters.config.feed import Feed, load
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.operator import feed_control as operator
 from tidelock.adapters.operator.copies import CopiedTable
 from tidelock.adapters.operator.feed_control import SILENT_SECONDS, Activity, GroupStatus, ScaleOut, Status

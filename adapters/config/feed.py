@@ -1,4 +1,4 @@
-"""The feed's YAML (design 9): its model, and `load`, which turns a text into a `Feed` or one clear `ConfigError`.
+"""The model of a feed's YAML (design 9); `config.loader` reads it.
 
 The model is msgspec, as the records are: it is needed on every start anyway, and pydantic alone would use up the
 whole start-up budget (docs/decisions).  `docs/reference/config.md` is generated from the descriptions here.
@@ -7,7 +7,6 @@ whole start-up budget (docs/decisions).  `docs/reference/config.md` is generated
 from __future__ import annotations
 
 import zlib
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -251,28 +250,6 @@ class ConfigError(Exception):
         super().__init__(message)
         self.key = key
         self.line = line
-
-
-def load(path: Path | str) -> Feed:
-    """The feed of a YAML file.  Raises ConfigError."""
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or 'cannot be read'}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not UTF-8 text") from None
-    return read(text, path)
-
-
-def read(text: str, path: Path) -> Feed:
-    """The feed of a YAML text; `path` names it in errors, and its folder is where relative secrets are.
-
-    Raises ConfigError.
-    """
-    from tidelock.adapters.config.loader import Reading
-
-    return Reading(text, path).feed()
 
 
 def derived_server_id(name: str) -> int:

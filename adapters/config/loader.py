@@ -35,6 +35,26 @@ _START = re.compile(r"now|earliest|copy|gtid:.+|.+\.\d+:\d+")
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^:\s]+):\d{1,5}")
 
 
+def load(path: Path | str) -> Feed:
+    """The feed of a YAML file.  Raises ConfigError."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or 'cannot be read'}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not UTF-8 text") from None
+    return read(text, path)
+
+
+def read(text: str, path: Path) -> Feed:
+    """The feed of a YAML text; `path` names it in errors, and its folder is where relative secrets are.
+
+    Raises ConfigError.
+    """
+    return Reading(text, path).feed()
+
+
 class Reading:
     """One text on its way to a `Feed`.  Raises ConfigError everywhere."""
 

@@ -17,9 +17,9 @@ from typing import Final
 from tidelock.adapters.checks.source_view import SourceView, check_source, replicated, source_opened, view_of
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.hive.opening import manifest_of
-from tidelock.adapters.mysql.errors import SourceError
-from tidelock.adapters.ports.finding import Finding, Report, error, note, report
-from tidelock.adapters.ports.target_inspection import Refused
+from tidelock.adapters.ports.finding import CheckReport, Finding, error, note, report
+from tidelock.adapters.ports.source_errors import SourceError
+from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.process.host import Missing, java
 from tidelock.adapters.schema.source_table import SourceTable
 from tidelock.adapters.spark.drivers import drivers
@@ -32,7 +32,7 @@ _OURS: Final = ("tidelock_bucket", "tidelock_part")
 _VERSION: Final = ("valid_from", "valid_to", "op")
 
 
-async def check(feed: Feed) -> Report:
+async def check(feed: Feed) -> CheckReport:
     """Everything that can be known beforehand.  Nothing is written."""
     source, place = await asyncio.gather(_source(feed), asyncio.to_thread(_place, feed))
     return report([*source, *_programs(), *place])
@@ -48,7 +48,7 @@ async def _source(feed: Feed) -> list[Finding]:
             manifest = None if feed.target_url.host else manifest_of(feed)
             stored = manifest.position if manifest else None
             return [*await check_source(feed, server, view, stored), *_copying(feed, view), *_tables(feed, view)]
-    except Refused as refused:
+    except CannotRun as refused:
         return [refused.finding]
     except SourceError as problem:
         return [error("server-refused", problem.message, problem.hint)]

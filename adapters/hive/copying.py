@@ -1,6 +1,6 @@
 """The copy of tables that hold rows already: read by Spark in pieces, then loaded beside the log.
 
-`P0` is a place in the log up to which everything can be seen (`adapters.mysql.binlog.visible`); reading begins after it
+`P0` is a place in the log up to which everything can be seen (`Source.visible_end`); reading begins after it
 was taken.  A row is found as it was at some moment of the reading.  Everything behind P0 is merged by key afterwards,
 where the last image wins; so a row that was changed meanwhile is right whatever the reader saw of it, and one that was
 not is right as read.  From `P1` on, where the log ended when the last row had been read, the tables are the source's.
@@ -24,16 +24,16 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.hive.manifest import Copy, Manifest, Pending
+from tidelock.adapters.hive.manifest import CopyState, Manifest, Pending
 from tidelock.adapters.hive.merger import Broken, moment_of
-from tidelock.adapters.hive.opening import Hive
+from tidelock.adapters.hive.opening import OpenedHive
 from tidelock.adapters.hive.selection import Selected, pieces_of, selection
 from tidelock.adapters.hive.spool import misfits_of
 from tidelock.adapters.hive.values import hive_columns, typed
-from tidelock.adapters.mysql.binlog.visible import log_end, visible_end
 from tidelock.adapters.runtime.progress import Progress
 from tidelock.adapters.spark.causes import cause
 from tidelock.adapters.spark.session import SparkFailed
+from tidelock.adapters.wiring.sources import source_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -78,14 +78,16 @@ def planned(feed: Feed) -> Manifest:
 
     Raises SourceError, Broken.
     """
-    start = visible_end(feed.source_url)
-    return Manifest(0, start, copy=Copy(_token(), asyncio.run(pieces_of(feed, asyncio.run(selection(feed))))))
+    start = source_of(feed.source_url).visible_end()
+    return Manifest(0, start, copy=CopyState(_token(), asyncio.run(pieces_of(feed, asyncio.run(selection(feed))))))
 
 
-class Copying:
+class HiveCopying:
     """Of one feed.  `stopped`: asked between two pieces."""
 
-    def __init__(self, feed: Feed, hive: Hive, copy: Copy, progress: Progress, stopped: Callable[[], bool]) -> None:
+    def __init__(
+        self, feed: Feed, hive: OpenedHive, copy: CopyState, progress: Progress, stopped: Callable[[], bool]
+    ) -> None:
         self._feed, self._hive, self._copy, self._progress, self._stopped = feed, hive, copy, progress, stopped
         self._selected = asyncio.run(selection(feed))
         self._token = _token()
@@ -101,7 +103,7 @@ class Copying:
             manifest = self._hive.merger.load(manifest, name, self._rows(pending, folders))
             self._hive.files.remove(self._folder(name))
             self._progress.message(f"copy of {name}: loaded into its table, {time.monotonic() - begun:.1f} s")
-        end, us = log_end(self._feed.source_url)
+        end, us = source_of(self._feed.source_url).end()
         manifest = self._hive.merger.loaded(manifest, end, moment_of(us))
         self._hive.files.remove(self._place)
         self._progress.message(f"copy: all rows are read; they are shown when the log has been followed to {end}")

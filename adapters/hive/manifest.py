@@ -62,7 +62,7 @@ class Pending(msgspec.Struct, frozen=True):
     rows: int
 
 
-class Copy(msgspec.Struct, frozen=True):
+class CopyState(msgspec.Struct, frozen=True):
     """A copy under way.  `name`: like no other's, so that what an earlier one has read is not taken for its own.
 
     `pending`, `loaded`: tables by name at the target; none of them is shown to readers yet.
@@ -96,7 +96,7 @@ class Manifest(msgspec.Struct, frozen=True):
     number: int
     position: Position
     tables: dict[str, TableState] = {}
-    copy: Copy | None = None
+    copy: CopyState | None = None
     changes: int = 0
     last: int = 0
     end_us: int = 0

@@ -48,7 +48,7 @@ class Layout(msgspec.Struct, frozen=True):
     history: bool = False
 
 
-class Batch(msgspec.Struct, frozen=True):
+class TableChanges(msgspec.Struct, frozen=True):
     """One table's part of a stretch.  `columns`: (name, type) as they are now.  `changes`: as of the data source."""
 
     columns: tuple[tuple[str, str], ...]
@@ -81,7 +81,7 @@ class Merger:
         self._settle(manifest)
         return manifest
 
-    def merge(self, manifest: Manifest, stretch: Stretch, batches: Mapping[str, Batch]) -> Manifest:
+    def merge(self, manifest: Manifest, stretch: Stretch, batches: Mapping[str, TableChanges]) -> Manifest:
         """The next manifest, committed; or the same one, where the stretch was merged already."""
         since, position, copy = stretch.since, stretch.position, manifest.copy
         ends = copy is not None and copy.ends(position)
@@ -181,7 +181,7 @@ class Merger:
         written = self._warehouse.write(name + HISTORY, state.history, versions, number)
         return replace(state, history=_with(state.history, written))
 
-    def _merged(self, name: str, state: TableState, batch: Batch, number: int) -> TableState:
+    def _merged(self, name: str, state: TableState, batch: TableChanges, number: int) -> TableState:
         state = _widened(name, state, batch)
         marks = merging.marks(batch.changes, state.current.columns, state.key).persist()
         try:
@@ -226,7 +226,7 @@ class Merger:
         return {row[0] for row in ended.select(bucket.alias("bucket")).distinct().collect()}
 
 
-def _widened(name: str, state: TableState, batch: Batch) -> TableState:
+def _widened(name: str, state: TableState, batch: TableChanges) -> TableState:
     """With the columns that were added; any other difference is an error."""
     there = dict(state.current.columns)
     changed = [column for column, type in batch.columns if there.get(column, type) != type]

@@ -34,7 +34,7 @@ _COMMON = {
 }
 
 
-class Hive:
+class OpenedHive:
     """`folder`: of the feed's bookkeeping."""
 
     def __init__(self, spark: SparkSession, feed: Feed) -> None:
@@ -60,10 +60,10 @@ class Hive:
 
 
 @contextlib.contextmanager
-def opened(feed: Feed) -> Iterator[Hive]:
+def opened(feed: Feed) -> Iterator[OpenedHive]:
     """Raises Missing, SparkFailed."""
     with _session(feed) as spark:
-        yield Hive(spark, feed)
+        yield OpenedHive(spark, feed)
 
 
 def manifest_of(feed: Feed) -> Manifest | None:
@@ -75,7 +75,7 @@ def manifest_of(feed: Feed) -> Manifest | None:
     if not target.host:
         return latest_in(LocalFiles(), f"{target.database}/{_own(feed)}/{_MANIFESTS}")
     with _session(feed) as spark:
-        return Hive(spark, feed).manifests.latest() if spark.catalog.databaseExists(_books(target)) else None
+        return OpenedHive(spark, feed).manifests.latest() if spark.catalog.databaseExists(_books(target)) else None
 
 
 @contextlib.contextmanager

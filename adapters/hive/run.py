@@ -20,21 +20,23 @@ from pathlib import Path
 from typing import Final
 
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.hive.checking import check
-from tidelock.adapters.hive.copying import Copying, Stopped, planned
+from tidelock.adapters.hive.copying import HiveCopying, Stopped, planned
 from tidelock.adapters.hive.manifest import Manifest
-from tidelock.adapters.hive.merger import Batch, Broken, Stretch
-from tidelock.adapters.hive.opening import Hive, opened
+from tidelock.adapters.hive.merger import Broken, Stretch, TableChanges
+from tidelock.adapters.hive.opening import OpenedHive, opened
 from tidelock.adapters.hive.spool import NoKey, Spool, misfits_of
-from tidelock.adapters.mysql.binlog.source import Source, look
+from tidelock.adapters.ports.capture_messages import Failed
 from tidelock.adapters.ports.finding import Finding
-from tidelock.adapters.process.frames import Failed
+from tidelock.adapters.ports.source import Overview
 from tidelock.adapters.process.signals import heard
 from tidelock.adapters.process.way_out import FILL_ANEW, of_hive
 from tidelock.adapters.runtime.progress import Progress
 from tidelock.adapters.spark_stream.log import ChangesError
 from tidelock.adapters.wiring.capture import CaptureProcess
-from tidelock.adapters.wiring.composition import order_of, rules_of, start_of
+from tidelock.adapters.wiring.capture_order import order_of
+from tidelock.adapters.wiring.sources import overview_of, start_of
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.log.chain import Chain, Verdict
 from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, Shape, TableName
@@ -53,7 +55,7 @@ def run(feed: Feed, until_caught_up: bool, progress: Progress) -> int:
         return asyncio.run(Follower(feed, hive, Path(folder), progress).run(until_caught_up))
 
 
-class Refused(Exception):
+class FirstRunRefused(Exception):
     """A first run does not begin: what `check` says."""
 
     exit_code = 1
@@ -65,7 +67,7 @@ class Refused(Exception):
 class Follower:
     """One feed into one warehouse.  Raises SourceError, Broken, Taken."""
 
-    def __init__(self, feed: Feed, hive: Hive, folder: Path, progress: Progress) -> None:
+    def __init__(self, feed: Feed, hive: OpenedHive, folder: Path, progress: Progress) -> None:
         self._feed, self._hive, self._folder, self._progress = feed, hive, folder, progress
         self._mapping = Mapping(rules_of(feed), feed.schema)
         self._stopped = asyncio.Event()
@@ -74,8 +76,7 @@ class Follower:
         self._shapes: dict[int, Shape] = {}
 
     async def run(self, until_caught_up: bool) -> int:
-        patterns = [rule.source for rule in self._feed.tables]
-        source = await asyncio.to_thread(look, self._feed.source_url, patterns, earliest=self._feed.start == "earliest")
+        source = await asyncio.to_thread(overview_of, self._feed, first_run=True)
         with heard(self._stopped.set):
             self._manifest = await asyncio.to_thread(self._hive.merger.begin, lambda: self._first(source))
             if not await asyncio.to_thread(self._copied):
@@ -92,11 +93,11 @@ class Follower:
 
     # ------------------------------------------------------------------ rows that were there before
 
-    def _first(self, source: Source) -> Manifest:
+    def _first(self, source: Overview) -> Manifest:
         """Of a new feed, which must pass `check`."""
         errors = asyncio.run(check(self._feed)).errors
         if errors:
-            raise Refused(errors)
+            raise FirstRunRefused(errors)
         if self._feed.start == "copy":
             return planned(self._feed)
         return Manifest(0, start_of(self._feed, source))
@@ -107,20 +108,20 @@ class Follower:
         if copy is None or copy.end is not None:
             return True
         try:
-            copying = Copying(self._feed, self._hive, copy, self._progress, self._stopped.is_set)
+            copying = HiveCopying(self._feed, self._hive, copy, self._progress, self._stopped.is_set)
             self._manifest = copying.done(self._manifest)
         except Stopped:
             return False
         return True
 
-    def _goal_of(self, source: Source) -> Position:
+    def _goal_of(self, source: Overview) -> Position:
         copy = self._manifest.copy
         ends = [source.now, *([copy.end] if copy and copy.end else [])]
         return max(ends, key=lambda position: position.order)
 
     async def _read(self) -> bool:
         """One life of the capture process; True: the goal is reached."""
-        capture = CaptureProcess()
+        capture = CaptureProcess(self._feed.source_url)
         try:
             await capture.begin(order_of(self._feed, self._spool.last))
             chain = Chain(self._spool.last)
@@ -204,7 +205,7 @@ class Follower:
     def _merge(self, spool: Spool) -> None:
         begun = time.monotonic()
         batches = {
-            name: Batch(table.columns, table.key, self._hive.staged(table.path))
+            name: TableChanges(table.columns, table.key, self._hive.staged(table.path))
             for name, table in spool.close().items()
         }
         stretch = Stretch(spool.since, spool.last, spool.rows, spool.end_us)

@@ -9,6 +9,7 @@ import msgspec
 
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.hive.manifest import Pending
 from tidelock.adapters.hive.merger import Broken
 from tidelock.adapters.hive.values import hive_columns
@@ -16,12 +17,11 @@ from tidelock.adapters.mysql import connection
 from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.mysql.schema import read_shapes
-from tidelock.adapters.row_copy.columns import Asked, asked
+from tidelock.adapters.row_copy.columns import AskedColumn, asked
 from tidelock.adapters.schema.source_table import SourceTable
 from tidelock.adapters.spark.filter_sql import condition_sql
 from tidelock.adapters.spark.jdbc import Database
 from tidelock.adapters.spark.read_ranges import cut_by, mysql_pieces
-from tidelock.adapters.wiring.composition import rules_of
 from tidelock.engine.capture.mapping import Mapping as FeedMapping
 from tidelock.engine.capture.mapping import Rule
 from tidelock.engine.capture.row_filter import FilterError, compile_filter
@@ -34,7 +34,7 @@ class Selected(msgspec.Struct, frozen=True):
 
     table: SourceTable
     shape: Shape
-    asked: tuple[Asked, ...]
+    asked: tuple[AskedColumn, ...]
     query: str
 
     @property
@@ -103,7 +103,7 @@ def _selected(mapping: FeedMapping, table: SourceTable) -> Selected:
     return Selected(table, mapped.shape, columns, _query(table, columns, _where(rule, table)))
 
 
-def _query(table: SourceTable, columns: Sequence[Asked], where: str) -> str:
+def _query(table: SourceTable, columns: Sequence[AskedColumn], where: str) -> str:
     parts = [f"{column.sql} AS c{n}" for n, column in enumerate(columns)]
     parts += [f"t.{quote('mysql', name)} AS p{n}" for n, name in enumerate(cut_by(table))]
     place = f"{quote('mysql', table.name.schema)}.{quote('mysql', table.name.table)}"

@@ -8,8 +8,8 @@ import msgspec
 
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.hive.opening import manifest_of
-from tidelock.adapters.mysql.binlog.visible import log_end
-from tidelock.adapters.mysql.errors import SourceError
+from tidelock.adapters.ports.source_errors import SourceError
+from tidelock.adapters.wiring.sources import source_of
 from tidelock.engine.model.records import Position
 
 
@@ -21,7 +21,7 @@ class CopyStanding(msgspec.Struct, frozen=True):
     end: Position | None
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class HiveStanding(msgspec.Struct, frozen=True, kw_only=True):
     """`merge`: number of the last one, -1: the feed has never run.  `changes`: merged in all, `last`: by the last one.
 
     `merge_seconds`: its age.  `position`: where the tables stand; `source_end`: where the source's log ends now, None
@@ -44,10 +44,10 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     copy: CopyStanding | None = None
 
 
-def standing(feed: Feed) -> Standing:
+def standing(feed: Feed) -> HiveStanding:
     """Raises OSError, Missing, SparkFailed."""
     manifest = manifest_of(feed)
-    seen = Standing(feed=feed.name, source=str(feed.source_url), target=str(feed.target_url))
+    seen = HiveStanding(feed=feed.name, source=str(feed.source_url), target=str(feed.target_url))
     if manifest is None:
         return seen
     end, problem = _source_end(feed)
@@ -70,6 +70,6 @@ def standing(feed: Feed) -> Standing:
 
 def _source_end(feed: Feed) -> tuple[Position | None, str]:
     try:
-        return log_end(feed.source_url)[0], ""
+        return source_of(feed.source_url).end()[0], ""
     except SourceError as error:
         return None, str(error)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
-from tidelock.adapters.mysql.binlog.codecs import SPELLINGS
 from tidelock.adapters.mysql.charsets import decoder, single_byte_table
-from tidelock.adapters.row_copy.columns import Asked
+from tidelock.adapters.mysql.spellings import SPELLINGS
+from tidelock.adapters.row_copy.columns import AskedColumn
 from tidelock.adapters.spark_stream.columns import type_of
 from tidelock.adapters.spark_stream.rows import Misfits
 from tidelock.engine.model.records import Column, Kind, Shape
@@ -28,7 +28,7 @@ _NO_CHARACTER: Final = "\ufffe"  # in a charset's table
 _NO_YEAR: Final = "0000"  # Spark has such a year, Python and the stream do not
 
 
-def typed(raw: DataFrame, shape: Shape, asked: Sequence[Asked], misfits: Misfits) -> DataFrame:
+def typed(raw: DataFrame, shape: Shape, asked: Sequence[AskedColumn], misfits: Misfits) -> DataFrame:
     """The rows with the columns of `shape`, named `c0`, `c1`, …, as in `raw`, where each is as it was `asked`.
 
     A value that its type cannot hold is NULL, or makes the job fail with the table, the key and the value, as `misfits`
@@ -54,7 +54,7 @@ def hive_columns(shape: Shape) -> tuple[tuple[str, str], ...]:
     return tuple((name, "timestamp" if type == "timestamp_ntz" else type) for name, type in types)
 
 
-def _value(raw: Expression, column: Column, how: Asked) -> Expression | None:
+def _value(raw: Expression, column: Column, how: AskedColumn) -> Expression | None:
     """NULL too for what does not fit; None: nothing needs to be done."""
     if how.reading == "charset":
         return _decoded(raw, how.by)

@@ -42,7 +42,7 @@ POLL_MS: Final = 200
 TRANSACTION_MS: Final = 10_000
 
 
-class Seen(msgspec.Struct):
+class SeenControl(msgspec.Struct):
     """What the topic says: `plan` that holds, `state` of the feed, newest report of each group."""
 
     plan: TablePartitioning | None = None
@@ -78,7 +78,7 @@ class ControlTopic:
     """
 
     def __init__(self, feed: Feed) -> None:
-        self.seen = Seen()
+        self.seen = SeenControl()
         self.ready = asyncio.Event()
         self._feed = feed.name
         self._kafka = client_options(feed.log_url)
@@ -214,12 +214,12 @@ class SoleWriter:
             await stopped(self._producer)
 
 
-async def read(feed: Feed) -> Seen:
+async def read(feed: Feed) -> SeenControl:
     """What the topic says now, from its beginning to its end; nothing where there is none yet.
 
     Raises LogError when the broker cannot be asked.
     """
-    seen = Seen()
+    seen = SeenControl()
     name = control_topic(feed.name)
     try:
         async with asyncio.timeout(READ_SECONDS), _reading(client_options(feed.log_url), name) as (consumer, place):
@@ -237,7 +237,7 @@ async def read(feed: Feed) -> Seen:
     return seen
 
 
-def _news(seen: Seen, record: Message) -> News | None:
+def _news(seen: SeenControl, record: Message) -> News | None:
     try:
         return seen.take((record.key or b"").decode(), record.value or b"")
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

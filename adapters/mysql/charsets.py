@@ -192,3 +192,16 @@ def decoder(charset: str) -> Decode:
         return text
 
     return decode
+
+
+def lenient_decoder(charset: str) -> Callable[[bytes], str | bytes]:
+    """As `decoder`, but what cannot be decoded stays bytes."""
+    decode = decoder(charset)
+
+    def text_or_bytes(raw: bytes) -> str | bytes:
+        try:
+            return decode(raw)
+        except UnicodeDecodeError:
+            return raw
+
+    return text_or_bytes

@@ -17,42 +17,18 @@ from pymysql.constants import ER
 from tidelock.adapters.config.url import CONNECT_SECONDS, READ_SECONDS, Endpoint, unverified_context
 from tidelock.adapters.mysql import ed25519
 from tidelock.adapters.mysql.error_numbers import meaning
-from tidelock.adapters.mysql.errors import (
-    SEE_THE_LOG,
+from tidelock.adapters.mysql.errors import SEE_THE_LOG, DamagedLog
+from tidelock.adapters.mysql.patience import WORKS, Patient
+from tidelock.adapters.ports.source_errors import (
     AccessDenied,
     Busy,
-    DamagedLog,
-    LogGap,
     PurgedPosition,
     SourceError,
-    UnknownEvent,
     Unreachable,
-    UnsuitableLog,
 )
-from tidelock.adapters.mysql.patience import WORKS, Patient
 from tidelock.adapters.process.tcp_watch import watch_peer
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Kind, TableName
-
-__all__ = [
-    "AccessDenied",
-    "Address",
-    "DamagedLog",
-    "Flavor",
-    "LogGap",
-    "PurgedPosition",
-    "SourceError",
-    "UnknownEvent",
-    "Unreachable",
-    "UnsuitableLog",
-    "column_kinds",
-    "connect",
-    "explained",
-    "flavor",
-    "refusal",
-    "rows",
-    "variable",
-]
 
 WRITE_SECONDS: Final = 600.0  # of a server that takes nothing; what it is sent is rows, and it may be slow
 SslMode: TypeAlias = Literal["disable", "prefer", "require", "verify-ca", "verify-full"]

@@ -10,10 +10,9 @@ import asyncio
 from collections.abc import Callable
 
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.mysql.binlog.history import witnessed
-from tidelock.adapters.mysql.connection import reader_endpoint
-from tidelock.adapters.mysql.errors import SourceError
 from tidelock.adapters.ports.sink import Sink
+from tidelock.adapters.ports.source_errors import SourceError
+from tidelock.adapters.wiring.sources import source_of
 from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.effects import EffectId, SaveCheckpoint
 from tidelock.engine.protocol.events import TakenOver
@@ -24,7 +23,7 @@ async def proven(feed: Feed, place: Position) -> Position:
     if place.proof:
         return place
     try:
-        return await asyncio.to_thread(witnessed, reader_endpoint(feed.source_url), place)
+        return await asyncio.to_thread(source_of(feed.source_url).witnessed, place)
     except SourceError:
         return place
 

@@ -22,16 +22,16 @@ from tidelock.adapters.operator.store import (
     CONDUCTOR,
     Books,
     Halted,
-    ParkedChange,
     ParkedDetail,
+    ParkedListing,
     ParkedTable,
     never_ran,
 )
 from tidelock.adapters.operator.upgrade import look, older
+from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.ports.sink import TargetError
-from tidelock.adapters.process.frames import Unanswered
 from tidelock.adapters.runtime.progress import Sample
-from tidelock.adapters.wiring.session import Session, session
+from tidelock.adapters.wiring.session import TargetSession, session
 from tidelock.engine.model.records import Ddl, Position
 from tidelock.engine.protocol.group_reports import GroupReport
 
@@ -148,7 +148,7 @@ async def books(feed: Feed) -> AsyncIterator[Books]:
         yield Books(feed, target)
 
 
-async def _standing(feed: Feed, target: Session) -> Lacking:
+async def _standing(feed: Feed, target: TargetSession) -> Lacking:
     """Raises TargetError where an older version's bookkeeping has no place yet for what we would ask."""
     lacking = await look(target, feed.schema)
     if lacking and not lacking.everything:
@@ -277,7 +277,7 @@ async def nobody_runs(feed: Feed) -> str:
     return "nobody runs this feed now: it is done once `tidelock run FEED` runs"
 
 
-async def parked(feed: Feed, table: str = "", limit: int = 100) -> list[ParkedChange]:
+async def parked(feed: Feed, table: str = "", limit: int = 100) -> list[ParkedListing]:
     async with books(feed) as book:
         return await book.parked(table, limit)
 

@@ -31,15 +31,15 @@ import msgspec
 
 from tidelock.adapters.bookkeeping.lease import Claim, lock_name, lock_of, place_of
 from tidelock.adapters.bookkeeping.tables import quote
-from tidelock.adapters.process.frames import Unanswered
-from tidelock.adapters.wiring.session import Session
+from tidelock.adapters.ports.capture_messages import Unanswered
+from tidelock.adapters.wiring.session import TargetSession
 
 BEAT_SECONDS: Final = 3.0
 WATCH_SECONDS: Final = 6.0
 """How long we wait for a sign of life before a session that is gone counts: two heartbeats."""
 LOOK_SECONDS: Final = 0.3
 
-Verdict: TypeAlias = Literal["free", "alive", "unknown"]
+RunVerdict: TypeAlias = Literal["free", "alive", "unknown"]
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ class RunsAlready(Exception):
         )
 
 
-def judge(run: Run | None) -> Verdict:
+def judge(run: Run | None) -> RunVerdict:
     """By one look, from here."""
     if run is None or run.silent_seconds is None or run.silent_seconds > run.lease_seconds:
         return "free"
@@ -98,7 +98,7 @@ class Lookout:
         self._first: Run | None = None
         self._began = 0.0
 
-    def step(self, run: Run | None) -> Verdict:
+    def step(self, run: Run | None) -> RunVerdict:
         verdict = judge(run)
         if verdict != "unknown" or run is None:
             return verdict
@@ -112,7 +112,7 @@ class Lookout:
         return "free" if self._clock() - self._began > WATCH_SECONDS else "unknown"
 
 
-async def admitted(target: Session, claim: Claim, tell: Callable[[str], None]) -> str:
+async def admitted(target: TargetSession, claim: Claim, tell: Callable[[str], None]) -> str:
     """Returns once no live run but ours has the feed: the token of the run that is over, or ''.  Raises RunsAlready,
     TargetError."""
     lookout = Lookout()
@@ -132,7 +132,7 @@ async def admitted(target: Session, claim: Claim, tell: Callable[[str], None]) -
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def read(target: Session, schema: str, feed: str) -> Run | None:
+async def read(target: TargetSession, schema: str, feed: str) -> Run | None:
     """Raises TargetError."""
     if target.dialect == "postgres":
         moment, now = "cast(extract(epoch FROM {}) AS double precision)", "clock_timestamp()"
@@ -161,7 +161,7 @@ async def read(target: Session, schema: str, feed: str) -> Run | None:
     )
 
 
-async def _has_session(target: Session, lock: int) -> bool:
+async def _has_session(target: TargetSession, lock: int) -> bool:
     if target.dialect == "postgres":
         held = (
             "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted "

@@ -13,10 +13,10 @@ import msgspec
 
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.ddl.translate import gone
 from tidelock.adapters.ports.sink import TargetError
-from tidelock.adapters.wiring.composition import rules_of
-from tidelock.adapters.wiring.session import Session
+from tidelock.adapters.wiring.session import TargetSession
 from tidelock.engine.batch.parked_rows import decode_change
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.errors import Alarm
@@ -57,7 +57,7 @@ class Owner(msgspec.Struct, frozen=True):
         return msgspec.json.decode(self.halt, type=Halted) if self.halt else None
 
 
-class ParkedChange(msgspec.Struct, frozen=True):
+class ParkedListing(msgspec.Struct, frozen=True):
     """One row of `tidelock_parked`; `id` is `source:number:ordinal`."""
 
     id: str
@@ -71,7 +71,7 @@ class ParkedChange(msgspec.Struct, frozen=True):
 class ParkedDetail(msgspec.Struct, frozen=True):
     """A parked change with its row before and after, by column name (None: no such image)."""
 
-    change: ParkedChange
+    change: ParkedListing
     before: dict[str, Any] | None
     after: dict[str, Any] | None
 
@@ -79,7 +79,7 @@ class ParkedDetail(msgspec.Struct, frozen=True):
 class Books:
     """A feed's bookkeeping over an open session.  Every method raises TargetError."""
 
-    def __init__(self, feed: Feed, target: Session) -> None:
+    def __init__(self, feed: Feed, target: TargetSession) -> None:
         self.feed = feed
         self.session = target
 
@@ -126,7 +126,7 @@ class Books:
         rows = await self.session.fetch(sql, self.feed.name)
         return tuple(ParkedTable(f"{r[0]}.{r[1]}", int(r[2]), int(r[3]), int(r[4]), float(r[5])) for r in rows)
 
-    async def parked(self, table: str, limit: int) -> list[ParkedChange]:
+    async def parked(self, table: str, limit: int) -> list[ParkedListing]:
         """In the order they were parked; `table` '' for all."""
         where, args = _of_table(table) if table else ("", ())
         sql = (
@@ -250,9 +250,9 @@ def _identity(row_id: str) -> tuple[str, int, int]:
     return found[1], int(found[2]), int(found[3])
 
 
-def _parked(row: tuple[Any, ...]) -> ParkedChange:
+def _parked(row: tuple[Any, ...]) -> ParkedListing:
     source, number, ordinal, schema, table, key, error, wished, age = row[:9]
-    return ParkedChange(f"{source}:{number}:{ordinal}", f"{schema}.{table}", key, error, wished, float(age))
+    return ParkedListing(f"{source}:{number}:{ordinal}", f"{schema}.{table}", key, error, wished, float(age))
 
 
 def _named(shape: Shape, row: Row | None) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tidelock.adapters.bookkeeping.tables import Lacking, columns_query, lacking, quote, statements_for
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ports.sink import TargetError
-from tidelock.adapters.wiring.session import Session
+from tidelock.adapters.wiring.session import TargetSession
 
 ATTEMPTS = 3
 LOCK_SECONDS = 10
@@ -20,12 +20,12 @@ _PATIENCE: dict[Dialect, str] = {
 """A transaction of some other feed that never ends must not hold up all that would read these tables after us."""
 
 
-async def look(target: Session, schema: str) -> Lacking:
+async def look(target: TargetSession, schema: str) -> Lacking:
     """Raises TargetError."""
     return lacking(await target.fetch(columns_query(target.dialect, schema)))
 
 
-async def upgrade(target: Session, schema: str, seen: Lacking, user: str) -> None:
+async def upgrade(target: TargetSession, schema: str, seen: Lacking, user: str) -> None:
     """Add what is missing.  `user`: who we are there.  Raises TargetError with the statements where this user may not,
     or cannot now."""
     if not seen:

@@ -21,7 +21,7 @@ class Finding(msgspec.Struct, frozen=True):
         return f"{self.level}: {self.message}." + (f" {self.hint}" if self.hint else "")
 
 
-class Report(msgspec.Struct, frozen=True):
+class CheckReport(msgspec.Struct, frozen=True):
     """Errors first, then warnings, then notes, each in the order found."""
 
     findings: tuple[Finding, ...]
@@ -35,9 +35,9 @@ class Report(msgspec.Struct, frozen=True):
         return not self.errors
 
 
-def report(findings: list[Finding]) -> Report:
+def report(findings: list[Finding]) -> CheckReport:
     order = ("error", "warning", "note")
-    return Report(tuple(sorted(dict.fromkeys(findings), key=lambda f: order.index(f.level))))
+    return CheckReport(tuple(sorted(dict.fromkeys(findings), key=lambda f: order.index(f.level))))
 
 
 def error(kind: str, message: str, hint: str) -> Finding:

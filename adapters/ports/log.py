@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from tidelock.adapters.process.frames import Unanswered
+from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.events import ApplyEvent
 

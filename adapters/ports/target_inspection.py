@@ -32,7 +32,7 @@ class Details(msgspec.Struct, frozen=True):
 ROW_RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 
 
-class Refused(Exception):
+class CannotRun(Exception):
     """The database cannot be used at all; `finding` says why."""
 
     def __init__(self, finding: Finding) -> None:

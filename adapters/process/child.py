@@ -14,30 +14,34 @@ import sys
 
 import msgspec
 
-from tidelock.adapters.process.frames import UNANSWERED, Failed, Unanswered
-
 _BUFFER_BYTES = 4 << 20
 _STOP_SECONDS = 5.0
 
 
+class Ended(msgspec.Struct, frozen=True):
+    """The process `name` has ended by itself, with this exit code."""
+
+    name: str
+    code: int
+
+    def __str__(self) -> str:
+        return f"the {self.name} process ended by itself (exit code {self.code})"
+
+
 class Child:
-    """`python -m module FD`, where FD is its end of the socket pair.  `name`: for people.
+    """`python -m module FD [argument …]`, where FD is its end of the socket pair.  `name`: for people."""
 
-    `unanswered`: as one that reads a source's log told last.
-    """
-
-    def __init__(self, module: str, name: str) -> None:
+    def __init__(self, module: str, name: str, *arguments: str) -> None:
         ours, theirs = socket.socketpair()
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module, str(theirs.fileno())],
+            [sys.executable, "-m", module, str(theirs.fileno()), *arguments],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         )
         theirs.close()
-        self.unanswered = Unanswered()
         self._name = name
         self._socket = ours
         self._reader: asyncio.StreamReader | None = None
@@ -61,29 +65,15 @@ class Child:
         body = msgspec.msgpack.encode(message)
         self._writer.write(len(body).to_bytes(4, "little") + body)
 
-    async def receive(self) -> tuple[int, memoryview] | Failed:
-        """Kind and body of the next frame; a Failed of our own if the process has ended without one."""
+    async def receive(self) -> tuple[int, memoryview] | Ended:
+        """Kind and body of the next frame, or that there are no more."""
         assert self._reader is not None, "connect first"
         try:
             length = int.from_bytes(await self._reader.readexactly(4), "little")
             frame = await self._reader.readexactly(length)
         except (asyncio.IncompleteReadError, ConnectionError):
-            code = await asyncio.to_thread(self._process.wait)
-            return Failed(
-                f"{self._name.title()}ProcessEnded",
-                f"the {self._name} process ended by itself (exit code {code})",
-                "It is started again; if that repeats, its last words are on stderr",
-                retryable=True,
-            )
+            return Ended(self._name, await asyncio.to_thread(self._process.wait))
         return frame[0], memoryview(frame)[1:]
-
-    async def message(self) -> tuple[int, memoryview] | Failed:
-        """As `receive`, but what is only `unanswered` is kept."""
-        while True:
-            frame = await self.receive()
-            if isinstance(frame, Failed) or frame[0] != UNANSWERED:
-                return frame
-            self.unanswered = msgspec.msgpack.decode(frame[1], type=Unanswered)
 
     async def stop(self) -> None:
         """End it and wait until it is gone."""

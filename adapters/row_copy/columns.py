@@ -21,8 +21,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from tidelock.adapters.bookkeeping.tables import quote
-from tidelock.adapters.mysql.binlog.codecs import SPELLINGS, lenient_decoder
-from tidelock.adapters.mysql.charsets import is_utf8
+from tidelock.adapters.mysql.charsets import is_utf8, lenient_decoder
+from tidelock.adapters.mysql.spellings import SPELLINGS
 from tidelock.adapters.schema.source_table import SourceColumn
 from tidelock.engine.model.records import Kind
 
@@ -34,7 +34,7 @@ _SPELLED = (Kind.UUID, Kind.INET4, Kind.INET6)
 _LARGEST = 8  # bytes of an integer
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AskedColumn(msgspec.Struct, frozen=True):
     """`sql`: what travels of a column of the source table `t`.  `reading`: what is still to be done to it, `by` a
     charset, a kind, or the column's name."""
 
@@ -44,45 +44,45 @@ class Asked(msgspec.Struct, frozen=True):
     by: str = ""
 
 
-def asked(source: SourceColumn) -> Asked:
+def asked(source: SourceColumn) -> AskedColumn:
     column, name = source.column, f"t.{quote('mysql', source.name)}"
     filled = "zerofill" in source.type
     match column.kind:
         case Kind.INT | Kind.BIT if column.length >= (_LARGEST if column.kind is Kind.INT else 64):
             if column.kind is Kind.INT and not column.unsigned:
-                return Asked(name, "BIGINT")
-            return Asked(f"CAST({name} + 0 AS CHAR)", "STRING", "integer")
+                return AskedColumn(name, "BIGINT")
+            return AskedColumn(f"CAST({name} + 0 AS CHAR)", "STRING", "integer")
         case Kind.INT if not filled:
-            return Asked(name, "BIGINT")
+            return AskedColumn(name, "BIGINT")
         case Kind.INT | Kind.YEAR | Kind.BIT:
-            return Asked(f"({name} + 0)", "BIGINT")
+            return AskedColumn(f"({name} + 0)", "BIGINT")
         case Kind.FLOAT | Kind.DOUBLE:
-            return Asked(f"CAST({name} AS DOUBLE)", "DOUBLE")
+            return AskedColumn(f"CAST({name} AS DOUBLE)", "DOUBLE")
         case Kind.DECIMAL:
-            return Asked(f"CAST({name}{' + 0' if filled else ''} AS CHAR)")
+            return AskedColumn(f"CAST({name}{' + 0' if filled else ''} AS CHAR)")
         case Kind.TEXT if is_utf8(column.charset):
-            return Asked(name)
+            return AskedColumn(name)
         case Kind.TEXT:
-            return Asked(f"CONVERT({name} USING binary)", "BINARY", "charset", column.charset)
+            return AskedColumn(f"CONVERT({name} USING binary)", "BINARY", "charset", column.charset)
         case Kind.BINARY:
-            return Asked(name, "BINARY")
+            return AskedColumn(name, "BINARY")
         case Kind.GEOMETRY:
-            return Asked(f"CONVERT({name} USING binary)", "BINARY")
+            return AskedColumn(f"CONVERT({name} USING binary)", "BINARY")
         case Kind.VECTOR:
-            return Asked(f"CAST({name} AS BINARY)", "BINARY")
+            return AskedColumn(f"CAST({name} AS BINARY)", "BINARY")
         case Kind.JSON:
-            return Asked(f"CONVERT({name} USING utf8mb4)", "STRING", "document", source.name)
+            return AskedColumn(f"CONVERT({name} USING utf8mb4)", "STRING", "document", source.name)
         case kind if kind in _SPELLED:
-            return Asked(f"CAST({name} AS BINARY)", "BINARY", "spelling", kind)
+            return AskedColumn(f"CAST({name} AS BINARY)", "BINARY", "spelling", kind)
         case _:
-            return Asked(f"CAST({name} AS CHAR CHARACTER SET utf8mb4)")
+            return AskedColumn(f"CAST({name} AS CHAR CHARACTER SET utf8mb4)")
 
 
 class TooLong(ValueError):
     """A value that the source cannot write: `args[0]` names the column and says what to do."""
 
 
-def reader(of: Asked) -> Callable[[Values], Values] | None:
+def reader(of: AskedColumn) -> Callable[[Values], Values] | None:
     """What turns the values that came into canonical ones, or raises TooLong; None: they are."""
     match of.reading:
         case "":

@@ -17,9 +17,18 @@ import msgspec
 
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.ports.sink import Wanted
-from tidelock.adapters.process.child import Child
-from tidelock.adapters.process.frames import Failed
-from tidelock.adapters.row_copy.orders import Answer, Begin, Plan, Planned, Read, Staged, Stop, Unplanned, Unread
+from tidelock.adapters.process.child import Child, Ended
+from tidelock.adapters.row_copy.orders import (
+    Begin,
+    CopyAnswer,
+    Planned,
+    PlanOrder,
+    ReadDone,
+    ReadOrder,
+    StopOrder,
+    Unplanned,
+    Unread,
+)
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable
@@ -38,7 +47,7 @@ class SparkCopier:
         self._group = group
         self._tell = tell
         self._numbers = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._asked: dict[int, asyncio.Future[CopyAnswer]] = {}
         self._starting = asyncio.Lock()
         self._child: Child | None = None
         self._listener: asyncio.Task[None] | None = None
@@ -52,7 +61,7 @@ class SparkCopier:
 
     async def plan(self, wanted: Sequence[Wanted], tables: Mapping[TableName, TargetTable]) -> ChunksPlanned | Alarm:
         there = tuple(tables[name] for name in dict.fromkeys(wish.table for wish in wanted) if name in tables)
-        answer = await self._answer(Plan(next(self._numbers), tuple(wanted), there))
+        answer = await self._answer(PlanOrder(next(self._numbers), tuple(wanted), there))
         match answer:
             case Planned():
                 return ChunksPlanned(answer.splits)
@@ -66,8 +75,8 @@ class SparkCopier:
         if table is None:
             self._complain(f"{effect.split.table} cannot be copied: the target has no such table")
             return ChunkFailed(effect.id)
-        answer = await self._answer(Read(next(self._numbers), effect, table))
-        if isinstance(answer, Staged):
+        answer = await self._answer(ReadOrder(next(self._numbers), effect, table))
+        if isinstance(answer, ReadDone):
             return answer.event
         if isinstance(answer, Unread) and answer.why:
             self._complain(answer.why)
@@ -75,7 +84,7 @@ class SparkCopier:
 
     def stop(self, staged: EffectId) -> None:
         if self._child is not None:
-            self._child.post(Stop(staged))
+            self._child.post(StopOrder(staged))
 
     async def close(self) -> None:
         async with self._starting:
@@ -88,8 +97,8 @@ class SparkCopier:
 
     # ------------------------------------------------------------------ the process
 
-    async def _answer(self, order: Plan | Read) -> Answer:
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    async def _answer(self, order: PlanOrder | ReadOrder) -> CopyAnswer:
+        future: asyncio.Future[CopyAnswer] = asyncio.get_running_loop().create_future()
         self._calm()
         await self._send(order, future)
         try:
@@ -99,7 +108,7 @@ class SparkCopier:
             if not self._asked and self._child is not None:
                 self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._rest)
 
-    async def _send(self, order: Plan | Read, future: asyncio.Future[Answer]) -> None:
+    async def _send(self, order: PlanOrder | ReadOrder, future: asyncio.Future[CopyAnswer]) -> None:
         async with self._starting:
             if self._child is None:
                 child = Child("tidelock.adapters.row_copy.process", "copying")
@@ -111,8 +120,8 @@ class SparkCopier:
             self._child.post(order)
 
     async def _listen(self, child: Child) -> None:
-        while not isinstance(frame := await child.receive(), Failed):
-            answer: Answer = msgspec.msgpack.decode(frame[1], type=Answer)
+        while not isinstance(frame := await child.receive(), Ended):
+            answer: CopyAnswer = msgspec.msgpack.decode(frame[1], type=CopyAnswer)
             if (future := self._asked.get(answer.number)) is not None and not future.done():
                 future.set_result(answer)
         if self._child is child:  # nobody asked it to end
@@ -120,7 +129,7 @@ class SparkCopier:
             await child.stop()
         for number, future in self._asked.items():
             if not future.done():
-                future.set_result(Unread(number, frame.message))
+                future.set_result(Unread(number, str(frame)))
 
     def _rest(self) -> None:
         """Nothing was asked for a while."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
-from tidelock.adapters.mysql.errors import SourceError
+from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.process.host import Missing, java
 from tidelock.adapters.row_copy.source import NotCopied
 from tidelock.adapters.spark.causes import cause

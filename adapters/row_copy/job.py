@@ -15,7 +15,7 @@ from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.ports.staging import Staged, Staging
 from tidelock.adapters.row_copy.columns import asked
 from tidelock.adapters.row_copy.selection import condition, listed, place
-from tidelock.adapters.row_copy.source import Source
+from tidelock.adapters.row_copy.source import CopySource
 from tidelock.adapters.row_copy.task import ANSWER, Task
 from tidelock.adapters.schema.create_table import qualified
 from tidelock.adapters.spark.jdbc import Database
@@ -33,7 +33,7 @@ class Job(msgspec.Struct, frozen=True):
     """`chunks`: of `split`, all read at once; `places`: where each is staged.  `pieces`: predicates over the columns
     `p0`, … of the key `cut_by`, which say how a scan is shared out; none: it is one query."""
 
-    source: Source
+    source: CopySource
     split: ChunkSplit
     chunks: tuple[int, ...]
     places: tuple[Staging, ...]

@@ -14,7 +14,7 @@ import pymysql
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.ports.staging import Columns
 from tidelock.adapters.row_copy.selection import listed, name_of
-from tidelock.adapters.row_copy.source import Source
+from tidelock.adapters.row_copy.source import CopySource
 from tidelock.adapters.row_copy.task import by_column
 from tidelock.adapters.schema.create_table import qualified
 from tidelock.adapters.spark.keys import SideColumn, predicates
@@ -24,7 +24,7 @@ from tidelock.engine.model.schema import Binding, TargetTable
 
 
 def rows_of_keys(
-    connection: pymysql.Connection[Any], source: Source, split: ChunkSplit, table: TargetTable
+    connection: pymysql.Connection[Any], source: CopySource, split: ChunkSplit, table: TargetTable
 ) -> Iterator[Columns]:
     """Batches of rows, by column.  Raises SchemaMismatch, and what PyMySQL raises."""
     columns = [source.columns[name] for name in split.columns]

@@ -1,7 +1,7 @@
 """What the process that reads for a copy is asked, and what it answers: msgpack in frames over a socket pair.
 
 The first frame is a `Begin` with the feed, which holds passwords: it travels over that socket only.  Every order but
-`Stop` has one answer with its `number`.
+`StopOrder` has one answer with its `number`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Begin(msgspec.Struct, frozen=True):
     group: int
 
 
-class Plan(msgspec.Struct, frozen=True, tag=True):
+class PlanOrder(msgspec.Struct, frozen=True, tag=True):
     """How to split what is wanted?  `tables`: those of the target that are there.  Answers: Planned or Unplanned."""
 
     number: int
@@ -36,15 +36,15 @@ class Plan(msgspec.Struct, frozen=True, tag=True):
     tables: tuple[TargetTable, ...]
 
 
-class Read(msgspec.Struct, frozen=True, tag=True):
-    """Read and stage a chunk of `table`.  Answers: Staged or Unread."""
+class ReadOrder(msgspec.Struct, frozen=True, tag=True):
+    """Read and stage a chunk of `table`.  Answers: ReadDone or Unread."""
 
     number: int
     effect: ReadChunk
     table: TargetTable
 
 
-class Stop(msgspec.Struct, frozen=True, tag=True):
+class StopOrder(msgspec.Struct, frozen=True, tag=True):
     """This attempt is over: given up, or merged."""
 
     attempt: EffectId
@@ -60,7 +60,7 @@ class Unplanned(msgspec.Struct, frozen=True, tag=True):
     alarm: Alarm
 
 
-class Staged(msgspec.Struct, frozen=True, tag=True):
+class ReadDone(msgspec.Struct, frozen=True, tag=True):
     number: int
     event: ChunkStaged
 
@@ -72,5 +72,5 @@ class Unread(msgspec.Struct, frozen=True, tag=True):
     why: str
 
 
-Order: TypeAlias = Plan | Read | Stop
-Answer: TypeAlias = Planned | Unplanned | Staged | Unread
+CopyOrder: TypeAlias = PlanOrder | ReadOrder | StopOrder
+CopyAnswer: TypeAlias = Planned | Unplanned | ReadDone | Unread

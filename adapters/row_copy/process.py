@@ -20,7 +20,6 @@ from typing import Final
 import msgspec
 
 from tidelock.adapters.mysql import connection as server
-from tidelock.adapters.mysql.binlog.visible import require_gtids
 from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.process.frames import receive, send
@@ -28,20 +27,21 @@ from tidelock.adapters.row_copy.failing import alarm, look_for_spark, told
 from tidelock.adapters.row_copy.jobs import Jobs
 from tidelock.adapters.row_copy.orders import (
     ANSWER,
-    Answer,
     Begin,
-    Order,
-    Plan,
+    CopyAnswer,
+    CopyOrder,
     Planned,
-    Read,
-    Staged,
-    Stop,
+    PlanOrder,
+    ReadDone,
+    ReadOrder,
+    StopOrder,
     Unplanned,
     Unread,
 )
 from tidelock.adapters.row_copy.reading import Request, read
 from tidelock.adapters.row_copy.scans import Scans
 from tidelock.adapters.row_copy.splitting import splits
+from tidelock.adapters.wiring.sources import source_of
 from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.protocol.effects import EffectId, ReadChunk
 
@@ -56,10 +56,10 @@ def main() -> None:
         signal.signal(number, lambda *_: _hush())
     channel = socket.socket(fileno=int(sys.argv[1]))
     with contextlib.suppress(EOFError, ConnectionError):
-        worker = Worker(msgspec.msgpack.decode(receive(channel), type=Begin), channel)
+        worker = CopyWorker(msgspec.msgpack.decode(receive(channel), type=Begin), channel)
         try:
             while True:
-                worker.take(msgspec.msgpack.decode(receive(channel), type=Order))
+                worker.take(msgspec.msgpack.decode(receive(channel), type=CopyOrder))
         finally:
             _hush()
             threading.Timer(END_SECONDS, os._exit, (1,)).start()
@@ -74,26 +74,26 @@ def _hush() -> None:
     os.close(silence)
 
 
-class Worker:
+class CopyWorker:
     def __init__(self, begin: Begin, channel: socket.socket) -> None:
         self._feed, self._group = begin.feed, begin.group
         self._channel = channel
         self._sending = threading.Lock()
         self._lock = threading.Lock()  # of the scans and of what is open
         self._scans = Scans()
-        self._open: dict[EffectId, Read] = {}  # not yet answered
+        self._open: dict[EffectId, ReadOrder] = {}  # not yet answered
         self._stopped: set[EffectId] = set()
         self._running: dict[str, list[EffectId]] = {}  # by the tag of their job
         self._jobs = Jobs(self._feed.spark, f"copy {self._feed.name}", self._feed.source_url)
         self._pool = ThreadPoolExecutor(THREADS, "copy")
 
-    def take(self, order: Order) -> None:
+    def take(self, order: CopyOrder) -> None:
         match order:
-            case Plan():
+            case PlanOrder():
                 self._pool.submit(self._plan, order)
-            case Read():
+            case ReadOrder():
                 self._take_read(order)
-            case Stop():
+            case StopOrder():
                 self._stop(order.attempt)
 
     def end(self) -> None:
@@ -101,13 +101,13 @@ class Worker:
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._jobs.end()
 
-    def _answer(self, answer: Answer) -> None:
+    def _answer(self, answer: CopyAnswer) -> None:
         with self._sending, contextlib.suppress(OSError):
             send(self._channel, ANSWER, msgspec.msgpack.encode(answer))
 
     # ------------------------------------------------------------------ plans
 
-    def _plan(self, order: Plan) -> None:
+    def _plan(self, order: PlanOrder) -> None:
         try:
             if order.wanted[0].mode != "repair":
                 look_for_spark()
@@ -118,20 +118,18 @@ class Worker:
         else:
             self._answer(Planned(order.number, made))
 
-    async def _splits(self, order: Plan) -> tuple[ChunkSplit, ...]:
+    async def _splits(self, order: PlanOrder) -> tuple[ChunkSplit, ...]:
+        await asyncio.to_thread(source_of(self._feed.source_url).require_visibility)
         place = reader_endpoint(self._feed.source_url)
-        connection = await asyncio.to_thread(server.connect, place)
-        asked = BlockingServer(connection, place)
+        asked = BlockingServer(await asyncio.to_thread(server.connect, place), place)
         try:
-            if not asked.is_mariadb:
-                require_gtids(connection, self._feed.source_url)
             return await splits(self._feed, asked, order.wanted, {table.name: table for table in order.tables})
         finally:
             asked.close()
 
     # ------------------------------------------------------------------ reads
 
-    def _take_read(self, order: Read) -> None:
+    def _take_read(self, order: ReadOrder) -> None:
         with self._lock:
             self._open[order.effect.id] = order
             alone = self._scans.add(order.effect)
@@ -177,7 +175,7 @@ class Worker:
             self._unread(reads, f"{effects[0].split.table} cannot be copied yet: {self._jobs.silent or told(error)}")
         else:
             for order, event in zip(reads, events, strict=True):
-                self._answer(Staged(order.number, event))
+                self._answer(ReadDone(order.number, event))
         if self._jobs.lost:
             os._exit(1)  # the other side starts this process again
         with self._lock:
@@ -186,7 +184,7 @@ class Worker:
                 del self._open[effect.id]
                 self._stopped.discard(effect.id)
 
-    def _unread(self, reads: list[Read], why: str) -> None:
+    def _unread(self, reads: list[ReadOrder], why: str) -> None:
         with self._lock:
             for order in reads:
                 self._scans.ended(order.effect.id)

@@ -11,18 +11,17 @@ import pymysql
 
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.mysql import connection as server
-from tidelock.adapters.mysql.binlog import log_ends
 from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.ports.staging import Staged, Staging, staged_name
 from tidelock.adapters.row_copy.job import Job
 from tidelock.adapters.row_copy.jobs import Jobs
 from tidelock.adapters.row_copy.keyed import rows_of_keys
-from tidelock.adapters.row_copy.source import Source, sources
+from tidelock.adapters.row_copy.source import CopySource, sources
 from tidelock.adapters.row_copy.task import stage
-from tidelock.adapters.row_copy.visibility import wait_until_visible
 from tidelock.adapters.spark.jdbc import Database
 from tidelock.adapters.spark.read_ranges import cut_by, mysql_pieces
+from tidelock.adapters.wiring.sources import source_of
 from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol.effects import ReadChunk
@@ -41,17 +40,18 @@ def read(feed: Feed, group: int, request: Request, jobs: Jobs, tag: str) -> list
 
     Raises NotCopied, SourceError, Missing, SparkFailed, and what Spark and the target's `stage` raise.
     """
+    log = source_of(feed.source_url)
+    log.wait_until_visible(max((e.after for e in request.effects), key=lambda after: after.order))
     place = reader_endpoint(feed.source_url)
     connection = server.connect(place)
     try:
-        wait_until_visible(connection, max((e.after for e in request.effects), key=lambda after: after.order))
         staged = _staged(feed, group, request, connection, jobs, tag)
-        high = log_ends.current_position(connection)
     except pymysql.MySQLError as error:
         raise server.explained(error, place) from error
     finally:
         with contextlib.suppress(pymysql.MySQLError):
             connection.close()
+    high, _ = log.end()
     return [
         ChunkStaged(effect.id, high, one.rows, one.refused) for effect, one in zip(request.effects, staged, strict=True)
     ]
@@ -72,12 +72,12 @@ def _staged(
         return job.run(spark, Database(feed.source_url, _is_encrypted(connection)))
 
 
-def _place(feed: Feed, group: int, effect: ReadChunk, source: Source, table: TargetTable) -> Staging:
+def _place(feed: Feed, group: int, effect: ReadChunk, source: CopySource, table: TargetTable) -> Staging:
     name = staged_name(feed.name, group, effect.id)
     return Staging(feed.target_url, feed.schema, name, source.mapping.shape, table, feed.zero_dates)
 
 
-def _pieces(feed: Feed, asked: BlockingServer, source: Source) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _pieces(feed: Feed, asked: BlockingServer, source: CopySource) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """How a scan is shared out, and the columns that tell it."""
     pieces, _ = asyncio.run(mysql_pieces(asked, source.table, feed.spark.piece_rows))
     return tuple(pieces), cut_by(source.table)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.mysql.catalogue import Server, condition
 from tidelock.adapters.mysql.schema import read_shapes
 from tidelock.adapters.row_copy.columns import asked
-from tidelock.adapters.row_copy.task import Filter, Reading
+from tidelock.adapters.row_copy.task import Filter, RowReading
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
-from tidelock.adapters.wiring.composition import rules_of
 from tidelock.engine.capture.mapping import Mapping, Rule, TableMapping
 from tidelock.engine.model.records import TableName
 
@@ -25,7 +25,7 @@ class NotCopied(Exception):
         self.hint = hint
 
 
-class Source:
+class CopySource:
     """`table`: the source's own.  `target`: what it is called there.  `rows`, `row_bytes`: about, by statistics."""
 
     def __init__(self, table: SourceTable, rule: Rule, target: TableName, rows: int, row_bytes: int) -> None:
@@ -50,10 +50,10 @@ class Source:
         return next((columns for columns in whole if optional.isdisjoint(columns)), ())
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> RowReading:
         """What makes the target's rows of those that are read."""
         filtered = Filter(self.rule, self.table.shape, self.target) if self.mapping.filters else None
-        return Reading(tuple(asked(column) for column in self.read), filtered)
+        return RowReading(tuple(asked(column) for column in self.read), filtered)
 
     @property
     def read(self) -> tuple[SourceColumn, ...]:
@@ -61,7 +61,7 @@ class Source:
         return self.table.columns if self.mapping.filters else tuple(self.columns.values())
 
 
-async def sources(feed: Feed, server: Server, targets: Sequence[TableName]) -> dict[TableName, Source]:
+async def sources(feed: Feed, server: Server, targets: Sequence[TableName]) -> dict[TableName, CopySource]:
     """By the target's names.  Raises NotCopied where one has no source, or several; SourceError."""
     mapping = Mapping(rules_of(feed), feed.schema)
     wanted = frozenset(targets)
@@ -75,7 +75,7 @@ async def sources(feed: Feed, server: Server, targets: Sequence[TableName]) -> d
         table = _single(feed, target, by_target[target])
         rule = mapping.rule(table.name)
         assert rule is not None
-        made[target] = Source(table, rule, target, *sizes.get(table.name, (0, 0)))
+        made[target] = CopySource(table, rule, target, *sizes.get(table.name, (0, 0)))
     return made
 
 

@@ -23,7 +23,7 @@ from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.mysql.catalogue import Server
 from tidelock.adapters.ports.sink import Wanted
 from tidelock.adapters.row_copy.selection import at_or_behind, is_spelled, name_of
-from tidelock.adapters.row_copy.source import NotCopied, Source, sources
+from tidelock.adapters.row_copy.source import CopySource, NotCopied, sources
 from tidelock.adapters.schema.create_table import qualified
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit, Rank
 from tidelock.engine.model.records import Kind, TableName
@@ -49,7 +49,7 @@ async def splits(
     return tuple([await _split(found[name], tables[name], server, feed.copy.chunk_rows, keep) for name in targets])
 
 
-def _listed(source: Source, table: TargetTable, wanted: Sequence[Wanted]) -> ChunkSplit:
+def _listed(source: CopySource, table: TargetTable, wanted: Sequence[Wanted]) -> ChunkSplit:
     if not table.key:
         raise NotCopied(f"rows of {table.name} cannot be repaired: it has no key", "`tidelock copy` copies it anew")
     if unread := [name for name in table.key if name not in source.columns]:
@@ -61,7 +61,7 @@ def _listed(source: Source, table: TargetTable, wanted: Sequence[Wanted]) -> Chu
     return ChunkSplit(table.name, By.KEYS, table.key, keys=keys)
 
 
-async def _split(source: Source, table: TargetTable, server: Server, rows: int, keep: bool) -> ChunkSplit:
+async def _split(source: CopySource, table: TargetTable, server: Server, rows: int, keep: bool) -> ChunkSplit:
     whole = ChunkSplit(table.name, keep=keep)
     if not table.key or any(key.parent == table.name for key in table.foreign_keys):
         return whole
@@ -76,7 +76,7 @@ async def _split(source: Source, table: TargetTable, server: Server, rows: int, 
     return ChunkSplit(table.name, By.BUCKET, columns, bounds, keep) if bounds else whole
 
 
-def _leading_numbers(source: Source) -> tuple[str, ...]:
+def _leading_numbers(source: CopySource) -> tuple[str, ...]:
     """The integers that the source's key begins with, as the target names them."""
     names = {column.name: name for name, column in source.columns.items()}
     kinds = {column.name: column.column.kind for column in source.columns.values()}
@@ -88,7 +88,7 @@ def _leading_numbers(source: Source) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _bucketed(source: Source, table: TargetTable) -> tuple[str, ...]:
+def _bucketed(source: CopySource, table: TargetTable) -> tuple[str, ...]:
     """The source's key, else the target's, as the target names it; empty where no bucket can be told by it."""
     names = {column.name: name for name, column in source.columns.items()}
     for key in (tuple(names.get(column, "") for column in source.key), table.key):
@@ -98,7 +98,7 @@ def _bucketed(source: Source, table: TargetTable) -> tuple[str, ...]:
     return ()
 
 
-async def _walk(source: Source, server: Server, names: tuple[str, ...], rows: int) -> tuple[Rank, ...]:
+async def _walk(source: CopySource, server: Server, names: tuple[str, ...], rows: int) -> tuple[Rank, ...]:
     """Where chunks of `rows` rows begin, but for the first; of rows that share a rank all are in one."""
     places = [name_of(source.columns[name]) for name in names]
     columns = ", ".join(places)

@@ -13,7 +13,7 @@ import msgspec
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.staging import Columns, Staged, Staging
-from tidelock.adapters.row_copy.columns import Asked, reader
+from tidelock.adapters.row_copy.columns import AskedColumn, reader
 from tidelock.engine.capture.mapping import Rule, TableMapping
 from tidelock.engine.model.records import Row, Shape, TableName, Value
 
@@ -31,11 +31,11 @@ class Filter(msgspec.Struct, frozen=True):
     target: TableName
 
 
-class Reading(msgspec.Struct, frozen=True):
+class RowReading(msgspec.Struct, frozen=True):
     """How what came becomes rows of the target.  `asked`: what that is, column by column; with a filter those of the
     source's table, else the target's."""
 
-    asked: tuple[Asked, ...]
+    asked: tuple[AskedColumn, ...]
     filter: Filter | None
 
     def columns(self) -> Callable[[list[list[Value]]], Columns]:
@@ -64,7 +64,7 @@ class Task(msgspec.Struct, frozen=True):
     """`places`: of each partition."""
 
     places: tuple[Staging, ...]
-    reading: Reading
+    reading: RowReading
 
     def __call__(self, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         import pyarrow

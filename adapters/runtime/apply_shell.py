@@ -14,9 +14,9 @@ from typing import Any, assert_never
 
 from msgspec.structs import replace
 
+from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.ports.log import Log
 from tidelock.adapters.ports.sink import Sink
-from tidelock.adapters.process.frames import Unanswered
 from tidelock.adapters.runtime.copy_shell import Copies
 from tidelock.adapters.runtime.journal import Recorder
 from tidelock.engine.apply.machine import ApplyMachine, State
@@ -103,7 +103,7 @@ class Shell:
         try:
             while not self.ended.is_set():
                 self._step()
-                if self.ended.is_set() or (self.stopping and not self.machine.batches.busy):
+                if self.ended.is_set() or (self.stopping and not self.machine.under_way):
                     break
                 if self.machine.planning_deferred:
                     await asyncio.sleep(0)  # what was just started writes to its socket, then we plan

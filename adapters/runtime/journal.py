@@ -150,7 +150,7 @@ class JournalError(Exception):
         self.hint = hint
 
 
-class Ending(msgspec.Struct, frozen=True):
+class JournalEnding(msgspec.Struct, frozen=True):
     """How a journal ends.  `cut`: the last record is not whole, at byte `at`."""
 
     why: str
@@ -163,7 +163,7 @@ class Ending(msgspec.Struct, frozen=True):
         return self.why or f"the journal has no end at byte {self.at:,}: the run was killed, or its disk was full"
 
 
-def read(path: Path | str) -> Iterator[Options | tuple[int, list[ApplyEvent]] | Ending]:
+def read(path: Path | str) -> Iterator[Options | tuple[int, list[ApplyEvent]] | JournalEnding]:
     """The options, then each step's time and events, then how it ends.  Raises JournalError."""
     with open(path, "rb") as file:
         first = True
@@ -172,7 +172,7 @@ def read(path: Path | str) -> Iterator[Options | tuple[int, list[ApplyEvent]] | 
             head = file.read(4)
             body = file.read(int.from_bytes(head, "little")) if len(head) == 4 else b""
             if len(head) < 4 or len(body) < int.from_bytes(head, "little"):
-                yield Ending("", cut=bool(head), at=at)
+                yield JournalEnding("", cut=bool(head), at=at)
                 return
             try:
                 if first:
@@ -180,7 +180,7 @@ def read(path: Path | str) -> Iterator[Options | tuple[int, list[ApplyEvent]] | 
                 else:
                     step = msgspec.msgpack.decode(body, type=Recorded)
                     if step.events and step.events[0][0] == _END:
-                        yield Ending(step.events[0][1].decode(), at=at)
+                        yield JournalEnding(step.events[0][1].decode(), at=at)
                         return
                     yield step.now, [msgspec.msgpack.decode(e, type=_EVENTS[name]) for name, e in step.events]
             except (msgspec.MsgspecError, KeyError, UnicodeDecodeError) as error:
@@ -199,7 +199,7 @@ def replay(path: Path | str) -> Iterator[str]:
         raise JournalError(f"{path}: an empty journal")
     machine = Replay(options)
     for step in steps:
-        if isinstance(step, Ending):
+        if isinstance(step, JournalEnding):
             if step.why != ENDED:
                 yield f"-- {step}"
         elif isinstance(step, tuple):

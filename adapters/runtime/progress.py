@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TextIO, TypeAlias
 
 import msgspec
 
-from tidelock.adapters.process.frames import prepared_for
+from tidelock.adapters.ports.capture_messages import prepared_for
 from tidelock.adapters.runtime.table_copy import TableCopy, bars, summary
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-State: TypeAlias = Literal["starting", "running", "caught up", "paused", "draining", "halted"]
-STATES: Final[tuple[State, ...]] = ("starting", "running", "caught up", "paused", "draining", "halted")
+RunState: TypeAlias = Literal["starting", "running", "caught up", "paused", "draining", "halted"]
+STATES: Final[tuple[RunState, ...]] = ("starting", "running", "caught up", "paused", "draining", "halted")
 PLAIN_SECONDS = 5.0
 LIVE_SECONDS = 0.1
 BAR_WIDTH = 40
@@ -48,7 +48,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     `hindrances`: what is tried again, from its second second on.
     """
 
-    state: State = "starting"
+    state: RunState = "starting"
     rows_total: int = 0
     rows_per_second: float = 0.0
     lag_seconds: float | None = None

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import msgspec
 
 from tidelock.adapters.runtime.apply_shell import Shell
-from tidelock.adapters.runtime.progress import Hindered, Progress, Sample, State
+from tidelock.adapters.runtime.progress import Hindered, Progress, RunState, Sample
 from tidelock.engine.apply.machine import ApplyMachine
+from tidelock.engine.apply.status import ApplyStatus
 
 SAMPLE_SECONDS = 0.25
 SHOWN_SECONDS = 1.0  # a deadlock, and a lock that is had at the second try, hinder nobody
@@ -49,7 +50,7 @@ class Board:
         while True:
             await asyncio.sleep(SAMPLE_SECONDS)
             now = time.monotonic()
-            sample = sample_of(self._machine, self._shell, 0.0)
+            sample = sample_of(self._machine.status(), self._shell, 0.0)
             rate = (sample.rows_total - rows) / (now - then)
             rows, then = sample.rows_total, now
             sample = msgspec.structs.replace(sample, rows_per_second=rate)
@@ -72,45 +73,44 @@ def with_silence(sample: Sample, silent: Silent, ready_seconds: float) -> Sample
     )
 
 
-def sample_of(machine: ApplyMachine, shell: Shell, rate: float) -> Sample:
-    if machine.state.value == "starting":
+def sample_of(seen: ApplyStatus | None, shell: Shell, rate: float) -> Sample:
+    """`seen`: of the shell's machine."""
+    if seen is None:
         return Sample()
-    batches = machine.batches
-    lag = max(0.0, time.time() - machine.watermark.end_us / 1e6) if machine.watermark.end_us else None
     return Sample(
-        state=_state(machine, shell),
-        rows_total=batches.committed_rows,
+        state=_state(seen, shell),
+        rows_total=seen.rows,
         rows_per_second=rate,
-        lag_seconds=lag,
-        lanes=tuple(lane.rows for lane in batches.lanes),
-        lock_waits_total=batches.dispatcher.waits,
-        locks_held=len(batches.locks),
-        parked_rows=len(batches.parked_rows),
-        batches_total=batches.committed_batches,
-        position=str(machine.watermark.position),
+        lag_seconds=max(0.0, time.time() - seen.end_us / 1e6) if seen.end_us else None,
+        lanes=seen.lanes,
+        lock_waits_total=seen.lock_waits,
+        locks_held=seen.locks,
+        parked_rows=seen.parked,
+        batches_total=seen.batches,
+        position=str(seen.position),
         alarm=str(shell.halt.alarm) if shell.halt else None,
-        retries_total=batches.retries,
+        retries_total=seen.retries,
         restarts=shell.restarts,
         copies=shell.copies.figures(),
         prepared=shell.unanswered.xid,
         prepared_seconds=shell.unanswered.seconds,
-        hindrances=_hindrances(machine),
+        hindrances=_hindrances(seen),
     )
 
 
-def _hindrances(machine: ApplyMachine) -> tuple[Hindered, ...]:
-    found = machine.hindrances
+def _hindrances(seen: ApplyStatus) -> tuple[Hindered, ...]:
+    found = seen.hindrances
     seconds = {at: time.monotonic() - one.since / 1e6 for at, one in found.items()}
     return tuple(Hindered(at, seconds[at], one.message) for at, one in found.items() if seconds[at] >= SHOWN_SECONDS)
 
 
-def _state(machine: ApplyMachine, shell: Shell) -> State:
+def _state(seen: ApplyStatus, shell: Shell) -> RunState:
     if shell.halt is not None:
         return "halted"
     if shell.caught_up:
         return "caught up"
     if shell.stopping:
         return "draining"
-    if machine.paused:
+    if seen.paused:
         return "paused"
     return "running"

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tidelock.adapters.mysql.binlog.history_words import told
+from tidelock.adapters.ports.history_words import told
 from tidelock.engine.log.chain import Chain, Verdict
 from tidelock.engine.model.lineage import agree, decode
 from tidelock.engine.model.records import LogBatch, Position
@@ -34,7 +34,7 @@ class ChangesError(Exception):
         return type(self), (self.message, self.hint)
 
 
-class Place(msgspec.Struct, frozen=True):
+class LogPlace(msgspec.Struct, frozen=True):
     """Behind `position`.  `at`: number of the next record (Kafka: its offset); -1: to be looked for."""
 
     position: Position
@@ -45,29 +45,29 @@ class Slice(msgspec.Struct, frozen=True):
     """What one task reads: a partition's records from one place to another."""
 
     partition: int
-    start: Place
-    end: Place
+    start: LogPlace
+    end: LogPlace
 
 
 class ChangeLog(Protocol):
     """Can be pickled.  Every method raises ChangesError."""
 
-    def first(self) -> dict[int, Place]:
+    def first(self) -> dict[int, LogPlace]:
         """Where each partition begins; one that never held a record is left out."""
         ...
 
-    def last(self, start: dict[int, Place], most: int | None) -> dict[int, Place]:
+    def last(self, start: dict[int, LogPlace], most: int | None) -> dict[int, LogPlace]:
         """Where each partition ends, or `most` records behind its `start`, where that is earlier."""
         ...
 
-    def slices(self, start: dict[int, Place], end: dict[int, Place]) -> list[Slice]: ...
+    def slices(self, start: dict[int, LogPlace], end: dict[int, LogPlace]) -> list[Slice]: ...
 
     def read(self, part: Slice) -> Iterator[tuple[int, LogBatch]]:
         """Records with their numbers: each once, in order, none missing."""
         ...
 
 
-def offsets(places: dict[int, Place]) -> dict[str, dict[str, Any]]:
+def offsets(places: dict[int, LogPlace]) -> dict[str, dict[str, Any]]:
     """Places as Spark stores them."""
     return {
         str(partition): {**msgspec.structs.asdict(place.position), "at": place.at}
@@ -75,7 +75,7 @@ def offsets(places: dict[int, Place]) -> dict[str, dict[str, Any]]:
     }
 
 
-def places(stored: Any) -> dict[int, Place]:
+def places(stored: Any) -> dict[int, LogPlace]:
     """The other way; `at` may be missing.  Raises ChangesError."""
     try:
         return {int(number): _place(dict(fields)) for number, fields in stored.items()}
@@ -86,9 +86,9 @@ def places(stored: Any) -> dict[int, Place]:
         ) from None
 
 
-def _place(fields: dict[str, Any]) -> Place:
+def _place(fields: dict[str, Any]) -> LogPlace:
     at = int(fields.pop("at", -1))
-    return Place(Position(**fields), at)
+    return LogPlace(Position(**fields), at)
 
 
 def follow(records: Iterable[tuple[int, LogBatch]], part: Slice) -> Iterator[tuple[int, LogBatch]]:

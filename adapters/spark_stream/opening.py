@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from tidelock.adapters.checks.source_view import source_opened
-from tidelock.adapters.config import feed as config
+from tidelock.adapters.config import loader
 from tidelock.adapters.config.feed import ConfigError, Feed
-from tidelock.adapters.mysql.errors import SourceError
-from tidelock.adapters.mysql.schema import read_shapes
-from tidelock.adapters.ports.target_inspection import Refused
+from tidelock.adapters.config.rules import rules_of
+from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.spark_stream.log import ChangeLog, ChangesError
 from tidelock.adapters.spark_stream.recording import Recording
-from tidelock.adapters.spark_stream.topic import Topic
-from tidelock.adapters.wiring.composition import rules_of
+from tidelock.adapters.spark_stream.topic import TopicLog
+from tidelock.adapters.wiring.sources import source_of
 from tidelock.engine.capture import mapping
 from tidelock.engine.model.records import Shape, TableName
 
@@ -28,7 +25,7 @@ def open_log(options: Mapping[str, str]) -> ChangeLog:
         return Recording(str(Path(options["journal"]).absolute()))
     feed = _feed(options["feed"])
     if feed.log_url is not None:
-        return Topic(feed.log_url, feed.name)
+        return TopicLog(feed.log_url, feed.name)
     if feed.journal:
         return Recording(str(Path(feed.journal).absolute()))
     raise ChangesError(
@@ -48,7 +45,7 @@ def shape_of(options: Mapping[str, str], table: str) -> Shape:
 
 def _feed(path: str) -> Feed:
     try:
-        return config.load(path)
+        return loader.load(path)
     except ConfigError as error:
         raise ChangesError(str(error), "") from None
 
@@ -57,17 +54,14 @@ def _at_source(feed: Feed, table: TableName) -> Shape:
     """From the source's catalogue, mapped as the feed says."""
     rules = mapping.Mapping(rules_of(feed), feed.schema)
 
-    async def ask() -> list[Shape]:
-        async with source_opened(feed.source_url) as source:
-            tables = await read_shapes(source, lambda name: rules.selects(name) and rules.target(name) == table)
-        return [mapped.shape for found in tables.values() if (mapped := rules.table(found.shape))]
+    def wanted(name: TableName) -> bool:
+        return rules.selects(name) and rules.target(name) == table
 
     try:
-        shapes = asyncio.run(ask())
-    except Refused as problem:
-        raise ChangesError(problem.finding.message, problem.finding.hint) from None
+        found = source_of(feed.source_url).shapes(wanted)
     except SourceError as problem:
         raise ChangesError(problem.message, problem.hint) from None
+    shapes = [mapped.shape for shape in found.values() if (mapped := rules.table(shape))]
     if not shapes:
         raise ChangesError(f"no table of the source becomes {table}", "`table` is schema.table as at the target")
     return shapes[0]

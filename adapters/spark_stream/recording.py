@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from tidelock.adapters.runtime import journal
-from tidelock.adapters.spark_stream.log import ChangesError, Place, Slice, another_log, gap, named_alike, same_place
+from tidelock.adapters.spark_stream.log import ChangesError, LogPlace, Slice, another_log, gap, named_alike, same_place
 from tidelock.engine.log.chain import Chain, Verdict
 from tidelock.engine.model.records import LogBatch, Position, Shape, TableName
 from tidelock.engine.protocol.events import LogArrived, SourceFailed, TakenOver
@@ -24,13 +24,13 @@ class Recording(msgspec.Struct, frozen=True):
 
     path: str
 
-    def first(self) -> dict[int, Place]:
+    def first(self) -> dict[int, LogPlace]:
         for event in self._events():
             if isinstance(event, TakenOver):
-                return {0: Place(event.checkpoint, 0)}
+                return {0: LogPlace(event.checkpoint, 0)}
         return {}
 
-    def last(self, start: dict[int, Place], most: int | None) -> dict[int, Place]:
+    def last(self, start: dict[int, LogPlace], most: int | None) -> dict[int, LogPlace]:
         first = self.first()
         if not first:
             return start
@@ -41,13 +41,13 @@ class Recording(msgspec.Struct, frozen=True):
                 continue
             if count == most:
                 break
-            end = Place(batch.last, number + 1)
+            end = LogPlace(batch.last, number + 1)
             count += 1
         if end is None and not same_place(self._end(), begin.position):
             raise self._begun_anew(begin)
         return {0: end or begin}
 
-    def slices(self, start: dict[int, Place], end: dict[int, Place]) -> list[Slice]:
+    def slices(self, start: dict[int, LogPlace], end: dict[int, LogPlace]) -> list[Slice]:
         begin = start or self.first()
         return [Slice(0, begin[0], end[0])] if end and not same_place(begin[0].position, end[0].position) else []
 
@@ -79,7 +79,7 @@ class Recording(msgspec.Struct, frozen=True):
             end = batch.last
         return end
 
-    def _begun_anew(self, place: Place) -> ChangesError:
+    def _begun_anew(self, place: LogPlace) -> ChangesError:
         for _, batch in self._taken():
             for found in (batch.prev, batch.last):
                 if named_alike(place.position, found):

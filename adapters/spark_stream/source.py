@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from tidelock.adapters.spark_stream.columns import schema_of
-from tidelock.adapters.spark_stream.log import ChangeLog, ChangesError, Place, Slice, offsets, places
+from tidelock.adapters.spark_stream.log import ChangeLog, ChangesError, LogPlace, Slice, offsets, places
 from tidelock.adapters.spark_stream.opening import open_log, shape_of
 from tidelock.adapters.spark_stream.rows import Misfits, Rows
 
@@ -65,7 +65,7 @@ class _Reading:
         self._ending = options.get("endingOffsets", "latest")
         self._most = _count(options.get("maxRecordsPerTrigger"))
 
-    def first(self) -> dict[int, Place]:
+    def first(self) -> dict[int, LogPlace]:
         match self._starting:
             case "earliest":
                 return self._log.first()
@@ -95,7 +95,7 @@ class BatchReader(_Reading, DataSourceReader):
 class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets as in `adapters.spark_stream.log`."""
 
-    _goal: dict[int, Place] | None = None
+    _goal: dict[int, LogPlace] | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         return offsets(self.first())
@@ -125,14 +125,14 @@ def known(options: Mapping[str, str]) -> None:
         raise ChangesError(f"unknown option {unknown[0]}", f"Known: {', '.join(OPTIONS)}")
 
 
-def _read(text: str) -> dict[int, Place]:
+def _read(text: str) -> dict[int, LogPlace]:
     try:
         return places(json.loads(text))
     except json.JSONDecodeError:
         return places(text)
 
 
-def _at(place: Place) -> int:
+def _at(place: LogPlace) -> int:
     return place.at
 
 

@@ -24,7 +24,7 @@ from tidelock.adapters.kafka.topics import changes_topic, look
 from tidelock.adapters.kafka.wire import WireError, decode
 from tidelock.adapters.spark_stream.log import (
     ChangesError,
-    Place,
+    LogPlace,
     Slice,
     another_log,
     follow,
@@ -43,7 +43,7 @@ _NEIGHBOURS: Final = 8  # a repeated record does not hide where the chain stands
 Result = TypeVar("Result")
 
 
-class Topic(msgspec.Struct, frozen=True):
+class TopicLog(msgspec.Struct, frozen=True):
     """`adapters.spark_stream.log.ChangeLog`; offsets are the numbers of its records."""
 
     endpoint: Endpoint
@@ -53,20 +53,20 @@ class Topic(msgspec.Struct, frozen=True):
     def name(self) -> str:
         return changes_topic(self.feed)
 
-    def first(self) -> dict[int, Place]:
-        async def ask(ends: Ends) -> dict[int, Place]:
+    def first(self) -> dict[int, LogPlace]:
+        async def ask(ends: Ends) -> dict[int, LogPlace]:
             return {number: place for number in ends.partitions if (place := await ends.first_place(number))}
 
         return self._asked(ask)
 
-    def last(self, start: dict[int, Place], most: int | None) -> dict[int, Place]:
-        async def ask(ends: Ends) -> dict[int, Place]:
+    def last(self, start: dict[int, LogPlace], most: int | None) -> dict[int, LogPlace]:
+        async def ask(ends: Ends) -> dict[int, LogPlace]:
             found = {number: await ends.last_place(number, start.get(number), most) for number in ends.partitions}
             return {number: place for number, place in found.items() if place is not None}
 
         return self._asked(ask)
 
-    def slices(self, start: dict[int, Place], end: dict[int, Place]) -> list[Slice]:
+    def slices(self, start: dict[int, LogPlace], end: dict[int, LogPlace]) -> list[Slice]:
         async def ask(ends: Ends) -> list[Slice]:
             parts = [await ends.slices(number, start.get(number), place) for number, place in sorted(end.items())]
             return list(itertools.chain.from_iterable(parts))
@@ -146,7 +146,7 @@ class Ends(Places):
         super().__init__(kafka, topic)
         self.partitions = range(partitions)
 
-    async def first_place(self, partition: int) -> Place | None:
+    async def first_place(self, partition: int) -> LogPlace | None:
         """Where it begins; None: nothing was ever written to it."""
         async with self._asking(partition) as log:
             message = await log.at_or_behind(log.begin)
@@ -155,9 +155,9 @@ class Ends(Places):
                     f"partition {partition} of {self._topic} holds no record any more",
                     "Run the feed until it has told where it stands, then start the stream",
                 )
-        return Place(decode(message.value).batch.prev, message.offset) if message else None
+        return LogPlace(decode(message.value).batch.prev, message.offset) if message else None
 
-    async def last_place(self, partition: int, start: Place | None, most: int | None) -> Place | None:
+    async def last_place(self, partition: int, start: LogPlace | None, most: int | None) -> LogPlace | None:
         """Where it ends, or `most` records behind `start`; None: nothing was ever written to it."""
         async with self._asking(partition) as log:
             begin, end = log.begin, log.end
@@ -167,7 +167,7 @@ class Ends(Places):
             end = min(end, (start.at if start else begin) + most)
         return await self._stands(partition, end) or start
 
-    async def slices(self, partition: int, start: Place | None, end: Place) -> list[Slice]:
+    async def slices(self, partition: int, start: LogPlace | None, end: LogPlace) -> list[Slice]:
         start = await self._start(partition, start)
         end = await self._found(partition, end)
         count = min(max(1, (end.at - start.at) // SLICE_RECORDS), MOST_SLICES)
@@ -175,7 +175,7 @@ class Ends(Places):
         places = [start, *filter(None, [await self._stands(partition, cut) for cut in cuts]), end]
         return [Slice(partition, one, other) for one, other in itertools.pairwise(places) if one.at < other.at]
 
-    async def _start(self, partition: int, start: Place | None) -> Place:
+    async def _start(self, partition: int, start: LogPlace | None) -> LogPlace:
         """A partition that is new since the last offsets is read from its first record, which must be there yet."""
         if start is not None:
             return await self._found(partition, start)
@@ -186,7 +186,7 @@ class Ends(Places):
         assert first is not None, "it has an end"
         return first
 
-    async def _found(self, partition: int, place: Place) -> Place:
+    async def _found(self, partition: int, place: LogPlace) -> LogPlace:
         """The place with the offset of the record behind it.  Raises ChangesError."""
         stands = await self._stands_or_begins(partition, place.at)
         if stands is not None and same_place(stands, place.position):
@@ -197,7 +197,7 @@ class Ends(Places):
         stands = await self._stands_or_begins(partition, offset)
         if stands is not None and named_alike(place.position, stands):
             raise another_log(f"partition {partition} of {self._topic}", place.position, stands)
-        return Place(place.position, offset)
+        return LogPlace(place.position, offset)
 
     async def _stands_or_begins(self, partition: int, offset: int) -> Position | None:
         """Where the chain stands before `offset`, which may be where it begins; None: there is no such offset."""
@@ -209,7 +209,7 @@ class Ends(Places):
         before = await self._stands(partition, offset)
         return before.position if before else decode(behind.value).batch.prev if behind else None
 
-    async def _stands(self, partition: int, offset: int) -> Place | None:
+    async def _stands(self, partition: int, offset: int) -> LogPlace | None:
         """Where the chain stands before `offset`; None: there is no record."""
         async with self._asking(partition) as log:
             step = _NEIGHBOURS
@@ -221,7 +221,7 @@ class Ends(Places):
                     if chain is None or chain.judge(batch, 0) is Verdict.GAP:
                         chain = _begun(batch)
                 if chain is not None or first:
-                    return Place(chain.last, offset) if chain else None
+                    return LogPlace(chain.last, offset) if chain else None
                 step *= 4
 
 
@@ -232,7 +232,7 @@ def _begun(batch: LogBatch) -> Chain:
     return chain
 
 
-def too_short(topic: str, partition: int, place: Place | None) -> ChangesError:
+def too_short(topic: str, partition: int, place: LogPlace | None) -> ChangesError:
     where = f"holds {place.position}" if place else "reaches back to its beginning"
     return ChangesError(
         f"partition {partition} of {topic} no longer {where}",

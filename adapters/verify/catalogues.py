@@ -14,19 +14,19 @@ from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.schema import read_shapes
 from tidelock.adapters.ports.target_inspection import Target
 from tidelock.adapters.spark.jdbc import Database
-from tidelock.adapters.verify.table_pairs import Catalogue, NotComparable, Pair, pairs
+from tidelock.adapters.verify.table_pairs import Catalogue, ComparedTable, NotComparable, pairs
 from tidelock.adapters.wiring.inspection import opened
-from tidelock.adapters.wiring.session import Session, session
+from tidelock.adapters.wiring.session import TargetSession, session
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.records import TableName
 
 _JSON_CHECK = re.compile(r"json_valid\(`(.+)`\)", re.IGNORECASE)
 
 
-class Asked:
+class AskedTarget:
     """A session with the target that can be asked."""
 
-    def __init__(self, chat: Session) -> None:
+    def __init__(self, chat: TargetSession) -> None:
         self._chat = chat
 
     async def ask(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
@@ -38,11 +38,11 @@ class Survey:
     in order of their names at the target."""
 
     def __init__(
-        self, feed: Feed, seen: Catalogue, source: BlockingServer, chat: Asked, own: BlockingServer | None
+        self, feed: Feed, seen: Catalogue, source: BlockingServer, chat: AskedTarget, own: BlockingServer | None
     ) -> None:
         self.feed, self.seen = feed, seen
         self.source, self.chat, self.own = source, chat, own
-        self.pairs: list[Pair] = pairs(feed, seen)
+        self.pairs: list[ComparedTable] = pairs(feed, seen)
 
     async def databases(self) -> tuple[Database, Database]:
         """Source and target, as Spark reads them."""
@@ -69,10 +69,10 @@ async def survey(feed: Feed, only: Sequence[str]) -> AsyncIterator[Survey]:
             raise NotComparable(
                 f"no table at {feed.source_url} matches {', '.join(only) or 'the feed'}", "See `tidelock check FEED`"
             )
-        yield Survey(feed, seen, source, Asked(chat), own)
+        yield Survey(feed, seen, source, AskedTarget(chat), own)
 
 
-async def paired(feed: Feed, only: Sequence[str]) -> list[Pair]:
+async def paired(feed: Feed, only: Sequence[str]) -> list[ComparedTable]:
     """As `Survey.pairs`.  Raises what `survey` raises."""
     async with survey(feed, only) as seen:
         return seen.pairs

@@ -20,14 +20,11 @@ from typing import Final, TypeAlias
 import msgspec
 
 from tidelock.adapters.config.feed import Feed, derived_server_id
-from tidelock.adapters.mysql.binlog.capture_process import batches, reader_of
-from tidelock.adapters.mysql.binlog.history import confirm
-from tidelock.adapters.mysql.binlog.log_times import file_at
-from tidelock.adapters.mysql.connection import reader_endpoint
-from tidelock.adapters.mysql.errors import OtherHistory, PurgedPosition
+from tidelock.adapters.ports.source_errors import OtherHistory, PurgedPosition
 from tidelock.adapters.verify.report import read_report
 from tidelock.adapters.verify.table_pairs import NotComparable
-from tidelock.adapters.wiring.composition import order_of
+from tidelock.adapters.wiring.capture_order import order_of
+from tidelock.adapters.wiring.sources import source_of
 from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, Row, Shape, TableName
 
 MOST_KEYS: Final = 500_000
@@ -62,7 +59,7 @@ def since(feed: Feed, text: str, now: datetime) -> Since:
         return Since(position)
     moment = _moment(text, now)
     try:
-        place = file_at(reader_endpoint(feed.source_url), moment.timestamp(), _server_id(feed))
+        place = source_of(feed.source_url).begun_before(moment.timestamp(), _server_id(feed))
     except PurgedPosition as error:
         raise NotComparable(error.message, f"{error.hint}, or verify without --since") from None
     # A commit's time is in whole seconds at some servers.
@@ -107,12 +104,13 @@ def changed(
     gathered = _Gathered(feed, since, keys)
     told = time.monotonic()
     order = msgspec.structs.replace(order_of(feed, since.position), server_id=_server_id(feed))
+    source = source_of(feed.source_url)
     try:
-        confirm(reader_endpoint(feed.source_url), since.position)
+        source.confirm(since.position)
         if since.position.file and since.position.order >= end.order:
             return {}
-        with closing(reader_of(order)) as reader:
-            for batch in batches(order, reader):
+        with closing(source.reader(order)) as reader:
+            for batch in reader.batches():
                 gathered.take(batch)
                 if batch.last.order >= end.order:
                     return gathered.found

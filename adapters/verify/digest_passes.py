@@ -18,7 +18,7 @@ import msgspec
 
 from tidelock.adapters.spark.comparable_values import normal
 from tidelock.adapters.spark.jdbc import Database
-from tidelock.adapters.verify.plan import BUCKET_ROWS, Cut, Plan
+from tidelock.adapters.verify.plan import BUCKET_ROWS, Cut, ReadingPlan
 from tidelock.adapters.verify.queries import digest_query, doubles_of, keyed_queries, rows_query
 from tidelock.adapters.verify.recheck import Image
 from tidelock.adapters.verify.table_pairs import Side
@@ -40,7 +40,7 @@ class Sums(msgspec.Struct, frozen=True):
     buckets: list[int]
 
 
-class Found(NamedTuple):
+class FoundRow(NamedTuple):
     """A row.  `place`: where it was found, 0 to 1 along its side's pieces."""
 
     image: Image
@@ -51,11 +51,11 @@ class Bucket(msgspec.Struct, frozen=True):
     """The rows of one bucket that were asked for."""
 
     number: int
-    source: list[Found]
-    target: list[Found]
+    source: list[FoundRow]
+    target: list[FoundRow]
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AskedRows(msgspec.Struct, frozen=True):
     """Rows to look at: those of whole buckets, or, where there are only a few, those of these keys."""
 
     buckets: tuple[int, ...] = ()
@@ -68,7 +68,7 @@ class Asked(msgspec.Struct, frozen=True):
 class Passes:
     """Of one session.  What Spark raises comes out as it is."""
 
-    def __init__(self, spark: SparkSession, plan: Plan) -> None:
+    def __init__(self, spark: SparkSession, plan: ReadingPlan) -> None:
         self._spark = spark
         self._plan = plan
 
@@ -108,7 +108,7 @@ class Passes:
         pairs = zip(cut.pair.sources, cut.sources, strict=True)
         return [(at, self._plan.source, pieces) for at, pieces in pairs]
 
-    def source_rows(self, cut: Cut, asked: Asked) -> DataFrame:
+    def source_rows(self, cut: Cut, asked: AskedRows) -> DataFrame:
         """These rows as they are now: read before this returns, and kept."""
         from pyspark import StorageLevel
 
@@ -116,7 +116,7 @@ class Passes:
         frame.count()
         return frame
 
-    def buckets(self, cut: Cut, source: DataFrame, asked: Asked) -> Iterator[Bucket]:
+    def buckets(self, cut: Cut, source: DataFrame, asked: AskedRows) -> Iterator[Bucket]:
         """Beside them the rows of the target, read now; rows that are the same text by text have cancelled out."""
         both = source.unionByName(self._rows(cut, TARGET, asked))
         kept = both.groupBy("b", "v").agg({"side": "sum", "place": "max"}).toDF("b", "v", "more", "place")
@@ -128,10 +128,10 @@ class Passes:
             bucket = Bucket(number, [], [])
             for _, values, more, place in group:
                 image = tuple(read(value) for read, value in zip(normals, values, strict=True))
-                (bucket.source if more > 0 else bucket.target).extend([Found(image, place)] * abs(more))
+                (bucket.source if more > 0 else bucket.target).extend([FoundRow(image, place)] * abs(more))
             yield bucket
 
-    def _rows(self, cut: Cut, side: int, asked: Asked) -> DataFrame:
+    def _rows(self, cut: Cut, side: int, asked: AskedRows) -> DataFrame:
         from pyspark.sql import functions as F
 
         frames = []
@@ -149,7 +149,7 @@ class Passes:
         return _union(frames)
 
     def _asked(
-        self, cut: Cut, side: Side, database: Database, pieces: Sequence[str], asked: Asked
+        self, cut: Cut, side: Side, database: Database, pieces: Sequence[str], asked: AskedRows
     ) -> tuple[DataFrame, int]:
         """Rows of one table, and in how many parts.  The server finds keys by its index, buckets of an integer too."""
         if asked.keys:
@@ -160,7 +160,7 @@ class Passes:
         return database.read(self._spark, rows_query(side, cut.pair, cut.buckets), pieces), len(pieces)
 
 
-def _is_share(cut: Cut, asked: Asked) -> bool:
+def _is_share(cut: Cut, asked: AskedRows) -> bool:
     """Is it worth while to leave out the other buckets?"""
     return len(asked.buckets) <= cut.buckets // 2
 

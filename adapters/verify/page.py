@@ -6,7 +6,7 @@ from collections import Counter
 from html import escape
 from typing import Any
 
-from tidelock.adapters.verify.report import SHOWN_CHARACTERS, Difference, Report, TableReport
+from tidelock.adapters.verify.report import SHOWN_CHARACTERS, Difference, TableReport, VerifyReport
 
 BINS = 60
 LISTED = 500
@@ -25,7 +25,7 @@ svg { width: 100%; height: auto; display: block; } svg text { fill: currentColor
 """
 
 
-def page(report: Report) -> str:
+def page(report: VerifyReport) -> str:
     """Every text that comes from a database is escaped."""
     title = f"{report.feed}: {report.verdict}"
     head = f"<meta charset='utf-8'><meta name='viewport' content='width=device-width'><title>{escape(title)}</title>"
@@ -41,7 +41,7 @@ def page(report: Report) -> str:
     )
 
 
-def _overview(report: Report) -> str:
+def _overview(report: VerifyReport) -> str:
     names = ("source_rows", "target_rows", "matched", "missing", "extra", "different", "unsettled", "parked")
     head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in ("table", *names))
     lines = []

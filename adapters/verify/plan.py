@@ -11,7 +11,7 @@ from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.spark.jdbc import Database
 from tidelock.adapters.spark.read_ranges import Asked, mysql_pieces, postgres_pieces
 from tidelock.adapters.verify.catalogues import Survey, survey
-from tidelock.adapters.verify.table_pairs import Pair, Side
+from tidelock.adapters.verify.table_pairs import ComparedTable, Side
 from tidelock.engine.model.records import Row, TableName
 
 BUCKET_ROWS = 32
@@ -26,7 +26,7 @@ class Cut(msgspec.Struct, frozen=True):
     many rows (`spark.small_rows`), so that Spark is not worth its start.
     """
 
-    pair: Pair
+    pair: ComparedTable
     sources: tuple[tuple[str, ...], ...]
     target: tuple[str, ...]
     rows: int
@@ -45,7 +45,7 @@ class Cut(msgspec.Struct, frozen=True):
         return sum(map(len, self.sources)) + len(self.target)
 
 
-class Plan(msgspec.Struct, frozen=True):
+class ReadingPlan(msgspec.Struct, frozen=True):
     source: Database
     target: Database
     tables: tuple[Cut, ...]
@@ -55,7 +55,9 @@ class Plan(msgspec.Struct, frozen=True):
         return not all(cut.small for cut in self.tables)
 
 
-async def plan(feed: Feed, only: Sequence[str], keys: Mapping[TableName, tuple[Row, ...] | None] | None = None) -> Plan:
+async def plan(
+    feed: Feed, only: Sequence[str], keys: Mapping[TableName, tuple[Row, ...] | None] | None = None
+) -> ReadingPlan:
     """`only`: source tables, `db.table`, `*` for any text; empty for all.  `keys`: of these target tables alone, the
     rows of these keys, or all (None).
 
@@ -69,16 +71,16 @@ async def plan(feed: Feed, only: Sequence[str], keys: Mapping[TableName, tuple[R
                 cuts.append(listed(pair, some, feed.spark.small_rows))
             elif keys is None or pair.name in keys:
                 cuts.append(await whole(seen, pair))
-        return Plan(*await seen.databases(), tuple(cuts))
+        return ReadingPlan(*await seen.databases(), tuple(cuts))
 
 
-def listed(pair: Pair, keys: tuple[Row, ...], small_rows: int) -> Cut:
+def listed(pair: ComparedTable, keys: tuple[Row, ...], small_rows: int) -> Cut:
     """Rows of a table by their keys; where those cannot be written after all, it is read in one piece."""
     pieces = ("1 = 1",)
     return Cut(pair, (pieces,) * len(pair.sources), pieces, len(keys), keys=keys, small=0 < len(keys) <= small_rows)
 
 
-async def whole(seen: Survey, pair: Pair) -> Cut:
+async def whole(seen: Survey, pair: ComparedTable) -> Cut:
     size = seen.feed.spark.piece_rows
     made = [await mysql_pieces(seen.source, seen.seen.sources[side.name], size) for side in pair.sources]
     if seen.own:
@@ -91,7 +93,7 @@ async def whole(seen: Survey, pair: Pair) -> Cut:
     return Cut(pair, tuple(tuple(pieces) for pieces, _ in made), tuple(target), rows, low, high, small=small)
 
 
-async def is_small(seen: Survey, pair: Pair) -> bool:
+async def is_small(seen: Survey, pair: ComparedTable) -> bool:
     """The target is asked as well: it may have many rows that the source has not."""
     most = seen.feed.spark.small_rows
     sides: list[tuple[Asked, Side]] = [(seen.source, side) for side in pair.sources]
@@ -105,7 +107,7 @@ async def _few(server: Asked, side: Side, most: int) -> bool:
     return int(count) <= most
 
 
-async def _range(pair: Pair, source: BlockingServer) -> tuple[int | None, int | None]:
+async def _range(pair: ComparedTable, source: BlockingServer) -> tuple[int | None, int | None]:
     ends = list[int]()
     for side in pair.sources:
         column = side.cells[0].text

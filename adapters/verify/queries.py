@@ -13,25 +13,25 @@ from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.spark.comparable_values import Form
 from tidelock.adapters.spark.keys import predicates
 from tidelock.adapters.verify.canonical import Cell, row_text
-from tidelock.adapters.verify.table_pairs import Pair, Side
+from tidelock.adapters.verify.table_pairs import ComparedTable, Side
 from tidelock.engine.model.records import Row
 
 # Equal values of these are not always equal texts, and a row must be in the same bucket at both ends.
 _LOOSE = (Form.DOUBLE, Form.JSON, Form.ADDRESS)
 
 
-def digest_query(side: Side, pair: Pair, buckets: int) -> str:
+def digest_query(side: Side, pair: ComparedTable, buckets: int) -> str:
     doubles = [f"{cell.text} AS d{n}" for n, cell in enumerate(doubles_of(side.cells))]
     return _select(side, pair, buckets, [f"{row_text(side.dialect, side.cells)} AS r", *doubles])
 
 
-def rows_query(side: Side, pair: Pair, buckets: int, where: str = "") -> str:
+def rows_query(side: Side, pair: ComparedTable, buckets: int, where: str = "") -> str:
     """`where`: SQL over `t`."""
     values = [f"{_as_text(side, cell)} AS c{n}" for n, cell in enumerate(side.cells)]
     return _select(side, pair, buckets, values, where)
 
 
-def keyed_queries(side: Side, pair: Pair, buckets: int, keys: Sequence[Row]) -> list[str]:
+def keyed_queries(side: Side, pair: ComparedTable, buckets: int, keys: Sequence[Row]) -> list[str]:
     """`rows_query`s that together give the rows of these keys, some perhaps twice: a server may take two keys for one.
 
     Conditions stand inside, on the columns as they are, so that an index serves and Spark need not know their types.
@@ -50,7 +50,7 @@ def doubles_of(cells: Iterable[Cell]) -> list[Cell]:
     return [cell for cell in cells if cell.form is Form.DOUBLE]
 
 
-def _select(side: Side, pair: Pair, buckets: int, parts: list[str], more: str = "") -> str:
+def _select(side: Side, pair: ComparedTable, buckets: int, parts: list[str], more: str = "") -> str:
     cuts = ["t.ctid AS p0"] if side.dialect == "postgres" else []
     cuts += [f"t.{quote(side.dialect, name)} AS p{n}" for n, name in enumerate(side.keys)]
     both = " AND ".join(f"({condition})" for condition in (side.where, more) if condition)
@@ -58,14 +58,14 @@ def _select(side: Side, pair: Pair, buckets: int, parts: list[str], more: str = 
     return f"SELECT {', '.join([f'{_key(side, pair, buckets)} AS k', *parts, *cuts])} FROM {side.table} t{where}"
 
 
-def _key(side: Side, pair: Pair, buckets: int) -> str:
+def _key(side: Side, pair: ComparedTable, buckets: int) -> str:
     name = _identity(side, pair)
     if not pair.integer:
         return name
     return f"MOD({name}, {buckets})" if side.dialect == "mysql" else f"mod({name}, {buckets})::bigint"
 
 
-def _identity(side: Side, pair: Pair) -> str:
+def _identity(side: Side, pair: ComparedTable) -> str:
     if pair.integer:
         return f"t.{quote(side.dialect, side.cells[0].name)}"
     identity = side.cells[: pair.key] or side.cells

@@ -19,11 +19,11 @@ SETTLED = 3
 ROUNDS = 8
 
 Image: TypeAlias = tuple[Value, ...]
-Key: TypeAlias = tuple[Value, ...]
-Kind: TypeAlias = Literal["missing", "extra", "different"]
+RowKey: TypeAlias = tuple[Value, ...]
+DifferenceKind: TypeAlias = Literal["missing", "extra", "different"]
 
 
-class Seen(msgspec.Struct, frozen=True):
+class SeenRow(msgspec.Struct, frozen=True):
     """A row that is not the same at both ends: its images there (None: no such row), and its bucket.
 
     `source_count`, `target_count`: how many rows have that image, where there is no key to tell them apart.
@@ -36,7 +36,7 @@ class Seen(msgspec.Struct, frozen=True):
     target_count: int = 1
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> DifferenceKind:
         if self.source is not None and self.target is not None and self.source_count == self.target_count:
             return "different"
         less = self.target is None or (self.source is not None and self.source_count > self.target_count)
@@ -56,15 +56,15 @@ class Suspects:
     """The judge for one table.  `differences`: judged so far, by key."""
 
     def __init__(self) -> None:
-        self.differences: dict[Key, Seen] = {}
-        self._watched: dict[Key, tuple[Seen, int]] = {}
+        self.differences: dict[RowKey, SeenRow] = {}
+        self._watched: dict[RowKey, tuple[SeenRow, int]] = {}
 
-    def look(self, found: Mapping[Key, Seen], *, final: bool = False) -> None:
+    def look(self, found: Mapping[RowKey, SeenRow], *, final: bool = False) -> None:
         """One round: all rows of the asked buckets that were not the same at both ends.
 
         `final`: nothing can have changed during the round, so that once is enough.
         """
-        watched: dict[Key, tuple[Seen, int]] = {}
+        watched: dict[RowKey, tuple[SeenRow, int]] = {}
         for key, seen in found.items():
             if key in self.differences:
                 continue
@@ -77,7 +77,7 @@ class Suspects:
         self._watched = watched
 
     @property
-    def watched(self) -> dict[Key, Seen]:
+    def watched(self) -> dict[RowKey, SeenRow]:
         """To be asked again."""
         return {key: seen for key, (seen, _) in self._watched.items()}
 
@@ -86,7 +86,7 @@ class Suspects:
         return len(self._watched)
 
 
-def compared(key: int, bucket: int, source: Iterable[Image], target: Iterable[Image]) -> dict[Key, Seen]:
+def compared(key: int, bucket: int, source: Iterable[Image], target: Iterable[Image]) -> dict[RowKey, SeenRow]:
     """The rows of one bucket that are not the same at both ends.
 
     `key`: of how many columns, the first of an image, it is; 0: equal images are counted.
@@ -99,12 +99,12 @@ def compared(key: int, bucket: int, source: Iterable[Image], target: Iterable[Im
             continue
         image, count = one or (None, 1)
         partner, there = other or (None, 1)
-        found[at] = Seen(bucket, image, partner, count, there)
+        found[at] = SeenRow(bucket, image, partner, count, there)
     return found
 
 
-def _by_key(key: int, images: Iterable[Image]) -> dict[Key, tuple[Image, int]]:
-    rows: dict[Key, tuple[Image, int]] = {}
+def _by_key(key: int, images: Iterable[Image]) -> dict[RowKey, tuple[Image, int]]:
+    rows: dict[RowKey, tuple[Image, int]] = {}
     for image in images:
         at = image[:key] if key else image
         _, count = rows.get(at, (image, 0))

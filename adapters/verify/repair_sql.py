@@ -14,14 +14,14 @@ from tidelock.adapters.postgres.target.values import BadValue, ZeroDates, render
 from tidelock.adapters.spark.comparable_values import Form, shown
 from tidelock.adapters.spark.comparable_values import Value as FormValue
 from tidelock.adapters.spark.keys import NoSuchKey, SideColumn, canonical
-from tidelock.adapters.verify.plan import Plan
-from tidelock.adapters.verify.recheck import Seen
-from tidelock.adapters.verify.table_pairs import Pair
-from tidelock.adapters.verify.verify import Progress, Verification, spark_for
+from tidelock.adapters.verify.plan import ReadingPlan
+from tidelock.adapters.verify.recheck import SeenRow
+from tidelock.adapters.verify.table_pairs import ComparedTable
+from tidelock.adapters.verify.verify import Verification, VerifyProgress, spark_for
 from tidelock.engine.model.records import Kind
 
 
-def mending(feed: Feed, made: Plan, wait_seconds: float, progress: Progress) -> tuple[list[str], str]:
+def mending(feed: Feed, made: ReadingPlan, wait_seconds: float, progress: VerifyProgress) -> tuple[list[str], str]:
     """Statements for the target, and a note on what keeps them from being sure, or ''.
 
     Raises Missing, SparkFailed, SourceError, TargetError.
@@ -36,7 +36,7 @@ def mending(feed: Feed, made: Plan, wait_seconds: float, progress: Progress) -> 
     ], run.note
 
 
-def statement(pair: Pair, seen: Seen, zero_dates: ZeroDates) -> str:
+def statement(pair: ComparedTable, seen: SeenRow, zero_dates: ZeroDates) -> str:
     """INSERT, UPDATE or DELETE for one row of a table with a key; a comment where the target cannot hold the row."""
     try:
         return _statement(pair, seen, zero_dates)
@@ -46,7 +46,7 @@ def statement(pair: Pair, seen: Seen, zero_dates: ZeroDates) -> str:
         return f"-- {pair.name}, {names}: {error}"
 
 
-def _statement(pair: Pair, seen: Seen, zero_dates: ZeroDates) -> str:
+def _statement(pair: ComparedTable, seen: SeenRow, zero_dates: ZeroDates) -> str:
     place = pair.target.table
     if seen.source is None:
         assert seen.target is not None, "it is at one end at least"
@@ -60,16 +60,16 @@ def _statement(pair: Pair, seen: Seen, zero_dates: ZeroDates) -> str:
     return f"UPDATE {place} SET {sets} WHERE {_where(pair, seen.target, zero_dates)};"
 
 
-def _name(pair: Pair, n: int) -> str:
+def _name(pair: ComparedTable, n: int) -> str:
     return quote(pair.target.dialect, pair.columns[n])
 
 
-def _where(pair: Pair, image: tuple[FormValue, ...], zero_dates: ZeroDates) -> str:
+def _where(pair: ComparedTable, image: tuple[FormValue, ...], zero_dates: ZeroDates) -> str:
     values = _literals(pair, image[: pair.key], zero_dates)
     return " AND ".join(f"{_name(pair, n)} = {values[n]}" for n in range(pair.key))
 
 
-def _literals(pair: Pair, image: tuple[FormValue, ...], zero_dates: ZeroDates) -> list[str]:
+def _literals(pair: ComparedTable, image: tuple[FormValue, ...], zero_dates: ZeroDates) -> list[str]:
     columns = zip(pair.forms, pair.target.columns, image, strict=False)
     return [_literal(pair.target.dialect, form, column, value, zero_dates) for form, column, value in columns]
 

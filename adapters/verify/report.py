@@ -9,8 +9,8 @@ import msgspec
 
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.spark.comparable_values import Form, Value, shown
-from tidelock.adapters.verify.recheck import Key, Kind, Seen
-from tidelock.adapters.verify.table_pairs import Pair
+from tidelock.adapters.verify.recheck import DifferenceKind, RowKey, SeenRow
+from tidelock.adapters.verify.table_pairs import ComparedTable
 from tidelock.engine.model.records import Position
 
 FORMAT = 2
@@ -35,7 +35,7 @@ class Difference(msgspec.Struct, frozen=True):
     `rows`: how many.  `place`: where in the table, 0 to 1.
     """
 
-    kind: Kind
+    kind: DifferenceKind
     key: dict[str, Any]
     columns: dict[str, tuple[Any, Any]]
     rows: int
@@ -82,7 +82,7 @@ class TableReport(msgspec.Struct, frozen=True, kw_only=True):
         return self.missing + self.extra + self.different
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     """`settled`: the feed had applied everything that the source had when rows were looked at; else `note` says why
     not, and rows on their way may be among the differences.  Times are in UTC.
 
@@ -113,11 +113,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return f"{total:,} row{'s differ' if total > 1 else ' differs'}" if total else "no differences"
 
 
-def read_report(path: str, feed: Feed) -> Report:
+def read_report(path: str, feed: Feed) -> VerifyReport:
     """Raises BadReport: not a report, of another feed, or of a version that does not say enough."""
     again = "Make one with `tidelock verify FEED --report FILE`"
     try:
-        report = msgspec.json.decode(Path(path).read_bytes(), type=Report)
+        report = msgspec.json.decode(Path(path).read_bytes(), type=VerifyReport)
     except OSError as error:
         raise BadReport(f"{path}: {error.strerror or 'cannot be read'}", again) from None
     except msgspec.MsgspecError as error:
@@ -133,7 +133,7 @@ def read_report(path: str, feed: Feed) -> Report:
     return report
 
 
-def difference(pair: Pair, key: Key, seen: Seen, place: float) -> Difference:
+def difference(pair: ComparedTable, key: RowKey, seen: SeenRow, place: float) -> Difference:
     """Of a row that one side lacks, the columns that are NULL are left out."""
     columns = dict[str, tuple[Any, Any]]()
     for n, (name, form) in enumerate(zip(pair.columns, pair.forms, strict=True)):

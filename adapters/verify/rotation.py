@@ -17,12 +17,12 @@ from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.spark.jdbc import Database
 from tidelock.adapters.verify.catalogues import Survey, survey
-from tidelock.adapters.verify.plan import Cut, Plan, is_small, whole
-from tidelock.adapters.verify.table_pairs import Pair, Side
+from tidelock.adapters.verify.plan import Cut, ReadingPlan, is_small, whole
+from tidelock.adapters.verify.table_pairs import ComparedTable, Side
 from tidelock.engine.model.records import TableName
 
 
-class Place(msgspec.Struct, frozen=True):
+class RotationPlace(msgspec.Struct, frozen=True):
     """Behind the key `after` of `table` (None: at its beginning).  `table` None: at the beginning of all."""
 
     table: TableName | None = None
@@ -35,7 +35,7 @@ class Range(msgspec.Struct, frozen=True):
     cut: Cut
     first: bool
     last: bool
-    behind: Place
+    behind: RotationPlace
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -46,15 +46,15 @@ class Share(msgspec.Struct, frozen=True):
     total: int
 
     @property
-    def plan(self) -> Plan:
-        return Plan(*self.databases, tuple(part.cut for part in self.ranges))
+    def plan(self) -> ReadingPlan:
+        return ReadingPlan(*self.databases, tuple(part.cut for part in self.ranges))
 
     @property
     def rows(self) -> int:
         return sum(part.cut.rows for part in self.ranges)
 
 
-async def share(feed: Feed, only: Sequence[str], part: float, place: Place) -> Share:
+async def share(feed: Feed, only: Sequence[str], part: float, place: RotationPlace) -> Share:
     """The next `part` (0 to 1) of all rows, at least one range; it ends where the tables do.
 
     `only`: source tables, all if empty.  Raises NotComparable, Refused, SourceError, TargetError.
@@ -70,7 +70,7 @@ async def share(feed: Feed, only: Sequence[str], part: float, place: Place) -> S
         return Share(await seen.databases(), tuple(ranges), total)
 
 
-async def _ranges(seen: Survey, place: Place) -> AsyncIterator[Range]:
+async def _ranges(seen: Survey, place: RotationPlace) -> AsyncIterator[Range]:
     pairs = [pair for pair in seen.pairs if place.table is None or pair.name >= place.table]
     pairs = pairs or seen.pairs  # the tables that were still to come are gone
     for pair, following in zip(pairs, [*pairs[1:], None], strict=True):
@@ -80,11 +80,11 @@ async def _ranges(seen: Survey, place: Place) -> AsyncIterator[Range]:
             first = after is None
             cut, after = await _next(seen, pair, after)
             last = after is None
-            done = Place(following.name if following is not None else None)
-            yield Range(cut, first, last, done if last else Place(pair.name, after))
+            done = RotationPlace(following.name if following is not None else None)
+            yield Range(cut, first, last, done if last else RotationPlace(pair.name, after))
 
 
-async def _count(seen: Survey, pair: Pair) -> int:
+async def _count(seen: Survey, pair: ComparedTable) -> int:
     """About; what the source's statistics say."""
     rows = 0
     for side in pair.sources:
@@ -97,7 +97,7 @@ async def _count(seen: Survey, pair: Pair) -> int:
     return rows
 
 
-async def _next(seen: Survey, pair: Pair, after: int | None) -> tuple[Cut, int | None]:
+async def _next(seen: Survey, pair: ComparedTable, after: int | None) -> tuple[Cut, int | None]:
     """A range of the table, or all of it, and where it ends; None: with the table."""
     if not pair.integer or len(pair.sources) > 1:
         return await whole(seen, pair), None

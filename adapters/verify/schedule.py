@@ -22,14 +22,14 @@ import msgspec
 
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.process import private_files as private
-from tidelock.adapters.verify.report import Report
-from tidelock.adapters.verify.rotation import Place, Share, share
-from tidelock.adapters.verify.verify import Progress, examine, spark_for
+from tidelock.adapters.verify.report import VerifyReport
+from tidelock.adapters.verify.rotation import RotationPlace, Share, share
+from tidelock.adapters.verify.verify import VerifyProgress, examine, spark_for
 
 KINDS: Final = ("missing", "extra", "different")
 
 
-class Found(msgspec.Struct):
+class FoundDifferences(msgspec.Struct):
     """Differences of a table by kind: of its last whole pass, and of the present one so far."""
 
     before: dict[str, int] = {}
@@ -39,14 +39,14 @@ class Found(msgspec.Struct):
         return max(self.before.get(kind, 0), self.now.get(kind, 0))
 
 
-class State(msgspec.Struct):
+class ScheduleState(msgspec.Struct):
     """`place`: where the next share begins.  `covered`: rows of the present pass so far, of about `total`.
 
     `rows`: compared since the file was begun; `succeeded`: when the last round ended, seconds since the epoch.
     """
 
-    place: Place = Place()
-    tables: dict[str, Found] = {}
+    place: RotationPlace = RotationPlace()
+    tables: dict[str, FoundDifferences] = {}
     covered: int = 0
     total: int = 0
     rows: int = 0
@@ -55,10 +55,10 @@ class State(msgspec.Struct):
     failures: int = 0
     succeeded: float = 0.0
 
-    def take(self, part: Share, report: Report, now: float) -> None:
+    def take(self, part: Share, report: VerifyReport, now: float) -> None:
         """One round more."""
         for at, told in zip(part.ranges, report.tables, strict=True):
-            found = self.tables.setdefault(told.table, Found())
+            found = self.tables.setdefault(told.table, FoundDifferences())
             if at.first:
                 found.now = {}
             for kind in KINDS:
@@ -78,14 +78,14 @@ class State(msgspec.Struct):
         return min(self.covered / self.total, 1.0) if self.total else 0.0
 
 
-def load(path: Path) -> State:
+def load(path: Path) -> ScheduleState:
     """What is no state of ours counts as none."""
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(path.read_bytes(), type=State)
-    return State()
+        return msgspec.json.decode(path.read_bytes(), type=ScheduleState)
+    return ScheduleState()
 
 
-def store(path: Path, state: State) -> None:
+def store(path: Path, state: ScheduleState) -> None:
     """Whole or not at all.  Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     private.write(path, msgspec.json.format(msgspec.json.encode(state), indent=2))
@@ -98,8 +98,8 @@ def place_of(feed: Feed) -> Path:
 
 
 def round_of(
-    feed: Feed, tables: Sequence[str], part: float, state: State, wait_seconds: float, progress: Progress
-) -> Report:
+    feed: Feed, tables: Sequence[str], part: float, state: ScheduleState, wait_seconds: float, progress: VerifyProgress
+) -> VerifyReport:
     """Compare the next share, and note in `state` what was found.
 
     Raises NotComparable, Refused, Missing, SparkFailed, SourceError, TargetError.
@@ -111,7 +111,7 @@ def round_of(
     return report
 
 
-def metrics(state: State) -> str:
+def metrics(state: ScheduleState) -> str:
     """In Prometheus' text format."""
     lines: list[str] = []
 

@@ -18,23 +18,23 @@ from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.spark.comparable_values import normal
 from tidelock.adapters.spark.jdbc import MYSQL_START, POSTGRES_START
-from tidelock.adapters.verify.digest_passes import SOURCE, TARGET, Asked, Bucket, Found, Sums
-from tidelock.adapters.verify.plan import Cut, Plan
+from tidelock.adapters.verify.digest_passes import SOURCE, TARGET, AskedRows, Bucket, FoundRow, Sums
+from tidelock.adapters.verify.plan import Cut, ReadingPlan
 from tidelock.adapters.verify.queries import digest_query, keyed_queries, rows_query
 from tidelock.adapters.verify.recheck import Image
 from tidelock.adapters.verify.table_pairs import Side
-from tidelock.adapters.wiring.session import Reader, streaming
+from tidelock.adapters.wiring.session import RowStream, streaming
 
-Digest: TypeAlias = tuple[Any, ...]
+RowDigest: TypeAlias = tuple[Any, ...]
 Answer = TypeVar("Answer")
 
 
-class Row(NamedTuple):
+class SmallRow(NamedTuple):
     bucket: int
     image: Image
 
 
-class Kept(list[Row]):
+class Kept(list[SmallRow]):
     """Rows of the source as they were."""
 
     def unpersist(self) -> None:
@@ -47,9 +47,9 @@ class Small:
     Raises SourceError, TargetError.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ReadingPlan) -> None:
         self._places: Final = {SOURCE: plan.source.endpoint, TARGET: plan.target.endpoint}
-        self._readers: dict[int, Reader] = {}
+        self._readers: dict[int, RowStream] = {}
 
     def __enter__(self) -> Self:
         self._runner = asyncio.Runner()
@@ -67,13 +67,13 @@ class Small:
         differ = [n for n in ours.keys() | theirs.keys() if ours.get(n) != theirs.get(n)]
         return Sums(_total(ours), _total(theirs), sorted(differ))
 
-    def _digests(self, cut: Cut, side: int) -> dict[int, Counter[Digest]]:
+    def _digests(self, cut: Cut, side: int) -> dict[int, Counter[RowDigest]]:
         """By bucket, each row's text with its numbers, and how often it is there."""
-        found: dict[int, Counter[Digest]] = {}
+        found: dict[int, Counter[RowDigest]] = {}
         for at in _sides(cut, side):
             doubles = sum(cell.form == "double" for cell in at.cells)
 
-            def digest(answer: tuple[Any, ...], doubles: int = doubles) -> tuple[int, Digest]:
+            def digest(answer: tuple[Any, ...], doubles: int = doubles) -> tuple[int, RowDigest]:
                 # A text longer than the server's packet is NULL: then the row is looked at value by value.
                 text = answer[1] if answer[1] is not None else ("too long", side)
                 return _bucket(cut, answer[0]), (text, *map(_double, answer[2 : 2 + doubles]))
@@ -82,34 +82,35 @@ class Small:
                 found.setdefault(bucket, Counter())[row] += 1
         return found
 
-    def source_rows(self, cut: Cut, asked: Asked) -> Kept:
+    def source_rows(self, cut: Cut, asked: AskedRows) -> Kept:
         """These rows as they are now."""
         return Kept(self._rows(cut, SOURCE, asked))
 
-    def buckets(self, cut: Cut, source: Kept, asked: Asked) -> Iterator[Bucket]:
+    def buckets(self, cut: Cut, source: Kept, asked: AskedRows) -> Iterator[Bucket]:
         """Beside them the rows of the target, read now."""
         target = self._rows(cut, TARGET, asked)
         buckets: dict[int, Bucket] = {}
         for rows, name in ((source, "source"), (target, "target")):
             for n, row in enumerate(rows):
                 bucket = buckets.setdefault(row.bucket, Bucket(row.bucket, [], []))
-                getattr(bucket, name).append(Found(row.image, (n + 0.5) / len(rows)))
+                getattr(bucket, name).append(FoundRow(row.image, (n + 0.5) / len(rows)))
         for number in sorted(buckets):
             yield buckets[number]
 
-    def _rows(self, cut: Cut, side: int, asked: Asked) -> list[Row]:
+    def _rows(self, cut: Cut, side: int, asked: AskedRows) -> list[SmallRow]:
         normals = [normal(form) for form in cut.pair.forms]
         wanted = None if asked.keys else frozenset(asked.buckets)
         doubles = [form == "double" for form in cut.pair.forms]
 
-        def row(answer: tuple[Any, ...]) -> Row | None:
+        def row(answer: tuple[Any, ...]) -> SmallRow | None:
             bucket = _bucket(cut, answer[0])
             if wanted is not None and bucket not in wanted:
                 return None
             values = zip(normals, doubles, answer[1:], strict=False)
-            return Row(bucket, tuple(read(float(v) if double and v is not None else v) for read, double, v in values))
+            image = tuple(read(float(v) if double and v is not None else v) for read, double, v in values)
+            return SmallRow(bucket, image)
 
-        rows: list[Row] = []
+        rows: list[SmallRow] = []
         for at in _sides(cut, side):
             if asked.keys:
                 queries = keyed_queries(at, cut.pair, cut.buckets, asked.keys)
@@ -129,7 +130,7 @@ class Small:
         return self._runner.run(read())
 
 
-def _opened(place: Endpoint) -> AbstractAsyncContextManager[Reader]:
+def _opened(place: Endpoint) -> AbstractAsyncContextManager[RowStream]:
     """The session is told what Spark's are told."""
     start = POSTGRES_START if place.dialect == "postgres" else f"SET SESSION {MYSQL_START}"
     return streaming(place, start)
@@ -139,7 +140,7 @@ def _sides(cut: Cut, side: int) -> Sequence[Side]:
     return cut.pair.sources if side == SOURCE else (cut.pair.target,)
 
 
-def _total(rows: dict[int, Counter[Digest]]) -> int:
+def _total(rows: dict[int, Counter[RowDigest]]) -> int:
     return sum(counter.total() for counter in rows.values())
 
 

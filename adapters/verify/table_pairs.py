@@ -14,6 +14,7 @@ import msgspec
 
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.schema.source_table import SourceTable
 from tidelock.adapters.schema.type_map import Type
@@ -23,7 +24,6 @@ from tidelock.adapters.spark.filter_sql import condition_sql
 from tidelock.adapters.spark.keys import NoSuchKey, SideColumn, canonical
 from tidelock.adapters.spark.read_ranges import cut_by
 from tidelock.adapters.verify.canonical import Cell, mysql_cell, postgres_cell
-from tidelock.adapters.wiring.composition import rules_of
 from tidelock.engine.capture.mapping import Mapping as FeedMapping
 from tidelock.engine.capture.mapping import Rule
 from tidelock.engine.capture.row_filter import FilterError, compile_filter
@@ -44,7 +44,8 @@ class NotComparable(Exception):
 
 
 class Side(msgspec.Struct, frozen=True):
-    """One table at one server.  `cells`: as in `Pair.columns`, the key first.  `keys`: columns that cut it in pieces.
+    """One table at one server.  `cells`: as in `ComparedTable.columns`, the key first.  `keys`: columns that cut it in
+    pieces.
 
     `where`: SQL over `t`, or ''.  `columns`: the same as `cells`.
     """
@@ -61,7 +62,7 @@ class Side(msgspec.Struct, frozen=True):
         return f"{quote(self.dialect, self.name.schema)}.{quote(self.dialect, self.name.table)}"
 
 
-class Pair(msgspec.Struct, frozen=True):
+class ComparedTable(msgspec.Struct, frozen=True):
     """A target table and where its rows come from.
 
     `columns`: names at the target, the key first.  `key`: how many of them are its key, 0 without one.
@@ -108,7 +109,7 @@ class Catalogue(msgspec.Struct, frozen=True):
     documents: Mapping[TableName, frozenset[str]]
 
 
-def pairs(feed: Feed, seen: Catalogue) -> list[Pair]:
+def pairs(feed: Feed, seen: Catalogue) -> list[ComparedTable]:
     """One for each target table, in order of their names.  Raises NotComparable."""
     by_target: dict[TableName, list[SourceTable]] = defaultdict(list)
     for table in seen.sources.values():
@@ -119,7 +120,7 @@ def pairs(feed: Feed, seen: Catalogue) -> list[Pair]:
 
 def _pair(
     feed: Feed, seen: Catalogue, mapping: FeedMapping, name: TableName, sources: Sequence[SourceTable]
-) -> Pair:
+) -> ComparedTable:
     target = seen.targets.get(name)
     if target is None:
         raise NotComparable(
@@ -145,7 +146,7 @@ def _pair(
     )
 
 
-def _one(feed: Feed, seen: Catalogue, rule: Rule, source: SourceTable, target: TargetTable) -> Pair:
+def _one(feed: Feed, seen: Catalogue, rule: Rule, source: SourceTable, target: TargetTable) -> ComparedTable:
     there = {c.name: c for c in target.columns}
     kept = [
         (column, rule.rename.get(column.name, column.name))
@@ -175,7 +176,7 @@ def _one(feed: Feed, seen: Catalogue, rule: Rule, source: SourceTable, target: T
             theirs.append(postgres_cell(name, type_, column, form))
     ours_columns = tuple(SideColumn(by_name[name].name, by_name[name].type, by_name[name].column) for name in names)
     theirs_columns = tuple(SideColumn(name, there[name].type, by_name[name].column) for name in names)
-    return Pair(
+    return ComparedTable(
         name=target.name,
         columns=names,
         key=len(key),

@@ -25,10 +25,10 @@ from tidelock.adapters.spark.session import SparkFailed, session
 from tidelock.adapters.spark.vigil import Vigil, end_java
 from tidelock.adapters.verify.catalogues import paired
 from tidelock.adapters.verify.changed_keys import Changed, Since, changed, since
-from tidelock.adapters.verify.digest_passes import Asked, Bucket, Passes, Sums
-from tidelock.adapters.verify.plan import Cut, Plan, plan
-from tidelock.adapters.verify.recheck import ROUNDS, Key, Seen, Suspects, compared
-from tidelock.adapters.verify.report import FORMAT, Report, TableReport, difference
+from tidelock.adapters.verify.digest_passes import AskedRows, Bucket, Passes, Sums
+from tidelock.adapters.verify.plan import Cut, ReadingPlan, plan
+from tidelock.adapters.verify.recheck import ROUNDS, RowKey, SeenRow, Suspects, compared
+from tidelock.adapters.verify.report import FORMAT, TableReport, VerifyReport, difference
 from tidelock.adapters.verify.small import Small
 from tidelock.adapters.verify.watermark import (
     confirm_checkpoints,
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 MOST_SUSPECTS = 200_000
 MOST_KEYS = 20_000
-Phase: TypeAlias = Literal["starting Spark", "reading the log", "reading", "waiting", "looking again"]
+VerifyPhase: TypeAlias = Literal["starting Spark", "reading the log", "reading", "waiting", "looking again"]
 
 
-class Step(msgspec.Struct, frozen=True):
+class VerifyStep(msgspec.Struct, frozen=True):
     """What is going on.  `table`: '' for all.  `rows`: about how many there are to read, 0 where that says nothing.
     `until`: what is waited for."""
 
-    phase: Phase
+    phase: VerifyPhase
     table: str = ""
     rows: int = 0
     until: str = ""
@@ -61,10 +61,10 @@ class Step(msgspec.Struct, frozen=True):
         return " ".join(filter(None, (self.phase, self.table, self.until))) + rows
 
 
-class Progress(Protocol):
+class VerifyProgress(Protocol):
     """Told of each step; while Spark works, `spark` may be asked how far it is."""
 
-    def begin(self, step: Step) -> None: ...
+    def begin(self, step: VerifyStep) -> None: ...
 
     def attach(self, spark: SparkSession) -> None: ...
 
@@ -72,29 +72,29 @@ class Progress(Protocol):
         """How far the present step is."""
 
 
-class Reading(Protocol):
+class TableReading(Protocol):
     """How the rows of one table are had.  What `source_rows` gives is kept until it is told to `unpersist()`."""
 
     def sums(self, cut: Cut) -> Sums: ...
 
-    def source_rows(self, cut: Cut, asked: Asked) -> Any: ...
+    def source_rows(self, cut: Cut, asked: AskedRows) -> Any: ...
 
-    def buckets(self, cut: Cut, source: Any, asked: Asked) -> Iterator[Bucket]: ...
+    def buckets(self, cut: Cut, source: Any, asked: AskedRows) -> Iterator[Bucket]: ...
 
 
-class Table:
+class TableVerification:
     """One table on its way.  `asked`: rows to look at in the next round.  `complete`: all differences are held."""
 
     def __init__(self, cut: Cut, sums: Sums, seconds: float) -> None:
         self.cut, self.sums, self.seconds = cut, sums, seconds
         self.suspects = Suspects()
-        self.places: dict[Key, float] = {}
-        self.asked = Asked(tuple(sums.buckets), cut.keys or ())
+        self.places: dict[RowKey, float] = {}
+        self.asked = AskedRows(tuple(sums.buckets), cut.keys or ())
         self.complete = True
 
-    def collect(self, buckets: Iterable[Bucket]) -> dict[Key, Seen]:
+    def collect(self, buckets: Iterable[Bucket]) -> dict[RowKey, SeenRow]:
         """The rows among these that are not the same at both ends; not all of them if they are too many."""
-        found: dict[Key, Seen] = {}
+        found: dict[RowKey, SeenRow] = {}
         for bucket in buckets:
             source, target = ([row.image for row in rows] for rows in (bucket.source, bucket.target))
             differs = compared(self.cut.pair.key, bucket.number, source, target)
@@ -106,31 +106,31 @@ class Table:
                 break
         return found
 
-    def narrow(self, found: dict[Key, Seen]) -> None:
+    def narrow(self, found: dict[RowKey, SeenRow]) -> None:
         """Before the first round: ask again only for what differs now, unless that is too much to be held."""
         if self.complete:
             self.asked = self._asked(found)
         self.complete = True
 
-    def judge(self, found: dict[Key, Seen], quiet: bool) -> None:
+    def judge(self, found: dict[RowKey, SeenRow], quiet: bool) -> None:
         """End of a round.  `quiet`: nothing was written at the source meanwhile, so what differs differs."""
         self.suspects.look(found, final=quiet or not self.complete)
         self.asked = self._asked(self.suspects.watched)
 
-    def _asked(self, rows: Mapping[Key, Seen]) -> Asked:
+    def _asked(self, rows: Mapping[RowKey, SeenRow]) -> AskedRows:
         """By key, unless they are many or one has no key that can be written."""
         buckets = tuple(sorted({seen.bucket for seen in rows.values()}))
         keys = self.cut.pair.canonical(rows) if len(rows) <= MOST_KEYS else ()
-        return Asked(buckets, keys or self.cut.keys or ()) if buckets else Asked()
+        return AskedRows(buckets, keys or self.cut.keys or ()) if buckets else AskedRows()
 
-    def _note(self, bucket: Bucket, differs: dict[Key, Seen]) -> None:
+    def _note(self, bucket: Bucket, differs: dict[RowKey, SeenRow]) -> None:
         """A row's place is where it was seen first: among rows that are asked for by key it has none."""
         for image, place in (*bucket.target, *bucket.source):
             key = image[: self.cut.pair.key] if self.cut.pair.key else image
             if key in differs:
                 self.places.setdefault(key, self._exact_place(key, place))
 
-    def _exact_place(self, key: Key, place: float) -> float:
+    def _exact_place(self, key: RowKey, place: float) -> float:
         low, high = self.cut.low, self.cut.high
         if low is None or high is None or high == low:
             return place
@@ -142,7 +142,7 @@ class Verification:
     to date, or ''."""
 
     def __init__(
-        self, feed: Feed, made: Plan, spark: SparkSession | None, wait_seconds: float, progress: Progress
+        self, feed: Feed, made: ReadingPlan, spark: SparkSession | None, wait_seconds: float, progress: VerifyProgress
     ) -> None:
         self.note = "" if has_run(feed) else "the feed has never run, so nothing was waited for"
         self._feed, self._plan = feed, made
@@ -150,13 +150,13 @@ class Verification:
         self._passes = Passes(spark, made) if spark is not None else None
         self._wait_seconds, self._progress = wait_seconds, progress
 
-    def _reading(self, cut: Cut) -> Reading:
+    def _reading(self, cut: Cut) -> TableReading:
         if cut.small:
             return self._small
         assert self._passes is not None, "the plan needs Spark"
         return self._passes
 
-    def judged(self) -> list[Table]:
+    def judged(self) -> list[TableVerification]:
         """What Spark raises comes out as SparkFailed."""
         with _explained(), self._small:
             tables = [self._summed(cut) for cut in self._plan.tables]
@@ -173,37 +173,37 @@ class Verification:
         parked = asyncio.run(_parked(self._feed)) if not self.note else {}
         return tuple(_report(table, parked) for table in tables)
 
-    def _summed(self, cut: Cut) -> Table:
+    def _summed(self, cut: Cut) -> TableVerification:
         if cut.keys is not None:
-            return Table(cut, Sums(len(cut.keys), len(cut.keys), []), 0.0)
+            return TableVerification(cut, Sums(len(cut.keys), len(cut.keys), []), 0.0)
         begun = time.monotonic()
-        self._progress.begin(Step("reading", str(cut.pair.name), cut.rows))
+        self._progress.begin(VerifyStep("reading", str(cut.pair.name), cut.rows))
         sums = self._reading(cut).sums(cut)
-        return Table(cut, sums, time.monotonic() - begun)
+        return TableVerification(cut, sums, time.monotonic() - begun)
 
-    def _narrow(self, tables: Sequence[Table]) -> None:
+    def _narrow(self, tables: Sequence[TableVerification]) -> None:
         """Leave out what both servers only spell differently, and what was on its way while the sums were made."""
         for table in tables:
             frame = self._source_rows(table)
             table.narrow(table.collect(self._reading(table.cut).buckets(table.cut, frame, table.asked)))
             frame.unpersist()
 
-    def _round(self, tables: Sequence[Table]) -> None:
+    def _round(self, tables: Sequence[TableVerification]) -> None:
         before = source_position(self._feed)
         frames = [(table, self._source_rows(table)) for table in tables]
         applied = self._applied(source_position(self._feed))
         for table, frame in frames:
             begun = time.monotonic()
-            self._progress.begin(Step("looking again", str(table.cut.pair.name)))
+            self._progress.begin(VerifyStep("looking again", str(table.cut.pair.name)))
             found = table.collect(self._reading(table.cut).buckets(table.cut, frame, table.asked))
             frame.unpersist()
             quiet = applied and before.order == source_position(self._feed).order
             table.judge(found, quiet)
             table.seconds += time.monotonic() - begun
 
-    def _source_rows(self, table: Table) -> Any:
+    def _source_rows(self, table: TableVerification) -> Any:
         begun = time.monotonic()
-        self._progress.begin(Step("looking again", str(table.cut.pair.name)))
+        self._progress.begin(VerifyStep("looking again", str(table.cut.pair.name)))
         frame = self._reading(table.cut).source_rows(table.cut, table.asked)
         table.seconds += time.monotonic() - begun
         return frame
@@ -212,7 +212,7 @@ class Verification:
         """Whether the feed has passed `position`; it is waited for until it has failed to once."""
         if self.note:
             return False
-        self._progress.begin(Step("waiting", until=f"for the feed to pass {position}"))
+        self._progress.begin(VerifyStep("waiting", until=f"for the feed to pass {position}"))
         if not wait_until_applied(self._feed, position, self._wait_seconds, self._progress.tell):
             self.note = (
                 f"the feed has not passed {position}, where the source's log ended, within {self._wait_seconds:g} s: "
@@ -221,7 +221,9 @@ class Verification:
         return not self.note
 
 
-def verify(feed: Feed, tables: Sequence[str], wait_seconds: float, progress: Progress, when: str = "") -> Report:
+def verify(
+    feed: Feed, tables: Sequence[str], wait_seconds: float, progress: VerifyProgress, when: str = ""
+) -> VerifyReport:
     """`tables`: source tables, all if empty.  `wait_seconds`: how long the feed may take to pass a position.  `when`:
     only rows that changed since (`adapters.verify.changed_keys`); '' all.
 
@@ -241,13 +243,13 @@ def verify(feed: Feed, tables: Sequence[str], wait_seconds: float, progress: Pro
 
 
 @contextlib.contextmanager
-def spark_for(feed: Feed, made: Plan, progress: Progress) -> Iterator[SparkSession | None]:
+def spark_for(feed: Feed, made: ReadingPlan, progress: VerifyProgress) -> Iterator[SparkSession | None]:
     """A session, where the plan needs one.  Raises Missing, SparkFailed; also SparkFailed in the place of whatever was
     raised in it because a database fell silent."""
     if not made.needs_spark:
         yield None
         return
-    progress.begin(Step("starting Spark"))
+    progress.begin(VerifyStep("starting Spark"))
     with session(feed.spark, feed.name) as spark, Vigil((feed.source_url, feed.target_url), end_java) as vigil:
         progress.attach(spark)
         try:
@@ -258,13 +260,15 @@ def spark_for(feed: Feed, made: Plan, progress: Progress) -> Iterator[SparkSessi
             raise
 
 
-def _changed(feed: Feed, tables: Sequence[str], first: Since, end: Position, progress: Progress) -> Changed:
+def _changed(feed: Feed, tables: Sequence[str], first: Since, end: Position, progress: VerifyProgress) -> Changed:
     keys = {pair.name: pair.columns[: pair.key] for pair in asyncio.run(paired(feed, tables))}
-    progress.begin(Step("reading the log"))
+    progress.begin(VerifyStep("reading the log"))
     return changed(feed, first, end, keys, progress.tell)
 
 
-def examine(feed: Feed, made: Plan, spark: SparkSession | None, wait_seconds: float, progress: Progress) -> Report:
+def examine(
+    feed: Feed, made: ReadingPlan, spark: SparkSession | None, wait_seconds: float, progress: VerifyProgress
+) -> VerifyReport:
     """The same in a session that runs, if one is needed.  Raises SparkFailed, SourceError, TargetError."""
     begun, clock, position = datetime.now(UTC), time.monotonic(), source_position(feed)
     run = Verification(feed, made, spark, wait_seconds, progress)
@@ -272,8 +276,8 @@ def examine(feed: Feed, made: Plan, spark: SparkSession | None, wait_seconds: fl
     return msgspec.structs.replace(_told(feed, tables, run.note, begun, time.monotonic() - clock), position=position)
 
 
-def _told(feed: Feed, tables: tuple[TableReport, ...], note: str, begun: datetime, seconds: float) -> Report:
-    return Report(
+def _told(feed: Feed, tables: tuple[TableReport, ...], note: str, begun: datetime, seconds: float) -> VerifyReport:
+    return VerifyReport(
         feed=feed.name,
         source=str(feed.source_url),
         target=str(feed.target_url),
@@ -287,7 +291,7 @@ def _told(feed: Feed, tables: tuple[TableReport, ...], note: str, begun: datetim
     )
 
 
-def _report(table: Table, parked: dict[str, int]) -> TableReport:
+def _report(table: TableVerification, parked: dict[str, int]) -> TableReport:
     pair, sums, judged = table.cut.pair, table.sums, table.suspects
     listed = [difference(pair, key, seen, table.places.get(key, 0.0)) for key, seen in judged.differences.items()]
     counts = {kind: sum(d.rows for d in listed if d.kind == kind) for kind in ("missing", "extra", "different")}

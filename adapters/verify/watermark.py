@@ -10,17 +10,12 @@ import contextlib
 import time
 from collections.abc import Callable
 
-import pymysql
-
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.mysql import connection as server
-from tidelock.adapters.mysql.binlog import log_ends
-from tidelock.adapters.mysql.binlog.history import confirm, witnessed
-from tidelock.adapters.mysql.connection import reader_endpoint
-from tidelock.adapters.mysql.errors import SourceError
 from tidelock.adapters.operator import feed_control as operator
 from tidelock.adapters.operator.store import CONDUCTOR
 from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.ports.source_errors import SourceError
+from tidelock.adapters.wiring.sources import source_of
 from tidelock.engine.model.records import Position
 
 POLL_SECONDS = 0.2
@@ -28,20 +23,13 @@ POLL_SECONDS = 0.2
 
 def source_position(feed: Feed) -> Position:
     """The end of the source's log.  Raises SourceError."""
-    place = reader_endpoint(feed.source_url)
-    connection = server.connect(place)
-    try:
-        return log_ends.current_position(connection)
-    except pymysql.MySQLError as error:
-        raise server.explained(error, place) from error
-    finally:
-        connection.close()
+    return source_of(feed.source_url).end()[0]
 
 
 def proven_position(feed: Feed, position: Position) -> Position:
     """The same with what proves which log it is a place of, where the source still tells."""
     try:
-        return witnessed(reader_endpoint(feed.source_url), position)
+        return source_of(feed.source_url).witnessed(position)
     except SourceError:
         return position
 
@@ -49,7 +37,7 @@ def proven_position(feed: Feed, position: Position) -> Position:
 def confirm_checkpoints(feed: Feed) -> None:
     """Raises OtherHistory where the feed stands in another log than the source's."""
     for place in asyncio.run(_checkpoints(feed)):
-        confirm(reader_endpoint(feed.source_url), place)
+        source_of(feed.source_url).confirm(place)
 
 
 async def _checkpoints(feed: Feed) -> list[Position]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tidelock.adapters.web import ListenError
+from tidelock.adapters.web.listen_error import ListenError
 from tidelock.adapters.web.metrics import CONTENT_TYPE
 
 

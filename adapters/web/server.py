@@ -1,4 +1,4 @@
-"""The aiohttp application behind `adapters.web.serve`."""
+"""The aiohttp application behind `adapters.web.serving`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from tidelock.adapters.runtime.progress import Sample
-from tidelock.adapters.web import ListenError
+from tidelock.adapters.web.listen_error import ListenError
 from tidelock.adapters.web.metrics import CONTENT_TYPE, metrics
 
 READY = ("running", "caught up")

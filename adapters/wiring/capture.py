@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from tidelock.adapters.mysql.binlog.batch_frames import Decoder
-from tidelock.adapters.process.child import Child
-from tidelock.adapters.process.frames import FAILED, Failed, Order, Unanswered
+from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.ports.capture_messages import CaptureOrder, Failed, Unanswered
+from tidelock.adapters.wiring.log_child import LogChild
+from tidelock.adapters.wiring.sources import capture_module, source_of
 from tidelock.engine.model.records import LogBatch
 
 
 class CaptureProcess:
-    """One life of the process.  It is started before its order is known, so that its imports overlap other work."""
+    """One life of the process, which reads the log of `source`.  It is started before its order is known, so that its
+    imports overlap other work."""
 
-    def __init__(self) -> None:
-        self._child = Child("tidelock.adapters.mysql.binlog.capture_process", "capture")
-        self._decoder = Decoder()
+    def __init__(self, source: Endpoint) -> None:
+        self._child = LogChild(capture_module(source), "capture")
+        self._decoder = source_of(source).batch_decoder()  # loaded while the other process loads
         self.frame_bytes = 0  # of the last batch
 
     @property
@@ -27,7 +27,7 @@ class CaptureProcess:
         """As it told last."""
         return self._child.unanswered
 
-    async def begin(self, order: Order) -> None:
+    async def begin(self, order: CaptureOrder) -> None:
         await self._child.connect()
         await self._child.send(order)
 
@@ -38,7 +38,7 @@ class CaptureProcess:
             return frame
         kind, body = frame
         self.frame_bytes = len(body)
-        return msgspec.msgpack.decode(body, type=Failed) if kind == FAILED else self._decoder.batch(kind, body)
+        return self._decoder.batch(kind, body)
 
     async def stop(self) -> None:
         """End it and wait until it is gone."""

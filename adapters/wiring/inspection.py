@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.finding import error
-from tidelock.adapters.ports.target_inspection import Refused, Target
+from tidelock.adapters.ports.target_inspection import CannotRun, Target
 
 
 @asynccontextmanager
 async def opened(endpoint: Endpoint) -> AsyncIterator[Target]:
     """Raises Refused, also for what goes wrong while it is open."""
     if endpoint.scheme == "hive":
-        raise Refused(error("target-hive", f"{endpoint} is not looked at", "Hive has `run`, `check` and `status`"))
+        raise CannotRun(error("target-hive", f"{endpoint} is not looked at", "Hive has `run`, `check` and `status`"))
     opening = _postgres(endpoint) if endpoint.dialect == "postgres" else _mysql(endpoint)
     async with opening as target:
         yield target
@@ -32,13 +32,13 @@ async def _postgres(endpoint: Endpoint) -> AsyncIterator[Target]:
         finally:
             await target.close()
     except CONNECTION_ERRORS as problem:
-        raise Refused(unusable(endpoint, problem)) from None
+        raise CannotRun(unusable(endpoint, problem)) from None
 
 
 @asynccontextmanager
 async def _mysql(endpoint: Endpoint) -> AsyncIterator[Target]:
-    from tidelock.adapters.mysql.errors import SourceError
     from tidelock.adapters.mysql.target.inspection import MySqlTarget, unusable
+    from tidelock.adapters.ports.source_errors import SourceError
 
     try:
         target = await MySqlTarget.open(endpoint)
@@ -47,4 +47,4 @@ async def _mysql(endpoint: Endpoint) -> AsyncIterator[Target]:
         finally:
             await target.close()
     except SourceError as problem:
-        raise Refused(unusable(endpoint, problem)) from None
+        raise CannotRun(unusable(endpoint, problem)) from None

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 STREAMED_ROWS = 100
 
 
-class Reader(Protocol):
+class RowStream(Protocol):
     def __call__(self, sql: str) -> AsyncIterator[tuple[Any, ...]]:
         """The rows, as they come.  Raises SourceError, TargetError."""
         ...
 
 
-class Session(Protocol):
+class TargetSession(Protocol):
     dialect: Dialect
 
     async def fetch(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
@@ -44,7 +44,7 @@ class Session(Protocol):
 
 
 @asynccontextmanager
-async def session(target: Endpoint) -> AsyncIterator[Session]:
+async def session(target: Endpoint) -> AsyncIterator[TargetSession]:
     """Raises TargetError when the target cannot be reached or refuses us."""
     if target.scheme == "hive":
         raise TargetError(f"this command has nothing to say about {target}", "Hive has `run`, `check` and `status`")
@@ -56,7 +56,7 @@ async def session(target: Endpoint) -> AsyncIterator[Session]:
 
 
 @asynccontextmanager
-async def streaming(place: Endpoint, start: str) -> AsyncIterator[Reader]:
+async def streaming(place: Endpoint, start: str) -> AsyncIterator[RowStream]:
     """A session that answers row by row, at a source or a target; `start`: the first statement of it.
 
     What MySQL and MariaDB answer is text, or bytes where they take it for binary.  Raises SourceError, TargetError.
@@ -190,7 +190,7 @@ async def _open_postgres(target: Endpoint) -> PostgresSession:
 
 async def _open_mysql(target: Endpoint) -> MySqlSession:
     from tidelock.adapters.mysql import connection
-    from tidelock.adapters.mysql.errors import Busy, SourceError, Unreachable
+    from tidelock.adapters.ports.source_errors import Busy, SourceError, Unreachable
 
     place = connection.Address(
         host=target.host,

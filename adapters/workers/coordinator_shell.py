@@ -19,15 +19,16 @@ from aiokafka.errors import KafkaError
 
 from tidelock.adapters.checks.refusals import refusals, tables_there
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.kafka import control, topics
 from tidelock.adapters.kafka.connection import LogError
 from tidelock.adapters.kafka.control import FEED, PLAN, ControlTopic, News, SoleWriter
-from tidelock.adapters.mysql.errors import SourceError
 from tidelock.adapters.operator.feed_control import halted_group
 from tidelock.adapters.ports.sink import Sink, TargetError
+from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.process.way_out import of_workers
-from tidelock.adapters.wiring.composition import make_sink, rules_of
 from tidelock.adapters.wiring.session import session
+from tidelock.adapters.wiring.sinks import make_sink
 from tidelock.adapters.workers.publishing import Publishing
 from tidelock.adapters.workers.start_position import beginning
 from tidelock.engine.capture.mapping import Mapping
@@ -58,7 +59,7 @@ AGAIN_SECONDS: Final = 2.0
 DISPLACED_SECONDS: Final = 12.0  # longer than a session lives at the broker: by then we know whether it is still ours
 
 
-class Conductor:
+class ConductorShell:
     """Conducts until stopped: a conductor that was displaced, or whose feed halted and was mended, begins anew."""
 
     def __init__(self, feed: Feed, worker: str, control_topic: ControlTopic) -> None:

@@ -15,7 +15,9 @@ from typing import Final
 import msgspec
 from aiokafka.errors import KafkaError
 
+from tidelock.adapters.config.apply_options import options_of
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.kafka.control import ControlTopic
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import WireError
@@ -28,9 +30,10 @@ from tidelock.adapters.runtime.copy_shell import Copies
 from tidelock.adapters.runtime.journal import NoJournal
 from tidelock.adapters.runtime.progress import Sample
 from tidelock.adapters.runtime.sampler import sample_of
-from tidelock.adapters.wiring.composition import make_sink, options_of, rules_of
+from tidelock.adapters.wiring.sinks import make_sink
 from tidelock.adapters.workers.partition import Fetcher, PartitionLog
-from tidelock.engine.apply.machine import ApplyMachine, State
+from tidelock.engine.apply.machine import ApplyMachine
+from tidelock.engine.apply.status import ApplyStatus
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import TableName
@@ -48,7 +51,7 @@ FENCED_SECONDS: Final = 12.0  # longer than a session lives at the broker: by th
 MEND_SECONDS: Final = 2.0
 
 
-class Group:
+class GroupRunner:
     """`fenced`: how often a newer owner's fence stopped a write of ours.  `latest`: what this group shows of itself."""
 
     def __init__(
@@ -152,7 +155,9 @@ class Group:
         if shell.halt is not None:
             self._alarm = shell.halt.alarm
             log.error("%s halted: %s", self, shell.halt.alarm)
-            await self._write(machine, "halted")
+            seen = machine.status()
+            assert seen is not None, "it halts once it has taken over"
+            await self._write(seen, "halted")
             await self._mended()
         elif shell.stepped_down is not None and not shell.stepped_down.again:
             self.fenced += 1
@@ -212,23 +217,21 @@ class Group:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), REPORT_SECONDS)
             self._news.clear()
-            if machine.state is State.WAITING:
+            if (seen := machine.status()) is None:
                 continue
-            partition.saved(machine.watermark.saved)
+            partition.saved(seen.saved)
             now = time.monotonic()
-            sample = sample_of(machine, shell, 0.0)
+            sample = sample_of(seen, shell, 0.0)
             rate = (sample.rows_total - rows) / (now - then)
             rows, then = sample.rows_total, now
             self.latest = msgspec.structs.replace(sample, rows_per_second=rate)
-            mark = machine.watermark
             hindrance = "; ".join(f"the {one.at}: {one.message}" for one in sample.hindrances)
-            news = (mark.saved, mark.position, self._vote, sample.state, sample.parked_rows, hindrance)
+            news = (seen.saved, seen.position, self._vote, sample.state, sample.parked_rows, hindrance)
             if news != told or now - spoke > QUIET_SECONDS:
                 told, spoke = news, now
-                await self._write(machine, sample.state, hindrance)
+                await self._write(seen, sample.state, hindrance)
 
-    async def _write(self, machine: ApplyMachine, state: str, hindrance: str = "") -> None:
-        mark = machine.watermark
+    async def _write(self, seen: ApplyStatus, state: str, hindrance: str = "") -> None:
         await self._control.write(
             f"group/{self.number}",
             GroupReport(
@@ -236,13 +239,13 @@ class Group:
                 epoch=self._epoch,
                 worker=self._worker,
                 state=state,
-                resolved=mark.position,
-                checkpoint=mark.saved,
+                resolved=seen.position,
+                checkpoint=seen.saved,
                 vote=self._vote,
-                rows=machine.batches.committed_rows,
-                parked=len(machine.batches.parked_rows),
+                rows=seen.rows,
+                parked=seen.parked,
                 fenced=self.fenced,
-                end_us=mark.end_us,
+                end_us=seen.end_us,
                 at_us=time.time_ns() // 1000,
                 alarm=self._alarm,
                 hindrance=hindrance,

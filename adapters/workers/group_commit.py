@@ -17,7 +17,7 @@ from collections import Counter
 from typing import Final
 
 from tidelock.adapters.kafka.wire import encode
-from tidelock.adapters.process.frames import Failed
+from tidelock.adapters.ports.capture_messages import Failed
 from tidelock.engine.cluster.log_partitioner import LogPartitioner
 from tidelock.engine.model.records import Ddl, LogBatch, Position, RowChange, Shape, TableName
 from tidelock.engine.model.table_partitioning import TablePartitioning
@@ -54,7 +54,7 @@ class Flush:
     statement: Ddl | None = None
 
 
-class Gathering:
+class FlushGathering:
     """`limit`: max.message.bytes of the topic.  `flush_bytes`: what an open flush holds at most, give or take a batch.
     `flush_seconds`: the least time between two flushes, unless the open one is full; far behind the source,
     `BEHIND_PATIENCE` times as long.  Made inside the loop."""

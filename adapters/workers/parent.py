@@ -12,7 +12,7 @@ import msgspec
 
 from tidelock.adapters.workers.group_commit import Flush
 from tidelock.adapters.workers.log_end import LogEnd
-from tidelock.adapters.workers.publisher_messages import AT_STATEMENT, PUBLISHED, AtStatement, GoOn, Published
+from tidelock.adapters.workers.publisher_messages import AT_STATEMENT, PUBLISHED, AtStatement, Published, PublishOn
 from tidelock.engine.model.records import Ddl, Position, TableName
 from tidelock.engine.model.table_partitioning import TablePartitioning
 
@@ -49,11 +49,11 @@ class Parent:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 length = int.from_bytes(await reader.readexactly(4), "little")
-                order = msgspec.msgpack.decode(await reader.readexactly(length), type=GoOn)
+                order = msgspec.msgpack.decode(await reader.readexactly(length), type=PublishOn)
                 self._plans.put_nowait(order.plan)
 
 
-class Report:
+class PublishReport:
     """What was committed since it was last told; told `REPORT_SECONDS` after it happened at the latest."""
 
     def __init__(self, parent: Parent, end: LogEnd) -> None:

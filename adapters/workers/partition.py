@@ -23,7 +23,7 @@ from aiokafka.errors import KafkaError
 
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import WireError, decode
-from tidelock.adapters.process.frames import Unanswered
+from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.process.way_out import COPY_ANEW
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import LogBatch, Position
@@ -46,7 +46,7 @@ class Fetcher(Protocol):
     def resume(self) -> None: ...
 
 
-class Taken(msgspec.Struct):
+class TakenRecord(msgspec.Struct):
     """A record that the machine has, and the checkpoint has not passed.  `ack` None: nothing to tell Faust."""
 
     offset: int
@@ -66,7 +66,7 @@ class PartitionLog:
         self._bytes = 0
         self._paused = False
         self._news = asyncio.Event()
-        self._taken: deque[Taken] = deque()
+        self._taken: deque[TakenRecord] = deque()
         self._offset = -1  # of the last record taken
         self._sought = 0  # where the machine's log was looked for
         self._reading: asyncio.Task[None] | None = None
@@ -178,7 +178,7 @@ class PartitionLog:
                     continue
                 begun = batch.resent = True
             self._offset = offset
-            self._taken.append(Taken(offset, batch.last, ack))
+            self._taken.append(TakenRecord(offset, batch.last, ack))
             self._delay = 0.0
             self._post(LogArrived([batch], reader, len(value)))
             rows += len(batch.rows)

@@ -15,7 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 
-from tidelock.adapters.process.frames import Failed
+from tidelock.adapters.ports.capture_messages import Failed
 from tidelock.adapters.workers.group_commit import Flush
 
 MESSAGE_BYTES: Final = 1_048_588  # Kafka's default for max.message.bytes

@@ -6,14 +6,15 @@ from typing import Any, Final
 
 import msgspec
 
-from tidelock.adapters.process.child import Child
-from tidelock.adapters.process.frames import FAILED, Failed, Unanswered
+from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.ports.capture_messages import Failed, Unanswered
+from tidelock.adapters.wiring.log_child import LogChild
 from tidelock.adapters.workers.publisher_messages import (
     AT_STATEMENT,
     PUBLISHED,
     AtStatement,
-    GoOn,
     Published,
+    PublishOn,
     PublishOrder,
 )
 from tidelock.engine.model.table_partitioning import TablePartitioning
@@ -21,19 +22,19 @@ from tidelock.engine.model.table_partitioning import TablePartitioning
 _SAYS: Final[dict[int, msgspec.msgpack.Decoder[Any]]] = {
     PUBLISHED: msgspec.msgpack.Decoder(Published),
     AT_STATEMENT: msgspec.msgpack.Decoder(AtStatement),
-    FAILED: msgspec.msgpack.Decoder(Failed),
 }
 
 
 class PublisherProcess:
-    """One life of the process.  It is started before its order is known, so that its imports overlap other work.
+    """One life of the process, which reads the log of `source`.  It is started before its order is known, so that its
+    imports overlap other work.
 
     After `Failed` there is nothing more; a retryable one is answered with a new process and the same order (it goes on
     from the end of the log).  Not retryable: another publisher has fenced it, or an operator is needed.
     """
 
-    def __init__(self) -> None:
-        self._child = Child("tidelock.adapters.workers.publisher_process", "publisher")
+    def __init__(self, source: Endpoint) -> None:
+        self._child = LogChild("tidelock.adapters.workers.publisher_process", "publisher", source.scheme)
 
     @property
     def pid(self) -> int:
@@ -54,12 +55,12 @@ class PublisherProcess:
         if isinstance(frame, Failed):
             return frame
         kind, body = frame
-        said: Published | AtStatement | Failed = _SAYS[kind].decode(body)
+        said: Published | AtStatement = _SAYS[kind].decode(body)
         return said
 
     async def go_on(self, plan: TablePartitioning) -> None:
         """Leave to publish behind the statement, under `plan`."""
-        await self._child.send(GoOn(plan))
+        await self._child.send(PublishOn(plan))
 
     async def stop(self) -> None:
         """End it and wait until it is gone."""

@@ -1,7 +1,7 @@
 """What the publisher process and its parent tell each other: frames of `adapters.process.frames`, over one socket pair.
 
-To the process: its `PublishOrder` first, then a `GoOn` for each `AtStatement`.  From it: `Published`, `AtStatement`,
-and last of all a `Failed`; in between `adapters.process.frames.Unanswered`, as a capture process tells it.
+To the process: its `PublishOrder` first, then a `PublishOn` for each `AtStatement`.  From it: `Published` and
+`AtStatement`, in between `Unanswered`, and last of all a `Failed` (`adapters.ports.capture_messages`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from tidelock.adapters.config.url import Endpoint
-from tidelock.adapters.process.frames import Order
+from tidelock.adapters.ports.capture_messages import CaptureOrder
 from tidelock.engine.model.records import Ddl, Position, TableName
 from tidelock.engine.model.table_partitioning import TablePartitioning
 
@@ -28,7 +28,7 @@ class PublishOrder(msgspec.Struct, frozen=True):
     `flush_bytes`, `flush_ms`: a transaction holds at most so much, and waits at most so long for more while busy.
     """
 
-    capture: Order
+    capture: CaptureOrder
     log: Endpoint
     topic: str
     transactional_id: str
@@ -37,7 +37,7 @@ class PublishOrder(msgspec.Struct, frozen=True):
     flush_ms: int = 50
 
 
-class GoOn(msgspec.Struct, frozen=True):
+class PublishOn(msgspec.Struct, frozen=True):
     """The statement has passed everywhere: publish on, under this plan."""
 
     plan: TablePartitioning
@@ -57,7 +57,7 @@ class Published(msgspec.Struct, frozen=True):
 
 class AtStatement(msgspec.Struct, frozen=True):
     """`ddl` is committed as the last record of every partition, which end at `position`; nothing is published until
-    `GoOn`.  Told again by each new process until something was published behind it."""
+    `PublishOn`.  Told again by each new process until something was published behind it."""
 
     position: Position
     ddl: Ddl

@@ -1,7 +1,8 @@
 """The publisher process: the source's log → records of the partitions, in a process of its own.
 
-Started as `python -m tidelock.adapters.workers.publisher_process FD`, it waits on the socket FD for its `PublishOrder`,
-so that its start-up overlaps other work.  What happens, and in which order:
+Started as `python -m tidelock.adapters.workers.publisher_process FD SCHEME`, where SCHEME is that of the source's URL,
+it waits on the socket FD for its `PublishOrder`, so that its start-up overlaps other work.  What happens, and in which
+order:
 
 1. The transactional producer starts, which fences any older publisher of the feed and ends its open transaction.
 2. Only then is the log's end read: nobody can move it any more, and it says where the source is read on from.
@@ -31,13 +32,14 @@ from aiokafka.errors import KafkaError
 from tidelock.adapters.kafka.connection import LogError, client_options, reach, stopped
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import WireError
-from tidelock.adapters.mysql.binlog.capture_process import batches, failed, reader_of
-from tidelock.adapters.mysql.errors import SourceError
-from tidelock.adapters.process.frames import FAILED, UNANSWERED, Failed, Order, Unanswered, receive
+from tidelock.adapters.ports.capture_messages import FAILED, UNANSWERED, CaptureOrder, Failed, Unanswered
+from tidelock.adapters.ports.source_errors import SourceError
+from tidelock.adapters.process.frames import receive
 from tidelock.adapters.process.gc_tuning import calm
-from tidelock.adapters.workers.group_commit import Gathering, TooLarge
+from tidelock.adapters.wiring.sources import load_reader, source_of
+from tidelock.adapters.workers.group_commit import FlushGathering, TooLarge
 from tidelock.adapters.workers.log_end import LogEnd, Uneven, read_end
-from tidelock.adapters.workers.parent import Parent, Report
+from tidelock.adapters.workers.parent import Parent, PublishReport
 from tidelock.adapters.workers.producing import ANSWER_SECONDS, commit, explained, message_limit, producer_of, sees
 from tidelock.adapters.workers.publisher_messages import PublishOrder
 from tidelock.engine.cluster.log_partitioner import LogPartitioner, NoGroup
@@ -53,6 +55,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     logging.disable(logging.CRITICAL)  # aiokafka logs each of its many tries; what matters is told to the parent
     sys.setswitchinterval(SWITCH_SECONDS)
+    load_reader(sys.argv[2])
     calm()
     channel = socket.socket(fileno=int(sys.argv[1]))
     with contextlib.suppress(EOFError, ConnectionError):
@@ -100,14 +103,14 @@ async def publish(order: PublishOrder, parent: Parent) -> Failed:
 async def _publish_from(
     end: LogEnd, order: PublishOrder, parent: Parent, producer: AIOKafkaProducer, limit: int
 ) -> Failed:
-    report = Report(parent, end)
+    report = PublishReport(parent, end)
     report.send()
     plan = order.plan
     if end.statement is not None:
         plan = await parent.leave(end.position, end.statement)
         await sees(producer, order.topic, plan.partitions)
     source = order.capture.source
-    gathering = Gathering(
+    gathering = FlushGathering(
         LogPartitioner(plan, end.position),
         plan,
         f"{source.host}:{source.port}",
@@ -139,17 +142,17 @@ async def _publish_from(
             gathering.go_on(plan)
 
 
-def _gather(order: Order, gathering: Gathering, tell: Callable[[Unanswered], None]) -> None:
+def _gather(order: CaptureOrder, gathering: FlushGathering, tell: Callable[[Unanswered], None]) -> None:
     """In the capture thread: all that the source says, until it fails us.  `tell`: what it has prepared for long."""
-    reader, told = reader_of(order), Unanswered()
+    reader, told = source_of(order.source).reader(order), Unanswered()
     try:
-        for batch in batches(order, reader):
+        for batch in reader.batches():
             gathering.add(batch)
-            if (now := reader.unanswered or Unanswered()) != told:
+            if (now := reader.unanswered) != told:
                 told = now
                 tell(told)
     except SourceError as error:
-        gathering.fail(failed(error))
+        gathering.fail(Failed.of(error))
     except TooLarge as error:
         gathering.fail(Failed("TooLarge", str(error), error.hint, retryable=False))
     except NoGroup as error:

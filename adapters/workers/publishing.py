@@ -21,9 +21,9 @@ from tidelock.adapters.kafka.connection import client_options, stopped
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.topics import changes_topic
 from tidelock.adapters.kafka.wire import WireError
-from tidelock.adapters.process.frames import Failed, Unanswered
+from tidelock.adapters.ports.capture_messages import Failed, Unanswered
 from tidelock.adapters.process.way_out import of_workers
-from tidelock.adapters.wiring.composition import order_of
+from tidelock.adapters.wiring.capture_order import order_of
 from tidelock.adapters.workers.log_end import LogEnd, Uneven, read_end
 from tidelock.adapters.workers.publisher import PublisherProcess
 from tidelock.adapters.workers.publisher_messages import AtStatement, Published, PublishOrder
@@ -149,7 +149,7 @@ class Publishing:
             transactional_id=self._id,
             plan=plan,
         )
-        process = self._process = PublisherProcess()
+        process = self._process = PublisherProcess(self._feed.source_url)
         await process.begin(order)
         first = True
         while await self._hear(process, first):

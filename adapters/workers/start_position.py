@@ -12,14 +12,13 @@ import msgspec
 
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.mysql.binlog.source import look
 from tidelock.adapters.operator.adoption import proven
 from tidelock.adapters.operator.copies import resync_pending
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.process.way_out import COPY_ANEW
-from tidelock.adapters.wiring.composition import start_of
 from tidelock.adapters.wiring.session import session
+from tidelock.adapters.wiring.sources import overview_of, start_of
 from tidelock.engine.model.records import Position
 
 
@@ -28,8 +27,7 @@ async def beginning(feed: Feed) -> Position:
     stood = await _where_groups_stand(feed)
     if stood is not None:
         return await proven(feed, stood)
-    patterns = [rule.source for rule in feed.tables]
-    source = await asyncio.to_thread(look, feed.source_url, patterns, earliest=feed.start == "earliest")
+    source = await asyncio.to_thread(overview_of, feed, first_run=True)
     return await proven(feed, start_of(feed, source))
 
 

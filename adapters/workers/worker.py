@@ -29,13 +29,13 @@ from tidelock.adapters.kafka.connection import client_options, faust_options
 from tidelock.adapters.kafka.control import ControlTopic, News
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.topics import changes_topic, control_topic, ensure
-from tidelock.adapters.process.frames import Unanswered
+from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.process.gc_tuning import calm
 from tidelock.adapters.runtime.progress import Sample
 from tidelock.adapters.runtime.sampler import Silent, with_silence
 from tidelock.adapters.workers.consumer import App, CommittedTransport, PartitionFetcher
-from tidelock.adapters.workers.coordinator_shell import Conductor
-from tidelock.adapters.workers.group import Group
+from tidelock.adapters.workers.coordinator_shell import ConductorShell
+from tidelock.adapters.workers.group import GroupRunner
 from tidelock.adapters.workers.target_watch import TargetWatch
 from tidelock.engine.protocol.group_reports import FeedState
 
@@ -69,8 +69,8 @@ class Worker:
         self.feed = feed
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self.control = ControlTopic(feed)
-        self.groups: dict[int, Group] = {}
-        self.conductor: Conductor | None = None
+        self.groups: dict[int, GroupRunner] = {}
+        self.conductor: ConductorShell | None = None
         self.failed: BaseException | None = None
         self._watched = watched
         self._stack = contextlib.AsyncExitStack()
@@ -142,7 +142,7 @@ class Worker:
         calm()
         await self.reachable()
         if self.feed.http_address is not None:
-            from tidelock.adapters.web import serve
+            from tidelock.adapters.web.serving import serve
 
             await self._stack.enter_async_context(serve(self.feed.http_address, lambda: self.latest))
         await self._stack.enter_async_context(self.places)
@@ -171,7 +171,7 @@ class Worker:
             conductor, self.conductor = self.conductor, None
             self._let_go("conductor", conductor.stop)
         elif self.conductor is None and conducts:
-            self.conductor = Conductor(self.feed, self.name, self.control)
+            self.conductor = ConductorShell(self.feed, self.name, self.control)
             self._run("conductor", self.conductor.run())
         await self._flow(set(assigned))
 
@@ -186,7 +186,7 @@ class Worker:
 
     def _take(self, number: int) -> None:
         fetcher = PartitionFetcher(self.app, TP(self.changes, number))
-        group = self.groups[number] = Group(self.feed, number, self.name, self.control, self.places, fetcher)
+        group = self.groups[number] = GroupRunner(self.feed, number, self.name, self.control, self.places, fetcher)
         self._run(number, group.run())
 
     def _run(self, key: object, work: Any) -> None:

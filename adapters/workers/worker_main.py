@@ -9,12 +9,10 @@ import os
 from typing import Final
 
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.mysql.binlog.history import confirm
-from tidelock.adapters.mysql.binlog.source import look
-from tidelock.adapters.mysql.connection import reader_endpoint
-from tidelock.adapters.mysql.errors import OtherHistory
+from tidelock.adapters.ports.source_errors import OtherHistory
 from tidelock.adapters.process.signals import heard
 from tidelock.adapters.runtime.progress import Progress
+from tidelock.adapters.wiring.sources import overview_of, source_of
 from tidelock.adapters.workers.worker import Deaf, Worker
 from tidelock.engine.model.records import Position
 
@@ -57,7 +55,7 @@ async def _stopped(worker: Worker) -> None:
 
 
 def _goal(feed: Feed) -> Position:
-    return look(feed.source_url, [rule.source for rule in feed.tables], earliest=False).now
+    return overview_of(feed).now
 
 
 async def _until(worker: Worker, stop: asyncio.Event, goal: Position | None, progress: Progress) -> int:
@@ -85,7 +83,7 @@ async def _until(worker: Worker, stop: asyncio.Event, goal: Position | None, pro
 async def _of_that_log(worker: Worker, checkpoint: Position, progress: Progress) -> bool:
     """A checkpoint of another log compares with nothing: the publisher, which asks as well, halts the feed."""
     try:
-        await asyncio.to_thread(confirm, reader_endpoint(worker.feed.source_url), checkpoint)
+        await asyncio.to_thread(source_of(worker.feed.source_url).confirm, checkpoint)
     except OtherHistory as other:
         progress.message(str(other))
         return False

@@ -28,7 +28,7 @@ from bench.micro.recording import COLUMNS_OF_A_TYPE, Stretch, recorded
 from tidelock.adapters.mysql.binlog.assembly import Assembly
 from tidelock.adapters.mysql.binlog.batch_frames import Decoder as FrameDecoder
 from tidelock.adapters.mysql.binlog.batch_frames import Encoder
-from tidelock.adapters.mysql.binlog.capture_process import classified
+from tidelock.adapters.mysql.binlog.captured_log import classified
 from tidelock.adapters.mysql.binlog.decoder import Decoder
 from tidelock.adapters.mysql.binlog.packets import PacketStream
 from tidelock.adapters.mysql.binlog.tables import Tables

@@ -157,7 +157,9 @@ def drive(batches: list[LogBatch], lanes: int) -> int:
         events, late = late, [_answer(effect) for effect in effects]
         if not machine.backpressured and (arrived := list(itertools.islice(waiting, WINDOW // account.CHUNK_ROWS))):
             events = [*events, LogArrived(arrived, 0)]
-    return machine.batches.committed_rows
+    seen = machine.status()
+    assert seen is not None, "it has taken over"
+    return seen.rows
 
 
 def _answer(effect: ApplyEffect) -> ApplyEvent:

@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from tidelock.engine.apply.pipeline import Pipeline
+from tidelock.engine.apply.status import ApplyStatus
 from tidelock.engine.apply.step_context import StepContext
 from tidelock.engine.apply.streaming import Streaming
 from tidelock.engine.batch.scheduler import BatchScheduler
@@ -184,6 +185,31 @@ class ApplyMachine:
     def watermark(self) -> Watermark:
         """What is committed without a gap, and up to where a checkpoint says so."""
         return self.pipeline.watermark
+
+    @property
+    def under_way(self) -> bool:
+        """Something was sent to the target and is not answered."""
+        return self.state is not State.WAITING and self.batches.busy
+
+    def status(self) -> ApplyStatus | None:
+        """What is to be shown of it at this moment; None before the takeover."""
+        if self.state is State.WAITING:
+            return None
+        batches, mark = self.batches, self.watermark
+        return ApplyStatus(
+            position=mark.position,
+            saved=mark.saved,
+            end_us=mark.end_us,
+            paused=self.paused,
+            lanes=tuple(lane.rows for lane in batches.lanes),
+            rows=batches.committed_rows,
+            batches=batches.committed_batches,
+            retries=batches.retries,
+            locks=len(batches.locks),
+            lock_waits=batches.dispatcher.waits,
+            parked=len(batches.parked_rows),
+            hindrances=self.hindrances,
+        )
 
     def snapshot(self) -> dict[str, int | str | list[int]]:
         """Figures for people: state, position, lanes, locks."""

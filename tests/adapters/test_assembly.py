@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tidelock.adapters.mysql.binlog.assembly import CHUNK_BYTES, Assembly
 from tidelock.adapters.mysql.binlog.row_compiler import DELETE, INSERT, UPDATE
 from tidelock.adapters.mysql.binlog.tables import Role
-from tidelock.adapters.mysql.errors import LogGap
 from tidelock.adapters.mysql.gtid import NoGtids
+from tidelock.adapters.ports.source_errors import LogGap
 from tidelock.engine.model.records import Position, RowChange, SourceChunk, SourceTransaction
 
 FILE, START = "bin.000001", 100

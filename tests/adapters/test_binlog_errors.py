@@ -17,8 +17,17 @@ from tidelock.adapters.mysql.binlog import log_ends
 from tidelock.adapters.mysql.binlog.assembly import Assembly
 from tidelock.adapters.mysql.binlog.decoder import Decoder
 from tidelock.adapters.mysql.binlog.tables import Tables
-from tidelock.adapters.mysql.connection import Address, SourceError
+from tidelock.adapters.mysql.connection import Address
+from tidelock.adapters.mysql.errors import DamagedLog, UnknownEvent
 from tidelock.adapters.mysql.gtid import NoGtids
+from tidelock.adapters.ports.source_errors import (
+    AccessDenied,
+    LogGap,
+    PurgedPosition,
+    SourceError,
+    Unreachable,
+    UnsuitableLog,
+)
 from tidelock.engine.model.records import Position, SourceChunk
 
 Origin = MariaDb | MySql
@@ -66,7 +75,7 @@ def source(request: pytest.FixtureRequest, form: None) -> Iterator[Source]:
 
 def test_a_wrong_password(source: Source) -> None:
     wrong = Address(source.endpoint.host, source.endpoint.port, "root", "not-the-password")
-    with pytest.raises(server.AccessDenied) as caught:
+    with pytest.raises(AccessDenied) as caught:
         source.read(source.here(), endpoint=wrong)
     assert "GRANT REPLICATION SLAVE" in caught.value.hint
     assert "not-the-password" not in f"{caught.value} {wrong} {wrong!r}"
@@ -75,12 +84,12 @@ def test_a_wrong_password(source: Source) -> None:
 def test_an_account_that_may_not_read_the_log(source: Source) -> None:
     source.run("CREATE USER IF NOT EXISTS nobody@'127.0.0.1' IDENTIFIED BY 'pW-1234567'")
     poor = Address(source.endpoint.host, source.endpoint.port, "nobody", "pW-1234567")
-    with pytest.raises(server.AccessDenied, match="REPLICATION SLAVE"):
+    with pytest.raises(AccessDenied, match="REPLICATION SLAVE"):
         source.read(source.here(), endpoint=poor)
 
 
 def test_nobody_listens() -> None:
-    with pytest.raises(server.Unreachable, match="cannot be reached"):
+    with pytest.raises(Unreachable, match="cannot be reached"):
         server.connect(Address("127.0.0.1", 1, "root"))
 
 
@@ -97,7 +106,7 @@ def test_a_purged_position(flavor: str, make_mariadb: Callable[..., MariaDb], ma
             break
         time.sleep(0.1)
     for place in (start, Position(start.file, start.offset)):
-        with pytest.raises(server.PurgedPosition, match="tidelock resync"):
+        with pytest.raises(PurgedPosition, match="tidelock resync"):
             source.read(place)
     assert log_ends.earliest_position(source.session).file == source.here().file
 
@@ -109,7 +118,7 @@ def test_images_of_some_columns_only(source: Source) -> None:
     source.run("UPDATE t SET v = 'y'")
     source.run("INSERT INTO t (id) VALUES (2)")
     source.run("DELETE FROM t")
-    with pytest.raises(server.UnsuitableLog, match=r"binlog_errors_\d+\.t.*binlog_row_image=FULL") as caught:
+    with pytest.raises(UnsuitableLog, match=r"binlog_errors_\d+\.t.*binlog_row_image=FULL") as caught:
         source.read(start)
     assert caught.value.position.startswith(start.file)
     assert source.read(start, wanted=False)[-1].last == source.here(), "nobody's rows are counted all the same"
@@ -121,7 +130,7 @@ def test_no_column_names(flavor: str, make_mariadb: Callable[..., MariaDb], make
     source = Source(make_mariadb(extra=extra) if flavor == "mariadb" else make_mysql(extra=extra))
     start = source.here()
     source.run("INSERT INTO t VALUES (1, 'x', 1)")
-    with pytest.raises(server.UnsuitableLog, match="SET GLOBAL binlog_row_metadata=FULL"):
+    with pytest.raises(UnsuitableLog, match="SET GLOBAL binlog_row_metadata=FULL"):
         source.read(start)
     assert source.read(start, wanted=False)[-1].last == source.here()
 
@@ -135,7 +144,7 @@ def test_rows_changed_by_statement(source: Source, statement: str) -> None:
     source.run("SET SESSION binlog_format=STATEMENT")
     start = source.here()
     source.run(statement)
-    with pytest.raises(server.UnsuitableLog, match="binlog_format must be ROW"):
+    with pytest.raises(UnsuitableLog, match="binlog_format must be ROW"):
         source.read(start)
 
 
@@ -151,7 +160,7 @@ def test_temporal_types_of_before_5_6(make_mariadb: Callable[..., MariaDb]) -> N
         source.run(f"CREATE OR REPLACE TABLE fractions (id INT PRIMARY KEY, d {column})")
         start = source.here()
         source.run("INSERT INTO fractions VALUES (1, '2020-01-02 03:04:05.25')")
-        with pytest.raises(server.DamagedLog, match="event of type 23 cannot be read"):
+        with pytest.raises(DamagedLog, match="event of type 23 cannot be read"):
             source.read(start)
 
 
@@ -203,7 +212,7 @@ def test_the_whole_log_decodes(source: Source) -> None:
 def test_an_unknown_event(source: Source) -> None:
     log = Log(source)
     log.change(log.find(*ROWS), 5, bytes([99]))
-    with pytest.raises(server.UnknownEvent, match=f"type 99 is not understood, at {log.start.file}:[0-9]+"):
+    with pytest.raises(UnknownEvent, match=f"type 99 is not understood, at {log.start.file}:[0-9]+"):
         log.decode()
 
 
@@ -220,14 +229,14 @@ def test_an_event_is_missing(source: Source) -> None:
         source.run("TRUNCATE TABLE t")
         log = Log(source)
         del log.packets[missing]
-        with pytest.raises(server.LogGap, match="begins at"):
+        with pytest.raises(LogGap, match="begins at"):
             log.decode()
 
 
 def test_an_incident(source: Source) -> None:
     log = Log(source)
     log.change(log.find(*ROWS), 5, bytes([26]))
-    with pytest.raises(server.LogGap, match="lost events"):
+    with pytest.raises(LogGap, match="lost events"):
         log.decode()
 
 
@@ -238,7 +247,7 @@ def test_damaged_rows(source: Source) -> None:
     place = log.packets[index].index(b"\x01x")
     for length in (0, 5, 255):
         log.change(index, place, bytes([length]))
-        with pytest.raises(server.DamagedLog) as caught:
+        with pytest.raises(DamagedLog) as caught:
             log.decode()
         assert caught.value.position.startswith(log.start.file)
 

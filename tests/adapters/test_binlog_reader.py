@@ -18,6 +18,7 @@ from tidelock.adapters.mysql.binlog import decoder as decoder_module
 from tidelock.adapters.mysql.binlog import log_ends
 from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.connection import Address
+from tidelock.adapters.ports.source_errors import Unreachable
 from tidelock.engine.model.records import Position, RowChange, SourceChunk, SourceTransaction, TableName
 
 Origin = MariaDb | MySql
@@ -448,7 +449,7 @@ def test_restart_and_crash_of_the_source(
         pass
     last = chunk.last
     origin.restart()
-    with pytest.raises(server.Unreachable):
+    with pytest.raises(Unreachable):
         list(chunks)
     again = server.connect(source.endpoint)
     server.rows(again, "INSERT INTO restarts_1.t VALUES (2)")
@@ -512,7 +513,7 @@ def test_a_silent_server_is_unreachable(mariadb: MariaDb) -> None:
         next(chunks)
         frozen.set()
         begun = time.monotonic()
-        with pytest.raises(server.Unreachable, match="heartbeat"):
+        with pytest.raises(Unreachable, match="heartbeat"):
             list(chunks)
         assert time.monotonic() - begun > 9
         proxy.join(5)

@@ -10,14 +10,15 @@ import msgspec
 import pytest
 
 from bench.servers import MariaDb, MySql, Postgres
-from tidelock.adapters.app.init_plan import Statement, init_plan
+from tidelock.adapters.app.init_plan import PlannedStatement, init_plan
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.checks.feed import check
-from tidelock.adapters.config.feed import Feed, read
-from tidelock.adapters.mysql.binlog.source import look
-from tidelock.adapters.mysql.errors import UnsuitableLog
-from tidelock.adapters.ports.finding import Finding, Report
-from tidelock.adapters.ports.target_inspection import Refused
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.loader import read
+from tidelock.adapters.mysql.binlog.overview import look
+from tidelock.adapters.ports.finding import CheckReport, Finding
+from tidelock.adapters.ports.source_errors import UnsuitableLog
+from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.wiring.inspection import opened
 from tidelock.engine.model.records import Position
 
@@ -93,7 +94,7 @@ async def test_nothing_to_say(place: Place, to_mysql: Place) -> None:
     for here in (place, to_mysql):
         here.both()
         report = await check(here.feed())
-        assert report == Report(())
+        assert report == CheckReport(())
         assert report.ok
 
 
@@ -629,7 +630,7 @@ RICH = """CREATE TABLE t (id bigint unsigned AUTO_INCREMENT PRIMARY KEY, name va
     CONSTRAINT k FOREIGN KEY (p) REFERENCES p (id) ON DELETE SET NULL)"""
 
 
-async def apply(feed: Feed, plan: Sequence[Statement]) -> None:
+async def apply(feed: Feed, plan: Sequence[PlannedStatement]) -> None:
     async with opened(feed.target_url) as target:
         for statement in plan:
             await target.execute(statement.sql)
@@ -670,7 +671,7 @@ async def test_init_prints_the_grants_that_only_an_administrator_can_run(place: 
 
 async def test_init_refuses_a_feed_whose_tables_cannot_be_there(place: Place) -> None:
     feed = place.feed(tables=f"[{{source: {place.schema}_typo.*}}]")
-    with pytest.raises(Refused, match="matches"):
+    with pytest.raises(CannotRun, match="matches"):
         await init_plan(feed)
 
 

@@ -20,7 +20,8 @@ from bench.servers.place import free_port
 from tidelock.adapters.checks import log as check_log
 from tidelock.adapters.checks.feed import check
 from tidelock.adapters.cli import command
-from tidelock.adapters.config.feed import Feed, load, read
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.loader import load, read
 from tidelock.adapters.kafka.topics import CHANGES, CONTROL, Topic, Topics, changes_topic, control_topic, ensure
 from tidelock.adapters.ports.finding import Finding
 

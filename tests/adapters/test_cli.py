@@ -70,9 +70,9 @@ def feed(server: Postgres | MariaDb, tmp_path: Path) -> Path:
 
 def fill(path: Path) -> None:
     """Bookkeeping of a feed that halted at a statement and has two parked rows."""
-    from tidelock.adapters.config import feed as config
+    from tidelock.adapters.config import loader
 
-    feed = config.load(path)
+    feed = loader.load(path)
     shape = Shape(TableName("shop", "account"), (Column("id", Kind.INT), Column("note", Kind.TEXT)), ("id",))
     halt = {
         "alarm": Alarm("ddl", "A statement that cannot be applied", "Apply it by hand", "bin.000001:900"),

@@ -12,16 +12,17 @@ import pytest
 from bench.rig import Rig
 from bench.servers import MariaDb, Postgres
 from bench.servers.kafka import Kafka
-from tidelock.adapters.config import feed as config
+from tidelock.adapters.config import loader
+from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.kafka import topics
 from tidelock.adapters.kafka.connection import client_options
 from tidelock.adapters.kafka.control import ControlTopic
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.operator import feed_control as operator
 from tidelock.adapters.ports.sink import Sink, TargetError
-from tidelock.adapters.wiring.composition import make_sink, rules_of
+from tidelock.adapters.wiring.sinks import make_sink
 from tidelock.adapters.workers import coordinator_shell as conductor_shell
-from tidelock.adapters.workers.coordinator_shell import Conductor
+from tidelock.adapters.workers.coordinator_shell import ConductorShell
 from tidelock.adapters.workers.start_position import beginning
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.records import Position, TableName
@@ -37,7 +38,7 @@ class Player:
 
     def __init__(self, rig: Rig, control: ControlTopic) -> None:
         self.rig = rig
-        self.feed = config.load(rig.feed)
+        self.feed = loader.load(rig.feed)
         self.control = control
         self.sinks: dict[int, Sink] = {}
         self.epochs: dict[int, int] = {}
@@ -91,7 +92,7 @@ def rig(make_rig: Callable[..., Rig], mariadb: MariaDb, postgres: Postgres, kafk
 
 @pytest.fixture
 async def player(rig: Rig) -> AsyncIterator[Player]:
-    feed = config.load(rig.feed)
+    feed = loader.load(rig.feed)
     await topics.ensure(feed.log_url, feed.name, 1)
     async with ControlTopic(feed) as control:
         player = Player(rig, control)
@@ -101,8 +102,8 @@ async def player(rig: Rig) -> AsyncIterator[Player]:
 
 
 @contextlib.asynccontextmanager
-async def conducting(player: Player, worker: str = "w1") -> AsyncIterator[Conductor]:
-    conductor = Conductor(player.feed, worker, player.control)
+async def conducting(player: Player, worker: str = "w1") -> AsyncIterator[ConductorShell]:
+    conductor = ConductorShell(player.feed, worker, player.control)
     running = asyncio.create_task(conductor.run())
     try:
         yield conductor
@@ -210,7 +211,7 @@ async def test_more_partitions_make_a_new_plan_where_all_is_drained(player: Play
         here = player.here()
         await player.state(lambda state: state.published.order >= here.order)
     player.rig.options["partitions"] = 3
-    player.feed = config.load(player.rig.feed)
+    player.feed = loader.load(player.rig.feed)
     async with conducting(player):
         end = (await player.state(lambda state: state.state == "draining for a new plan")).published
         await player.report(0, end)

@@ -9,7 +9,8 @@ from typing import TypeAlias
 import pytest
 
 from tidelock.adapters.config import feed as config
-from tidelock.adapters.config.feed import ConfigError, Feed, load
+from tidelock.adapters.config.feed import ConfigError, Feed
+from tidelock.adapters.config.loader import load
 from tidelock.engine.model.records import Position, TableName
 
 Read: TypeAlias = Callable[[str], Feed]

@@ -14,7 +14,7 @@ import pytest
 from aiokafka.errors import KafkaError
 
 from bench.servers.kafka import Kafka
-from tidelock.adapters.config import feed as config
+from tidelock.adapters.config import loader
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.kafka import topics
 from tidelock.adapters.kafka.connection import LogError
@@ -48,7 +48,7 @@ def feed_of(kafka: Kafka, folder: Path) -> Feed:
         f"feed: control{next(_names)}\nsource: mysql://repl@127.0.0.1:1\ntarget: mysql://tide@127.0.0.1:1\n"
         f"tables: [{{source: a.b}}]\nlog: {kafka.url()}\n"
     )
-    return config.load(path)
+    return loader.load(path)
 
 
 @pytest.fixture

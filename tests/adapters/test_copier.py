@@ -17,7 +17,7 @@ import pytest
 from bench.servers import MariaDb, MySql, Postgres
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.config.feed import read as read_feed
+from tidelock.adapters.config.loader import read as read_feed
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import log_ends
 from tidelock.adapters.mysql.connection import reader_endpoint
@@ -36,7 +36,7 @@ DEADLINE_SECONDS = 30
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-from tidelock.adapters.config.feed import load
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.ports.sink import Wanted
 from tidelock.adapters.row_copy.copier import SparkCopier
 from tidelock.engine.protocol.effects import EffectId, ReadChunk

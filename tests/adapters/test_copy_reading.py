@@ -21,18 +21,18 @@ from bench.session import Flavor
 from bench.value_tables import Keyed, Keyless, Keys, Long, Named
 from bench.values import ZONE, column_values
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.config.feed import read as read_feed
+from tidelock.adapters.config.loader import read as read_feed
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import log_ends
+from tidelock.adapters.mysql.binlog.visible import wait_until_visible
 from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.connection import reader_endpoint
-from tidelock.adapters.mysql.errors import SourceError
+from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.row_copy.columns import TooLong
 from tidelock.adapters.row_copy.job import Job
 from tidelock.adapters.row_copy.selection import listed
-from tidelock.adapters.row_copy.source import Source, sources
+from tidelock.adapters.row_copy.source import CopySource, sources
 from tidelock.adapters.row_copy.task import by_column
-from tidelock.adapters.row_copy.visibility import wait_until_visible
 from tidelock.adapters.schema.create_table import qualified
 from tidelock.adapters.spark.jdbc import Database
 from tidelock.engine.capture.machine import CaptureMachine
@@ -57,7 +57,7 @@ def here(source: Server) -> Position:
         connection.close()
 
 
-def found(feed: Feed, names: list[TableName]) -> dict[TableName, Source]:
+def found(feed: Feed, names: list[TableName]) -> dict[TableName, CopySource]:
     place = reader_endpoint(feed.source_url)
     asked = BlockingServer(server.connect(place), place)
     try:
@@ -66,7 +66,7 @@ def found(feed: Feed, names: list[TableName]) -> dict[TableName, Source]:
         asked.close()
 
 
-def read_rows(feed: Feed, spark: Any, source: Source) -> list[Row]:
+def read_rows(feed: Feed, spark: Any, source: CopySource) -> list[Row]:
     """Through Spark, as the task of a chunk has them."""
     frame = Job(source, ChunkSplit(source.target), (0,), ()).frame(spark, Database(feed.source_url))
     columns = source.reading.columns()
@@ -76,7 +76,7 @@ def read_rows(feed: Feed, spark: Any, source: Source) -> list[Row]:
     return rows
 
 
-def plain_rows(feed: Feed, source: Source) -> list[Row]:
+def plain_rows(feed: Feed, source: CopySource) -> list[Row]:
     """Through a plain connection, as rows of a list of keys come."""
     with contextlib.closing(server.connect(reader_endpoint(feed.source_url))) as connection:
         sql = f"SELECT {listed(source.read)} FROM {qualified('mysql', source.table.name)} t"

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from bench.servers import Server
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.config.feed import read as read_feed
+from tidelock.adapters.config.loader import read as read_feed
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.connection import reader_endpoint
@@ -18,7 +18,7 @@ from tidelock.adapters.row_copy import splitting
 from tidelock.adapters.row_copy.keyed import rows_of_keys
 from tidelock.adapters.row_copy.scans import Scans
 from tidelock.adapters.row_copy.selection import condition, listed, place
-from tidelock.adapters.row_copy.source import NotCopied, Source, sources
+from tidelock.adapters.row_copy.source import CopySource, NotCopied, sources
 from tidelock.adapters.row_copy.task import by_column
 from tidelock.adapters.schema.create_table import qualified
 from tidelock.adapters.spark import keys
@@ -52,10 +52,10 @@ class Catalogued:
         wishes = [Wanted(n, name, mode, key) for n, name in enumerate(names) for key in wanted or (None,)]
         return asyncio.run(splitting.splits(self.feed, self.asked, wishes, there))
 
-    def source(self, table: str) -> Source:
+    def source(self, table: str) -> CopySource:
         return asyncio.run(sources(self.feed, self.asked, [self.name(table)]))[self.name(table)]
 
-    def rows(self, source: Source, where: str) -> list[Row]:
+    def rows(self, source: CopySource, where: str) -> list[Row]:
         """As the ledger sees them."""
         sql = f"SELECT {listed(source.read)} FROM {qualified('mysql', source.table.name)} t WHERE {where}"
         came = by_column(server.rows(self.connection, sql), len(source.read))

@@ -11,8 +11,8 @@ from pymysql import err
 from bench.servers import MariaDb, MySql
 from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.mysql.connection import connect, reader_endpoint, rows
-from tidelock.adapters.mysql.errors import SourceError
 from tidelock.adapters.mysql.target.session import open_session
+from tidelock.adapters.ports.source_errors import SourceError
 
 CIPHER = "SHOW STATUS LIKE 'Ssl_cipher'"
 

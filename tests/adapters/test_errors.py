@@ -8,8 +8,8 @@ from pymysql import err
 
 from tidelock.adapters.mysql import connection
 from tidelock.adapters.mysql.error_numbers import MEANINGS, meaning
-from tidelock.adapters.mysql.errors import AccessDenied, Busy, SourceError, Unreachable
 from tidelock.adapters.mysql.target.failures import failure_of as mysql_failure
+from tidelock.adapters.ports.source_errors import AccessDenied, Busy, SourceError, Unreachable
 from tidelock.adapters.postgres.sqlstates import MEANINGS as SQLSTATES
 from tidelock.adapters.postgres.target.failures import failure_of as postgres_failure
 from tidelock.adapters.reference.errors import reference

@@ -19,7 +19,7 @@ from tidelock.adapters.mysql.binlog import far_places, log_ends
 from tidelock.adapters.mysql.binlog import prepares as prepares_module
 from tidelock.adapters.mysql.binlog.far_places import HEAD
 from tidelock.adapters.mysql.connection import Address
-from tidelock.adapters.mysql.errors import LogGap
+from tidelock.adapters.ports.source_errors import LogGap
 from tidelock.engine.model.records import Position, SourceChunk
 
 Origin = MariaDb | MySql

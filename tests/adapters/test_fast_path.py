@@ -27,8 +27,8 @@ from tidelock.adapters.mysql.binlog.assembly import CHUNK_BYTES, QUIET_TRANSACTI
 from tidelock.adapters.mysql.binlog.decoder import Decoder
 from tidelock.adapters.mysql.binlog.fast_path import UsualEvents
 from tidelock.adapters.mysql.binlog.tables import Tables
-from tidelock.adapters.mysql.errors import SourceError
 from tidelock.adapters.mysql.gtid import MariaDbGtids, MySqlGtids
+from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.engine.model.records import Position, TableName
 
 KIND_AT, SIZE_AT, LOG_END_AT, BODY_AT = 9, 14, 18, 24

@@ -13,20 +13,26 @@ from bench.rig import Rig, until
 from bench.servers import Server
 from tidelock.adapters.cli.app import app
 from tidelock.adapters.mysql import errors
+from tidelock.adapters.ports import source_errors
 from tidelock.adapters.process.way_out import of_hive, of_workers
 from tidelock.adapters.reference.halts import ALL, Halt, reference
 from tidelock.engine.model.errors import RESYNC
 
 ROOT = Path(__file__).parents[2]
 COPY_SECONDS = 180.0
-SOURCE_ERRORS = {name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, Exception)}
+SOURCE_ERRORS = {
+    name
+    for module in (source_errors, errors)
+    for name, one in vars(module).items()
+    if isinstance(one, type) and issubclass(one, Exception)
+}
 RAISED = {*SOURCE_ERRORS, "TargetError", "WireError", "LogError", "Uneven", "RunsAlready"}
 MADE = re.compile(rf"\b({'|'.join({*RAISED, 'Alarm'})})\(")
 # Told to whoever runs a command or a reader of Spark's, and no halt of a feed.
 ASIDE = {
     "adapters/operator/store.py", "adapters/operator/feed_control.py", "adapters/wiring/session.py",
     "adapters/spark_stream/topic.py",
-    "adapters/mysql/binlog/log_times.py", "adapters/mysql/binlog/visible.py", "adapters/row_copy/visibility.py",
+    "adapters/mysql/binlog/log_times.py", "adapters/mysql/binlog/visible.py",
 }  # fmt: skip
 
 

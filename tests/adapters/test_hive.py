@@ -16,11 +16,11 @@ from bench.rig import Rig, until
 from bench.servers import Server
 from bench.session import connect
 from bench.workload.mix import Mix
-from tidelock.adapters.config.feed import load
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.hive.manifest import Manifest, Manifests, Taken
 from tidelock.adapters.hive.merger import Broken, Merger, Stretch
-from tidelock.adapters.hive.opening import Hive, opened
-from tidelock.adapters.hive.run import Refused
+from tidelock.adapters.hive.opening import OpenedHive, opened
+from tidelock.adapters.hive.run import FirstRunRefused
 from tidelock.adapters.hive.warehouse import Warehouse
 from tidelock.engine.model.records import Position
 
@@ -201,7 +201,7 @@ def test_the_slower_of_two_programs_stops(rig: Rig, lake: Lake) -> None:
     rig.at_source("CREATE TABLE item (id INT PRIMARY KEY)")
     one = lake.follow(rig)
     manifest = one.merger.begin(lambda: Manifest(0, Position("", 0)))
-    other = Hive(lake.spark, load(rig.feed)).merger
+    other = OpenedHive(lake.spark, load(rig.feed)).merger
     behind = msgspec.structs.replace(manifest.position, offset=manifest.position.offset + 1, gtids="")
     other.merge(manifest, Stretch(manifest.position, behind), {})
     with pytest.raises(Taken, match="was committed by another program"):
@@ -210,7 +210,7 @@ def test_the_slower_of_two_programs_stops(rig: Rig, lake: Lake) -> None:
 
 def test_a_table_without_a_key_is_refused(rig: Rig, lake: Lake) -> None:
     rig.at_source("CREATE TABLE loose (id INT)", "INSERT INTO loose VALUES (1)")
-    with pytest.raises(Refused, match=r"loose has no primary key"):
+    with pytest.raises(FirstRunRefused, match=r"loose has no primary key"):
         lake.follow(rig)
 
 

@@ -20,12 +20,12 @@ from bench.session import Flavor, connect
 from bench.value_tables import Keyed, Long
 from bench.values import ZONE, column_values
 from bench.workload.mix import Mix
-from tidelock.adapters.config.feed import load
-from tidelock.adapters.hive.copying import Copying
+from tidelock.adapters.config.loader import load
+from tidelock.adapters.hive.copying import HiveCopying
 from tidelock.adapters.hive.manifest import Pending
 from tidelock.adapters.hive.merger import Broken, Merger
 from tidelock.adapters.hive.opening import opened
-from tidelock.adapters.hive.run import Refused
+from tidelock.adapters.hive.run import FirstRunRefused
 from tidelock.adapters.hive.warehouse import Foreign
 
 pytestmark = pytest.mark.usefixtures("room_for_spark")
@@ -139,10 +139,10 @@ def test_rows_that_change_while_they_are_copied(
     rig = make(hive={**HIVE, "history": True})
     work = rig.make(Mix())
     rig.load(work, 6000)
-    piece = Copying._piece
+    piece = HiveCopying._piece
     numbers = itertools.count(2)
 
-    def and_changes(self: Copying, name: str, pending: Pending, number: int) -> int:
+    def and_changes(self: HiveCopying, name: str, pending: Pending, number: int) -> int:
         rows = piece(self, name, pending, number)
         with lock:
             rig.load(work, 300, seed=next(numbers))
@@ -151,7 +151,7 @@ def test_rows_that_change_while_they_are_copied(
         return rows
 
     lock = threading.Lock()
-    monkeypatch.setattr(Copying, "_piece", and_changes)
+    monkeypatch.setattr(HiveCopying, "_piece", and_changes)
     lake.follow(rig)
     assert next(numbers) > 4, "too few pieces"
     table = f"{rig.schema}.account"
@@ -174,23 +174,23 @@ def test_a_copy_that_was_cut_short_goes_on(
     work = rig.make(Mix())
     rig.load(work, 6000)
     rig.at_source("CREATE TABLE empty (a VARCHAR(9), b INT, PRIMARY KEY (b, a))")
-    piece = Copying._piece
+    piece = HiveCopying._piece
     read: list[tuple[str, int]] = []
 
-    def third(self: Copying, name: str, pending: Pending, number: int) -> int:
+    def third(self: HiveCopying, name: str, pending: Pending, number: int) -> int:
         if len(read) >= 2:
             cut()
         read.append((name, number))
         return piece(self, name, pending, number)
 
-    def counted(self: Copying, name: str, pending: Pending, number: int) -> int:
+    def counted(self: HiveCopying, name: str, pending: Pending, number: int) -> int:
         read.append((name, number))
         return piece(self, name, pending, number)
 
     for owner, name, failing in (
-        (Copying, "_piece", third), (Merger, "load", cut), (Merger, "loaded", cut), (Merger, "merge", cut)
+        (HiveCopying, "_piece", third), (Merger, "load", cut), (Merger, "loaded", cut), (Merger, "merge", cut)
     ):  # fmt: skip
-        monkeypatch.setattr(Copying, "_piece", counted)
+        monkeypatch.setattr(HiveCopying, "_piece", counted)
         monkeypatch.setattr(owner, name, failing)
         with pytest.raises(RuntimeError, match="cut"):
             lake.follow(rig)
@@ -208,15 +208,15 @@ def test_a_run_that_is_to_stop_keeps_what_it_has_read(
 ) -> None:
     rig = make()
     rig.load(rig.make(Mix()), 12_000)
-    piece = Copying._piece
+    piece = HiveCopying._piece
     read: list[int] = []
 
-    def then_stop(self: Copying, name: str, pending: Pending, number: int) -> int:
+    def then_stop(self: HiveCopying, name: str, pending: Pending, number: int) -> int:
         read.append(number)
         os.kill(os.getpid(), signal.SIGTERM)
         return piece(self, name, pending, number)
 
-    monkeypatch.setattr(Copying, "_piece", then_stop)
+    monkeypatch.setattr(HiveCopying, "_piece", then_stop)
     lake.follow(rig)
     assert 0 < len(read) < 6
     assert not lake.spark.catalog.tableExists(f"{rig.schema}.account")
@@ -282,7 +282,7 @@ def test_tables_that_are_refused(make: Callable[..., Rig], lake: Lake) -> None:
     rig = make()
     rig.at_source("CREATE TABLE loose (id INT)")
     rig.at_source("CREATE TABLE ticked (`a``b` INT PRIMARY KEY)")
-    with pytest.raises(Refused, match=r"(?s)loose has no primary key.*ORC loses a column of the name a`b"):
+    with pytest.raises(FirstRunRefused, match=r"(?s)loose has no primary key.*ORC loses a column of the name a`b"):
         lake.follow(rig)
 
 

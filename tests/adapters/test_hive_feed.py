@@ -11,9 +11,10 @@ import pytest
 
 from bench.rig import Rig, tidelock
 from bench.servers import Server
-from tidelock.adapters.config.feed import ConfigError, load
+from tidelock.adapters.config.feed import ConfigError
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.config.url import UrlError, parse
-from tidelock.adapters.hive.manifest import Copy, Manifest, Pending, Stored, TableState
+from tidelock.adapters.hive.manifest import CopyState, Manifest, Pending, Stored, TableState
 from tidelock.engine.model.records import Position
 
 FEED = """
@@ -89,7 +90,7 @@ def test_status_of_a_feed(rig: Rig, tmp_path: Path) -> None:
     told = {"changes": 5000, "last": 700, "made_us": now - 300_000_000, "end_us": now - 4 * 3_600_000_000}
     stored = Stored((("id", "int"),), "tidelock_bucket", "orc")
     tables = {f"{rig.schema}.item": TableState(("id",), 4, stored)}
-    copy = Copy("copy", {f"{rig.schema}.other": Pending((), (), (), 0)}, (f"{rig.schema}.item",))
+    copy = CopyState("copy", {f"{rig.schema}.other": Pending((), (), (), 0)}, (f"{rig.schema}.item",))
     for manifest in (Manifest(0, place), Manifest(12, place, tables, copy, **told)):
         (folder / f"{manifest.number:09}.json").write_bytes(msgspec.json.encode(manifest))
     said = rig.command("status")

@@ -12,8 +12,8 @@ import pytest
 from bench.rig import Rig
 from bench.servers import Server
 from bench.servers.metastore import Metastore
-from tidelock.adapters.config.feed import load
-from tidelock.adapters.hive.opening import Hive, opened
+from tidelock.adapters.config.loader import load
+from tidelock.adapters.hive.opening import OpenedHive, opened
 from tidelock.adapters.hive.run import Follower
 from tidelock.adapters.runtime.progress import PlainLines
 
@@ -31,7 +31,7 @@ def test_a_metastore_elsewhere(
             for number, statement in enumerate(("DELETE FROM item WHERE id = 1", "UPDATE item SET note = 'c'")):
                 folder = tmp_path / str(number)
                 folder.mkdir()
-                follower = Follower(feed, Hive(hive.spark, feed), folder, PlainLines(sys.stderr, feed.name))
+                follower = Follower(feed, OpenedHive(hive.spark, feed), folder, PlainLines(sys.stderr, feed.name))
                 asyncio.run(follower.run(until_caught_up=True))
                 rows = hive.spark.sql(f"SELECT id, note FROM {rig.schema}.item ORDER BY id").collect()
                 assert [tuple(row) for row in rows] == ([(1, "a"), (2, "b")] if number == 0 else [(2, "b")])

@@ -14,7 +14,7 @@ import pytest
 from bench.rig import Rig, tidelock, until
 from bench.servers import Server
 from bench.tidelock import COMMAND, Process
-from tidelock.adapters.runtime.journal import Ending, Journal, JournalError, read, replay, rotate
+from tidelock.adapters.runtime.journal import Journal, JournalEnding, JournalError, read, replay, rotate
 from tidelock.engine.apply.machine import Options
 from tidelock.engine.protocol.events import Tick
 
@@ -22,9 +22,9 @@ OPERATOR = 4
 FULL = "No space left on device"
 
 
-def ending(path: Path) -> Ending:
+def ending(path: Path) -> JournalEnding:
     *_, last = read(path)
-    assert isinstance(last, Ending)
+    assert isinstance(last, JournalEnding)
     return last
 
 

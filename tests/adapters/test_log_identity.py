@@ -21,7 +21,7 @@ from tidelock.adapters.mysql.binlog.history import confirm, witnessed
 from tidelock.adapters.mysql.binlog.log_ends import current_position, mariadb_gtids
 from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.connection import Address, connect
-from tidelock.adapters.mysql.errors import LogGap, OtherHistory, PurgedPosition
+from tidelock.adapters.ports.source_errors import LogGap, OtherHistory, PurgedPosition
 from tidelock.engine.model.records import Position
 
 COPY_SECONDS = 180.0

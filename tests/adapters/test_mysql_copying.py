@@ -16,15 +16,15 @@ from bench.decode import read
 from bench.servers import MySql, Server
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.config.url import parse
-from tidelock.adapters.mysql.binlog.capture_process import classified
+from tidelock.adapters.mysql.binlog.captured_log import classified
 from tidelock.adapters.mysql.binlog.log_ends import current_position
 from tidelock.adapters.mysql.connection import connect, reader_endpoint, rows
-from tidelock.adapters.mysql.errors import Unreachable
 from tidelock.adapters.mysql.target import staging
 from tidelock.adapters.mysql.target.session import StatementFailed
 from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.adapters.mysql.target.staging import stage, stager_lock
 from tidelock.adapters.ports.sink import Wanted
+from tidelock.adapters.ports.source_errors import Unreachable
 from tidelock.adapters.ports.staging import Columns, Staged, Staging, staged_name, staged_prefix
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule

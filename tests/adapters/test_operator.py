@@ -10,13 +10,13 @@ import pytest
 
 from bench.servers import MariaDb, Postgres
 from tidelock.adapters.bookkeeping.tables import TABLES, columns_query, create_statements
-from tidelock.adapters.config import feed as config
+from tidelock.adapters.config import loader
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator import feed_control as operator
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.runtime.progress import Sample
-from tidelock.adapters.web import serve
-from tidelock.adapters.wiring.session import Session, session
+from tidelock.adapters.web.serving import serve
+from tidelock.adapters.wiring.session import TargetSession, session
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Column, Ddl, Kind, Position, Row, Shape, TableName
 
@@ -39,24 +39,24 @@ def feed(server: Postgres | MariaDb, tmp_path: Path) -> Feed:
     path = tmp_path / "shop.yaml"
     text = f"feed: shop\nsource: mysql://repl@127.0.0.1:1\ntarget: {server.url(database)}\ntables: [{{source: a.b}}]\n"
     path.write_text(f"{text}schema: {database}\n", encoding="utf-8")
-    return config.load(path)
+    return loader.load(path)
 
 
 @pytest.fixture
-async def target(feed: Feed) -> AsyncIterator[Session]:
+async def target(feed: Feed) -> AsyncIterator[TargetSession]:
     async with session(feed.target_url) as opened:
         for statement in create_statements(opened.dialect, feed.schema):
             await opened.execute(statement)
         yield opened
 
 
-async def own(target: Session, feed: Feed, halt: operator.Halted | None = None, group: int = 0) -> None:
+async def own(target: TargetSession, feed: Feed, halt: operator.Halted | None = None, group: int = 0) -> None:
     sql = f"INSERT INTO {feed.schema}.tidelock_owner (feed, grp, epoch, halt) VALUES (%s, %s, 3, %s)"
     await target.execute(sql, feed.name, group, msgspec.json.encode(halt).decode() if halt else None)
 
 
 async def park(
-    target: Session,
+    target: TargetSession,
     feed: Feed,
     ordinal: int,
     before: Row | None,
@@ -72,13 +72,13 @@ async def park(
     return f"0-101:55:{ordinal}"
 
 
-async def test_bookkeeping_is_made_once_and_may_be_made_again(feed: Feed, target: Session) -> None:
+async def test_bookkeeping_is_made_once_and_may_be_made_again(feed: Feed, target: TargetSession) -> None:
     for statement in create_statements(target.dialect, feed.schema):
         await target.execute(statement)
     assert set(TABLES) == {table for table, _ in await target.fetch(columns_query(target.dialect, feed.schema))}
 
 
-async def test_bookkeeping_holds_long_values_and_tells_feeds_apart(feed: Feed, target: Session) -> None:
+async def test_bookkeeping_holds_long_values_and_tells_feeds_apart(feed: Feed, target: TargetSession) -> None:
     sql = f"INSERT INTO {feed.schema}.tidelock_checkpoint (feed, grp, position) VALUES (%s, 0, %s)"
     await target.execute(sql, feed.name, "x" * 200_000)
     await target.execute(sql, f"{feed.name}-", "y")
@@ -90,7 +90,7 @@ async def test_bookkeeping_holds_long_values_and_tells_feeds_apart(feed: Feed, t
         await target.execute(sql, feed.name, "again")
 
 
-async def test_a_percent_sign_in_a_statement_is_only_itself(feed: Feed, target: Session) -> None:
+async def test_a_percent_sign_in_a_statement_is_only_itself(feed: Feed, target: TargetSession) -> None:
     await target.execute(f"CREATE TABLE {feed.schema}.share (rate varchar(9) NOT NULL DEFAULT '%s%')")
     await target.execute(f"INSERT INTO {feed.schema}.share (rate) VALUES (DEFAULT)")
     assert await target.fetch(f"SELECT rate FROM {feed.schema}.share") == [("%s%",)]
@@ -103,13 +103,13 @@ async def test_status_of_a_feed_that_never_ran(feed: Feed) -> None:
         await operator.set_state(feed, "paused")
 
 
-async def test_status_with_tables_but_no_owner(feed: Feed, target: Session) -> None:
+async def test_status_with_tables_but_no_owner(feed: Feed, target: TargetSession) -> None:
     assert (await operator.status(feed)).epoch == 0
     with pytest.raises(TargetError, match="knows no feed shop"):
         await operator.set_state(feed, "paused")
 
 
-async def test_status_tells_owner_checkpoint_receipts_parked_and_halt(feed: Feed, target: Session) -> None:
+async def test_status_tells_owner_checkpoint_receipts_parked_and_halt(feed: Feed, target: TargetSession) -> None:
     await own(target, feed, HALT)
     position = Position("bin.000001", 900, gtids="0-101-76")
     sql = f"INSERT INTO {feed.schema}.tidelock_checkpoint (feed, grp, position) VALUES (%s, 0, %s)"
@@ -133,14 +133,14 @@ async def test_status_tells_owner_checkpoint_receipts_parked_and_halt(feed: Feed
     assert seen.live is None
 
 
-async def test_pause_and_resume(feed: Feed, target: Session) -> None:
+async def test_pause_and_resume(feed: Feed, target: TargetSession) -> None:
     await own(target, feed)
     for state in ("paused", "paused", "running"):
         await operator.set_state(feed, state)  # type: ignore[arg-type]
         assert (await operator.status(feed)).desired_state == state
 
 
-async def test_parked_rows_are_listed_and_shown_with_their_values(feed: Feed, target: Session) -> None:
+async def test_parked_rows_are_listed_and_shown_with_their_values(feed: Feed, target: TargetSession) -> None:
     await own(target, feed)
     first = await park(target, feed, 0, (1, "old"), (1, b"\xff\x00"))
     second = await park(target, feed, 1, (1, "x"), None, table="item")
@@ -160,7 +160,7 @@ async def wishes(feed: Feed) -> dict[str, str]:
     return {row.id: row.wish for row in await operator.parked(feed)}
 
 
-async def test_a_retry_takes_the_whole_table_a_skip_only_its_row(feed: Feed, target: Session) -> None:
+async def test_a_retry_takes_the_whole_table_a_skip_only_its_row(feed: Feed, target: TargetSession) -> None:
     await own(target, feed)
     a, b, c = [await park(target, feed, n, None, (n, "a")) for n in range(3)]
     other = await park(target, feed, 3, None, (1, "a"), table="item")
@@ -177,7 +177,7 @@ async def test_a_retry_takes_the_whole_table_a_skip_only_its_row(feed: Feed, tar
     assert (await wishes(feed))[c] == "retry"
 
 
-async def test_ddl_done_passes_exactly_the_statement_that_halted(feed: Feed, target: Session) -> None:
+async def test_ddl_done_passes_exactly_the_statement_that_halted(feed: Feed, target: TargetSession) -> None:
     await own(target, feed, HALT)
     assert (await operator.halted(feed)).ddl == HALT.ddl
     assert await operator.pass_ddl(feed) == HALT.ddl
@@ -187,12 +187,12 @@ async def test_ddl_done_passes_exactly_the_statement_that_halted(feed: Feed, tar
         await operator.pass_ddl(feed)
 
 
-async def owners(feed: Feed, target: Session) -> list[tuple[int, str, str | None, bool]]:
+async def owners(feed: Feed, target: TargetSession) -> list[tuple[int, str, str | None, bool]]:
     sql = f"SELECT grp, desired_state, ddl_passed, halt FROM {feed.schema}.tidelock_owner WHERE feed = %s ORDER BY grp"
     return [(row[0], row[1], row[2], row[3] is not None) for row in await target.fetch(sql, feed.name)]
 
 
-async def test_what_is_asked_of_a_feed_reaches_all_its_groups(feed: Feed, target: Session) -> None:
+async def test_what_is_asked_of_a_feed_reaches_all_its_groups(feed: Feed, target: TargetSession) -> None:
     for group in (-1, 0, 1):
         await own(target, feed, group=group)
     await operator.set_state(feed, "paused")
@@ -207,7 +207,7 @@ async def test_what_is_asked_of_a_feed_reaches_all_its_groups(feed: Feed, target
     assert await wishes(feed) == {a: "retry", b: "skip"}
 
 
-async def test_a_statement_is_passed_for_all_groups_once_all_have_come_to_it(feed: Feed, target: Session) -> None:
+async def test_a_statement_is_passed_for_all_groups_once_all_have_come_to_it(feed: Feed, target: TargetSession) -> None:
     await own(target, feed, group=-1)
     await own(target, feed, HALT, group=0)
     await own(target, feed, group=1)
@@ -224,14 +224,14 @@ async def test_a_statement_is_passed_for_all_groups_once_all_have_come_to_it(fee
     assert await owners(feed, target) == expected
 
 
-async def test_a_halt_for_another_reason_is_not_passed(feed: Feed, target: Session) -> None:
+async def test_a_halt_for_another_reason_is_not_passed(feed: Feed, target: TargetSession) -> None:
     await own(target, feed, operator.Halted(Alarm("gap", "A gap in the log", "Look at the source")))
     with pytest.raises(TargetError, match="not by a statement: A gap in the log"):
         await operator.pass_ddl(feed)
     assert (await operator.status(feed)).halted is not None
 
 
-async def test_a_live_run_is_asked_too(feed: Feed, target: Session) -> None:
+async def test_a_live_run_is_asked_too(feed: Feed, target: TargetSession) -> None:
     await own(target, feed)
     async with serve(("127.0.0.1", 0), lambda: Sample(state="running", rows_total=5)) as port:
         live = msgspec.structs.replace(feed, http=f"127.0.0.1:{port}")

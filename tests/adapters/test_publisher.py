@@ -24,7 +24,7 @@ from bench.servers.kafka import Kafka
 from tidelock.adapters.config.url import parse
 from tidelock.adapters.kafka.connection import client_options
 from tidelock.adapters.kafka.wire import decode, encode
-from tidelock.adapters.process.frames import Failed, Order
+from tidelock.adapters.ports.capture_messages import CaptureOrder, Failed
 from tidelock.adapters.workers import producing, publisher_process
 from tidelock.adapters.workers.log_end import Uneven
 from tidelock.adapters.workers.publisher import PublisherProcess
@@ -73,7 +73,7 @@ class Feed:
 
     def order(self, plan: TablePartitioning | None = None) -> PublishOrder:
         """Each with an id of its own as a replica: the source ends the older reader of two with the same."""
-        capture = Order(
+        capture = CaptureOrder(
             source=parse(self.source.url(), Path("/")),
             server_id=next(_server_ids),
             rules=(Rule(source=f"{self.schema}.*", target=f"{self.schema}.*"),),
@@ -157,9 +157,10 @@ async def publish() -> AsyncIterator[Callable[..., Any]]:
     async with contextlib.AsyncExitStack() as stack:
 
         async def begin(feed: Feed, plan: TablePartitioning | None = None) -> Publishing:
-            process = PublisherProcess()
+            order = feed.order(plan)
+            process = PublisherProcess(order.capture.source)
             stack.push_async_callback(process.stop)
-            await process.begin(feed.order(plan))
+            await process.begin(order)
             return Publishing(process)
 
         yield begin

@@ -16,10 +16,10 @@ from bench.servers import Server
 from bench.session import Flavor
 from bench.value_tables import WideKeys
 from bench.values import ZONE, column_values
-from tidelock.adapters.config.feed import load
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.verify.plan import plan
-from tidelock.adapters.verify.report import Report
-from tidelock.adapters.verify.verify import Step, examine
+from tidelock.adapters.verify.report import VerifyReport
+from tidelock.adapters.verify.verify import VerifyStep, examine
 
 PAIRS = [("mariadb", "postgres"), ("mysql", "other_mysql")]
 USAGE, OPERATOR = 2, 4
@@ -27,19 +27,19 @@ SECONDS = 240
 
 
 class Steps:
-    def begin(self, step: Step) -> None: ...
+    def begin(self, step: VerifyStep) -> None: ...
 
     def attach(self, spark: object) -> None: ...
 
     def tell(self, text: str) -> None: ...
 
 
-def verified(rig: Rig, spark: object) -> Report:
+def verified(rig: Rig, spark: object) -> VerifyReport:
     feed = load(rig.feed)
     return examine(feed, asyncio.run(plan(feed, ())), spark, 60, Steps())  # type: ignore[arg-type]
 
 
-def kept(rig: Rig, report: Report) -> Path:
+def kept(rig: Rig, report: VerifyReport) -> Path:
     path = rig.folder / "report.json"
     path.write_bytes(msgspec.json.encode(report))
     return path
@@ -49,7 +49,7 @@ def repair(rig: Rig, path: Path, *words: str) -> Said:
     return tidelock("repair", str(rig.feed), "--from-report", str(path), *words, seconds=SECONDS)
 
 
-def differing(report: Report) -> int:
+def differing(report: VerifyReport) -> int:
     return sum(table.total for table in report.tables)
 
 
@@ -193,7 +193,7 @@ def test_without_a_running_feed_the_wishes_stay_for_the_next_run(
 def test_reports_that_do_not_fit_are_refused(make_rig: Callable[..., Rig], mysql: Server, postgres: Server) -> None:
     rig = make_rig(mysql, postgres, "repair")
     feed = load(rig.feed)
-    report = Report(
+    report = VerifyReport(
         feed=feed.name, source=str(feed.source_url), target=str(feed.target_url), begun="", seconds=0,
         rows_per_second=0, settled=True, note="", tables=(), format=2,
     )  # fmt: skip

@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from bench.servers import MariaDb, Postgres
 from tests.engine.world import shape_of, table
 from tidelock.adapters.mysql.binlog import codecs
-from tidelock.adapters.mysql.binlog.batch_frames import Decoder, Encoder
+from tidelock.adapters.mysql.binlog.batch_frames import BATCH, IMAGES, Decoder, Encoder
 from tidelock.adapters.mysql.binlog.codecs import WireColumn
 from tidelock.adapters.mysql.binlog.row_compiler import RowOverrun, compile_rows
 from tidelock.adapters.mysql.binlog.row_layout import Columns, layout
-from tidelock.adapters.process.frames import BATCH, IMAGES
 from tidelock.adapters.row_image import row_image
 from tidelock.adapters.row_image.row_image import Layout, PackedRows, RowImage, array, copy_lines, values
 from tidelock.engine.log.bound_batch import BoundBatch

@@ -21,7 +21,7 @@ import asyncio, gc, sys
 import uvloop
 import tidelock.adapters.app.run
 from tidelock.adapters.wiring.capture import CaptureProcess
-from tidelock.adapters.config.feed import load
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.runtime.progress import PlainLines
 from tidelock.engine.apply.machine import ApplyMachine
 
@@ -34,7 +34,8 @@ def forget():
 
 tidelock.adapters.app.run.forget = forget
 feed = load(sys.argv[1])
-uvloop.run(tidelock.adapters.app.run.run(feed, True, PlainLines(sys.stderr, feed.name), CaptureProcess()))
+capture = CaptureProcess(feed.source_url)
+uvloop.run(tidelock.adapters.app.run.run(feed, True, PlainLines(sys.stderr, feed.name), capture))
 """
 ROWS = 15_000
 
@@ -70,7 +71,7 @@ import sys
 import uvloop
 import tidelock.adapters.app.run
 from tidelock.adapters.wiring.capture import CaptureProcess
-from tidelock.adapters.config.feed import load
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.runtime.progress import PlainLines
 
 collect = tidelock.adapters.app.run.forget
@@ -82,7 +83,8 @@ def forget():
 
 tidelock.adapters.app.run.forget = forget
 feed = load(sys.argv[1])
-uvloop.run(tidelock.adapters.app.run.run(feed, True, PlainLines(sys.stderr, feed.name), CaptureProcess()))
+capture = CaptureProcess(feed.source_url)
+uvloop.run(tidelock.adapters.app.run.run(feed, True, PlainLines(sys.stderr, feed.name), capture))
 """
 
 

@@ -27,9 +27,9 @@ from bench.workers import Workers
 from tidelock.adapters.config.url import parse
 from tidelock.adapters.kafka.connection import LogError, reach
 from tidelock.adapters.mysql.connection import connect, reader_endpoint, rows
-from tidelock.adapters.mysql.errors import Unreachable
 from tidelock.adapters.mysql.target.session import StatementFailed, open_session
 from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.ports.source_errors import Unreachable
 from tidelock.adapters.postgres.target.failures import CONNECTION_ERRORS
 from tidelock.adapters.postgres.target.session import Session as PostgresSession
 from tidelock.adapters.postgres.target.session import SessionSettings

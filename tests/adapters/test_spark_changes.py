@@ -28,9 +28,9 @@ from tidelock.adapters.kafka.topics import changes_topic, control_topic
 from tidelock.adapters.kafka.wire import encode
 from tidelock.adapters.runtime.journal import Journal
 from tidelock.adapters.spark_stream import TidelockSource
-from tidelock.adapters.spark_stream.log import ChangesError, Place, offsets, places
+from tidelock.adapters.spark_stream.log import ChangesError, LogPlace, offsets, places
 from tidelock.adapters.spark_stream.recording import Recording
-from tidelock.adapters.spark_stream.topic import Topic
+from tidelock.adapters.spark_stream.topic import TopicLog
 from tidelock.engine.apply.machine import Options
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Column, Kind, LogBatch, Position, RowChange, Shape, TableName, Transaction
@@ -74,13 +74,15 @@ def batch(prev: int, last: int, *, shapes: bool = True) -> LogBatch:
     )
 
 
-def read(topic: Topic, start: dict[int, Place] | None = None) -> list[int]:
+def read(topic: TopicLog, start: dict[int, LogPlace] | None = None) -> list[int]:
     begin = topic.first() if start is None else start
     parts = topic.slices(begin, topic.last(begin, None))
     return [row.after[0] for part in parts for _, found in topic.read(part) for row in found.rows]
 
 
-def published(kafka: Kafka, *records: tuple[int, int], feed: str = "", aborted: tuple[int, int] | None = None) -> Topic:
+def published(
+    kafka: Kafka, *records: tuple[int, int], feed: str = "", aborted: tuple[int, int] | None = None
+) -> TopicLog:
     """A topic of one partition with these records, each in a transaction of its own."""
     name = feed or f"handmade-{next(_feeds)}"
     if not feed:
@@ -99,7 +101,7 @@ def published(kafka: Kafka, *records: tuple[int, int], feed: str = "", aborted: 
             await producer.stop()
 
     asyncio.run(write())
-    topic = Topic(parse(kafka.url(), Path("/")), name)
+    topic = TopicLog(parse(kafka.url(), Path("/")), name)
     until(lambda: topic.last({}, None)[0].at > len(records) * 2 - 1, "the last transaction's marker")
     return topic
 
@@ -343,10 +345,10 @@ def test_aborted_records_were_never_there(kafka: Kafka) -> None:
 def test_a_place_is_found_by_its_position_alone(kafka: Kafka) -> None:
     topic = published(kafka, (0, 1), (1, 2), (2, 2), (2, 3))
     for hint in (-1, 0, 3, 4, 5, 10_000):
-        assert read(topic, {0: Place(at(2), hint)}) == [3]
-    assert places(offsets({0: Place(at(2), 7)})) == {0: Place(at(2), 7)}
+        assert read(topic, {0: LogPlace(at(2), hint)}) == [3]
+    assert places(offsets({0: LogPlace(at(2), 7)})) == {0: LogPlace(at(2), 7)}
     with pytest.raises(ChangesError, match=r"no longer holds log.000001:7"):
-        read(topic, {0: Place(at(7))})
+        read(topic, {0: LogPlace(at(7))})
 
 
 def test_slices_join_without_seam(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,7 +384,7 @@ def test_what_retention_took_is_an_error(kafka: Kafka) -> None:
 
 def test_there_is_no_topic(kafka: Kafka) -> None:
     with pytest.raises(ChangesError, match=r"there is no topic tidelock\.nothing\.changes"):
-        Topic(parse(kafka.url(), Path("/")), "nothing").first()
+        TopicLog(parse(kafka.url(), Path("/")), "nothing").first()
 
 
 # ---------------------------------------------------------------------- journals
@@ -396,7 +398,7 @@ def recorded(path: Path, *events: Any) -> Recording:
     return Recording(str(path))
 
 
-def ids(recording: Recording, start: dict[int, Place] | None = None) -> list[int]:
+def ids(recording: Recording, start: dict[int, LogPlace] | None = None) -> list[int]:
     begin = recording.first() if start is None else start
     parts = recording.slices(begin, recording.last(begin, None))
     return [row.after[0] for part in parts for _, found in recording.read(part) for row in found.rows]
@@ -417,11 +419,11 @@ def test_a_journal_gives_what_the_machine_took(tmp_path: Path) -> None:
         LogArrived([resent(batch(2, 4)), batch(4, 4), batch(4, 5, shapes=False)], 1),
     )
     assert ids(recording) == [1, 2, 4, 5]
-    assert ids(recording, {0: Place(at(2))}) == [4, 5]
-    assert recording.last({0: Place(at(1))}, 2) == {0: Place(at(4), 3)}
-    assert ids(recording, {0: Place(at(5))}) == []
+    assert ids(recording, {0: LogPlace(at(2))}) == [4, 5]
+    assert recording.last({0: LogPlace(at(1))}, 2) == {0: LogPlace(at(4), 3)}
+    assert ids(recording, {0: LogPlace(at(5))}) == []
     with pytest.raises(ChangesError, match=r"no record that begins at log.000001:3"):
-        ids(recording, {0: Place(at(3))})
+        ids(recording, {0: LogPlace(at(3))})
 
 
 def test_a_gap_that_no_resend_closed_is_an_error(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The judge of rows that differ while both sides change: no false alarm, and nothing that stays is let go."""
 
-from tidelock.adapters.verify.recheck import SETTLED, Seen, Suspects, compared
+from tidelock.adapters.verify.recheck import SETTLED, SeenRow, Suspects, compared
 
 
 def test_only_rows_that_are_not_the_same_are_found() -> None:
@@ -24,7 +24,7 @@ def test_null_is_not_an_empty_text() -> None:
 
 def test_a_row_on_its_way_is_no_difference() -> None:
     suspects = Suspects()
-    suspects.look({(1,): Seen(0, (1, "new"), (1, "old"))})
+    suspects.look({(1,): SeenRow(0, (1, "new"), (1, "old"))})
     suspects.look({})
     assert not suspects.differences
     assert not suspects.unsettled
@@ -32,7 +32,7 @@ def test_a_row_on_its_way_is_no_difference() -> None:
 
 
 def test_a_row_that_differs_in_the_same_way_again_and_again_differs() -> None:
-    suspects, seen = Suspects(), Seen(3, (1, "a"), (1, "b"))
+    suspects, seen = Suspects(), SeenRow(3, (1, "a"), (1, "b"))
     for number in range(SETTLED):
         assert suspects.watched == ({(1,): seen} if number else {})
         assert not suspects.differences
@@ -44,13 +44,13 @@ def test_a_row_that_differs_in_the_same_way_again_and_again_differs() -> None:
 def test_a_row_that_is_written_on_and_on_stays_unsettled() -> None:
     suspects = Suspects()
     for number in range(20):
-        suspects.look({(1,): Seen(0, (1, number), (1, number - 1))})
+        suspects.look({(1,): SeenRow(0, (1, number), (1, number - 1))})
     assert not suspects.differences
     assert suspects.unsettled == 1
 
 
 def test_a_row_that_was_equal_between_begins_anew() -> None:
-    suspects, seen = Suspects(), Seen(0, (1, "a"), (1, "b"))
+    suspects, seen = Suspects(), SeenRow(0, (1, "a"), (1, "b"))
     for _ in range(SETTLED - 1):
         suspects.look({(1,): seen})
     suspects.look({})
@@ -60,13 +60,13 @@ def test_a_row_that_was_equal_between_begins_anew() -> None:
 
 def test_where_nothing_was_written_once_is_enough() -> None:
     suspects = Suspects()
-    suspects.look({(1,): Seen(0, (1, "a"), None)}, final=True)
+    suspects.look({(1,): SeenRow(0, (1, "a"), None)}, final=True)
     assert [seen.kind for seen in suspects.differences.values()] == ["missing"]
 
 
 def test_what_is_judged_is_not_judged_again() -> None:
     suspects = Suspects()
-    suspects.look({(1,): Seen(0, (1, "a"), None)}, final=True)
-    suspects.look({(1,): Seen(0, (1, "z"), None), (2,): Seen(0, None, (2, "b"))})
+    suspects.look({(1,): SeenRow(0, (1, "a"), None)}, final=True)
+    suspects.look({(1,): SeenRow(0, (1, "z"), None), (2,): SeenRow(0, None, (2, "b"))})
     assert suspects.differences[(1,)].source == (1, "a")
     assert suspects.unsettled == 1

@@ -17,8 +17,9 @@ from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import decoder as decoder_module
 from tidelock.adapters.mysql.binlog import log_ends
 from tidelock.adapters.mysql.binlog import prepares as prepares_module
-from tidelock.adapters.mysql.connection import Address, PurgedPosition
-from tidelock.adapters.process.frames import Failed, Order
+from tidelock.adapters.mysql.connection import Address
+from tidelock.adapters.ports.capture_messages import CaptureOrder, Failed
+from tidelock.adapters.ports.source_errors import PurgedPosition
 from tidelock.adapters.runtime.progress import Sample, one_line
 from tidelock.adapters.web.metrics import metrics
 from tidelock.adapters.wiring.capture import CaptureProcess
@@ -290,11 +291,11 @@ async def test_a_prepare_without_an_answer_is_told(source: Source) -> None:
     """By the capture process, and that it is answered then, and from there in words and as a metric."""
     start = source.here()
     source.prepare("'forgotten'", "INSERT INTO t VALUES (1, '')")
-    order = Order(
+    order = CaptureOrder(
         parse(source.origin.url(), Path()), SERVER_ID, (Rule(pattern := f"{source.database}.*", pattern),), "tidelock",
         "", start, heartbeat_seconds=0.1, patience_seconds=0.0,
     )  # fmt: skip
-    capture = CaptureProcess()
+    capture = CaptureProcess(order.source)
     try:
         await capture.begin(order)
         async with asyncio.timeout(30):

@@ -13,11 +13,11 @@ from bench.servers import Server
 from bench.session import Flavor
 from bench.value_tables import Keyed
 from bench.values import ZONE, column_values
-from tidelock.adapters.config.feed import load
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.verify.page import page
 from tidelock.adapters.verify.plan import plan
-from tidelock.adapters.verify.report import Report
-from tidelock.adapters.verify.verify import Step, examine
+from tidelock.adapters.verify.report import VerifyReport
+from tidelock.adapters.verify.verify import VerifyStep, examine
 
 PAIRS = [("mariadb", "postgres"), ("mysql", "postgres"), ("mysql", "other_mysql")]
 PROOF = pytest.mark.proof
@@ -30,7 +30,7 @@ class Steps:
     def __init__(self) -> None:
         self.phases: list[str] = []
 
-    def begin(self, step: Step) -> None:
+    def begin(self, step: VerifyStep) -> None:
         self.phases.append(step.phase)
 
     def attach(self, spark: object) -> None: ...
@@ -38,12 +38,12 @@ class Steps:
     def tell(self, text: str) -> None: ...
 
 
-def verified(rig: Rig, spark: object, *tables: str, wait: float = 60) -> Report:
+def verified(rig: Rig, spark: object, *tables: str, wait: float = 60) -> VerifyReport:
     feed = load(rig.feed)
     return examine(feed, asyncio.run(plan(feed, tables)), spark, wait, Steps())  # type: ignore[arg-type]
 
 
-def found(report: Report) -> list[tuple[str, str, str, str]]:
+def found(report: VerifyReport) -> list[tuple[str, str, str, str]]:
     """As `Planted.expected` has them: a column each, '' for rows that one end lacks."""
     return sorted(
         (table.table.rpartition(".")[2], d.kind, ",".join(map(str, d.key.values())), column)
@@ -93,7 +93,7 @@ def written_on(rig: Rig, planted: Planted, rate: float) -> Iterator[None]:
     assert written[0] > 0
 
 
-def check(report: Report, planted: Planted, expected: list[tuple[str, str, str, str]]) -> None:
+def check(report: VerifyReport, planted: Planted, expected: list[tuple[str, str, str, str]]) -> None:
     assert found(report) == expected
     assert report.settled, report.note
     assert [t.unsettled for t in report.tables] == [0, 0]

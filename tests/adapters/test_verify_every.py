@@ -14,11 +14,11 @@ import pytest
 
 from bench.rig import Rig, tidelock, until
 from bench.servers import Server
-from tidelock.adapters.config.feed import load
-from tidelock.adapters.verify.rotation import Place, share
-from tidelock.adapters.verify.schedule import State, store
+from tidelock.adapters.config.loader import load
+from tidelock.adapters.verify.rotation import RotationPlace, share
+from tidelock.adapters.verify.schedule import ScheduleState, store
 from tidelock.adapters.verify.schedule import load as load_state
-from tidelock.adapters.verify.verify import Step, examine
+from tidelock.adapters.verify.verify import VerifyStep, examine
 from tidelock.engine.model.records import TableName
 
 DIFFERENT = 3
@@ -26,7 +26,7 @@ SECONDS = 240
 
 
 class Steps:
-    def begin(self, step: Step) -> None: ...
+    def begin(self, step: VerifyStep) -> None: ...
 
     def attach(self, spark: object) -> None: ...
 
@@ -67,7 +67,7 @@ def test_shares_are_the_tables_without_a_gap(
     rig = filled(make_rig, request.getfixturevalue(source), request.getfixturevalue(target))
     planted(rig)
     feed, path = load(rig.feed), tmp_path / "folder" / "state.json"
-    state, found, places = State(), list[str](), list[Place]()
+    state, found, places = ScheduleState(), list[str](), list[RotationPlace]()
     while not state.passes:
         part = asyncio.run(share(feed, (), 0.25, state.place))
         assert 2 <= part.rows <= 2000
@@ -81,20 +81,20 @@ def test_shares_are_the_tables_without_a_gap(
     assert state.rows == 3502
     assert len(places) == 4
     numbers = TableName(rig.schema, "numbers")
-    assert places[:3] == [Place(numbers, (n * 1000) ** 2) for n in (1, 2, 3)]
-    assert places[3] == Place()
+    assert places[:3] == [RotationPlace(numbers, (n * 1000) ** 2) for n in (1, 2, 3)]
+    assert places[3] == RotationPlace()
     assert {name.rpartition(".")[2]: [of.known(k) for k in ("missing", "extra", "different")]
             for name, of in state.tables.items()} == {"numbers": [1, 2, 1], "words": [1, 0, 0]}  # fmt: skip
 
 
 def test_what_is_known_of_a_table_stays_until_a_whole_pass_says_otherwise() -> None:
     state = load_state(Path("/nowhere"))
-    assert state == State()
-    from tidelock.adapters.verify.schedule import Found
+    assert state == ScheduleState()
+    from tidelock.adapters.verify.schedule import FoundDifferences
 
-    found = Found(before={"missing": 3}, now={"missing": 1})
+    found = FoundDifferences(before={"missing": 3}, now={"missing": 1})
     assert found.known("missing") == 3
-    assert Found(before={"missing": 3}, now={"missing": 4}).known("missing") == 4
+    assert FoundDifferences(before={"missing": 3}, now={"missing": 4}).known("missing") == 4
     assert found.known("extra") == 0
 
 

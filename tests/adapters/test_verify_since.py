@@ -13,13 +13,14 @@ from bench.servers import MariaDb, MySql, Server
 from bench.session import Flavor
 from bench.value_tables import WideKeys
 from bench.values import ZONE, column_values
-from tidelock.adapters.config.feed import Feed, load
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.loader import load
 from tidelock.adapters.verify.catalogues import paired
 from tidelock.adapters.verify.changed_keys import Changed, changed, since
 from tidelock.adapters.verify.plan import plan
-from tidelock.adapters.verify.report import BadReport, Report
+from tidelock.adapters.verify.report import BadReport, VerifyReport
 from tidelock.adapters.verify.table_pairs import NotComparable
-from tidelock.adapters.verify.verify import Step, examine
+from tidelock.adapters.verify.verify import VerifyStep, examine
 from tidelock.adapters.verify.watermark import proven_position, source_position
 from tidelock.engine.model.records import Position, TableName
 
@@ -29,7 +30,7 @@ PARKED = 4
 
 
 class Steps:
-    def begin(self, step: Step) -> None: ...
+    def begin(self, step: VerifyStep) -> None: ...
 
     def attach(self, spark: object) -> None: ...
 
@@ -41,11 +42,11 @@ def keys_since(feed: Feed, when: str) -> Changed:
     return changed(feed, since(feed, when, datetime.now(UTC)), source_position(feed), keys, Steps().tell)
 
 
-def verified(feed: Feed, keys: Changed, spark: object) -> Report:
+def verified(feed: Feed, keys: Changed, spark: object) -> VerifyReport:
     return examine(feed, asyncio.run(plan(feed, (), keys)), spark, 60, Steps())  # type: ignore[arg-type]
 
 
-def found(report: Report) -> set[tuple[str, str, str]]:
+def found(report: VerifyReport) -> set[tuple[str, str, str]]:
     return {
         (table.table.rpartition(".")[2], d.kind, ",".join(map(str, d.key.values())))
         for table in report.tables
@@ -182,7 +183,7 @@ def test_a_moment_and_a_report_say_where_to_begin(
     assert since(feed, "2099-01-01", later).position == Position(file, 4)
     assert keys_since(feed, "2099-01-01") == {}
     report = tmp_path / "report.json"
-    empty = Report(
+    empty = VerifyReport(
         feed=feed.name, source=str(feed.source_url), target=str(feed.target_url), begun="", seconds=0,
         rows_per_second=0, settled=True, note="", tables=(), format=2, position=source_position(feed),
     )  # fmt: skip
@@ -241,7 +242,7 @@ def test_a_report_of_another_log_compares_nothing(
         feed = load(rig.feed)
         report = tmp_path / "report.json"
         position = proven_position(feed, source_position(feed))
-        told = Report(
+        told = VerifyReport(
             feed=feed.name, source=str(feed.source_url), target=str(feed.target_url), begun="", seconds=0,
             rows_per_second=0, settled=True, note="", tables=(), format=2, position=position,
         )  # fmt: skip

@@ -13,8 +13,9 @@ from rich.console import Console
 
 from tidelock.adapters.runtime.progress import JsonLines, PlainLines, Sample, live_view, one_line, progress_on
 from tidelock.adapters.runtime.table_copy import TableCopy
-from tidelock.adapters.web import ListenError, serve
+from tidelock.adapters.web.listen_error import ListenError
 from tidelock.adapters.web.metrics import metrics
+from tidelock.adapters.web.serving import serve
 
 BUSY = Sample(
     state="running",

@@ -13,6 +13,7 @@ from tidelock.engine.protocol.events import (
     BatchFailed,
     BatchReady,
     LogArrived,
+    Paused,
     SourceFailed,
     TakenOver,
     Tick,
@@ -43,6 +44,23 @@ def test_waits_for_its_takeover() -> None:
     assert waiting.step(0, [LogArrived([log(0, 1, account(1))])]) == []
     assert waiting.backpressured
     assert waiting.snapshot() == {"state": "starting"}
+    assert waiting.status() is None and not waiting.under_way
+
+
+def test_its_status_tells_what_is_under_way_and_what_is_committed() -> None:
+    taken = machine(Options(lanes=1, checkpoint_us=10**12))
+    (sent,) = taken.step(1, [LogArrived([log(0, 1, account(1), account(2, 1), resent=True, shapes=(0,))])])
+    assert isinstance(sent, ApplyBatch)
+    seen = taken.status()
+    assert seen is not None and taken.under_way
+    assert (seen.position, seen.lanes, seen.rows, seen.batches) == (position(0), (2,), 0, 0)
+    assert seen.locks == 2
+    taken.step(2, [BatchCommitted(sent.id), Paused(True)])
+    then = taken.status()
+    assert then is not None and not taken.under_way
+    assert (then.position, then.saved, then.lanes, then.rows, then.batches) == (position(1), position(0), (0,), 2, 1)
+    assert then.paused and not then.locks and not then.parked and not then.hindrances
+    assert (seen.rows, seen.paused) == (0, False)  # a moment's, not the machine's
 
 
 def test_full_by_rows_taken_and_not_committed() -> None:

@@ -322,7 +322,7 @@ def test_a_refusal_is_told_until_the_statement_has_run() -> None:
     driver = Driver()
     votes = (report(0, 1, vote=STATEMENT), report(1, 1, vote=STATEMENT))
     (run,) = driver.step(StatementReached(DDL, at(2)), *votes)
-    assert driver.step(DdlFailed(run.id, Failure(Trouble.ROW, "no such type"))) == []
+    assert driver.step(DdlFailed(run.id, Failure(ErrorKind.ROW, "no such type"))) == []
     assert driver.announced is not None
     assert (driver.announced.refused, driver.announced.refusal) == (STATEMENT, "no such type")
     (again,) = driver.step(report(0, 1, epoch=2, vote=STATEMENT))

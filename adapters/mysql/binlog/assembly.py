@@ -20,8 +20,8 @@ from tidelock.adapters.mysql.binlog.events import HEADER, HEADER_SIZE
 from tidelock.adapters.mysql.binlog.history import other_transaction
 from tidelock.adapters.mysql.binlog.row_compiler import INSERT, UPDATE
 from tidelock.adapters.mysql.binlog.tables import Role, Table, Tables
-from tidelock.adapters.mysql.errors import LogGap, OtherHistory, UnsuitableLog
 from tidelock.adapters.mysql.gtid import GtidSet
+from tidelock.adapters.ports.source_errors import LogGap, OtherHistory, UnsuitableLog
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.lineage import Group, Proof, carried, decode, encode
 from tidelock.engine.model.records import Ddl, Position, Row, RowChange, SourceChunk, SourceTransaction

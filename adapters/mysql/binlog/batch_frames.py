@@ -8,14 +8,13 @@ images as the source sent them (`row_image.pack`), which stay so until they are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import cast
+from typing import Final, cast
 
 import msgspec
 
 from tidelock.adapters.compiled.forms import admit
 from tidelock.adapters.mysql.binlog.codecs import WireColumn
 from tidelock.adapters.mysql.binlog.row_layout import Columns, layout
-from tidelock.adapters.process.frames import BATCH, IMAGES
 from tidelock.engine.model.records import Kind, LogBatch, RowChange
 
 try:
@@ -25,6 +24,10 @@ except ImportError:  # it was not built, so nobody makes images
 
     def pack(rows: Iterable[RowChange]) -> bytes | None:
         return None
+
+
+BATCH: Final = 0x42
+IMAGES: Final = 0x49
 
 
 class _Rowless(msgspec.Struct, array_like=True):

@@ -7,7 +7,6 @@ expression in which `RAW` stands for what was read; `names` are the objects that
 
 from __future__ import annotations
 
-import socket
 import zlib
 from codecs import charmap_decode
 from collections.abc import Callable, Mapping
@@ -18,7 +17,8 @@ import msgspec
 from tidelock.adapters.mysql.binlog import temporal
 from tidelock.adapters.mysql.binlog.decimals import decimal_expression, decimal_size
 from tidelock.adapters.mysql.binlog.json_binary import json_text
-from tidelock.adapters.mysql.charsets import decoder, is_utf8, single_byte_table
+from tidelock.adapters.mysql.charsets import decoder, is_utf8, lenient_decoder, single_byte_table
+from tidelock.adapters.mysql.spellings import SPELLINGS
 from tidelock.engine.model.records import Column, Kind
 
 TINY, SHORT, LONG, FLOAT, DOUBLE, TIMESTAMP, LONGLONG, INT24 = 1, 2, 3, 4, 5, 7, 8, 9
@@ -171,18 +171,6 @@ def _text(prefix: int, wire: WireColumn, lenient: bool) -> Codec:
     return Varying(prefix, f"{name}({raw})", names | {name: decoder(wire.charset)})
 
 
-def lenient_decoder(charset: str) -> Callable[[bytes], str | bytes]:
-    decode = decoder(charset)
-
-    def text_or_bytes(raw: bytes) -> str | bytes:
-        try:
-            return decode(raw)
-        except UnicodeDecodeError:
-            return raw
-
-    return text_or_bytes
-
-
 def inflate_column(raw: bytes) -> bytes:
     """A MariaDB COMPRESSED column: 0 and the plain bytes, or a header byte, the big-endian length, and zlib data.
 
@@ -199,26 +187,6 @@ def inflate_column(raw: bytes) -> bytes:
     if len(plain) != int.from_bytes(raw[1:start], "big"):
         raise ValueError("a COMPRESSED column has not the length it claims")
     return plain
-
-
-def _spell_uuid(raw: bytes) -> str:
-    text = raw.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-
-def _spell_inet4(raw: bytes) -> str:
-    return socket.inet_ntop(socket.AF_INET, raw)
-
-
-def _spell_inet6(raw: bytes) -> str:
-    return socket.inet_ntop(socket.AF_INET6, raw)
-
-
-SPELLINGS: Final[Mapping[Kind, Callable[[bytes], str]]] = {
-    Kind.UUID: _spell_uuid,
-    Kind.INET4: _spell_inet4,
-    Kind.INET6: _spell_inet6,
-}
 
 
 def _int24(wire: WireColumn) -> Codec:

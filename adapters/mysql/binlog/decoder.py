@@ -37,7 +37,8 @@ from tidelock.adapters.mysql.binlog.query_events import Statement, classify, emp
 from tidelock.adapters.mysql.binlog.row_compiler import DELETE, INSERT, UPDATE
 from tidelock.adapters.mysql.binlog.table_map import lenenc
 from tidelock.adapters.mysql.binlog.tables import Role, Table, Tables
-from tidelock.adapters.mysql.errors import DamagedLog, LogGap, SourceError, UnknownEvent, UnsuitableLog
+from tidelock.adapters.mysql.errors import DamagedLog, UnknownEvent
+from tidelock.adapters.ports.source_errors import LogGap, SourceError, UnsuitableLog
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position, TableName
 

@@ -17,7 +17,7 @@ from tidelock.adapters.mysql.binlog import events
 from tidelock.adapters.mysql.binlog.damage import checked, matches
 from tidelock.adapters.mysql.binlog.events import CHECKSUM_SIZE, HEADER, HEADER_SIZE
 from tidelock.adapters.mysql.binlog.packets import Packet
-from tidelock.adapters.mysql.errors import LogGap
+from tidelock.adapters.ports.source_errors import LogGap
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position
 

@@ -16,12 +16,13 @@ import pymysql
 
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import events
-from tidelock.adapters.mysql.binlog import history_words as words
 from tidelock.adapters.mysql.binlog.log_file import Event, events_of, events_without
 from tidelock.adapters.mysql.binlog.positions import ending_of, gtid_list, gtid_of, has_gtid, survey
 from tidelock.adapters.mysql.connection import Address
-from tidelock.adapters.mysql.errors import SEE_THE_LOG, OtherHistory, SourceError
+from tidelock.adapters.mysql.errors import SEE_THE_LOG
 from tidelock.adapters.mysql.gtid import MySqlGtids
+from tidelock.adapters.ports import history_words as words
+from tidelock.adapters.ports.source_errors import AccessDenied, OtherHistory, SourceError, Unreachable
 from tidelock.engine.model import lineage
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.lineage import Answer, Ending, Group, Here, Proof, Sought
@@ -142,7 +143,7 @@ def _opened(endpoint: Address, place: Position) -> tuple[str, int, int] | None:
                     return place.file, event.log_end - ending_of(event)[0], gtid_of(event)[2]
                 if has_gtid(event):
                     return gtid_of(event)
-    except (server.Unreachable, server.AccessDenied):
+    except (Unreachable, AccessDenied):
         raise
     except SourceError:  # nothing begins there, or the file ends before
         pass
@@ -180,7 +181,7 @@ def _ending(endpoint: Address, file: str, end: int, size: int) -> Ending | None:
                     if event.log_end == end & _FURTHEST:
                         return Ending(begun, *ending_of(event))
                     break
-    except (server.Unreachable, server.AccessDenied):
+    except (Unreachable, AccessDenied):
         raise
     except SourceError:  # nothing begins there, or the file ends before
         pass

@@ -7,10 +7,8 @@ from typing import Any, cast
 import pymysql
 
 from tidelock.adapters.mysql.connection import _Connection, flavor, rows, variable
-from tidelock.adapters.mysql.errors import (
-    UnsuitableLog,
-)
 from tidelock.adapters.mysql.gtid import MariaDbGtids
+from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.engine.model.records import Position
 
 

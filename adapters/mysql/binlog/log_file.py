@@ -16,6 +16,7 @@ from tidelock.adapters.mysql.binlog.packets import Packet, PacketStream, Silence
 from tidelock.adapters.mysql.connection import Address
 from tidelock.adapters.mysql.errors import DamagedLog
 from tidelock.adapters.mysql.gtid import MySqlGtids
+from tidelock.adapters.ports.source_errors import Unreachable
 
 NOBODY: Final = 0
 """A server id for who reads what is there now: it ends no other reader, and no other ends it."""
@@ -66,7 +67,7 @@ def log_session(endpoint: Address) -> Iterator[pymysql.Connection[Any]]:
             server.rows(connection, f"SET @{name}_binlog_checksum=@@global.binlog_checksum")
         yield connection
     except Silence as error:
-        raise server.Unreachable(
+        raise Unreachable(
             f"{endpoint} sent nothing of its log for {_SILENCE_SECONDS:.0f} s", "Check the network and the source"
         ) from error
     except (pymysql.MySQLError, OSError, EOFError) as error:

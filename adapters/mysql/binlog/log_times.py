@@ -8,7 +8,7 @@ from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import events
 from tidelock.adapters.mysql.binlog.log_file import events_of
 from tidelock.adapters.mysql.connection import Address
-from tidelock.adapters.mysql.errors import PurgedPosition, SourceError
+from tidelock.adapters.ports.source_errors import PurgedPosition, SourceError
 from tidelock.engine.model.records import Position
 
 

@@ -18,8 +18,8 @@ from tidelock.adapters.mysql.binlog import events
 from tidelock.adapters.mysql.binlog.damage import MALFORMED, unreadable
 from tidelock.adapters.mysql.binlog.log_file import Event, events_of
 from tidelock.adapters.mysql.connection import Address
-from tidelock.adapters.mysql.errors import LogGap
 from tidelock.adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids
+from tidelock.adapters.ports.source_errors import LogGap
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.lineage import Group
 from tidelock.engine.model.records import Position

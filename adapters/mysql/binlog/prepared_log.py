@@ -17,8 +17,8 @@ from tidelock.adapters.mysql.binlog.packets import Packet, dump
 from tidelock.adapters.mysql.binlog.prepares import Event, Xid
 from tidelock.adapters.mysql.binlog.tables import Tables
 from tidelock.adapters.mysql.connection import Address
-from tidelock.adapters.mysql.errors import LogGap
 from tidelock.adapters.mysql.gtid import NoGtids
+from tidelock.adapters.ports.source_errors import LogGap
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position
 

@@ -17,7 +17,8 @@ from tidelock.adapters.mysql.binlog.payloads import transaction_events
 from tidelock.adapters.mysql.binlog.prepared_log import log_from
 from tidelock.adapters.mysql.binlog.prepares import Xid
 from tidelock.adapters.mysql.connection import Address
-from tidelock.adapters.mysql.errors import DamagedLog, PurgedPosition
+from tidelock.adapters.mysql.errors import DamagedLog
+from tidelock.adapters.ports.source_errors import PurgedPosition
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position
 

@@ -29,9 +29,9 @@ from tidelock.adapters.mysql.binlog.prepares import PATIENCE_SECONDS, Prepares
 from tidelock.adapters.mysql.binlog.row_layout import Columns
 from tidelock.adapters.mysql.binlog.tables import Tables
 from tidelock.adapters.mysql.connection import Address
-from tidelock.adapters.mysql.errors import SourceError, Unreachable
 from tidelock.adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids, NoGtids
-from tidelock.adapters.process.frames import Unanswered
+from tidelock.adapters.ports.capture_messages import Unanswered
+from tidelock.adapters.ports.source_errors import SourceError, Unreachable
 from tidelock.engine.model.records import Kind, Position, SourceChunk, TableName
 
 _DUMP_GTID: Final = 0x1E

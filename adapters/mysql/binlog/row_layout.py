@@ -14,7 +14,7 @@ from tidelock.adapters.mysql.binlog import codecs, temporal
 from tidelock.adapters.mysql.binlog.codecs import WireColumn
 from tidelock.adapters.mysql.binlog.decimals import decimal_size
 from tidelock.adapters.mysql.binlog.table_map import is_possible
-from tidelock.adapters.mysql.charsets import is_utf8
+from tidelock.adapters.mysql.charsets import is_utf8, lenient_decoder
 from tidelock.engine.model.records import Kind
 
 try:
@@ -91,7 +91,7 @@ def _text(prefix: int, wire: WireColumn) -> Coded:
         return ("bytes", prefix, 0, 0, None)
     if is_utf8(wire.charset):
         return ("text", prefix, 0, 0, None)
-    return ("coded", prefix, 0, 0, codecs.lenient_decoder(wire.charset))
+    return ("coded", prefix, 0, 0, lenient_decoder(wire.charset))
 
 
 def _members(bits: int, labels: Sequence[str]) -> str:

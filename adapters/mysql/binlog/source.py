@@ -1,109 +1,83 @@
-"""What a run must know of a MySQL or MariaDB source before it reads its log: that it can, which tables, and where."""
+"""A MySQL or MariaDB server as a source (`adapters.ports.source.Source`)."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from typing import Any
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING
 
-import msgspec
 import pymysql
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.mysql import connection as server
-from tidelock.adapters.mysql.binlog import log_ends
+from tidelock.adapters.mysql.binlog import history, visible
+from tidelock.adapters.mysql.binlog.overview import look
 from tidelock.adapters.mysql.connection import reader_endpoint
-from tidelock.adapters.mysql.errors import UnsuitableLog
-from tidelock.engine.capture.pattern import Pattern
-from tidelock.engine.model.records import Position, TableName
+from tidelock.adapters.ports.capture_messages import CaptureOrder
+from tidelock.adapters.ports.source import Overview
+from tidelock.engine.model.records import Position, Shape, TableName
 
-_SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
-NO_BLOB = "NOBLOB"
-_SETTINGS = {
-    "log_bin": ("ON", "set log_bin in the server's configuration and restart it"),
-    "binlog_format": ("ROW", "SET GLOBAL binlog_format=ROW; then reconnect the writers"),
-    "binlog_row_image": ("FULL", "SET GLOBAL binlog_row_image=FULL; then reconnect the writers"),
-    "binlog_row_metadata": ("FULL", "SET GLOBAL binlog_row_metadata=FULL"),
-}
+if TYPE_CHECKING:
+    from tidelock.adapters.mysql.binlog.batch_frames import Decoder
+    from tidelock.adapters.mysql.binlog.captured_log import CapturedLog
 
 
-class Source(msgspec.Struct, frozen=True):
-    """`tables`: base tables that the patterns match.  `now`, `earliest`: ends of the log as they were when asked.
-    `unmatched`: patterns that no table matches that the user can see."""
+class MySqlSource:
+    """What needs the decoder of the log, or the catalogue, is imported when it is first asked for."""
 
-    tables: tuple[TableName, ...]
-    now: Position
-    earliest: Position
-    unmatched: tuple[str, ...] = ()
+    def __init__(self, place: Endpoint) -> None:
+        self._place = place
+        self._address = reader_endpoint(place)
 
+    def look(self, patterns: Sequence[str], *, earliest: bool) -> Overview:
+        return look(self._place, patterns, earliest=earliest)
 
-def look(endpoint: Endpoint, patterns: Sequence[str], *, earliest: bool) -> Source:
-    """Ask the server, in a handful of round trips.  Raises SourceError."""
-    connection = server.connect(reader_endpoint(endpoint))
-    try:
-        images = _suitable(connection, endpoint)
-        now = log_ends.current_position(connection)  # first: a table that is made after it is in the log behind it
-        names = _tables(connection, patterns)
-        if images == NO_BLOB:
-            _no_blobs(connection, endpoint, names)
-        unmatched = tuple(p for p in patterns if not any(Pattern.of(p).matches(name) for name in names))
-        return Source(names, now, log_ends.earliest_position(connection) if earliest else now, unmatched)
-    except pymysql.MySQLError as error:
-        raise server.explained(error, reader_endpoint(endpoint)) from error
-    finally:
-        connection.close()
+    def end(self) -> tuple[Position, int]:
+        return visible.log_end(self._place)
 
+    def begun_before(self, moment: float, server_id: int) -> Position:
+        from tidelock.adapters.mysql.binlog.log_times import file_at
 
-def leaves_out(column_type: str) -> bool:
-    """May images without blobs lack a column of this type, as COLUMN_TYPE or DATA_TYPE spells it?"""
-    return re.match(r"(tiny|medium|long)?(blob|text)\b", column_type, re.IGNORECASE) is not None
+        return file_at(self._address, moment, server_id)
 
+    def witnessed(self, place: Position) -> Position:
+        return history.witnessed(self._address, place)
 
-def _suitable(connection: pymysql.Connection[Any], endpoint: Endpoint) -> str:
-    """Which columns row images hold: FULL or NO_BLOB.  Raises UnsuitableLog."""
-    names = ", ".join(f"'{name}'" for name in _SETTINGS)
-    found = {
-        str(k).lower(): str(v).upper()
-        for k, v in server.rows(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
-    }
-    images = found.get("binlog_row_image", "")
-    for name, (wanted, mend) in _SETTINGS.items():
-        if found.get(name) != wanted and not (name == "binlog_row_image" and images == NO_BLOB):
-            raise UnsuitableLog(
-                f"{endpoint} has {name}={found.get(name, 'unset')}, replication needs {wanted}", f"Run {mend}"
-            )
-    return images
+    def confirm(self, place: Position, further: Sequence[Position] = ()) -> None:
+        history.confirm(self._address, place, further)
 
+    def require_visibility(self) -> None:
+        try:
+            with closing(server.connect(self._address)) as connection:
+                if not server.flavor(connection).is_mariadb:
+                    visible.require_gtids(connection, self._place)
+        except pymysql.MySQLError as error:
+            raise server.explained(error, self._address) from error
 
-def _no_blobs(connection: pymysql.Connection[Any], endpoint: Endpoint, tables: Sequence[TableName]) -> None:
-    """Images without blobs are full where there are none.  Else a row cannot be completed: a before-image lacks them,
-    and where MariaDB logs REPLACE as an update it leaves out those that were emptied as well as those that stayed."""
-    marks = ", ".join(["%s"] * len(schemas := sorted({name.schema for name in tables})))
-    columns = server.rows(
-        connection,
-        f"SELECT TABLE_SCHEMA, TABLE_NAME, DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA IN ({marks})",
-        *schemas,
-    )
-    lacking = {TableName(str(schema), str(table)) for schema, table, kind in columns if leaves_out(str(kind))}
-    holes = sorted(lacking & set(tables))
-    if holes:
-        raise UnsuitableLog(
-            f"{endpoint} has binlog_row_image={NO_BLOB}, which leaves columns out of the rows of {holes[0]}"
-            + (f" and {len(holes) - 1} more tables" if len(holes) > 1 else ""),
-            f"Run {_SETTINGS['binlog_row_image'][1]}",
-        )
+    def visible_end(self) -> Position:
+        return visible.visible_end(self._place)
 
+    def wait_until_visible(self, place: Position) -> None:
+        try:
+            with closing(server.connect(self._address)) as connection:
+                visible.wait_until_visible(connection, place)
+        except pymysql.MySQLError as error:
+            raise server.explained(error, self._address) from error
 
-def _tables(connection: pymysql.Connection[Any], patterns: Sequence[str]) -> tuple[TableName, ...]:
-    read = [Pattern.of(p) for p in patterns]
-    schemas = sorted({p.schema for p in read if "*" not in p.schema})
-    where = "TABLE_TYPE = 'BASE TABLE'"
-    args: tuple[str, ...] = ()
-    if len(schemas) == len({p.schema for p in read}):
-        where += f" AND TABLE_SCHEMA IN ({', '.join(['%s'] * len(schemas))})"
-        args = tuple(schemas)
-    rows = server.rows(
-        connection, f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE {where}", *args
-    )
-    names = sorted(TableName(str(s), str(t)) for s, t in rows if s not in _SYSTEM)
-    return tuple(n for n in names if any(p.matches(n) for p in read))
+    def shapes(self, wanted: Callable[[TableName], bool]) -> dict[TableName, Shape]:
+        from tidelock.adapters.mysql.catalogue import BlockingServer
+        from tidelock.adapters.mysql.schema import read_shapes
+
+        with closing(BlockingServer(server.connect(self._address), self._address)) as asked:
+            return {name: table.shape for name, table in asyncio.run(read_shapes(asked, wanted)).items()}
+
+    def reader(self, order: CaptureOrder) -> CapturedLog:
+        from tidelock.adapters.mysql.binlog.captured_log import CapturedLog
+
+        return CapturedLog(order)
+
+    def batch_decoder(self) -> Decoder:
+        from tidelock.adapters.mysql.binlog.batch_frames import Decoder
+
+        return Decoder()

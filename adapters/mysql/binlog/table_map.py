@@ -26,7 +26,8 @@ from tidelock.adapters.mysql.binlog.codecs import (
     WireColumn,
 )
 from tidelock.adapters.mysql.charsets import BINARY, charset_of, decoder
-from tidelock.adapters.mysql.errors import DamagedLog, UnsuitableLog
+from tidelock.adapters.mysql.errors import DamagedLog
+from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Kind, Shape, TableName
 

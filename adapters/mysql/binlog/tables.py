@@ -16,7 +16,8 @@ from tidelock.adapters.mysql.binlog.partial_json import PartialRows
 from tidelock.adapters.mysql.binlog.row_compiler import Add, RowReaders, Skip, compile_rows, compile_skip
 from tidelock.adapters.mysql.binlog.row_layout import Columns, layout
 from tidelock.adapters.mysql.binlog.table_map import TableMap, lenenc
-from tidelock.adapters.mysql.errors import DamagedLog, UnsuitableLog
+from tidelock.adapters.mysql.errors import DamagedLog
+from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Kind, Shape, TableName
 

@@ -1,15 +1,17 @@
-"""A place in the log up to which every transaction can be seen by whoever begins to read tables now.
+"""What of the log can be seen by whoever begins to read tables now (counter-example 5).
 
 A transaction is in the log before readers see it; with semi-synchronous replicas or a delayed group commit up to
 seconds before.  Whoever reads tables and then follows the log from its end would miss it: the read came too early, and
 the log is followed from behind it.
 
-MariaDB tells the place in the log of a consistent snapshot.  MySQL tells which transactions have a number and are not
-yet committed, `gtid_owned`: those are waited for.
+MariaDB tells the place in the log of a consistent snapshot.  It counts transactions only, so behind what else is in a
+log (a new file, say) the place is told by its GTIDs.  MySQL tells which transactions have a number and are not yet
+committed, `gtid_owned`, and waits for a set of GTIDs.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any, Final
 
 import pymysql
@@ -18,10 +20,11 @@ from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import log_ends
 from tidelock.adapters.mysql.connection import reader_endpoint
-from tidelock.adapters.mysql.errors import SourceError
+from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.engine.model.records import Position
 
 WAIT_SECONDS: Final = 60
+_POLL_SECONDS: Final = 0.02
 
 
 def visible_end(endpoint: Endpoint) -> Position:
@@ -34,6 +37,41 @@ def visible_end(endpoint: Endpoint) -> Position:
         raise server.explained(error, place) from error
     finally:
         connection.close()
+
+
+def wait_until_visible(connection: pymysql.Connection[Any], place: Position, seconds: float = WAIT_SECONDS) -> None:
+    """Until whoever begins to read sees everything up to the place.  Raises SourceError, also when it takes longer than
+    `seconds`; and what PyMySQL raises."""
+    if server.flavor(connection).is_mariadb:
+        shown = _shown_by_mariadb(connection, place, seconds)
+    else:
+        shown = _shown_by_mysql(connection, place, seconds)
+    if not shown:
+        raise SourceError(
+            f"what is in the log up to {place} cannot be read from the tables after {seconds:g} s",
+            "Does the source wait for a replica that does not acknowledge, or for its disk?",
+        )
+
+
+def _shown_by_mysql(connection: pymysql.Connection[Any], place: Position, seconds: float) -> bool:
+    require_gtids(connection, "the source")
+    ((late,),) = server.rows(connection, "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", place.gtids, seconds)
+    return not late
+
+
+def _shown_by_mariadb(connection: pymysql.Connection[Any], place: Position, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not _is_shown(connection, place):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
+
+
+def _is_shown(connection: pymysql.Connection[Any], place: Position) -> bool:
+    shown = snapshot_place(connection)
+    server.rows(connection, "ROLLBACK")
+    return shown.order >= place.order or (bool(place.gtids) and shown.gtids == place.gtids)
 
 
 def log_end(endpoint: Endpoint) -> tuple[Position, int]:

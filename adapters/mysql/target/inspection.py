@@ -14,10 +14,10 @@ from tidelock.adapters.config.url import Dialect, Endpoint
 from tidelock.adapters.mysql import catalogue
 from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.connection import connect, reader_endpoint
-from tidelock.adapters.mysql.errors import AccessDenied, SourceError, Unreachable
 from tidelock.adapters.mysql.grants import Grants, read_grants
 from tidelock.adapters.mysql.schema import tables_of
 from tidelock.adapters.ports.finding import Finding, error, warning
+from tidelock.adapters.ports.source_errors import AccessDenied, SourceError, Unreachable
 from tidelock.adapters.ports.target_inspection import ROW_RIGHTS, Details
 from tidelock.adapters.schema.create_table import qualified
 from tidelock.engine.model.records import Position, TableName

@@ -26,11 +26,11 @@ from msgspec.structs import replace
 
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.mysql.connection import connect, explained, reader_endpoint, rows
-from tidelock.adapters.mysql.errors import Unreachable
 from tidelock.adapters.mysql.target.failures import failure_of
 from tidelock.adapters.mysql.target.literals import Unwritable
 from tidelock.adapters.mysql.target.session import settings
 from tidelock.adapters.mysql.target.statements import Dialect, TableStatements, key_index
+from tidelock.adapters.ports.source_errors import Unreachable
 from tidelock.adapters.ports.staging import Columns, Staged, Staging
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Row, TableName

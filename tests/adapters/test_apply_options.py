@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tidelock.adapters.config.feed import read
-from tidelock.adapters.wiring.composition import options_of
+from tidelock.adapters.config.apply_options import options_of
+from tidelock.adapters.config.loader import read
 
 FEED = """\
 feed: shop

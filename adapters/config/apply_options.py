@@ -1,0 +1,43 @@
+"""How a feed wants its log to be applied: lanes, the size of batches, atomic or not, the order of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tidelock.adapters.config.feed import Feed
+from tidelock.engine.capture.pattern import Pattern
+from tidelock.engine.model.options import Options
+from tidelock.engine.model.records import TableName
+
+BATCH_ROWS = 4000
+ATOMIC_BATCH_ROWS = 1000  # all later transactions wait, open, for the first
+COALESCE_ROWS = 256
+
+
+def options_of(feed: Feed, tables: Sequence[TableName], stream_idle_us: int | None = None) -> Options:
+    """`tables`: the feed's target tables.  `stream_idle_us`: as the owner before said that this one should have it."""
+    atomic = feed.consistency == "transaction"
+    batch_rows = feed.batch_rows or (ATOMIC_BATCH_ROWS if atomic else BATCH_ROWS)
+    weights = {name: weight for name in tables if (weight := _weight(feed, name))}
+    options = Options(
+        lanes=feed.lanes,
+        batch_rows=batch_rows,
+        min_rows_per_lane=_filled(batch_rows),
+        coalesce_rows=COALESCE_ROWS,
+        atomic=atomic,
+        weights=weights,
+    )
+    return options if stream_idle_us is None else msgspec.structs.replace(options, stream_idle_us=stream_idle_us)
+
+
+def _filled(batch_rows: int) -> int:
+    """A tenth less than a batch may have: hashes share rows out unevenly, and a lane's rest would be a batch more."""
+    return max(1, batch_rows * 9 // 10)
+
+
+def _weight(feed: Feed, target: TableName) -> int:
+    """Of the first rule that this target table may come from."""
+    rules = (rule for rule in feed.tables if Pattern.of(rule.target or rule.source).matches(target))
+    return next((rule.weight for rule in rules), 0)

@@ -1,0 +1,20 @@
+"""What a server must be set to for its log to hold whole rows."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+NEEDED: Final = {
+    "log_bin": "ON",
+    "binlog_format": "ROW",
+    "binlog_row_image": "FULL",
+    "binlog_row_metadata": "FULL",
+}
+NO_BLOB: Final = "NOBLOB"
+"""Of `binlog_row_image`: images are full where the table has no column that `leaves_out` names."""
+
+
+def leaves_out(column_type: str) -> bool:
+    """May images without blobs lack a column of this type, as COLUMN_TYPE or DATA_TYPE spells it?"""
+    return re.match(r"(tiny|medium|long)?(blob|text)\b", column_type, re.IGNORECASE) is not None

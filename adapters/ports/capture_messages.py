@@ -1,0 +1,78 @@
+"""What the engine's process and whoever reads a source's log for it say to each other, whichever source it is.
+
+They travel in frames (`adapters.process.frames`).  The batches of the log have kinds of frames of the source's own.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import msgspec
+
+from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.ports.source_errors import SourceError, Unreachable
+from tidelock.engine.capture.mapping import Rule
+from tidelock.engine.model.records import Position
+
+FAILED: Final = 0x46
+UNANSWERED: Final = 0x55
+
+
+class CaptureOrder(msgspec.Struct, frozen=True):
+    """What the capture process is asked to do.  Holds a password: it travels over the socket pair only.
+
+    `server_id`: what the source knows this reader by, among its readers.  A batch holds about `chunk_rows` rows, fewer
+    where they are `chunk_bytes` in the source's log.  `images`: its rows may be row images, as `Source.batch_decoder`
+    knows them.  A transaction that stays prepared for longer than `patience_seconds` is told in a frame of kind
+    UNANSWERED, and when it is decided too.  `further`: places that the log must hold besides `start`
+    (`engine.protocol.effects.RequestResend`).
+    """
+
+    source: Endpoint
+    server_id: int
+    rules: tuple[Rule, ...]
+    own: str
+    node: str
+    start: Position
+    chunk_rows: int = 500
+    chunk_bytes: int = 4 << 20
+    heartbeat_seconds: float = 1.0
+    images: bool = False
+    patience_seconds: float = 600.0
+    further: tuple[Position, ...] = ()
+
+
+class Unanswered(msgspec.Struct, frozen=True):
+    """A transaction that the source has prepared and not decided: `since` when, by its clock, in seconds since the
+    epoch; 0: there is none any more."""
+
+    xid: str = ""
+    since: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since then, by our clock."""
+        return max(0.0, time.time() - self.since) if self.xid else 0.0
+
+    def __str__(self) -> str:
+        return prepared_for(self.xid, self.seconds)
+
+
+def prepared_for(xid: str, seconds: float) -> str:
+    """In words."""
+    return f"XA {xid} is prepared at the source for {seconds / 60:.0f} min: commit it or roll it back"
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """Why reading ended: `kind` is the error's class, `message` and `hint` are for the operator."""
+
+    kind: str
+    message: str
+    hint: str
+    retryable: bool
+
+    @classmethod
+    def of(cls, error: SourceError) -> Failed:
+        where = f" at {error.position}" if error.position else ""
+        return cls(type(error).__name__, f"{error.message}{where}", error.hint, isinstance(error, Unreachable))

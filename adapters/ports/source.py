@@ -1,0 +1,104 @@
+"""What a run asks of a source, whichever server or log it is (`adapters.wiring.sources` knows them all).
+
+Every method waits for the server: an event loop calls it in a thread.  Each raises SourceError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
+from tidelock.engine.model.records import LogBatch, Position, Shape, TableName
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """What a run must know before it reads the log.
+
+    `tables`: those that the patterns match.  `now`, `earliest`: ends of the log as they were when asked.  `unmatched`:
+    patterns that no table matches that the user can see.
+    """
+
+    tables: tuple[TableName, ...]
+    now: Position
+    earliest: Position
+    unmatched: tuple[str, ...] = ()
+
+
+class LogReader(Protocol):
+    """Reads the log in this process, in the place of a capture process."""
+
+    @property
+    def unanswered(self) -> Unanswered:
+        """What the source has prepared and not decided for long."""
+        ...
+
+    def batches(self) -> Iterator[LogBatch]:
+        """The log behind the order's `start`, for ever; ends the reading when it is closed."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class BatchDecoder(Protocol):
+    """Reads the frames of one capture process; they may build on each other."""
+
+    def batch(self, kind: int, body: memoryview) -> LogBatch: ...
+
+
+class Source(Protocol):
+    """One server, by its URL.  Nothing stays open between two calls."""
+
+    # ------------------------------------------------------------------ the log and its ends
+
+    def look(self, patterns: Sequence[str], *, earliest: bool) -> Overview:
+        """Whether the log can be read at all (UnsuitableLog), the tables, and where the log begins and ends.  Without
+        `earliest` its beginning is not asked for: it is `now`."""
+        ...
+
+    def end(self) -> tuple[Position, int]:
+        """Where the log ends, and microseconds since the epoch by the server's clock just before."""
+        ...
+
+    def begun_before(self, moment: float, server_id: int) -> Position:
+        """A place from which everything is read that was committed since `moment` (seconds since the epoch).
+        `server_id`: as in `CaptureOrder`.  Raises PurgedPosition where the log does not reach back so far."""
+        ...
+
+    # ------------------------------------------------------------------ whose log it is
+
+    def witnessed(self, place: Position) -> Position:
+        """The place with what proves which log it is a place of (`engine.model.lineage`)."""
+        ...
+
+    def confirm(self, place: Position, further: Sequence[Position] = ()) -> None:
+        """Passes where the log is the one that these places belong to; a place without a proof passes.  Raises
+        OtherHistory."""
+        ...
+
+    # ------------------------------------------------------------------ what readers of the tables see
+
+    def require_visibility(self) -> None:
+        """Passes where the server tells when what is in its log can be read from its tables, without which nothing can
+        be copied."""
+        ...
+
+    def visible_end(self) -> Position:
+        """A place in the log up to which whoever begins to read tables now sees everything."""
+        ...
+
+    def wait_until_visible(self, place: Position) -> None:
+        """Returns when whoever begins to read tables sees everything up to this place of the log."""
+        ...
+
+    def shapes(self, wanted: Callable[[TableName], bool]) -> Mapping[TableName, Shape]:
+        """The columns of the tables that are wanted, as the catalogue has them now."""
+        ...
+
+    # ------------------------------------------------------------------ reading the log
+
+    def reader(self, order: CaptureOrder) -> LogReader: ...
+
+    def batch_decoder(self) -> BatchDecoder: ...

@@ -1,0 +1,24 @@
+"""The feed's one HTTP server: `/metrics`, `/livez`, `/readyz`, `/status`, all told by the latest `Sample`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib import import_module
+
+from tidelock.adapters.runtime.progress import Sample
+
+
+@asynccontextmanager
+async def serve(address: tuple[str, int], latest: Callable[[], Sample]) -> AsyncIterator[int]:
+    """Serve while the block runs; gives the port (`address` may ask for any free one with 0).  Raises ListenError."""
+    # aiohttp takes a quarter of a second to import: beside the loop, and only where `http:` is set.
+    await asyncio.to_thread(import_module, "tidelock.adapters.web.server")
+    from tidelock.adapters.web.server import start
+
+    runner, port = await start(address, latest)
+    try:
+        yield port
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,24 @@
+"""What the capture process of a feed is asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.rules import rules_of
+from tidelock.adapters.ports.capture_messages import CaptureOrder
+from tidelock.engine.model.records import Position
+
+
+def order_of(feed: Feed, start: Position, *, images: bool = False, further: Sequence[Position] = ()) -> CaptureOrder:
+    target = feed.target_url
+    return CaptureOrder(
+        source=feed.source_url,
+        server_id=feed.server_id,
+        rules=rules_of(feed),
+        own=feed.schema,
+        node=f"{target.host}:{target.port}",
+        start=start,
+        images=images,
+        further=tuple(further),
+    )

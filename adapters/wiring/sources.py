@@ -1,0 +1,65 @@
+"""Which implementation reads the sources of a URL's scheme: a line of `_SOURCES` for each.
+
+What an implementation brings is `adapters.ports.source.Source`, and a module that runs as a capture process: started
+as `python -m MODULE FD`, it takes a `CaptureOrder` from the socket FD and sends batches in frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Final, NamedTuple
+
+from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.ports.source import Overview, Source
+from tidelock.engine.model.records import Position
+
+
+class _Wired(NamedTuple):
+    """`opened` imports when it is called: the capture process starts by its name alone, before anything is loaded."""
+
+    capture_module: str
+    opened: Callable[[Endpoint], Source]
+
+
+def _mysql(place: Endpoint) -> Source:
+    from tidelock.adapters.mysql.binlog.source import MySqlSource
+
+    return MySqlSource(place)
+
+
+_SOURCES: Final = {
+    "mysql": _Wired("tidelock.adapters.mysql.binlog.capture_process", _mysql),
+    "mariadb": _Wired("tidelock.adapters.mysql.binlog.capture_process", _mysql),
+}
+SCHEMES: Final = tuple(_SOURCES)
+
+
+def source_of(place: Endpoint) -> Source:
+    return _SOURCES[place.scheme].opened(place)
+
+
+def capture_module(place: Endpoint) -> str:
+    return _SOURCES[place.scheme].capture_module
+
+
+def load_reader(scheme: str) -> None:
+    """Import what reading such a source's log takes, before there is an order."""
+    import_module(_SOURCES[scheme].capture_module)
+
+
+def overview_of(feed: Feed, *, first_run: bool = False) -> Overview:
+    """The source as this feed sees it; `first_run`: with what `start_of` needs.  Raises SourceError."""
+    patterns = [rule.source for rule in feed.tables]
+    return source_of(feed.source_url).look(patterns, earliest=first_run and feed.start == "earliest")
+
+
+def start_of(feed: Feed, source: Overview) -> Position:
+    match feed.start_place:
+        case "now":
+            return source.now
+        case "earliest":
+            return source.earliest
+        case position:
+            return position
