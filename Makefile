@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Named by content, so that a checkout which only touches the files installs nothing.
 SETUP := $(VENV)/.setup-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
-COMPILED := $(VENV)/.compiled-$(shell cat $$(find adapters -name "*.pyx" -o -name "*.h" | sort) adapters/compiled/build.py | sha256sum | cut -c1-16)
+COMPILED := $(VENV)/.compiled-$(shell cat $$(find adapters -name "*.pyx" -o -name "*.pxi" -o -name "*.h" | sort) adapters/compiled/build.py | sha256sum | cut -c1-16)
 PYTHONS := $(PYTHON) python3.11 python3 python3.12 python3.13
 # Twice the cores of the smallest machine: tests on real servers wait as long as they work.
 WORKERS ?= 4

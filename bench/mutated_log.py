@@ -39,7 +39,7 @@ import zstandard
 from bench.micro.recording import SERVERS, recorded
 from tidelock.adapters.mysql.binlog import events
 from tidelock.adapters.mysql.binlog.assembly import Assembly
-from tidelock.adapters.mysql.binlog.decoder import Decoder
+from tidelock.adapters.mysql.binlog.decoder import LogDecoder
 from tidelock.adapters.mysql.binlog.table_map import lenenc
 from tidelock.adapters.mysql.binlog.tables import Tables
 from tidelock.adapters.mysql.gtid import MariaDbGtids, MySqlGtids
@@ -275,7 +275,7 @@ def _tables(images: bool = False) -> Tables:
 def read(given: Input, raw: bytes, tables: Tables, compiled: bool) -> Outcome:
     gtids = MariaDbGtids() if given.server == "mariadb" else MySqlGtids()
     assembly = Assembly(tables, given.start, gtids, 2)
-    decoder = Decoder(tables, assembly, given.start, checksums=given.form != "bare")
+    decoder = LogDecoder(tables, assembly, checksums=given.form != "bare")
     if not compiled:
         decoder._usual = None
     outcome = Outcome([])

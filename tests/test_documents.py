@@ -28,13 +28,14 @@ FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
 # A path of the tree: it begins with one of its folders, or is a file at its root by name and ending.
 FOLDERS = ("adapters", "bench", "docs", "engine", "simulations", "tests")
-PATH = re.compile(rf"(?:{'|'.join(FOLDERS)})/[\w./-]*(?:::\w+)?|[A-Za-z][\w/-]*\.(?:toml|lock|md|py|pyx)")
+PATH = re.compile(rf"(?:{'|'.join(FOLDERS)})/[\w./-]*(?:::\w+)?|[A-Za-z][\w/-]*\.(?:toml|lock|md|py|pyx|pxi)")
 PLANTED = re.compile(r"planted bugs? ((?:`[\w-]+`(?:,\s+)?)+)")
 
 
 def sources() -> list[Path]:
     """All code and pages of the tree, but this file, which spells out citations that lead nowhere."""
-    found = [p for folder in FOLDERS for ending in ("py", "pyx", "md") for p in (ROOT / folder).rglob(f"*.{ending}")]
+    endings = ("py", "pyx", "pxi", "md")
+    found = [p for folder in FOLDERS for ending in endings for p in (ROOT / folder).rglob(f"*.{ending}")]
     return sorted({*found, *ROOT.glob("*.md")} - {Path(__file__)})
 
 

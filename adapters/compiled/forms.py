@@ -14,30 +14,36 @@ import hashlib
 import importlib
 import logging
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 _ADAPTERS: Final = Path(__file__).parents[1]
 SOURCES: Final = (_ADAPTERS / "row_image/row_image.pyx", _ADAPTERS / "mysql/binlog/fast_path.pyx")
 COMPILED: Final = "compiled"
-_HEADERS: Final = re.compile(rb'^cdef extern from "([a-z0-9_]+\.h)":', re.MULTILINE)
+_INCLUDED: Final = re.compile(rb'^(?:cdef extern from|include) "([a-z0-9_]+\.(?:h|pxi))"', re.MULTILINE)
 
 log = logging.getLogger(__name__)
 
 
 def digest(source: Path) -> str:
-    """Of a source and the headers beside it that it includes.  Raises OSError."""
-    text = source.read_bytes()
-    found = hashlib.sha256(text)
-    for name in _HEADERS.findall(text):
-        header = source.parent / name.decode()
-        if header.exists():  # else it is Python's own
-            found.update(header.read_bytes())
+    """Digest of a source with the headers and parts beside it that it includes, and theirs.  Raises OSError."""
+    found = hashlib.sha256()
+    for path in _with_included(source):
+        found.update(path.read_bytes())
     return found.hexdigest()[:32]
 
 
+def _with_included(source: Path) -> Iterator[Path]:
+    yield source
+    for name in _INCLUDED.findall(source.read_bytes()):
+        included = source.parent / name.decode()
+        if included.exists():  # else it is Python's own
+            yield from _with_included(included)
+
+
 def admit(name: str) -> None:
-    """Before anything is imported from a compiled module (`row_image`).  Raises ImportError where that may not be."""
+    """Call before anything is imported from the compiled module `name`.  Raises ImportError where that may not be."""
     found = form(name)
     if found != COMPILED:
         raise ImportError(found)
@@ -72,7 +78,7 @@ def _module(source: Path) -> str:
 
 
 def forms() -> dict[str, str]:
-    """Of all modules, by name."""
+    """The form in use of each module, by its name."""
     return {source.stem: form(source.stem) for source in SOURCES}
 
 

@@ -49,10 +49,12 @@ class ColumnRow(msgspec.Struct, frozen=True):
 
     @property
     def table_name(self) -> TableName:
+        """The table of the column."""
         return TableName(self.schema, self.table)
 
     @property
     def generated(self) -> bool:
+        """Whether the server computes the column."""
         return bool(self.expression)
 
 
@@ -79,20 +81,21 @@ class Server(Protocol):
 
 
 class AsyncServer:
-    """By aiomysql."""
+    """Asks by aiomysql."""
 
     def __init__(self, connection: aiomysql.Connection) -> None:
         self._connection = connection
         self.is_mariadb = "mariadb" in connection.get_server_info().lower()
 
     async def ask(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        """Run a query and return its rows."""
         async with self._connection.cursor() as cursor:
             await cursor.execute(sql, args or None)
             return list(await cursor.fetchall())
 
 
 class BlockingServer:
-    """By PyMySQL, in a thread.  `ask` raises SourceError, at a target too."""
+    """Asks by PyMySQL, in a thread.  `ask` raises SourceError, at a target too."""
 
     def __init__(self, connection: pymysql.Connection[Any], place: Address) -> None:
         self._connection = connection
@@ -100,6 +103,7 @@ class BlockingServer:
         self.is_mariadb = "mariadb" in str(connection.get_server_info()).lower()  # type: ignore[no-untyped-call]
 
     async def ask(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        """Run a query in a thread and return its rows."""
         return await asyncio.to_thread(self._ask, sql, args)
 
     def _ask(self, sql: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
@@ -115,6 +119,7 @@ class BlockingServer:
             raise explained(error, self._place) from error
 
     def close(self) -> None:
+        """Close the connection."""
         if self._connection.open:
             self._connection.close()
 
@@ -125,7 +130,7 @@ async def schemas(server: Server) -> list[str]:
 
 
 async def columns(server: Server, names: Sequence[TableName]) -> list[ColumnRow]:
-    """In order of the tables and their columns."""
+    """Read columns, in order of the tables and their columns."""
     where, args = condition(names)
     rows = await server.ask(
         f"""SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_DEFAULT, IS_NULLABLE = 'YES', LOWER(DATA_TYPE),
@@ -161,7 +166,7 @@ async def unique_indexes(server: Server, names: Sequence[TableName]) -> list[Ind
 
 
 async def foreign_keys(server: Server, names: Sequence[TableName]) -> list[ForeignKey]:
-    """Those of `names` and those that point to them, from every database we may see."""
+    """Read the foreign keys of `names` and those that point to them, from every database we may see."""
     everywhere = sorted(set(await schemas(server)) | {n.schema for n in names})
     where = " OR ".join(["TABLE_SCHEMA = %s"] * len(everywhere))
     rows = await server.ask(
@@ -204,12 +209,13 @@ async def rules(server: Server, in_schemas: Iterable[str]) -> dict[tuple[TableNa
 
 
 def clause(update: str, delete: str) -> str:
-    """` ON UPDATE CASCADE ON DELETE SET NULL`; what only refuses is left out."""
+    """Spell the rule: ` ON UPDATE CASCADE ON DELETE SET NULL`; what only refuses is left out."""
     parts = (("UPDATE", update), ("DELETE", delete))
     return "".join(f" ON {event} {rule}" for event, rule in parts if rule in ON_CHANGE)
 
 
 def condition(names: Sequence[TableName]) -> tuple[str, list[str]]:
+    """Make a WHERE condition that finds the tables `names`, and its arguments."""
     by_schema: dict[str, list[str]] = defaultdict(list)
     for name in names:
         by_schema[name.schema].append(name.table)
@@ -247,6 +253,7 @@ async def checks(server: Server, names: Sequence[TableName]) -> dict[TableName, 
 
 
 async def triggers(server: Server, names: Sequence[TableName]) -> dict[TableName, list[str]]:
+    """Read the names of the triggers on tables."""
     schemas_there = sorted({n.schema for n in names})
     where = " OR ".join(["EVENT_OBJECT_SCHEMA = %s"] * len(schemas_there)) or "FALSE"
     rows = await server.ask(
@@ -261,6 +268,7 @@ async def triggers(server: Server, names: Sequence[TableName]) -> dict[TableName
 
 
 async def engines(server: Server, names: Sequence[TableName]) -> dict[TableName, str]:
+    """Read the storage engines of tables."""
     where, args = condition(names)
     rows = await server.ask(
         f"SELECT TABLE_SCHEMA, TABLE_NAME, ENGINE FROM information_schema.TABLES WHERE {where}", *args

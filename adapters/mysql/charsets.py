@@ -169,6 +169,7 @@ def _character(codec: str, code: int) -> str:
 
 
 def is_utf8(charset: str) -> bool:
+    """Tell whether texts of a charset are UTF-8."""
     return charset in ("utf8mb3", "utf8mb4")
 
 

@@ -1,4 +1,4 @@
-"""What a collation's name tells of its equality (`engine.model.schema.Equality`).
+"""The equality that a collation's name tells (`engine.model.schema.Equality`).
 
 Only the collations of `_FOLDS` fold printable ASCII exactly as `str.lower` does, each letter by itself; the tests ask
 live servers for every pair of characters.  Languages have rules of their own (Danish `aa`, Swedish `w`, Spanish `ch`),
@@ -22,7 +22,7 @@ _NO_PAD = re.compile(r"_0900_|_nopad_|^binary$")
 
 
 def equality(collation: str, fixed_length: bool) -> tuple[Equality, str]:
-    """How an index over text compares it, and why that cannot be computed ('' where it can).
+    """Tell how an index over text compares it, and why that cannot be computed ('' where it can).
 
     `fixed_length`: a CHAR, whose trailing spaces are never stored.
     """

@@ -46,7 +46,7 @@ _LOST_HINT: Final = (
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a server is and who we are there; `unix_socket` takes the place of host and port where given.
+    """A server's address and who we are there; `unix_socket` takes the place of host and port where given.
 
     `sslmode` as in PostgreSQL's URLs; `sslrootcert` names a PEM file of the authority.
     """
@@ -70,11 +70,14 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Flavor(msgspec.Struct, frozen=True):
+    """A server's kind and version."""
+
     name: Literal["mysql", "mariadb"]
     version: tuple[int, int, int]
 
     @property
     def is_mariadb(self) -> bool:
+        """Whether it is MariaDB."""
         return self.name == "mariadb"
 
 
@@ -89,8 +92,10 @@ def connect(endpoint: Address) -> pymysql.Connection[Any]:
 
 
 def works(endpoint: Address, number: int) -> bool:
-    """Whether session `number` of ours works on a statement, asked on a connection of its own.  False where there is no
-    answer."""
+    """Tell whether session `number` of ours works on a statement, asked on a connection of its own.
+
+    False where there is no answer.
+    """
     try:
         with contextlib.closing(_connected(endpoint)) as connection:
             return bool(rows(connection, WORKS, number))
@@ -98,10 +103,10 @@ def works(endpoint: Address, number: int) -> bool:
         return False
 
 
-def _connected(endpoint: Address) -> _Connection:
+def _connected(endpoint: Address) -> SourceConnection:
     place: dict[str, Any] = {"unix_socket": endpoint.unix_socket} if endpoint.unix_socket else {}
     try:
-        connection = _Connection(
+        connection = SourceConnection(
             host=endpoint.host,
             port=endpoint.port,
             user=endpoint.user,
@@ -126,7 +131,7 @@ def _connected(endpoint: Address) -> _Connection:
     return connection
 
 
-class _Connection(Connection):
+class SourceConnection(Connection):
     """Reads through `patient`.  PyMySQL loads the system's authorities also for `prefer`, which checks none.
     `endpoint`: where it leads."""
 
@@ -208,12 +213,14 @@ def refusal(b: bytes, p: int, end: int, endpoint: Address) -> SourceError:
 
 
 def rows(connection: pymysql.Connection[Any], sql: str, *args: object) -> list[tuple[Any, ...]]:
+    """Run a query and return its rows."""
     with connection.cursor() as cursor:
         cursor.execute(sql, args or None)
         return list(cursor.fetchall())
 
 
 def flavor(connection: pymysql.Connection[Any]) -> Flavor:
+    """Read which kind of server it is, and its version."""
     text = str(rows(connection, "SELECT VERSION()")[0][0])
     found = re.search(r"(\d+)\.(\d+)\.(\d+)(?=-MariaDB)|(\d+)\.(\d+)\.(\d+)", text)
     if found is None:
@@ -229,7 +236,7 @@ def variable(connection: pymysql.Connection[Any], name: str) -> str:
 
 
 def dumps_checksums(connection: pymysql.Connection[Any]) -> bool:
-    """Whether the events that this session is sent first have checksums: as it told the server that it knows them."""
+    """Tell whether the events that this session is sent first have checksums, as it told the server that it knows."""
     first, second = rows(connection, "SELECT @source_binlog_checksum, @master_binlog_checksum")[0]
     return (second if first is None else first) not in (None, "NONE", b"NONE")
 
@@ -247,6 +254,7 @@ def column_kinds(connection: pymysql.Connection[Any], table: TableName) -> dict[
 
 
 def reader_endpoint(endpoint: Endpoint) -> Address:
+    """Return an endpoint as the readers of a source take it."""
     return Address(
         endpoint.host, endpoint.port, endpoint.user, endpoint.password, endpoint.database,
         endpoint.ssl_mode,  # type: ignore[arg-type]

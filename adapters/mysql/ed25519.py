@@ -35,12 +35,13 @@ def sign(password: bytes, challenge: bytes) -> bytes:
 
 
 class Login:
-    """For PyMySQL's `auth_plugin_map`."""
+    """A login for PyMySQL's `auth_plugin_map`."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
     def authenticate(self, packet: MysqlPacket) -> MysqlPacket:
+        """Answer the challenge in a packet of the login."""
         self._connection.write_packet(sign(self._connection.password, rest_of(packet)))
         answer: MysqlPacket = self._connection._read_packet()
         answer.check_error()
@@ -48,7 +49,7 @@ class Login:
 
 
 def rest_of(packet: MysqlPacket) -> bytes:
-    """What of it has not been read: the challenge."""
+    """Return what of the packet has not been read: the challenge."""
     rest: bytes = packet.read_all()  # type: ignore[no-untyped-call]
     return rest
 

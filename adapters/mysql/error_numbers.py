@@ -1,4 +1,4 @@
-"""What each error number of a MySQL or MariaDB server means: `docs/reference/errors.md` is made of this table.
+"""The meaning of each error number of a MySQL or MariaDB server: `docs/reference/errors.md` is made of this table.
 
 For a batch at a target it is an `ErrorKind`; at a source TRANSIENT means that the reader connects again.  A number that
 is not listed is TARGET: the feed halts and shows the server's words.
@@ -99,6 +99,6 @@ _BY_NUMBER: Final = {number: meaning for meaning in MEANINGS for number in meani
 
 
 def meaning(number: int, words: str) -> Meaning:
-    """`words`: the server's."""
+    """Look up an error number.  `words`: the server's."""
     found = _BY_NUMBER.get(number, _OTHER)
     return _OTHER if found.says and not any(sign in words for sign in found.says) else found

@@ -1,4 +1,4 @@
-"""What an account may do, read from its own SHOW GRANTS, active roles included."""
+"""The rights of an account, read from its own SHOW GRANTS, active roles included."""
 
 from __future__ import annotations
 
@@ -29,12 +29,15 @@ class Grants:
                 self._grants.append((known, _bare(place["schema"]), _bare(place["table"])))
 
     def everywhere(self, right: str) -> bool:
+        """Tell whether the account has a right on all there is."""
         return any(s == t == "*" and _holds(rights, right) for rights, s, t in self._grants)
 
     def on_schema(self, right: str, schema: str) -> bool:
+        """Tell whether the account has a right on a whole schema."""
         return any(t == "*" and _matches(s, schema) and _holds(rights, right) for rights, s, t in self._grants)
 
     def on_table(self, right: str, table: TableName) -> bool:
+        """Tell whether the account has a right on a table."""
         exact = any(s == table.schema and t == table.table and _holds(rights, right) for rights, s, t in self._grants)
         return exact or self.on_schema(right, table.schema)
 
@@ -58,6 +61,7 @@ def _matches(pattern: str, schema: str) -> bool:
 
 
 async def read_grants(server: Server) -> Grants:
+    """Read the account's grants.  Raises SourceError."""
     ((account,),) = await server.ask("SELECT CURRENT_USER()")
     user, _, host = str(account).rpartition("@")
     lines = [str(line) for (line,) in await server.ask("SHOW GRANTS")]

@@ -23,19 +23,21 @@ class GtidSet(Protocol):
 
 
 class NoGtids:
-    """Of a server without GTIDs: always the empty set."""
+    """The set of a server without GTIDs: always empty."""
 
     def add(self, source: str, number: int) -> None:
         """Transactions are known by their place in the log alone."""
 
     def extend(self, source: str, first: int, last: int) -> None:
-        """As `add`."""
+        """Add transactions that follow each other."""
 
     def __str__(self) -> str:
         return ""
 
 
 class MariaDbGtids:
+    """A set of MariaDB's GTIDs: the last transaction of each domain, and the server that wrote it."""
+
     def __init__(self, text: str = "") -> None:
         """Raises ValueError for text that is no list of `domain-server-sequence`."""
         self._last: dict[int, tuple[str, int]] = {}
@@ -44,9 +46,11 @@ class MariaDbGtids:
             self.add(f"{int(domain)}-{int(server)}", int(sequence))
 
     def add(self, source: str, number: int) -> None:
+        """Add one transaction."""
         self._last[int(source.partition("-")[0])] = (source, number)
 
     def extend(self, source: str, first: int, last: int) -> None:
+        """Add transactions that follow each other."""
         self.add(source, last)
 
     def numbers(self) -> dict[int, int]:
@@ -54,6 +58,7 @@ class MariaDbGtids:
         return {domain: number for domain, (_, number) in self._last.items()}
 
     def domains(self) -> set[int]:
+        """Return the domains that the set has."""
         return set(self._last)
 
     def __str__(self) -> str:
@@ -79,9 +84,11 @@ class MySqlGtids:
                 self._insert(f"{uuid}:{tag}" if tag else uuid, int(first), int(last or first) + 1)
 
     def add(self, source: str, number: int) -> None:
+        """Add one transaction."""
         self.extend(source, number, number)
 
     def extend(self, source: str, first: int, last: int) -> None:
+        """Add transactions that follow each other."""
         intervals = self._intervals.get(source)
         if intervals and intervals[-1][1] == first:  # the usual case
             intervals[-1] = (intervals[-1][0], last + 1)
@@ -112,7 +119,7 @@ class MySqlGtids:
         return ",".join(":".join([uuid, *texts]) for uuid, texts in uuids.items())
 
     def encode(self) -> bytes:
-        """As COM_BINLOG_DUMP_GTID wants it: the older form where no source has a tag."""
+        """Encode the set as COM_BINLOG_DUMP_GTID wants it: the older form where no source has a tag."""
         tagged = any(":" in source for source in self._intervals)
         count = len(self._intervals)
         parts = [(1 | count << 8 | 1 << 56 if tagged else count).to_bytes(8, "little")]

@@ -26,9 +26,11 @@ class Patient(io.RawIOBase):
         self.works: Callable[[], bool] | None = None
 
     def readable(self) -> bool:
+        """Say that it can be read, as a raw file does."""
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Read into a buffer, as a raw file does."""
         while True:
             try:
                 end: socket.socket = self._of._sock

@@ -136,6 +136,7 @@ def _index(index: IndexRow, columns: list[ColumnRow]) -> Index:
 
 
 def source_column(row: ColumnRow) -> SourceColumn:
+    """Describe a column of a source as the engine sees it."""
     return SourceColumn(
         column=_column(row),
         type=row.column_type,
@@ -147,7 +148,7 @@ def source_column(row: ColumnRow) -> SourceColumn:
 
 
 def _column(row: ColumnRow) -> Column:
-    """As the log describes it (`adapters.mysql.binlog.codecs.column`)."""
+    """Describe a column as the log does (`adapters.mysql.binlog.codecs.column`)."""
     unsigned = "unsigned" in row.column_type
     match row.data_type:
         case integer if integer in _INTEGERS:

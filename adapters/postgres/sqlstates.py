@@ -1,4 +1,4 @@
-"""What each SQLSTATE of a PostgreSQL server means for a batch: `docs/reference/errors.md` is made of this table.
+"""The meaning of each SQLSTATE of a PostgreSQL server for a batch: `docs/reference/errors.md` is made of this table.
 
 A code is looked up whole, then by its class, its first two characters (PostgreSQL's manual, appendix "Error Codes").
 What is not listed is TARGET: the feed halts and shows the server's words.
@@ -58,4 +58,5 @@ _BY_CODE: Final = {code: meaning for meaning in MEANINGS for code in meaning.cod
 
 
 def meaning(code: str) -> Meaning:
+    """Look up a code: whole, then by its class."""
     return _BY_CODE.get(code) or _BY_CODE.get(code[:2]) or _OTHER

@@ -23,7 +23,7 @@ import msgspec
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.mysql.target import literals as mysql
 from tidelock.adapters.postgres.target import literals as postgres
-from tidelock.adapters.postgres.target.values import BadValue, renderer
+from tidelock.adapters.postgres.target.values import Unwritable, renderer
 from tidelock.adapters.spark.comparable_values import Form
 from tidelock.engine.model.records import Column, Kind, Row, Value
 
@@ -185,7 +185,7 @@ def _literals(dialect: Dialect, columns: Sequence[SideColumn], keys: Sequence[Ro
         values = zip(*keys, strict=True)
         by_column = [written(column, list(of)) for column, of in zip(columns, values, strict=True)]
         return list(zip(*by_column, strict=True))
-    except (BadValue, mysql.Unwritable, UnicodeError):
+    except (Unwritable, mysql.Unwritable, UnicodeError):
         return [row for key in keys for row in _literals(dialect, columns, [key])] if len(keys) > 1 else []
 
 

@@ -10,7 +10,7 @@ from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.mysql.target import literals as mysql
 from tidelock.adapters.postgres.target import literals as postgres
-from tidelock.adapters.postgres.target.values import BadValue, ZeroDates, renderer
+from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates, renderer
 from tidelock.adapters.spark.comparable_values import Form, shown
 from tidelock.adapters.spark.comparable_values import Value as FormValue
 from tidelock.adapters.spark.keys import NoSuchKey, SideColumn, canonical
@@ -40,7 +40,7 @@ def statement(pair: ComparedTable, seen: SeenRow, zero_dates: ZeroDates) -> str:
     """INSERT, UPDATE or DELETE for one row of a table with a key; a comment where the target cannot hold the row."""
     try:
         return _statement(pair, seen, zero_dates)
-    except (BadValue, mysql.Unwritable) as error:
+    except (Unwritable, mysql.Unwritable) as error:
         key = zip(pair.columns, pair.forms, (seen.source or ())[: pair.key], strict=False)
         names = ", ".join(f"{name}={shown(form, value)!r}" for name, form, value in key)
         return f"-- {pair.name}, {names}: {error}"

@@ -22,7 +22,7 @@ async def opened(endpoint: Endpoint) -> AsyncIterator[Target]:
 
 @asynccontextmanager
 async def _postgres(endpoint: Endpoint) -> AsyncIterator[Target]:
-    from tidelock.adapters.postgres.target.failures import CONNECTION_ERRORS
+    from tidelock.adapters.postgres.target.failures import SERVER_ERRORS
     from tidelock.adapters.postgres.target.inspection import PostgresTarget, unusable
 
     try:
@@ -31,7 +31,7 @@ async def _postgres(endpoint: Endpoint) -> AsyncIterator[Target]:
             yield target
         finally:
             await target.close()
-    except CONNECTION_ERRORS as problem:
+    except SERVER_ERRORS as problem:
         raise CannotRun(unusable(endpoint, problem)) from None
 
 

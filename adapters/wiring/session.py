@@ -217,9 +217,9 @@ async def _open_mysql(target: Endpoint) -> MySqlSession:
 def _postgres_errors() -> tuple[type[Exception], ...]:
     """Whatever a statement to PostgreSQL may raise.  asyncpg calls it an internal error where a server has said
     farewell and the end of the connection is still on its way."""
-    from tidelock.adapters.postgres.target.failures import CONNECTION_ERRORS
+    from tidelock.adapters.postgres.target.failures import SERVER_ERRORS
 
-    return CONNECTION_ERRORS
+    return SERVER_ERRORS
 
 
 def _numbered(sql: str, args: tuple[Any, ...]) -> str:

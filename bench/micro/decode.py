@@ -26,10 +26,9 @@ from bench.micro import account, recording
 from bench.micro.case import Case, Factory
 from bench.micro.recording import COLUMNS_OF_A_TYPE, Stretch, recorded
 from tidelock.adapters.mysql.binlog.assembly import Assembly
-from tidelock.adapters.mysql.binlog.batch_frames import Decoder as FrameDecoder
-from tidelock.adapters.mysql.binlog.batch_frames import Encoder
+from tidelock.adapters.mysql.binlog.batch_frames import FrameDecoder, FrameEncoder
 from tidelock.adapters.mysql.binlog.captured_log import classified
-from tidelock.adapters.mysql.binlog.decoder import Decoder
+from tidelock.adapters.mysql.binlog.decoder import LogDecoder
 from tidelock.adapters.mysql.binlog.packets import PacketStream
 from tidelock.adapters.mysql.binlog.tables import Tables
 from tidelock.adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids, NoGtids
@@ -118,7 +117,7 @@ def frames(stretch: Stretch, tables: Tables) -> Iterator[tuple[int, bytes]]:
     """What a capture process would send: kind and body of each frame."""
     span = stretch.span
     machine = CaptureMachine(Mapping([Rule("*.*", "*.*")]), span.start)
-    encoder = Encoder(lambda: tables.columns)
+    encoder = FrameEncoder(lambda: tables.columns)
     for chunk in decoded(stretch, tables):
         for effect in machine.step(0, [SourceRead([classified(chunk, "mariadb")])]):
             if isinstance(effect, Publish):
@@ -142,10 +141,10 @@ def _values(stretch: Stretch, tables: Tables) -> Iterator[SourceChunk]:
         yield chunk
 
 
-def _machines(stretch: Stretch, tables: Tables) -> tuple[Assembly, Decoder]:
+def _machines(stretch: Stretch, tables: Tables) -> tuple[Assembly, LogDecoder]:
     start = stretch.span.start
     assembly = Assembly(tables, start, _gtids(start.gtids), CHUNK_ROWS)
-    return assembly, Decoder(tables, assembly, start, checksums=True)
+    return assembly, LogDecoder(tables, assembly, checksums=True)
 
 
 def _gtids(text: str) -> GtidSet:

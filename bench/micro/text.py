@@ -16,9 +16,10 @@ import msgspec
 from bench.micro import account, decode
 from bench.micro.case import Case, Factory
 from tidelock.adapters.kafka import wire
-from tidelock.adapters.mysql.target.statements import Dialect, TableStatements
-from tidelock.adapters.postgres.target.copy_text import Copy
-from tidelock.adapters.postgres.target.statements import Statements
+from tidelock.adapters.mysql.target.statements import Dialect
+from tidelock.adapters.mysql.target.statements import TableStatements as MySqlStatements
+from tidelock.adapters.postgres.target.copy_text import CopyCommand
+from tidelock.adapters.postgres.target.statements import TableStatements as PostgresStatements
 from tidelock.engine.model.records import LogBatch, Row
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import DeleteRows, Step, UpsertRows
@@ -45,7 +46,7 @@ def _log() -> list[LogBatch]:
 
 
 def statements(
-    texts: Callable[[Sequence[Row]], Iterable[str | bytes | Copy]], batch_rows: int, images: bool = False
+    texts: Callable[[Sequence[Row]], Iterable[str | bytes | CopyCommand]], batch_rows: int, images: bool = False
 ) -> Case:
     """`texts`: the statements of a batch.  `images`: of row images, as an embedded run has them."""
     rows = _images() if images else [account.row(number) for number in range(ROWS)]
@@ -63,23 +64,23 @@ def _images() -> list[Row]:
     return found * (ROWS // len(found))
 
 
-def _length(text: str | bytes | Copy) -> int:
-    return len(text.data) if isinstance(text, Copy) else len(text)
+def _length(text: str | bytes | CopyCommand) -> int:
+    return len(text.data) if isinstance(text, CopyCommand) else len(text)
 
 
 def _postgres(step: str, batch_rows: int, images: bool) -> Case:
     table = account.binding()
-    build, make = Statements(table, "park"), steps(table)[step]
+    build, make = PostgresStatements(table, "park"), steps(table)[step]
     return statements(lambda rows: build.of(make(rows), careful=False), batch_rows, images)
 
 
 def _mysql(dialect: Dialect, unique: bool, way: str, batch_rows: int) -> Case:
-    build = TableStatements(account.binding("mysql", unique=unique), dialect, PACKET_BYTES)
+    build = MySqlStatements(account.binding("mysql", unique=unique), dialect, PACKET_BYTES)
     return statements(getattr(build, way), batch_rows)
 
 
 def _mysql_delete(dialect: Dialect, batch_rows: int) -> Case:
-    build = TableStatements(account.binding("mysql"), dialect, PACKET_BYTES)
+    build = MySqlStatements(account.binding("mysql"), dialect, PACKET_BYTES)
     return statements(lambda rows: build.delete([row[:1] for row in rows]), batch_rows)
 
 

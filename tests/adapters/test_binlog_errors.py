@@ -15,7 +15,7 @@ from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import decoder as decoder_module
 from tidelock.adapters.mysql.binlog import log_ends
 from tidelock.adapters.mysql.binlog.assembly import Assembly
-from tidelock.adapters.mysql.binlog.decoder import Decoder
+from tidelock.adapters.mysql.binlog.decoder import LogDecoder
 from tidelock.adapters.mysql.binlog.tables import Tables
 from tidelock.adapters.mysql.connection import Address
 from tidelock.adapters.mysql.errors import DamagedLog, UnknownEvent
@@ -183,7 +183,7 @@ class Log:
         """How many rows come out."""
         tables = Tables(lambda table: True, lambda table: False, lambda table: {})
         assembly = Assembly(tables, self.start, NoGtids(), 500)
-        decoder = Decoder(tables, assembly, self.start, checksums=True)
+        decoder = LogDecoder(tables, assembly, checksums=True)
         for packet in self.packets:
             whole = len(packet).to_bytes(3, "little") + b"\0" + packet
             if decoder.run(whole, 0) == 0:

@@ -25,7 +25,7 @@ from tidelock.adapters.postgres.target.copy_text import lines
 from tidelock.adapters.postgres.target.literals import tuples
 from tidelock.adapters.row_image import row_image
 from tidelock.adapters.row_image.row_image import RowImage, copy_lines, values
-from tidelock.engine.model.records import Kind, Row, RowChange, Shape, SourceChunk
+from tidelock.engine.model.records import Kind, Position, Row, RowChange, Shape, SourceChunk
 
 LIVE = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -177,7 +177,7 @@ class Source:
         self.run(f"CREATE TABLE t{self.tables} (pk INT AUTO_INCREMENT PRIMARY KEY{columns}) ROW_FORMAT=DYNAMIC")
         return f"t{self.tables}"
 
-    def changes(self, start: server.Position) -> tuple[list[RowChange], dict[int, Shape]]:
+    def changes(self, start: Position) -> tuple[list[RowChange], dict[int, Shape]]:
         """Read twice: the rows are the same as tuples and as images."""
         chunks, images = self._read(start, images=False), self._read(start, images=True)
         rows = [row for chunk in chunks for transaction in chunk.transactions for row in transaction.rows]
@@ -191,7 +191,7 @@ class Source:
                 _assert_own_literals(row.after, shapes[row.table])
         return rows, shapes
 
-    def _read(self, start: server.Position, images: bool) -> list[SourceChunk]:
+    def _read(self, start: Position, images: bool) -> list[SourceChunk]:
         end = log_ends.current_position(self.session)
         return list(read(self.endpoint, start, end, wanted=lambda table: table.schema == self.database, images=images))
 

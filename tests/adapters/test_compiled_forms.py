@@ -18,7 +18,8 @@ from tidelock.adapters.web.metrics import metrics
 ROOT = Path(__file__).parents[2]
 ASK = """
 from tidelock.adapters.compiled import forms as compiled_forms
-from tidelock.adapters.mysql.binlog import decoder, row_layout
+from tidelock.adapters.mysql.binlog import decoder
+from tidelock.adapters.row_image import images
 print({what})
 """
 
@@ -57,9 +58,17 @@ def source_of(checkout: Path, name: str) -> Path:
 
 
 def test_what_was_built_from_this_source_is_used(checkout: Path) -> None:
-    said, beside = asked(checkout, "compiled_forms.one_line(), decoder.UsualEvents, bool(row_layout.CODES)")
+    said, beside = asked(checkout, "compiled_forms.one_line(), decoder.UsualEvents, bool(images.CODES)")
     assert said.startswith("forms: row_image compiled, fast_path compiled <class") and said.endswith("True")
     assert beside == ""
+
+
+def test_what_was_built_from_another_part_of_its_source_is_refused(checkout: Path) -> None:
+    part = source_of(checkout, "spelling.pxi")
+    part.write_text(part.read_text() + "\n")
+    said, beside = asked(checkout, "bool(images.CODES), compiled_forms.one_line()")
+    assert said == "False forms: row_image Python (built from another source), fast_path compiled"
+    assert beside.count("row_image was built from another version of its source") == 1
 
 
 @pytest.mark.parametrize("changed", ["fast_path.pyx", "crc32.h"])
@@ -76,7 +85,7 @@ def test_what_was_built_before_modules_knew_their_source_is_refused(checkout: Pa
     module = built(checkout, "row_image")
     known = compiled_forms.digest(source_of(checkout, "row_image.pyx")).encode()
     module.write_bytes(module.read_bytes().replace(known, b"\0" * len(known)))
-    said, beside = asked(checkout, "bool(row_layout.CODES), compiled_forms.form('row_image')")
+    said, beside = asked(checkout, "bool(images.CODES), compiled_forms.form('row_image')")
     assert said == "False Python (built from another source)"
     assert "row_image was built from another version" in beside
 

@@ -21,11 +21,13 @@ from hypothesis import strategies as st
 
 from bench.micro import decode
 from bench.micro.recording import SERVERS, recorded
+from tidelock.adapters.mysql.binlog import assembly as assembly_module
 from tidelock.adapters.mysql.binlog import decoder as decoder_module
 from tidelock.adapters.mysql.binlog import events
 from tidelock.adapters.mysql.binlog.assembly import CHUNK_BYTES, QUIET_TRANSACTIONS, Assembly
-from tidelock.adapters.mysql.binlog.decoder import Decoder
-from tidelock.adapters.mysql.binlog.fast_path import UsualEvents
+from tidelock.adapters.mysql.binlog.decoder import LogDecoder
+from tidelock.adapters.mysql.binlog.fast_path import LogState, UsualEvents
+from tidelock.adapters.mysql.binlog.log_state import PlainLogState
 from tidelock.adapters.mysql.binlog.tables import Tables
 from tidelock.adapters.mysql.gtid import MariaDbGtids, MySqlGtids
 from tidelock.adapters.ports.source_errors import SourceError
@@ -154,8 +156,8 @@ class Reader:
             tables, self.start, gtids, reading.chunk_rows, reading.chunk_bytes, settled=not reading.unreached
         )
         unreached = {0} if reading.unreached and mariadb else None
-        self.decoder = Decoder(
-            tables, self.assembly, self.start, checksums=True, by_gtid=reading.unreached, unreached=unreached
+        self.decoder = LogDecoder(
+            tables, self.assembly, checksums=True, by_gtid=reading.unreached, unreached=unreached
         )
         self.taken = 0
         self.seen: list[Any] = []
@@ -211,6 +213,7 @@ class Reader:
 def read(form: str, start: Position, reading: Reading, mariadb: bool, pieces: list[bytes]) -> list[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decoder_module, "UsualEvents", UsualEvents if form == "compiled" else None)
+        patch.setattr(assembly_module, "LogState", LogState if form == "compiled" else PlainLogState)
         return Reader(start, reading, mariadb).read(pieces)
 
 
@@ -307,6 +310,7 @@ def test_whole_stretches_of_real_logs_read_the_same(server: str, monkeypatch: py
         compiled = list(decode.decoded(stretch, decode.tables(images=True)))
         with monkeypatch.context() as patch:
             patch.setattr(decoder_module, "UsualEvents", None)
+            patch.setattr(assembly_module, "LogState", PlainLogState)
             assert list(decode.decoded(stretch, decode.tables(images=True))) == compiled
 
 

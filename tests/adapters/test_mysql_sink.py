@@ -13,7 +13,7 @@ import pytest
 
 from bench.servers import MariaDb, MySql, Server
 from tidelock.adapters.bookkeeping.tables import create_statements
-from tidelock.adapters.mysql.target.fencing import Ownership
+from tidelock.adapters.mysql.target.fencing import Fencing
 from tidelock.adapters.mysql.target.session import MODES, StatementFailed, open_session
 from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.adapters.operator.store import Halted
@@ -102,7 +102,7 @@ class Target:
         return Binding(1, shape, taken.tables[TableName(self.database, name)])
 
     def batch(self, sink: MySqlSink, *steps: Step, lane: int = 0, **more: Any) -> ApplyBatch:
-        id = EffectId(sink._owner.epoch, next(self.counters))
+        id = EffectId(sink._fencing.epoch, next(self.counters))
         return ApplyBatch(id, lane, list(steps), b"covered", 1, **more)
 
     async def apply(self, sink: MySqlSink, *steps: Step, **more: Any) -> BatchCommitted | BatchReady | BatchFailed:
@@ -309,7 +309,7 @@ async def test_a_user_lock_is_let_go_only_after_the_rollback(target: Target) -> 
     sink, table = await _any_table(target)
     batch = target.batch(sink, UpsertRows(table, [(n, "x" * 20, n) for n in range(30_000)], True), held=True)
     await sink.apply(batch)
-    owner = Ownership(sink._endpoint, "feed", 0, target.books, 5)
+    owner = Fencing(sink._endpoint, "feed", 0, target.books, 5)
     owner.epoch = 1
     killer = await open_session(sink._endpoint, 5)
     assert sink._lanes[0].session is not None
@@ -348,8 +348,7 @@ async def test_deleting_receipts_locks_no_gap_that_another_lane_inserts_into(tar
     """Counter-example 18: under the server's own REPEATABLE READ the insert waits."""
     sink, table = await _any_table(target)
     session = await open_session(sink._endpoint, 2)
-    ledger = sink._ledger
-    (delete,) = ledger.drop([EffectId(1, n) for n in range(100, 110)])
+    (delete,) = sink._bookkeeping.drop_receipts([EffectId(1, n) for n in range(100, 110)])
     await session.run([delete])
     await target.committed(sink, UpsertRows(table, [(1, "a", 1)], True))
     await session.rollback()
@@ -925,7 +924,7 @@ def _waiting(target: Target) -> bool:
 
 async def _is_kept_waiting(target: Target, sink: MySqlSink, step: Step, during: list[Step]) -> bool:
     """Does a batch of `step` wait while another of the steps `during` has its turn?"""
-    with sink._turns.of(during) as turn:
+    with sink._gate.of(during) as turn:
         await turn.take()
         batch = target.batch(sink, step, lane=1)
         applying = asyncio.create_task(sink.apply(batch))
@@ -1004,8 +1003,8 @@ async def test_control_tells_what_operators_ask(target: Target) -> None:
     assert control.desired_state == "paused"
     assert control.wishes == (ParkedKey("0-1", 2, 0, TableName("src", "t"), b"c", "retry"),)
     target.server.execute(f"UPDATE `{target.books}`.tidelock_owner SET desired_state='running'")
-    assert sink._control is not None
-    target.server.execute(f"KILL {sink._control.number}")
+    assert sink._control.session is not None
+    target.server.execute(f"KILL {sink._control.session.number}")
     assert (await sink.control()).desired_state == "paused"  # what it said last
     assert (await sink.control()).desired_state == "running"
 
@@ -1146,7 +1145,7 @@ async def _three_groups(target: Target) -> tuple[MySqlSink, Binding, dict[int, i
         owner, table = await _any_table(target) if group == 0 else await target.opened(*ID_U_X, group=group)
         parked = ParkedRow("0-1", group, 0, target.database, "t", "k", "e", b"c")
         await target.committed(owner, UpsertRows(table, [(group + 1, f"{group}", 1)], True), parked=(parked,))
-        epochs[group] = owner._owner.epoch
+        epochs[group] = owner._fencing.epoch
     conductor = target.sink(group=-1, lock_timeout_seconds=20)
     await target.own(conductor, "t")
     return conductor, table, epochs
@@ -1302,7 +1301,7 @@ async def test_a_checkpoint_lost_in_a_crash_stands_the_owner_down(relaxed: Targe
         lazily(relaxed, True)
         batch = relaxed.batch(sink, UpsertRows(table, [(number, "lost", 0)], fresh=True))
         assert isinstance(await sink.apply(batch), BatchCommitted)
-        id_ = EffectId(sink._owner.epoch, next(relaxed.counters))
+        id_ = EffectId(sink._fencing.epoch, next(relaxed.counters))
         saved = Position("binlog.000009", 9 + number)
         assert isinstance(await sink.save_checkpoint(SaveCheckpoint(id_, saved, (batch.id,))), CheckpointSaved)
         crash(relaxed)
@@ -1322,7 +1321,7 @@ async def test_a_takeover_lost_in_a_crash_is_no_newer_owner(relaxed: Target) -> 
         lazily(relaxed, True)
         sink, _ = await relaxed.opened(*ID_U_X)
         crash(relaxed)
-        if relaxed.book("owner", "epoch") != [(sink._owner.epoch,)]:
+        if relaxed.book("owner", "epoch") != [(sink._fencing.epoch,)]:
             break
     else:
         pytest.fail("all takeovers survived: this test proves nothing")
@@ -1336,7 +1335,7 @@ async def test_a_checkpoint_in_doubt_is_no_crash(target: Target) -> None:
     batch = target.batch(sink, UpsertRows(table, [(1, "x", 0)], fresh=True))
     assert isinstance(await sink.apply(batch), BatchCommitted)
     saved = Position("binlog.000009", 9)
-    sink._reported.leave(saved, (batch.id,))
+    sink._audit.checkpoint_sent(saved, (batch.id,))
     await target.committed(sink, UpsertRows(table, [(2, "x", 0)], fresh=True), lane=1)
     target.server.execute(f"DELETE FROM `{target.books}`.tidelock_progress WHERE batch={batch.id.counter}")
     assert (await target.failed(sink, lane=2)).failure.kind is ErrorKind.COMMITS_LOST

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from tidelock.adapters.mysql.target import deadlock_gate as turns
-from tidelock.adapters.mysql.target.deadlock_gate import Turns
+from tidelock.adapters.mysql.target import deadlock_gate
+from tidelock.adapters.mysql.target.deadlock_gate import DeadlockGate
 from tidelock.engine.model.records import Column, Kind, Shape, TableName
 from tidelock.engine.model.schema import Binding, TargetColumn, TargetTable, UniqueKey
 from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
@@ -31,7 +31,7 @@ def delete(binding: Binding) -> Step:
     return DeleteRows(binding, [(1,)])
 
 
-async def waits(every: Turns, steps: list[Step]) -> bool:
+async def waits(every: DeadlockGate, steps: list[Step]) -> bool:
     """Whether a batch of `steps` has to wait now."""
     with every.of(steps) as turn:
         taking = asyncio.create_task(turn.take())
@@ -43,7 +43,7 @@ async def waits(every: Turns, steps: list[Step]) -> bool:
 
 
 async def test_batches_take_turns_only_where_there_were_deadlocks() -> None:
-    every = Turns()
+    every = DeadlockGate()
     with every.of([insert(ONE)]) as turn:
         await turn.take()
         assert not await waits(every, [insert(ONE)])
@@ -68,7 +68,7 @@ async def test_batches_take_turns_only_where_there_were_deadlocks() -> None:
     ],
 )
 async def test_updates_that_leave_unique_values_alone_go_on(step: Step, waiting: bool) -> None:
-    every = Turns()
+    every = DeadlockGate()
     every.deadlocked([insert(ONE)])
     with every.of([insert(ONE)]) as turn:
         await turn.take()
@@ -76,7 +76,7 @@ async def test_updates_that_leave_unique_values_alone_go_on(step: Step, waiting:
 
 
 async def test_batches_that_name_tables_in_another_order_do_not_wait_in_a_circle() -> None:
-    every = Turns()
+    every = DeadlockGate()
     every.deadlocked([insert(ONE), insert(TWO)])
     log: list[str] = []
 
@@ -93,7 +93,7 @@ async def test_batches_that_name_tables_in_another_order_do_not_wait_in_a_circle
 
 
 async def test_a_batch_that_is_cancelled_gives_its_turn_back() -> None:
-    every = Turns()
+    every = DeadlockGate()
     every.deadlocked([insert(ONE), insert(TWO)])
     with every.of([insert(TWO)]) as second:
         await second.take()
@@ -105,10 +105,10 @@ async def test_a_batch_that_is_cancelled_gives_its_turn_back() -> None:
 
 
 async def test_a_table_is_tried_again_without_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    every = Turns()
+    every = DeadlockGate()
     every.deadlocked([insert(ONE)])
     with every.of([insert(ONE)]) as turn:
         await turn.take()
-        later = turns.time.monotonic() + turns.SECONDS + 1
-        monkeypatch.setattr(turns.time, "monotonic", lambda: later)
+        later = deadlock_gate.time.monotonic() + deadlock_gate.SECONDS + 1
+        monkeypatch.setattr(deadlock_gate.time, "monotonic", lambda: later)
         assert not await waits(every, [insert(ONE)])

@@ -12,7 +12,7 @@ import pytest
 from bench.servers import Postgres
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.ports.sink import TargetError
-from tidelock.adapters.postgres.target.copy_text import Copy
+from tidelock.adapters.postgres.target.copy_text import CopyCommand
 from tidelock.adapters.postgres.target.session import application_name
 from tidelock.adapters.postgres.target.sink import PostgresSink
 from tidelock.adapters.postgres.target.statements import FEW_ROWS
@@ -952,7 +952,7 @@ async def test_a_batch_may_copy_into_several_tables(target: Target) -> None:
     rows: list[Row] = [(n, "x") for n in range(MANY_ROWS)]
     steps = [step for table in bindings for step in (DeleteRows(table, [(1,)]), UpsertRows(table, rows, True))]
     batch = target.batch(taken.epoch, *steps)
-    assert sum(isinstance(part, Copy) for part in sink._batch(batch, careful=False)) == 3
+    assert sum(isinstance(part, CopyCommand) for part in sink._script.batch(batch, careful=False)) == 3
     await committed(sink, batch)
     assert [len(target.rows("id", name.table)) for name in tables] == [MANY_ROWS] * 3
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bench.servers import MariaDb, Postgres
 from tests.engine.world import shape_of, table
 from tidelock.adapters.mysql.binlog import codecs
-from tidelock.adapters.mysql.binlog.batch_frames import BATCH, IMAGES, Decoder, Encoder
+from tidelock.adapters.mysql.binlog.batch_frames import BATCH, IMAGES, FrameDecoder, FrameEncoder
 from tidelock.adapters.mysql.binlog.codecs import WireColumn
 from tidelock.adapters.mysql.binlog.row_compiler import RowOverrun, compile_rows
 from tidelock.adapters.mysql.binlog.row_layout import Columns, layout
@@ -217,7 +217,7 @@ def test_batches_travel_with_their_images_or_as_tuples() -> None:
     """A table that was announced in a batch of tuples is known when its first image comes."""
     (image,) = images_of([(1, "ä", "b", None)])
     columns = {3: COLUMNS}
-    encoder, decoder = Encoder(lambda: columns), Decoder()
+    encoder, decoder = FrameEncoder(lambda: columns), FrameDecoder()
     plain = batch([RowChange(3, image, None, 0), RowChange(4, None, (1, "x"), 1)])
     kind, body = encoder.frame(plain)
     assert kind == BATCH

@@ -30,9 +30,9 @@ from tidelock.adapters.mysql.connection import connect, reader_endpoint, rows
 from tidelock.adapters.mysql.target.session import StatementFailed, open_session
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source_errors import Unreachable
-from tidelock.adapters.postgres.target.failures import CONNECTION_ERRORS
-from tidelock.adapters.postgres.target.session import Session as PostgresSession
+from tidelock.adapters.postgres.target.failures import SERVER_ERRORS
 from tidelock.adapters.postgres.target.session import SessionSettings
+from tidelock.adapters.postgres.target.session import TargetSession as PostgresSession
 from tidelock.adapters.wiring.session import session
 
 SHORT = "connect_timeout=1&read_timeout=1"
@@ -120,12 +120,12 @@ async def test_a_targets_session_waits_for_work_and_not_for_silence(kind: str, r
             wire.silence()
             with pytest.raises(StatementFailed):
                 await session.ask("SELECT 1")
-            assert session.lost
+            assert not session.alive
         else:
             other = await PostgresSession.open(SessionSettings(place, "silence", True, 10))
             await other.run(["SELECT pg_sleep(3)"])
             wire.silence()
-            with pytest.raises(CONNECTION_ERRORS):
+            with pytest.raises(SERVER_ERRORS):
                 await other.run(["SELECT 1"])
             assert not other.alive
 

@@ -17,7 +17,7 @@ from bench.micro.budgets import Budgets
 from bench.micro.case import held
 from bench.micro.suite import CASES, Figure
 from bench.servers import MariaDb, MySql, Postgres, Server, ServerMissing
-from tidelock.adapters.mysql.binlog.batch_frames import Decoder
+from tidelock.adapters.mysql.binlog.batch_frames import FrameDecoder
 from tidelock.engine.model.records import Row, RowChange, SourceChunk
 
 
@@ -42,7 +42,7 @@ def changes(chunks: list[SourceChunk]) -> list[RowChange]:
 
 def changes_of_frames(sent: list[tuple[int, bytes]]) -> list[RowChange]:
     """Row images as the tuples that they stand for."""
-    decoder = Decoder()
+    decoder = FrameDecoder()
     rows = [row for kind, body in sent for row in decoder.batch(kind, memoryview(body)).rows]
     return [RowChange(row.table, _tuple(row.before), _tuple(row.after), row.ordinal) for row in rows]
 

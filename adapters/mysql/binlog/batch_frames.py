@@ -2,29 +2,20 @@
 
 BATCH is the whole batch in msgpack.  Where all its rows are row images it goes as IMAGES instead: the length of the
 next part (4 bytes, little-endian), a batch without its rows and the columns of the tables that are new in it, then the
-images as the source sent them (`row_image.pack`), which stay so until they are wanted (`records.PackedRows`).
+images as the source sent them (`images.pack`), which stay so until they are wanted (`records.PackedRows`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, cast
 
 import msgspec
 
-from tidelock.adapters.compiled.forms import admit
 from tidelock.adapters.mysql.binlog.codecs import WireColumn
 from tidelock.adapters.mysql.binlog.row_layout import Columns, layout
+from tidelock.adapters.row_image import images
 from tidelock.engine.model.records import Kind, LogBatch, RowChange
-
-try:
-    admit("row_image")
-    from tidelock.adapters.row_image.row_image import Layout, PackedRows, pack
-except ImportError:  # it was not built, so nobody makes images
-
-    def pack(rows: Iterable[RowChange]) -> bytes | None:
-        return None
-
 
 BATCH: Final = 0x42
 IMAGES: Final = 0x49
@@ -35,7 +26,7 @@ class _Rowless(msgspec.Struct, array_like=True):
     columns: dict[int, tuple[tuple[WireColumn, Kind | None], ...]]
 
 
-class Encoder:
+class FrameEncoder:
     """`columns`: those of tables whose rows are images, by shape number, as the reader knows them by now."""
 
     def __init__(self, columns: Callable[[], Mapping[int, Columns]]) -> None:
@@ -45,8 +36,8 @@ class Encoder:
 
     def frame(self, batch: LogBatch) -> tuple[int, bytes]:
         """The frame's kind and body."""
-        images = pack(batch.rows) if batch.rows else None
-        if images is None:
+        packed = images.pack(batch.rows) if batch.rows else None
+        if packed is None:
             return BATCH, self._encode(batch)
         columns = self._columns()
         new = {}
@@ -54,18 +45,19 @@ class Encoder:
             new = {number: tuple(columns[number]) for number in list(columns)[self._told :]}
             self._told = len(columns)
         head = self._encode(_Rowless(msgspec.structs.replace(batch, rows=()), new))
-        return IMAGES, b"".join((len(head).to_bytes(4, "little"), head, images))
+        return IMAGES, b"".join((len(head).to_bytes(4, "little"), head, packed))
 
 
-class Decoder:
-    """Of the frames of one capture process: shape numbers mean what it said."""
+class FrameDecoder:
+    """Decodes the frames of one capture process: shape numbers mean what it said."""
 
     def __init__(self) -> None:
         self._batch = msgspec.msgpack.Decoder(LogBatch)
         self._rowless = msgspec.msgpack.Decoder(_Rowless)
-        self._layouts: dict[int, Layout] = {}
+        self._layouts: dict[int, images.Layout] = {}
 
     def batch(self, kind: int, body: memoryview) -> LogBatch:
+        """Decode a frame's body.  `kind`: BATCH or IMAGES."""
         if kind == BATCH:
             return self._batch.decode(body)
         end = 4 + int.from_bytes(body[:4], "little")
@@ -74,5 +66,5 @@ class Decoder:
             made = layout(number, columns)
             assert made is not None, "both processes have the same codes"
             self._layouts[number] = made
-        rowless.batch.rows = cast(tuple[RowChange, ...], PackedRows(bytes(body[end:]), self._layouts))
+        rowless.batch.rows = cast(tuple[RowChange, ...], images.PackedRows(bytes(body[end:]), self._layouts))
         return rowless.batch

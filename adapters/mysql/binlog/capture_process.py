@@ -13,7 +13,7 @@ import sys
 
 import msgspec
 
-from tidelock.adapters.mysql.binlog.batch_frames import Encoder
+from tidelock.adapters.mysql.binlog.batch_frames import FrameEncoder
 from tidelock.adapters.mysql.binlog.captured_log import CapturedLog
 from tidelock.adapters.ports.capture_messages import FAILED, UNANSWERED, CaptureOrder, Failed, Unanswered
 from tidelock.adapters.ports.source_errors import SourceError
@@ -22,6 +22,7 @@ from tidelock.adapters.process.gc_tuning import calm
 
 
 def main() -> None:
+    """Run the capture process."""
     for number in (signal.SIGINT, signal.SIGHUP):  # a terminal's go to the whole group; our parent decides
         signal.signal(number, signal.SIG_IGN)
     calm()
@@ -37,7 +38,7 @@ def main() -> None:
 def capture(order: CaptureOrder, channel: socket.socket) -> None:
     """Read on until the log fails us; the last frame says why.  Raises OSError when the other side is gone."""
     log, told = CapturedLog(order), Unanswered()
-    encoder = Encoder(lambda: log.image_columns)
+    encoder = FrameEncoder(lambda: log.image_columns)
     try:
         for batch in log.batches():
             send(channel, *encoder.frame(batch))

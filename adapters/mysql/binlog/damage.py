@@ -50,17 +50,21 @@ def checked(b: bytes, p: int, end: int, tail: int) -> int:
 
 
 def matches(b: bytes, p: int, end: int) -> bool:
-    """Whether the last four bytes are the CRC-32 of those before."""
+    """Tell whether the last four bytes are the CRC-32 of those before."""
     body = end - CHECKSUM_SIZE
     return bool(zlib.crc32(memoryview(b)[p:body]) == _STORED(b, body)[0])
 
 
 def mismatch(kind: int) -> DamagedLog:
+    """Make the error for an event that does not have the checksum of its bytes."""
     return DamagedLog(f"an event of type {kind} is damaged: its bytes do not give the checksum that it ends with")
 
 
 def unreadable(kind: int, error: Exception, place: str, checksums: bool) -> DamagedLog:
-    """`error`: of `MALFORMED`; `place`: of the event, `file:offset`; `checksums`: its own fits, or it has none."""
+    """Make the error for an event that cannot be read.
+
+    `error`: of `MALFORMED`; `place`: of the event, `file:offset`; `checksums`: its own fits, or it has none.
+    """
     reason = "bad UTF-8" if isinstance(error, UnicodeDecodeError) else f"{type(error).__name__}: {error}"
     checked = "its checksum is right" if checksums else "the source writes no checksums"
     problem = DamagedLog(

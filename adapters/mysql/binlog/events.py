@@ -52,6 +52,8 @@ Gtid: TypeAlias = tuple[str, int, int, int]
 
 
 class Query(NamedTuple):
+    """A statement in the log, with the schema that was the default for it."""
+
     schema: str
     statement: str
 
@@ -65,7 +67,7 @@ def rotation(b: bytes, p: int, end: int) -> tuple[str, int]:
 
 
 def is_by_mariadb(b: bytes, p: int) -> bool:
-    """Of a FORMAT_DESCRIPTION event, which names the version of the server that wrote the file."""
+    """Tell whether MariaDB wrote the file, from its FORMAT_DESCRIPTION event, which names the version of the server."""
     return b"MariaDB" in b[p + 2 : p + 52]
 
 
@@ -171,7 +173,7 @@ _CHARSET_STATUS, _CATALOG_STATUS = 4, 6
 
 
 def query(b: bytes, p: int, end: int, plain: bytes | None = None) -> Query:
-    """`plain`: the statement, where the event holds it compressed."""
+    """Read a QUERY event.  `plain`: the statement, where the event holds it compressed."""
     schema_size, status_size = b[p + 8], int.from_bytes(b[p + 11 : p + 13], "little")
     status = p + 13
     schema = status + status_size
@@ -180,6 +182,7 @@ def query(b: bytes, p: int, end: int, plain: bytes | None = None) -> Query:
 
 
 def query_text_at(b: bytes, p: int) -> int:
+    """Find where a QUERY event's text begins."""
     return p + 13 + int.from_bytes(b[p + 11 : p + 13], "little") + b[p + 8] + 1
 
 

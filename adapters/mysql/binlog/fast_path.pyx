@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""The events that make up nearly all of a log, compiled: what `Decoder.run`, its handlers and `Assembly` do for them.
+"""The events that make up nearly all of a log, compiled: what `LogDecoder.run`, the handlers and `Assembly` do for them.
 
     GTID · BEGIN · the statement's text · TABLE_MAP of a table that was seen · rows · XID
 
@@ -8,7 +8,7 @@ A source's one-row transaction is four or five events, and a handler in Python c
 is to the Python form, which goes on there, and knows each error, each other event and each exception to the rule.  So
 there are no errors here, and whatever is not plainly usual is left.
 
-The state is that of the decoder and its assembly: it is loaded from them, and put back before anybody else sees it.
+The state is that of the decoder and its assembly (`LogState`), so nothing is copied from one form to the other.
 This module is optional; tests/adapters/test_fast_path.py holds one form against the other.
 """
 
@@ -17,7 +17,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
-from tidelock.adapters.mysql.binlog import assembly, events
+from tidelock.adapters.mysql.binlog import events
 from tidelock.adapters.mysql.binlog.packets import LONGEST
 from tidelock.adapters.mysql.binlog.tables import Role
 from tidelock.engine.model.records import SourceTransaction
@@ -102,30 +102,38 @@ cdef uint64_t HAS_FIRST = 1 << 55
 cdef Py_ssize_t FIRST_AT = 49
 cdef Py_ssize_t FIRST_SIZE = 7
 cdef uint32_t PACKET_LENGTH = LONGEST
-cdef Py_ssize_t QUIET_TRANSACTIONS = assembly.QUIET_TRANSACTIONS
 cdef object WANTED = Role.WANTED
 cdef object UNWANTED = Role.UNWANTED
 
 
 @cython.final
-cdef class UsualEvents:
-    """Of one decoder, whose assembly stays the same."""
+cdef class LogState:
+    """The state of decoder and assembly, as `log_state.PlainLogState` has it."""
 
-    cdef object decoder, assembly
-    # the decoder's
+    cdef public str file, source
+    cdef public int64_t offset, boundary
+    cdef public uint32_t when
+    cdef public Py_ssize_t tail, ordinal, first, octets, done_rows, done_octets, quiet
+    cdef public bint begun, settled, is_open, known_by_gtid, is_xa, parted
+    cdef public object number, commit_us, moment_us, server_us, closed
+    cdef public list rows, marks, done
+
+    def __init__(self, str file, int64_t offset, bint settled):
+        self.file, self.offset, self.boundary, self.settled = file, offset, offset, settled
+        self.source = ""
+        self.number = self.commit_us = self.moment_us = self.server_us = 0
+        self.rows, self.marks, self.done = [], [], []
+
+
+@cython.final
+cdef class UsualEvents:
+    """Takes the usual events of one decoder, whose assembly and state stay the same."""
+
+    cdef object assembly, tables
+    cdef LogState state
     cdef dict maps, known
     cdef set unreached
-    cdef int64_t offset
-    cdef uint32_t when
-    cdef Py_ssize_t tail
-    cdef bint begun
-    # the assembly's
-    cdef list done, rows
-    cdef str file, source
-    cdef uint64_t number, commit_us, server_us, moment_us
-    cdef int64_t boundary
-    cdef bint is_open, known_by_gtid, parted, is_xa, marked, settled
-    cdef Py_ssize_t ordinal, first, octets, done_rows, done_octets, quiet, chunk_rows, chunk_octets
+    cdef Py_ssize_t chunk_rows, chunk_octets, quiet_groups
     # the last source of each flavour, and the last table, as they were met
     cdef str mariadb_source, mysql_source
     cdef uint32_t domain, server
@@ -136,7 +144,7 @@ cdef class UsualEvents:
     cdef tuple readers
     # the last group that ended here, and its last event's body
     cdef str closed_source
-    cdef uint64_t closed_number, closed_moment_us
+    cdef object closed_number, closed_moment_us
     cdef int64_t closed_end
     cdef bint closed, closed_by_gtid
     cdef Py_ssize_t body, body_end
@@ -149,49 +157,56 @@ cdef class UsualEvents:
     cdef str run_source
     cdef uint64_t run_first, run_last
 
-    def __init__(self, decoder, assembly):
-        self.decoder, self.assembly = decoder, assembly
-        self.maps, self.unreached = decoder._maps, decoder._unreached
+    def __init__(self, assembly, tables, dict maps, set unreached):
+        """`maps`: tables by the id that the log has for them now.  `unreached`: MariaDB's domains that were not seen."""
+        self.assembly, self.tables, self.state = assembly, tables, assembly.state
+        self.maps, self.unreached = maps, unreached
         self.chunk_rows, self.chunk_octets = assembly._chunk_rows, assembly._chunk_bytes
+        self.quiet_groups = assembly._quiet_groups
 
     def take(self, bytes b, Py_ssize_t at):
         """Takes packets from `at` on; returns where it stopped: at a packet that is not all there or holds no usual
         event, or behind one that made a chunk ready."""
         if self.assembly._skip:  # a group that was read before in part
             return at
-        self.load()
+        self.known = self.tables._tables
+        self.table = self.payload = None
+        self.closed = False
         self.last_body = 0
         at = self.events(b, at)
-        self.store(b)
+        self.end_run()
+        if self.closed:
+            self.note_closed(b)
         if self.is_full():
-            if self.is_open:
-                self.assembly.part = b, self.last_body, at - self.tail
+            if self.state.is_open:
+                self.assembly.part = b, self.last_body, at - self.state.tail
                 self.assembly._relieve()
             else:
                 self.assembly.flush()
         return at
 
     cdef Py_ssize_t events(self, bytes b, Py_ssize_t at) except -1:
+        cdef LogState state = self.state
         cdef const uint8_t* data = <const uint8_t*> PyBytes_AS_STRING(b)
         cdef Py_ssize_t size, last, p, end
         cdef Header header
         cdef Outcome outcome
-        if self.tail and (b is not self.checked or at >= self.checked_to):
-            self.checked, self.checked_to = b, _checked(b, at, self.tail)
-        size = self.checked_to if self.tail else PyBytes_GET_SIZE(b)
+        if state.tail and (b is not self.checked or at >= self.checked_to):
+            self.checked, self.checked_to = b, _checked(b, at, state.tail)
+        size = self.checked_to if state.tail else PyBytes_GET_SIZE(b)
         last = size - <Py_ssize_t> sizeof(Header)
         while at <= last:
             memcpy(&header, data + at, sizeof(Header))
             p = at + sizeof(Header)
             end = at + 4 + (header.packet & PACKET_LENGTH)
-            if header.status or header.packet & PACKET_LENGTH == PACKET_LENGTH or end > size or end - self.tail < p:
+            if header.status or header.packet & PACKET_LENGTH == PACKET_LENGTH or end > size or end - state.tail < p:
                 return at
-            if header.log_end != self.offset + header.size or header.size != (header.packet & PACKET_LENGTH) - 1:
+            if header.log_end != state.offset + header.size or header.size != (header.packet & PACKET_LENGTH) - 1:
                 return at
-            outcome = self.event(header, b, p, end - self.tail)
+            outcome = self.event(header, b, p, end - state.tail)
             if outcome == LEFT:
                 return at
-            self.offset, self.when = header.log_end, header.when
+            state.offset, state.when = header.log_end, header.when
             at = end
             if outcome == GROWN and self.is_full():
                 self.last_body = p
@@ -200,6 +215,7 @@ cdef class UsualEvents:
 
     cdef Outcome event(self, Header header, bytes b, Py_ssize_t p, Py_ssize_t end) except? LEFT:
         """Its body is from `p` to `end`."""
+        cdef LogState state = self.state
         cdef const uint8_t* data = <const uint8_t*> PyBytes_AS_STRING(b)
         if ROWS[header.kind].operation != NONE:
             return self.rows_event(ROWS[header.kind].operation, ROWS[header.kind].version, b, p, end)
@@ -214,15 +230,16 @@ cdef class UsualEvents:
         if header.kind == MYSQL_GTID:
             return self.mysql_gtid(b, p, end)
         if header.kind == QUERY and end - p >= 6 and memcmp(data + end - 6, b"\0BEGIN", 6) == 0:
-            self.begun = True
+            state.begun = True
             return TAKEN
         return LEFT
 
     # -- groups --------------------------------------------------------------------------------------------------
 
     cdef Outcome mariadb_gtid(self, Header header, bytes b, Py_ssize_t p, Py_ssize_t end) except? LEFT:
+        cdef LogState state = self.state
         cdef MariaDbGtid found
-        if self.is_open or end - p < <Py_ssize_t> sizeof(MariaDbGtid):
+        if state.is_open or end - p < <Py_ssize_t> sizeof(MariaDbGtid):
             return LEFT
         memcpy(&found, PyBytes_AS_STRING(b) + p, sizeof(MariaDbGtid))
         if found.flags & UNUSUAL_GROUP:
@@ -232,14 +249,15 @@ cdef class UsualEvents:
             self.domain, self.server = found.domain, header.server
         if self.unreached:
             self.unreached.discard(found.domain)
-        self.begun = True
+        state.begun = True
         self.begin(self.mariadb_source, found.number, 0, <uint64_t> header.when * 1_000_000)
         return TAKEN
 
     cdef Outcome mysql_gtid(self, bytes b, Py_ssize_t p, Py_ssize_t end) except? LEFT:
+        cdef LogState state = self.state
         cdef MySqlGtid found
         cdef uint64_t commit_us, first_us = 0
-        if self.is_open or end - p < <Py_ssize_t> sizeof(MySqlGtid):
+        if state.is_open or end - p < <Py_ssize_t> sizeof(MySqlGtid):
             return LEFT
         memcpy(&found, PyBytes_AS_STRING(b) + p, sizeof(MySqlGtid))
         if found.number >> 63:
@@ -247,7 +265,7 @@ cdef class UsualEvents:
         if self.mysql_source is None or memcmp(found.uuid, self.uuid, 16):
             self.mysql_source = events.mysql_gtid(b, p)[0]
             memcpy(self.uuid, found.uuid, 16)
-        self.begun = False
+        state.begun = False
         commit_us = found.commit_us & COMMIT_TIME
         if not found.commit_us & HAS_FIRST:
             first_us = commit_us
@@ -258,46 +276,51 @@ cdef class UsualEvents:
         self.begin(self.mysql_source, found.number, commit_us, first_us)
         return TAKEN
 
-    cdef void begin(self, str source, uint64_t number, uint64_t commit_us, uint64_t moment_us):
-        self.is_open = self.settled = self.known_by_gtid = True
-        self.source, self.number, self.commit_us, self.moment_us = source, number, commit_us, moment_us
-        self.parted = self.is_xa = False
-        self.ordinal = self.octets = self.first = 0
+    cdef int begin(self, str source, uint64_t number, uint64_t commit_us, uint64_t moment_us) except -1:
+        cdef LogState state = self.state
+        state.is_open = state.settled = state.known_by_gtid = True
+        state.source, state.number, state.commit_us, state.moment_us = source, number, commit_us, moment_us
+        state.parted = state.is_xa = False
+        state.ordinal = state.octets = state.first = 0
+        return 0
 
     cdef Outcome commit(self, Header header, Py_ssize_t p, Py_ssize_t end) except? LEFT:
-        cdef Py_ssize_t first = self.first
-        if not self.is_open or self.is_xa or self.marked:
+        cdef LogState state = self.state
+        cdef Py_ssize_t first = state.first
+        if not state.is_open or state.is_xa or state.marks:
             return LEFT
-        if not self.commit_us:
-            self.commit_us = <uint64_t> header.when * 1_000_000
-        self.server_us = self.commit_us
-        self.boundary = self.offset + header.size
-        if self.rows or self.parted or first:
-            self.done_rows += len(self.rows)
-            self.done_octets += self.octets
-            self.first = self.ordinal
-            self.done.append(
+        if not state.commit_us:
+            state.commit_us = <uint64_t> header.when * 1_000_000
+        state.server_us = state.commit_us
+        state.boundary = state.offset + header.size
+        if state.rows or state.parted or first:
+            state.done_rows += len(state.rows)
+            state.done_octets += state.octets
+            state.first = state.ordinal
+            state.done.append(
                 SourceTransaction(
-                    self.source, self.number, self.file, self.boundary, self.rows, first, self.first - first, True,
-                    self.commit_us,
+                    state.source, state.number, state.file, state.boundary, state.rows, first, state.first - first,
+                    True, state.commit_us,
                 )
             )  # fmt: skip
-            self.rows = []
-            self.octets = 0
-        self.is_open = False
-        self.closed, self.closed_by_gtid, self.closed_end = True, self.known_by_gtid, self.boundary
-        self.closed_source, self.closed_number, self.closed_moment_us = self.source, self.number, self.moment_us
+            state.rows = []
+            state.octets = 0
+        state.is_open = False
+        self.closed, self.closed_by_gtid, self.closed_end = True, state.known_by_gtid, state.boundary
+        self.closed_source, self.closed_number, self.closed_moment_us = state.source, state.number, state.moment_us
         self.body, self.body_end = p, end
-        if self.known_by_gtid:
+        if state.known_by_gtid:
             self.add_gtid()
-        self.quiet += 1
+        state.quiet += 1
         return GROWN
 
     cdef int add_gtid(self) except -1:
-        if self.run_source is not self.source or self.number != self.run_last + 1:
+        cdef LogState state = self.state
+        cdef uint64_t number = state.number
+        if self.run_source is not state.source or number != self.run_last + 1:
             self.end_run()
-            self.run_source, self.run_first = self.source, self.number
-        self.run_last = self.number
+            self.run_source, self.run_first = state.source, number
+        self.run_last = number
         return 0
 
     cdef int end_run(self) except -1:
@@ -306,14 +329,24 @@ cdef class UsualEvents:
             self.run_source = None
         return 0
 
+    cdef int note_closed(self, bytes b) except -1:
+        """Once a buffer, not once a group."""
+        cdef LogState state = self.state
+        state.closed = (
+            state.file, self.closed_end, self.closed_source, self.closed_number, self.closed_moment_us,
+            bool(self.closed_by_gtid), (b, self.body, self.body_end),
+        )  # fmt: skip
+        return 0
+
     # -- rows ----------------------------------------------------------------------------------------------------
 
     cdef Outcome table_map(self, bytes b, Py_ssize_t p, Py_ssize_t end) except? LEFT:
         """A table whose map was seen before, perhaps under another id."""
+        cdef LogState state = self.state
         cdef const char* payload = PyBytes_AS_STRING(b) + p + TABLE_AND_FLAGS
         cdef Py_ssize_t size = end - p - TABLE_AND_FLAGS
         cdef uint64_t number
-        if size < 0 or self.is_xa:
+        if size < 0 or state.is_xa:
             return LEFT
         number = _table_id(b, p)
         if (
@@ -336,9 +369,10 @@ cdef class UsualEvents:
         return 0
 
     cdef Outcome rows_event(self, int operation, int version, bytes b, Py_ssize_t p, Py_ssize_t end) except? LEFT:
+        cdef LogState state = self.state
         cdef Py_ssize_t then
         cdef uint64_t number
-        if not self.is_open or self.is_xa or end - p < TABLE_AND_FLAGS + 2:
+        if not state.is_open or state.is_xa or end - p < TABLE_AND_FLAGS + 2:
             return LEFT
         number = _table_id(b, p)
         if self.table is None or number != self.table_id:
@@ -358,72 +392,40 @@ cdef class UsualEvents:
         return LEFT
 
     cdef Outcome read(self, int operation, bytes b, Py_ssize_t p, Py_ssize_t end) except? LEFT:
+        cdef LogState state = self.state
         cdef bytes prelude = self.two if operation == UPDATE else self.one
-        cdef Py_ssize_t size = PyBytes_GET_SIZE(prelude), kept = len(self.rows)
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(prelude), kept = len(state.rows)
         try:
             if end - p > size and _begins(b, p, prelude):
                 p += size
             else:
                 p = self.table.check_images(b, p, 2 if operation == UPDATE else 1)
-            self.ordinal = self.readers[operation - 1](b, p, end, self.ordinal, self.rows.append)
+            state.ordinal = self.readers[operation - 1](b, p, end, state.ordinal, state.rows.append)
         except Exception:  # the Python form reads it once more, and says what is wrong
-            del self.rows[kept:]
+            del state.rows[kept:]
             return LEFT
-        if self.ordinal:
-            self.octets += end - p
+        if state.ordinal:
+            state.octets += end - p
         return GROWN
 
     cdef Outcome count(self, int operation, bytes b, Py_ssize_t p, Py_ssize_t end) except? LEFT:
+        cdef LogState state = self.state
         try:
-            self.ordinal = self.table.skip(b, p, end, 2 if operation == UPDATE else 1, self.ordinal)
+            state.ordinal = self.table.skip(b, p, end, 2 if operation == UPDATE else 1, state.ordinal)
         except Exception:
             return LEFT
         return TAKEN
 
-    # -- chunks and state ----------------------------------------------------------------------------------------
+    # -- chunks --------------------------------------------------------------------------------------------------
 
     cdef bint is_full(self) noexcept:
         """Something is to be handed out now: before the open group, or a part of that."""
+        cdef LogState state = self.state
         return (
-            self.done_rows + len(self.rows) >= self.chunk_rows
-            or self.done_octets + self.octets >= self.chunk_octets
-            or self.quiet >= QUIET_TRANSACTIONS
+            state.done_rows + len(state.rows) >= self.chunk_rows
+            or state.done_octets + state.octets >= self.chunk_octets
+            or state.quiet >= self.quiet_groups
         )
-
-    cdef int load(self) except -1:
-        decoder, assembly = self.decoder, self.assembly
-        self.known = decoder._tables._tables
-        self.offset, self.when = decoder._offset, decoder._when
-        self.tail, self.begun = decoder._tail, decoder._begun
-        self.done, self.rows = assembly._done, assembly._rows
-        self.file, self.source = assembly._file, assembly._source
-        self.number, self.commit_us, self.server_us = assembly._number, assembly._commit_us, assembly.server_us
-        self.boundary, self.moment_us, self.closed = assembly.boundary, assembly.moment_us, False
-        self.is_open, self.known_by_gtid = assembly.is_open, assembly._known_by_gtid
-        self.parted, self.is_xa, self.settled = assembly._parted, assembly.is_xa, assembly.settled
-        self.marked = bool(assembly._marks)
-        self.ordinal, self.first, self.octets = assembly._ordinal, assembly._first, assembly._bytes
-        self.done_rows, self.done_octets, self.quiet = assembly._done_rows, assembly._done_bytes, assembly._quiet
-        self.table = self.payload = None
-        return 0
-
-    cdef int store(self, bytes b) except -1:
-        decoder, assembly = self.decoder, self.assembly
-        self.end_run()
-        decoder._offset, decoder._when, decoder._begun = self.offset, self.when, self.begun
-        assembly._rows, assembly._source = self.rows, self.source
-        assembly._number, assembly._commit_us, assembly.server_us = self.number, self.commit_us, self.server_us
-        assembly.boundary, assembly.moment_us = self.boundary, self.moment_us
-        if self.closed:
-            assembly.closed = (
-                self.file, self.closed_end, self.closed_source, self.closed_number, self.closed_moment_us,
-                bool(self.closed_by_gtid), (b, self.body, self.body_end),
-            )  # fmt: skip
-        assembly.is_open, assembly._known_by_gtid = self.is_open, self.known_by_gtid
-        assembly._parted, assembly.is_xa, assembly.settled = self.parted, self.is_xa, self.settled
-        assembly._ordinal, assembly._first, assembly._bytes = self.ordinal, self.first, self.octets
-        assembly._done_rows, assembly._done_bytes, assembly._quiet = self.done_rows, self.done_octets, self.quiet
-        return 0
 
 
 cdef Py_ssize_t _checked(bytes b, Py_ssize_t at, Py_ssize_t tail) noexcept:
@@ -451,7 +453,7 @@ cdef Py_ssize_t _checked(bytes b, Py_ssize_t at, Py_ssize_t tail) noexcept:
 
 
 def crc32(bytes b):
-    """As `zlib.crc32`."""
+    """Compute what `zlib.crc32` does."""
     return crc32_of(<const uint8_t*> PyBytes_AS_STRING(b), PyBytes_GET_SIZE(b))
 
 

@@ -1,4 +1,6 @@
-"""Is a source's log the one that a position belongs to?  Asked of the source at each start and each reconnect.
+"""A check that a source's log is the one that a position belongs to.
+
+It is asked of the source at each start and each reconnect.
 
 What can be read again says so (`engine.model.lineage`): the file's beginning and the event that ends the last
 transaction, a few hundred bytes wherever they are.  After a failover the transaction is looked for by its GTID: MySQL
@@ -14,11 +16,10 @@ from typing import Any, Final
 import msgspec
 import pymysql
 
-from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import events
 from tidelock.adapters.mysql.binlog.log_file import Event, events_of, events_without
 from tidelock.adapters.mysql.binlog.positions import ending_of, gtid_list, gtid_of, has_gtid, survey
-from tidelock.adapters.mysql.connection import Address
+from tidelock.adapters.mysql.connection import Address, connect, explained, flavor, rows, variable
 from tidelock.adapters.mysql.errors import SEE_THE_LOG
 from tidelock.adapters.mysql.gtid import MySqlGtids
 from tidelock.adapters.ports import history_words as words
@@ -39,12 +40,12 @@ HINT: Final = (
 
 def identity(connection: pymysql.Connection[Any]) -> str:
     """The server's UUID; MariaDB has none, so its id."""
-    uuid = server.variable(connection, "server_uuid")
-    return uuid or f"server_id {server.variable(connection, 'server_id')}"
+    uuid = variable(connection, "server_uuid")
+    return uuid or f"server_id {variable(connection, 'server_id')}"
 
 
 def confirm(endpoint: Address, start: Position, further: Sequence[Position] = ()) -> None:
-    """Is the log that of the place where it is to be read from, and of those `further` in it (`engine.log.receipts`)?
+    """Check that the log is that of the place `start`, and of those `further` in it (`engine.log.receipts`).
 
     A position without a proof passes.  Raises OtherHistory, or any SourceError where the log cannot be asked.
     """
@@ -60,11 +61,11 @@ def _confirm(endpoint: Address, place: Position, *, further: bool = False) -> No
         raise OtherHistory(f"what proves the log of {place} cannot be read: {place.proof[:200]}", HINT) from None
     if proof is None:
         return
-    connection = server.connect(endpoint)
+    connection = connect(endpoint)
     try:
         found = _judged(connection, endpoint, place, proof, further=further)
     except pymysql.MySQLError as error:
-        raise server.explained(error, endpoint) from error
+        raise explained(error, endpoint) from error
     finally:
         connection.close()
     if found is not None:
@@ -83,11 +84,11 @@ def witnessed(endpoint: Address, place: Position, *, deep: bool = True) -> Posit
     if not place.file:
         return place
     deep = deep and place.offset <= _FAR
-    connection = server.connect(endpoint)
+    connection = connect(endpoint)
     try:
         who = identity(connection)
     except pymysql.MySQLError as error:
-        raise server.explained(error, endpoint) from error
+        raise explained(error, endpoint) from error
     finally:
         connection.close()
     found = survey(endpoint, place if deep else Position(place.file, 4))
@@ -104,9 +105,9 @@ def other_transaction(expected: tuple[str, int, int], found: tuple[str, int, int
 def _judged(
     connection: pymysql.Connection[Any], endpoint: Address, place: Position, proof: Proof, *, further: bool
 ) -> str | None:
-    """What is found in the place of the proof, in words; None where it is the same log."""
-    mariadb = server.flavor(connection).is_mariadb
-    files = [str(row[0]) for row in server.rows(connection, "SHOW BINARY LOGS")]
+    """Say in words what is found in the place of the proof; None where it is the same log."""
+    mariadb = flavor(connection).is_mariadb
+    files = [str(row[0]) for row in rows(connection, "SHOW BINARY LOGS")]
     here = _here(endpoint, place, proof, files, identity(connection), exact=not mariadb)
     match lineage.by_place(proof, here):
         case Answer.SAME:
@@ -222,7 +223,7 @@ def _seek_mysql(
     connection: pymysql.Connection[Any], endpoint: Address, place: Position, last: Group
 ) -> tuple[int, bool]:
     gtid = f"{last.source}:{last.number}"
-    ((there, purged, others),) = server.rows(
+    ((there, purged, others),) = rows(
         connection,
         "SELECT GTID_SUBSET(%s, @@global.gtid_executed), GTID_SUBSET(%s, @@global.gtid_purged), GTID_SUBTRACT(%s, %s)",
         gtid, gtid, place.gtids, gtid,
@@ -234,7 +235,7 @@ def _seek_mysql(
 
 
 def _seek_mariadb(endpoint: Address, last: Group, files: list[str]) -> tuple[int, bool]:
-    """From the newest file back to the one that begins before the transaction."""
+    """Look from the newest file back to the one that begins before the transaction."""
     domain = int(last.source.partition("-")[0])
     for file in reversed(files):
         before = _numbers_before(endpoint, file).get(domain, 0)
@@ -245,7 +246,7 @@ def _seek_mariadb(endpoint: Address, last: Group, files: list[str]) -> tuple[int
 
 
 def _numbers_before(endpoint: Address, file: str) -> dict[int, int]:
-    """By domain, the last sequence number before a file of MariaDB's."""
+    """Read the last sequence number of each domain before a file of MariaDB's."""
     with closing(events_of(endpoint, file)) as read:
         for event in read:
             if event.kind == events.GTID_LIST:
@@ -254,7 +255,7 @@ def _numbers_before(endpoint: Address, file: str) -> dict[int, int]:
 
 
 def _moment(read: Iterator[Event], last: Group) -> int:
-    """Of the transaction with that GTID; 0: there is none."""
+    """Find when the transaction with that GTID was committed; 0: there is none."""
     for event in read:
         if has_gtid(event):
             source, number, moment = gtid_of(event)

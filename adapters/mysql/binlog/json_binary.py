@@ -56,7 +56,7 @@ def json_text(raw: bytes) -> str:
 
 
 def _value(raw: bytes, at: int, kind: int, left: list[int]) -> str:
-    """`left`: how many bytes may still be read, and how deep containers may still go."""
+    """Read a value.  `left`: how many bytes may still be read, and how deep containers may still go."""
     if kind == _STRING:
         length, at = (raw[at], at + 1) if raw[at] < 128 else _length(raw, at)
         left[0] -= length

@@ -32,7 +32,10 @@ _ABSENT: Final = object()
 
 
 def patched(document: str, parts: bytes) -> str:
-    """Raises ValueError where a part does not fit the document, ValueError or IndexError where it is none."""
+    """Apply parts to a document.
+
+    Raises ValueError where a part does not fit the document, ValueError or IndexError where it is none.
+    """
     root = _parsed(document)
     for operation, path, value in _parts(parts):
         root = _applied(root, operation, path, value)

@@ -1,4 +1,4 @@
-"""Where a server's log begins and ends now, as positions."""
+"""The positions where a server's log begins and ends now."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pymysql
 
-from tidelock.adapters.mysql.connection import _Connection, flavor, rows, variable
+from tidelock.adapters.mysql.connection import SourceConnection, flavor, rows, variable
 from tidelock.adapters.mysql.gtid import MariaDbGtids
 from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.engine.model.records import Position
@@ -38,7 +38,7 @@ def mariadb_gtids(connection: pymysql.Connection[Any], file: str, offset: int) -
     if found is None:
         from tidelock.adapters.mysql.binlog.positions import survey  # which connects by this module
 
-        return survey(cast(_Connection, connection).endpoint, Position(file, offset)).gtids
+        return survey(cast(SourceConnection, connection).endpoint, Position(file, offset)).gtids
     return str(MariaDbGtids(str(found)))
 
 

@@ -9,11 +9,10 @@ from typing import Any, Final, NamedTuple
 
 import pymysql
 
-from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import events
 from tidelock.adapters.mysql.binlog.damage import checked
 from tidelock.adapters.mysql.binlog.packets import Packet, PacketStream, Silence, command, dump
-from tidelock.adapters.mysql.connection import Address
+from tidelock.adapters.mysql.connection import Address, connect, dumps_checksums, explained, refusal, rows
 from tidelock.adapters.mysql.errors import DamagedLog
 from tidelock.adapters.mysql.gtid import MySqlGtids
 from tidelock.adapters.ports.source_errors import Unreachable
@@ -42,7 +41,7 @@ class Event(NamedTuple):
 def events_of(
     endpoint: Address, file: str, server_id: int = NOBODY, offset: int = 4
 ) -> Generator[Event, None, None]:
-    """Those of the files behind it follow; it ends where the log does.
+    """Read the events of a file, then those of the files behind it, up to the end of the log.
 
     Close it where it is left before.  Raises SourceError, DamagedLog where an event is not what was written.
     """
@@ -60,24 +59,24 @@ def events_without(endpoint: Address, gtids: MySqlGtids) -> Generator[Event, Non
 @contextmanager
 def log_session(endpoint: Address) -> Iterator[pymysql.Connection[Any]]:
     """A connection that may ask for the log; closed behind it, whatever the server still sends.  Raises SourceError."""
-    connection = server.connect(endpoint)
+    connection = connect(endpoint)
     try:
-        server.rows(connection, "SET @mariadb_slave_capability=4")
+        rows(connection, "SET @mariadb_slave_capability=4")
         for name in ("master", "source"):  # MariaDB knows the first, MySQL reads the second
-            server.rows(connection, f"SET @{name}_binlog_checksum=@@global.binlog_checksum")
+            rows(connection, f"SET @{name}_binlog_checksum=@@global.binlog_checksum")
         yield connection
     except Silence as error:
         raise Unreachable(
             f"{endpoint} sent nothing of its log for {_SILENCE_SECONDS:.0f} s", "Check the network and the source"
         ) from error
     except (pymysql.MySQLError, OSError, EOFError) as error:
-        raise server.explained(error, endpoint) from error
+        raise explained(error, endpoint) from error
     finally:
         connection._force_close()  # type: ignore[attr-defined]
 
 
 def packets(connection: pymysql.Connection[Any], endpoint: Address) -> Iterator[Packet]:
-    """What the server sends after it was asked for its log, up to the log's end.  Raises SourceError, Silence."""
+    """Read what the server sends when asked for its log, up to the log's end.  Raises SourceError, Silence."""
     stream = PacketStream(connection, _SILENCE_SECONDS)
     while True:
         packet = stream.packet()
@@ -86,7 +85,7 @@ def packets(connection: pymysql.Connection[Any], endpoint: Address) -> Iterator[
             continue
         b, p, end = packet
         if end > p and b[p] == _ERROR:
-            raise server.refusal(b, p, end, endpoint)
+            raise refusal(b, p, end, endpoint)
         if end == p or b[p] != _OK:
             return
         yield packet
@@ -96,7 +95,7 @@ def _read(
     endpoint: Address, file: str, ask: Callable[[pymysql.Connection[Any]], None]
 ) -> Generator[Event, None, None]:
     with log_session(endpoint) as connection:
-        tail = events.CHECKSUM_SIZE if server.dumps_checksums(connection) else 0
+        tail = events.CHECKSUM_SIZE if dumps_checksums(connection) else 0
         ask(connection)
         last = 4
         for b, p, end in packets(connection, endpoint):

@@ -1,13 +1,12 @@
-"""Where in a source's log some moment lies: at the beginning of a file, each of which says when it was begun."""
+"""The place of a moment in a source's log: the beginning of a file, each of which says when it was begun."""
 
 from __future__ import annotations
 
 from contextlib import closing
 
-from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import events
 from tidelock.adapters.mysql.binlog.log_file import events_of
-from tidelock.adapters.mysql.connection import Address
+from tidelock.adapters.mysql.connection import Address, connect, rows
 from tidelock.adapters.ports.source_errors import PurgedPosition, SourceError
 from tidelock.engine.model.records import Position
 
@@ -17,9 +16,9 @@ def file_at(endpoint: Address, moment: float, server_id: int) -> Position:
 
     Raises SourceError, PurgedPosition where the oldest file is younger.
     """
-    connection = server.connect(endpoint)
+    connection = connect(endpoint)
     try:
-        files = [str(row[0]) for row in server.rows(connection, "SHOW BINARY LOGS")]
+        files = [str(row[0]) for row in rows(connection, "SHOW BINARY LOGS")]
     finally:
         connection.close()
     for file in reversed(files):

@@ -113,7 +113,7 @@ class PacketStream:
         self.buffer, self.at = b"".join(parts), 0
 
     def _receive(self) -> bytes | None:
-        """What has arrived, or None if nothing has."""
+        """Return what has arrived, or None if nothing has."""
         try:
             block: bytes = self._socket.recv(_BLOCK)
         except (BlockingIOError, ssl.SSLWantReadError, InterruptedError):

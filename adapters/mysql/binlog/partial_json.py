@@ -27,7 +27,7 @@ Image: TypeAlias = list[bytes | None]
 
 
 class PartialRows:
-    """Of one table; `number` is its Shape's."""
+    """Reads such rows of one table.  `number`: of its Shape."""
 
     def __init__(self, columns: Columns, number: int) -> None:
         self._columns = columns
@@ -39,12 +39,12 @@ class PartialRows:
         self._readers: dict[bool, RowReaders] = {}
 
     def read(self, b: bytes, p: int, end: int, ordinal: int, add: Add, *, lenient: bool) -> int:
-        """As an update's reader in `row_compiler`, from the first row on, whose images are full."""
+        """Read rows as an update's reader in `row_compiler` does, from the first row on, whose images are full."""
         rows = b"".join(self._whole(before, after, parts) for before, after, parts in self._rows(b, p, end, None))
         return self._reader(lenient)[UPDATE](rows, 0, len(rows), ordinal, add)
 
     def count(self, b: bytes, p: int, end: int, present: tuple[int, int]) -> int:
-        """How many rows; `present`: the columns that the before- and after-images have, as bits."""
+        """Count rows; `present`: the columns that the before- and after-images have, as bits."""
         return sum(1 for _ in self._rows(b, p, end, present))
 
     def _reader(self, lenient: bool) -> RowReaders:

@@ -67,7 +67,7 @@ def _decompressed(payload: memoryview) -> Iterator[bytes]:
 
 
 def _events(blocks: Iterator[bytes], total: int | None) -> Iterator[tuple[bytes, int, int]]:
-    """`total`: bytes that all events have together, None if that is not said."""
+    """Yield the events.  `total`: bytes that all events have together, None if that is not said."""
     buffer, at, came = b"", 0, 0
     for block in blocks:
         came += len(block)

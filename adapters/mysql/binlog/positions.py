@@ -1,4 +1,4 @@
-"""What a server's log has at a place: the GTID set there, when the file was begun, and the last transaction before it.
+"""A look at a place in a server's log: its GTID set, when the file was begun, the last transaction before it.
 
 The file is read once from its head, as a replica would, without decoding rows.  MariaDB tells the GTID set itself
 (BINLOG_GTID_POS), but not where the file holds an event longer than the asker's `max_allowed_packet`; replicas get
@@ -37,18 +37,23 @@ _BETWEEN: Final = frozenset(
 )  # fmt: skip
 
 
-class Standing(msgspec.Struct, frozen=True):
-    """What a file holds up to a place: `gtids` in the one spelling of their set, `begun` and `last` as in
-    `engine.model.lineage`."""
+class LogStanding(msgspec.Struct, frozen=True):
+    """The contents of a file up to a place.
+
+    `gtids`: in the one spelling of their set.  `begun`, `last`: as in `engine.model.lineage`.
+    """
 
     begun: int
     gtids: str
     last: Group | None
 
 
-def survey(endpoint: Address, place: Position) -> Standing:
-    """Raises SourceError; LogGap if the file ends before the place, or the place is inside a transaction."""
-    found = _Survey(place)
+def survey(endpoint: Address, place: Position) -> LogStanding:
+    """Look at a place in the log.
+
+    Raises SourceError; LogGap if the file ends before the place, or the place is inside a transaction.
+    """
+    found = _LogScan(place)
     with closing(events_of(endpoint, place.file)) as read:
         for event in read:
             if not event.log_end or event.kind in (events.HEARTBEAT, events.HEARTBEAT_V2):
@@ -70,7 +75,7 @@ def survey(endpoint: Address, place: Position) -> Standing:
     return found.standing()
 
 
-class _Survey:
+class _LogScan:
     def __init__(self, place: Position) -> None:
         self.offset = 4
         self._place = place
@@ -101,8 +106,8 @@ class _Survey:
         elif kind not in _BETWEEN:
             self._last, self._end, self._open = event, self.offset, False
 
-    def standing(self) -> Standing:
-        return Standing(self._begun, "" if self._gtids is None else str(self._gtids), self._group())
+    def standing(self) -> LogStanding:
+        return LogStanding(self._begun, "" if self._gtids is None else str(self._gtids), self._group())
 
     def _group(self) -> Group | None:
         source, number, moment = self._gtid
@@ -118,7 +123,7 @@ class _Survey:
 
 
 def gtid_list(event: Event) -> MariaDbGtids:
-    """Of a GTID_LIST event, with which each of MariaDB's files begins."""
+    """Read the set from a GTID_LIST event, with which each of MariaDB's files begins."""
     gtids, b, p = MariaDbGtids(), event.b, event.body
     for n in range(int.from_bytes(b[p : p + 4], "little") & _GTID_LIST_COUNT):
         domain, origin, number = _GTID_LIST_ENTRY(b, p + 4 + n * 16)
@@ -127,7 +132,7 @@ def gtid_list(event: Event) -> MariaDbGtids:
 
 
 def gtid_of(event: Event) -> tuple[str, int, int]:
-    """Of an event with a GTID: source, number, and when it was committed first (`engine.model.lineage.Group`)."""
+    """Read an event with a GTID: source, number, and when it was committed first (`engine.model.lineage.Group`)."""
     match event.kind:
         case events.MARIADB_GTID:
             source, number, _ = events.mariadb_gtid(event.b, event.body)
@@ -141,6 +146,7 @@ def gtid_of(event: Event) -> tuple[str, int, int]:
 
 
 def has_gtid(event: Event) -> bool:
+    """Tell whether an event begins a transaction, with a GTID or as an anonymous one."""
     return event.kind in _GTIDS
 
 

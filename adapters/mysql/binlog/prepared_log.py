@@ -7,16 +7,15 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import Final
 
-from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import events
 from tidelock.adapters.mysql.binlog.assembly import Assembly
-from tidelock.adapters.mysql.binlog.decoder import Decoder
+from tidelock.adapters.mysql.binlog.decoder import LogDecoder
 from tidelock.adapters.mysql.binlog.far_places import asked, begun_at
 from tidelock.adapters.mysql.binlog.log_file import NOBODY, log_session, packets
 from tidelock.adapters.mysql.binlog.packets import Packet, dump
 from tidelock.adapters.mysql.binlog.prepares import Event, Xid
 from tidelock.adapters.mysql.binlog.tables import Tables
-from tidelock.adapters.mysql.connection import Address
+from tidelock.adapters.mysql.connection import Address, connect, flavor, variable
 from tidelock.adapters.mysql.gtid import NoGtids
 from tidelock.adapters.ports.source_errors import LogGap
 from tidelock.engine.model.errors import RESYNC
@@ -30,7 +29,7 @@ def log_from(endpoint: Address, file: str, offset: int) -> Generator[Packet]:
     """The log from there to its end, as packets whose first byte says that all is well.  Raises SourceError."""
     with log_session(endpoint) as connection:
         # Without its annotations MariaDB's log has holes, and offsets could not be compared.
-        flags = _NON_BLOCKING | (_ANNOTATE_ROWS if server.flavor(connection).is_mariadb else 0)
+        flags = _NON_BLOCKING | (_ANNOTATE_ROWS if flavor(connection).is_mariadb else 0)
         dump(connection, struct.pack("<IHI", asked(offset), flags, NOBODY) + file.encode())
         sent = packets(connection, endpoint)
         if asked(offset) != offset:
@@ -39,13 +38,13 @@ def log_from(endpoint: Address, file: str, offset: int) -> Generator[Packet]:
 
 
 def prepared_events(endpoint: Address, tables: Tables, xid: Xid, place: Position) -> Iterator[Event]:
-    """What the group that begins at `place` holds of tables and rows.  Raises SourceError, LogGap if it is another."""
+    """Read table maps and rows of the group that begins at `place`.  Raises SourceError; LogGap if it is another."""
     found: list[Event] = []
     assembly = Assembly(tables, place, NoGtids(), _CHUNK_ROWS)
-    connection = server.connect(endpoint)
-    checksums = server.variable(connection, "binlog_checksum") != "NONE"
+    connection = connect(endpoint)
+    checksums = variable(connection, "binlog_checksum") != "NONE"
     connection.close()
-    decoder = Decoder(tables, assembly, place, checksums=checksums, prepared=found.append)
+    decoder = LogDecoder(tables, assembly, checksums=checksums, prepared=found.append)
     with closing(log_from(endpoint, place.file, place.offset)) as group:
         for b, p, end in group:
             if end > p + 5 and b[p + 5] == events.TRANSACTION_PAYLOAD:
@@ -58,7 +57,7 @@ def prepared_events(endpoint: Address, tables: Tables, xid: Xid, place: Position
                 found.clear()
             if decoder.prepares.ended == xid:
                 return
-            if assembly.boundary > place.offset:
+            if assembly.state.boundary > place.offset:
                 break
     raise LogGap(
         f"the log has no rows of XA transaction {xid} at {place}, where it was prepared",

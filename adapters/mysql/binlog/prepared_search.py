@@ -1,4 +1,4 @@
-"""Where in the log a transaction was prepared that is committed later: the log is read backwards, file by file.
+"""A search for the prepare of a transaction that is committed later: the log is read backwards, file by file.
 
 It is the last thing that the log says of its identifier before the commit, for a server refuses a second one of that
 name until the first is decided.  Only a feed that begins (again) between a prepare and its commit has to look.
@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
 
-from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import events, prepares
 from tidelock.adapters.mysql.binlog.damage import MALFORMED, checked, unreadable
 from tidelock.adapters.mysql.binlog.payloads import transaction_events
 from tidelock.adapters.mysql.binlog.prepared_log import log_from
 from tidelock.adapters.mysql.binlog.prepares import Xid
-from tidelock.adapters.mysql.connection import Address
+from tidelock.adapters.mysql.connection import Address, connect, rows
 from tidelock.adapters.mysql.errors import DamagedLog
 from tidelock.adapters.ports.source_errors import PurgedPosition
 from tidelock.engine.model.errors import RESYNC
@@ -29,10 +28,13 @@ _FIRST: Final = 4  # the offset of a file's first event
 
 
 def find_prepare(endpoint: Address, xid: Xid, before: Position) -> Position:
-    """Raises SourceError, PurgedPosition if the log does not reach back so far."""
-    connection = server.connect(endpoint)
+    """Find where a transaction was prepared.
+
+    Raises SourceError, PurgedPosition if the log does not reach back so far.
+    """
+    connection = connect(endpoint)
     try:
-        files = [str(row[0]) for row in server.rows(connection, "SHOW BINARY LOGS")]
+        files = [str(row[0]) for row in rows(connection, "SHOW BINARY LOGS")]
     finally:
         connection.close()
     for file in reversed(files):
@@ -51,8 +53,8 @@ def find_prepare(endpoint: Address, xid: Xid, before: Position) -> Position:
 
 
 def _last_said(endpoint: Address, xid: Xid, file: str, before: Position) -> Position | bool:
-    """Where the group begins if the file's last word of the transaction is that it is prepared; else whether it has
-    one."""
+    """Return where the group begins if the file's last word of the transaction is that it is prepared; else whether
+    it has one."""
     found: Position | bool = False
     offset = group = _FIRST
     tail: int | None = None
@@ -86,7 +88,7 @@ def _last_said(endpoint: Address, xid: Xid, file: str, before: Position) -> Posi
 
 
 def _words(b: bytes, p: int, end: int) -> Iterator[tuple[str, Xid]]:
-    """What an event, with its header at `p`, says of XA transactions."""
+    """Read what an event, with its header at `p`, says of XA transactions."""
     kind, body = b[p + 4], p + events.HEADER_SIZE
     if kind == events.XA_PREPARE:
         one_phase, xid = prepares.of_event(b, body, end)

@@ -55,7 +55,7 @@ def of_statement(text: str) -> tuple[str, Xid]:
 
 
 def of_event(b: bytes, p: int, end: int) -> tuple[bool, Xid]:
-    """Of an XA_PREPARE event: whether it commits in one phase, and the transaction.  Raises ValueError."""
+    """Read an XA_PREPARE event: whether it commits in one phase, and the transaction.  Raises ValueError."""
     format_, gtrid, bqual = (int.from_bytes(b[at : at + 4], "little") for at in (p + 1, p + 5, p + 9))
     data = p + 13
     if data + gtrid + bqual > end:

@@ -1,4 +1,4 @@
-"""What kind of statement a QUERY event holds.
+"""The kinds of statements that a QUERY event may hold.
 
 The log of a server with binlog_format=ROW holds statements only for transaction control, for DDL and for accounts.  A
 statement that is not certainly harmless counts as DDL: the engine decides what that means.
@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 
-class Statement(enum.Enum):
+class QueryKind(enum.Enum):
     """HARMLESS: touches no replicated data.  EMPTY: a placeholder comment.  ROWS: changes rows by statement.
 
     EMPTIED: `DELETE FROM table` of a MEMORY table that the server itself logs after a restart.
@@ -44,33 +44,34 @@ _EMPTIED: Final = re.compile(r"DELETE FROM `((?:[^`]|``)+)`\.`((?:[^`]|``)+)`\s*
 _PATTERNS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), kind)
     for pattern, kind in (
-        (r"BEGIN\b|START\s+TRANSACTION\b", Statement.BEGIN),
-        (r"COMMIT\b", Statement.COMMIT),
-        (r"ROLLBACK\s+(WORK\s+)?TO\b", Statement.ROLLBACK_TO),
-        (r"ROLLBACK\b", Statement.ROLLBACK),
-        (r"(RELEASE\s+)?SAVEPOINT\b", Statement.SAVEPOINT),
-        (r"XA\s+(START|BEGIN)\b", Statement.XA_START),
-        (r"XA\s+END\b", Statement.XA_END),
-        (r"XA\s+(COMMIT|ROLLBACK)\b", Statement.XA_DECIDED),
-        (r"ANALYZE\s+(FORMAT\s*=\s*\w+\s+)?(INSERT|UPDATE|DELETE|REPLACE|WITH|SELECT)\b", Statement.ROWS),
-        (r"(GRANT|REVOKE|FLUSH|ANALYZE|OPTIMIZE)\b", Statement.HARMLESS),
-        (r"SET\s+(PASSWORD|DEFAULT\s+ROLE)\b", Statement.HARMLESS),
-        (r"(CREATE|ALTER|DROP|RENAME)\s+(OR\s+REPLACE\s+)?(USER|ROLE)\b", Statement.HARMLESS),
-        (r"(CREATE|DROP)\s+(OR\s+REPLACE\s+)?TEMPORARY\b", Statement.HARMLESS),
-        (r"(INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|CALL|DO|SELECT|HANDLER)\b", Statement.ROWS),
+        (r"BEGIN\b|START\s+TRANSACTION\b", QueryKind.BEGIN),
+        (r"COMMIT\b", QueryKind.COMMIT),
+        (r"ROLLBACK\s+(WORK\s+)?TO\b", QueryKind.ROLLBACK_TO),
+        (r"ROLLBACK\b", QueryKind.ROLLBACK),
+        (r"(RELEASE\s+)?SAVEPOINT\b", QueryKind.SAVEPOINT),
+        (r"XA\s+(START|BEGIN)\b", QueryKind.XA_START),
+        (r"XA\s+END\b", QueryKind.XA_END),
+        (r"XA\s+(COMMIT|ROLLBACK)\b", QueryKind.XA_DECIDED),
+        (r"ANALYZE\s+(FORMAT\s*=\s*\w+\s+)?(INSERT|UPDATE|DELETE|REPLACE|WITH|SELECT)\b", QueryKind.ROWS),
+        (r"(GRANT|REVOKE|FLUSH|ANALYZE|OPTIMIZE)\b", QueryKind.HARMLESS),
+        (r"SET\s+(PASSWORD|DEFAULT\s+ROLE)\b", QueryKind.HARMLESS),
+        (r"(CREATE|ALTER|DROP|RENAME)\s+(OR\s+REPLACE\s+)?(USER|ROLE)\b", QueryKind.HARMLESS),
+        (r"(CREATE|DROP)\s+(OR\s+REPLACE\s+)?TEMPORARY\b", QueryKind.HARMLESS),
+        (r"(INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|CALL|DO|SELECT|HANDLER)\b", QueryKind.ROWS),
     )
 )
 
 
-def classify(statement: str) -> Statement:
+def classify(statement: str) -> QueryKind:
+    """Tell the kind of a statement."""
     text = _EXECUTABLE.sub(" ", _COMMENT.sub(" ", _head(statement))).strip(" \t\r\n;(")
     while found := _SETTINGS.match(text):
         text = text[found.end() :]
     if not text:
-        return Statement.EMPTY
+        return QueryKind.EMPTY
     if _EMPTIED.fullmatch(text):
-        return Statement.EMPTIED
-    return next((kind for pattern, kind in _PATTERNS if pattern.match(text)), Statement.DDL)
+        return QueryKind.EMPTIED
+    return next((kind for pattern, kind in _PATTERNS if pattern.match(text)), QueryKind.DDL)
 
 
 def _head(statement: str) -> str:

@@ -14,10 +14,9 @@ from typing import Any, Final, NoReturn
 
 import pymysql
 
-from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import log_ends
 from tidelock.adapters.mysql.binlog.assembly import CHUNK_BYTES, Assembly
-from tidelock.adapters.mysql.binlog.decoder import Decoder
+from tidelock.adapters.mysql.binlog.decoder import LogDecoder
 from tidelock.adapters.mysql.binlog.events import TRANSACTION_PAYLOAD
 from tidelock.adapters.mysql.binlog.far_places import asked, begun_at
 from tidelock.adapters.mysql.binlog.history import confirm, identity
@@ -28,7 +27,18 @@ from tidelock.adapters.mysql.binlog.prepared_search import find_prepare
 from tidelock.adapters.mysql.binlog.prepares import PATIENCE_SECONDS, Prepares
 from tidelock.adapters.mysql.binlog.row_layout import Columns
 from tidelock.adapters.mysql.binlog.tables import Tables
-from tidelock.adapters.mysql.connection import Address
+from tidelock.adapters.mysql.connection import (
+    Address,
+    Flavor,
+    column_kinds,
+    connect,
+    dumps_checksums,
+    explained,
+    flavor,
+    refusal,
+    rows,
+    variable,
+)
 from tidelock.adapters.mysql.gtid import GtidSet, MariaDbGtids, MySqlGtids, NoGtids
 from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.ports.source_errors import SourceError, Unreachable
@@ -78,7 +88,7 @@ class BinlogReader:
         self._chunk_bytes = chunk_bytes
         self._heartbeat = heartbeat_seconds
         self._connection: pymysql.Connection[Any] | None = None
-        self._flavor = server.Flavor("mysql", (0, 0, 0))
+        self._flavor = Flavor("mysql", (0, 0, 0))
         self._clock_skew = 0.0
         self._patience = patience_seconds
         self._prepares: Prepares | None = None
@@ -96,7 +106,7 @@ class BinlogReader:
                 "Start a new reader from the last position; check the network and the source",
             ) from error
         except (pymysql.MySQLError, OSError, EOFError) as error:
-            raise server.explained(error, self._endpoint) from error
+            raise explained(error, self._endpoint) from error
         finally:
             self.close()
 
@@ -126,7 +136,7 @@ class BinlogReader:
         return _MISSED_HEARTBEATS * self._heartbeat + _SLACK_SECONDS
 
     def _chunks(self) -> Iterator[SourceChunk]:
-        connection = self._connection = server.connect(self._endpoint)
+        connection = self._connection = connect(self._endpoint)
         decoder, assembly = self._machines(connection)
         self._prepares = decoder.prepares
         ready = assembly.ready
@@ -156,7 +166,7 @@ class BinlogReader:
             yield from ready
             ready.clear()
 
-    def _packet(self, decoder: Decoder, assembly: Assembly, packet: Packet) -> Iterator[SourceChunk]:
+    def _packet(self, decoder: LogDecoder, assembly: Assembly, packet: Packet) -> Iterator[SourceChunk]:
         """A packet that is not a usual event; yields what a compressed transaction makes ready on the way."""
         b, p, end = packet
         if end == p or b[p] != _OK:
@@ -167,12 +177,11 @@ class BinlogReader:
                 assembly.ready.clear()
         else:
             decoder.event(b, p + 1, end)
-            if decoder.heartbeats:
-                decoder.heartbeats = 0
-                assembly.server_us = self._server_us()
+            if decoder.take_heartbeats():
+                assembly.state.server_us = self._server_us()
                 assembly.tell()
 
-    def _due(self, decoder: Decoder, assembly: Assembly) -> Iterator[SourceChunk]:
+    def _due(self, decoder: LogDecoder, assembly: Assembly) -> Iterator[SourceChunk]:
         """The rows of a transaction that was prepared elsewhere in the log, where the log commits it."""
         for due in tuple(decoder.due):
             try:
@@ -186,15 +195,15 @@ class BinlogReader:
                 raise
             decoder.settle()
 
-    def _machines(self, connection: pymysql.Connection[Any]) -> tuple[Decoder, Assembly]:
+    def _machines(self, connection: pymysql.Connection[Any]) -> tuple[LogDecoder, Assembly]:
         """Sets the session up, asks for the log, and makes the machines that understand it."""
-        self._flavor = server.flavor(connection)
+        self._flavor = flavor(connection)
         confirm(self._endpoint, self._start, self._further)
         who = identity(connection)
         gtids, by_gtid = self._gtids(connection)
-        self.folded = server.variable(connection, "lower_case_table_names") == "1"
+        self.folded = variable(connection, "lower_case_table_names") == "1"
         checksums = self._session(connection)
-        self._clock_skew = float(server.rows(connection, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]) - time.time()
+        self._clock_skew = float(rows(connection, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]) - time.time()
         self._request(connection, gtids, by_gtid)
         assembly = Assembly(
             self._tables, self._start, gtids, self._chunk_rows, self._chunk_bytes, settled=not by_gtid,
@@ -202,7 +211,7 @@ class BinlogReader:
         )  # fmt: skip
         unreached = gtids.domains() if by_gtid and isinstance(gtids, MariaDbGtids) else set()
         return (
-            Decoder(self._tables, assembly, self._start, checksums=checksums, by_gtid=by_gtid, unreached=unreached),
+            LogDecoder(self._tables, assembly, checksums=checksums, by_gtid=by_gtid, unreached=unreached),
             assembly,
         )
 
@@ -212,14 +221,14 @@ class BinlogReader:
             known = bool(self._start.gtids)
             text = self._start.gtids or log_ends.mariadb_gtids(connection, self._start.file, self._start.offset)
             return MariaDbGtids(text), known
-        if server.variable(connection, "gtid_mode") != "ON":
+        if variable(connection, "gtid_mode") != "ON":
             return NoGtids(), False
         if self._start.gtids:
             return MySqlGtids(self._start.gtids), True
         return MySqlGtids(survey(self._endpoint, self._start).gtids), False
 
     def _session(self, connection: pymysql.Connection[Any]) -> bool:
-        """What a replica tells its source about itself; returns whether the stream begins with checksums."""
+        """Tell the source what a replica tells about itself; returns whether the stream begins with checksums."""
         period = int(self._heartbeat * 1e9)
         settings = [
             "@master_binlog_checksum=@@global.binlog_checksum",
@@ -231,8 +240,8 @@ class BinlogReader:
                 "@source_binlog_checksum=@@global.binlog_checksum",
                 f"@source_heartbeat_period={period}",
             ]
-        server.rows(connection, f"SET {', '.join(settings)}")
-        return server.dumps_checksums(connection)
+        rows(connection, f"SET {', '.join(settings)}")
+        return dumps_checksums(connection)
 
     def _request(self, connection: pymysql.Connection[Any], gtids: GtidSet, by_gtid: bool) -> None:
         if by_gtid and isinstance(gtids, MySqlGtids):
@@ -243,14 +252,14 @@ class BinlogReader:
         file, offset = self._start.file, self._start.offset
         flags = _ANNOTATE_ROWS if self._flavor.is_mariadb else 0
         if by_gtid:
-            server.rows(connection, "SET @slave_connect_state=%s, @slave_gtid_strict_mode=0", str(gtids))
+            rows(connection, "SET @slave_connect_state=%s, @slave_gtid_strict_mode=0", str(gtids))
             file, offset = "", 4
         self._from_head = asked(offset) != offset
         dump(connection, struct.pack("<IHI", asked(offset), flags, self._server_id) + file.encode())
 
     def _refused(self, b: bytes, p: int, end: int) -> NoReturn:
         if end > p and b[p] == _ERROR:
-            raise server.refusal(b, p, end, self._endpoint)
+            raise refusal(b, p, end, self._endpoint)
         raise Unreachable(f"{self._endpoint} ended the stream", "Start a new reader from the last position")
 
     def _server_us(self) -> int:
@@ -260,8 +269,8 @@ class BinlogReader:
     def _catalogue_kinds(self, table: TableName) -> Mapping[str, Kind]:
         if not self._flavor.is_mariadb:
             return {}
-        connection = server.connect(self._endpoint)
+        connection = connect(self._endpoint)
         try:
-            return server.column_kinds(connection, table)
+            return column_kinds(connection, table)
         finally:
             connection.close()

@@ -68,7 +68,10 @@ def compile_rows(codecs: Sequence[Codec], number: int) -> RowReaders:
 
 
 def compile_skip(*images: Sequence[Codec]) -> Skip:
-    """`skip(b, p, end, n)` returns `n` plus the number of rows; an update's event has two `images` a row."""
+    """Make a function that counts rows: `skip(b, p, end, n)` returns `n` plus the number of rows.
+
+    An update's event has two `images` a row.
+    """
     names: dict[str, Any] = {"from_bytes": int.from_bytes, "finish": _finish}
     body = [f"  {line}" for codecs in images for line in _skip_image(codecs)]
     lines = ["def skip(b, p, end, n):", " while p < end:", *body, "  n += 1", " return finish(p, end, n)"]

@@ -1,4 +1,4 @@
-"""Which tables can have their rows as row images (`row_image`), and the layout of those.
+"""Layouts of the tables whose rows can be row images (`row_image`).
 
 A column that may turn out to be unreadable only when somebody asks for its value (JSON, compressed columns, the times
 of old servers) has no code: the place for such an error is the reader, which knows where in the log it stands.
@@ -9,19 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from tidelock.adapters.compiled.forms import admit
 from tidelock.adapters.mysql.binlog import codecs, temporal
 from tidelock.adapters.mysql.binlog.codecs import WireColumn
 from tidelock.adapters.mysql.binlog.decimals import decimal_size
 from tidelock.adapters.mysql.binlog.table_map import is_possible
 from tidelock.adapters.mysql.charsets import is_utf8, lenient_decoder
+from tidelock.adapters.row_image import images
 from tidelock.engine.model.records import Kind
-
-try:
-    admit("row_image")
-    from tidelock.adapters.row_image.row_image import CODES, Layout
-except ImportError:  # not built, or not from this source
-    CODES = {}
 
 Columns: TypeAlias = Sequence[tuple[WireColumn, Kind | None]]
 """As `codecs.codec` takes them: what the log says, and what the server says beyond that."""
@@ -37,14 +31,14 @@ _PLAIN = {
 }
 
 
-def layout(number: int, columns: Columns) -> Layout | None:
-    """None where rows have to be tuples."""
-    if not CODES:
+def layout(number: int, columns: Columns) -> images.Layout | None:
+    """The layout of a table's rows; None where rows have to be tuples."""
+    if not images.CODES:
         return None
     coded = [_coded(wire, kind) if is_possible(wire) else None for wire, kind in columns]
     if not coded or any(one is None for one in coded):
         return None
-    return Layout(number, [(CODES[one[0]], *one[1:]) for one in coded if one is not None])
+    return images.Layout(number, [(images.CODES[one[0]], *one[1:]) for one in coded if one is not None])
 
 
 def _coded(wire: WireColumn, kind: Kind | None) -> Coded | None:

@@ -19,7 +19,7 @@ from tidelock.adapters.ports.source import Overview
 from tidelock.engine.model.records import Position, Shape, TableName
 
 if TYPE_CHECKING:
-    from tidelock.adapters.mysql.binlog.batch_frames import Decoder
+    from tidelock.adapters.mysql.binlog.batch_frames import FrameDecoder
     from tidelock.adapters.mysql.binlog.captured_log import CapturedLog
 
 
@@ -77,7 +77,7 @@ class MySqlSource:
 
         return CapturedLog(order)
 
-    def batch_decoder(self) -> Decoder:
-        from tidelock.adapters.mysql.binlog.batch_frames import Decoder
+    def batch_decoder(self) -> FrameDecoder:
+        from tidelock.adapters.mysql.binlog.batch_frames import FrameDecoder
 
-        return Decoder()
+        return FrameDecoder()

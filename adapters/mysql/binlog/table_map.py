@@ -71,7 +71,10 @@ class TableMap(msgspec.Struct, frozen=True):
         ]
 
     def shape(self, kinds: Mapping[str, Kind]) -> Shape:
-        """`kinds` override what the log says, by column name.  Raises UnsuitableLog without column names."""
+        """Describe the columns.
+
+        `kinds` override what the log says, by column name.  Raises UnsuitableLog without column names.
+        """
         if len(self.names) != len(self.columns):
             raise UnsuitableLog(
                 f"the log does not name the columns of {self.name}",
@@ -100,8 +103,11 @@ def parse_name(raw: bytes, at: int) -> tuple[TableName, int]:
 
 
 def parse(raw: bytes, *, described: bool, by_mariadb: bool) -> TableMap:
-    """`described`: with the optional metadata; `by_mariadb`: it wrote the log.  Raises DamagedLog for bytes that
-    are none."""
+    """Read a TABLE_MAP payload.
+
+    `described`: with the optional metadata; `by_mariadb`: it wrote the log.  Raises DamagedLog for bytes that are
+    none.
+    """
     name, at = parse_name(raw, 0)
     try:
         return _parse(raw, at, name, described, by_mariadb)
@@ -155,7 +161,7 @@ def _parse(raw: bytes, at: int, name: TableName, described: bool, by_mariadb: bo
 
 
 def is_possible(column: WireColumn) -> bool:
-    """Whether a server can have it: damage names sizes that no reader has room for."""
+    """Tell whether a server can have such a column: damage names sizes that no reader has room for."""
     match column.type:
         case codecs.NEWDECIMAL:
             precision, scale = column.meta >> 8, column.meta & 255

@@ -32,7 +32,7 @@ class Role(enum.Enum):
     UNWANTED = enum.auto()
 
 
-class Table:
+class LoggedTable:
     """One TABLE_MAP payload.  `one`, `two`: how the rows event of full images begins (column count, bitmaps).
 
     `images`: rows are to be row images; `columns`: their columns, None where they are tuples nevertheless.
@@ -70,7 +70,7 @@ class Table:
 
     @property
     def lenient_readers(self) -> RowReaders:
-        """For rows with undecodable text, which stays bytes."""
+        """Readers for rows with undecodable text, which stays bytes."""
         if self._lenient is None:
             self._lenient = self._compile(lenient=True)
         return self._lenient
@@ -94,10 +94,11 @@ class Table:
         )
 
     def shape(self) -> Shape:
+        """The columns, as the log and the catalogue describe them."""
         return self._map.shape(self._kinds)
 
     def check_images(self, b: bytes, p: int, images: int) -> int:
-        """Where the rows begin, for bitmaps that differ from `one` and `two`: some servers set the unused bits.
+        """Find where the rows begin, for bitmaps that differ from `one` and `two`: some servers set the unused bits.
 
         Raises UnsuitableLog if a column of a wanted table is left out, and DamagedLog if the counts differ.
         """
@@ -132,11 +133,11 @@ class Table:
         return skip(b, start + len(present), end, ordinal)
 
     def partial_rows(self, b: bytes, p: int, end: int, ordinal: int, add: Add, *, lenient: bool) -> int:
-        """As the reader of updates, for rows with parts of JSON documents; their images begin at `p`, and are full."""
+        """Read updates whose rows have parts of JSON documents; their images begin at `p`, and are full."""
         return self._partial_reader().read(b, p, end, ordinal, add, lenient=lenient)
 
     def skip_partial(self, b: bytes, p: int, end: int, ordinal: int) -> int:
-        """As `skip`, for such rows."""
+        """Count such rows, as `skip` does."""
         count, p = lenenc(b, p)
         self._check_count(count)
         width = (count + 7) // 8
@@ -189,16 +190,18 @@ class Tables:
         self._wanted = wanted
         self._is_marker = is_marker
         self._kinds = kinds
-        self._tables: dict[bytes, Table] = {}
-        self._numbered: dict[bytes, Table] = {}
+        self._tables: dict[bytes, LoggedTable] = {}
+        self._numbered: dict[bytes, LoggedTable] = {}
         self._unannounced: dict[int, Shape] = {}
         self.columns: dict[int, Columns] = {}  # of all tables whose rows are images, by number
 
-    def get(self, payload: bytes) -> Table:
+    def get(self, payload: bytes) -> LoggedTable:
+        """Return the table of a TABLE_MAP payload, made anew where it was not seen before."""
         table = self._tables.get(payload)
         return table if table is not None else self._new(payload)
 
     def wanted(self, name: TableName) -> bool:
+        """Tell whether rows of the table are wanted."""
         return self._wanted(name)
 
     def announce(self) -> dict[int, Shape]:
@@ -206,16 +209,16 @@ class Tables:
         shapes, self._unannounced = self._unannounced, {}
         return shapes
 
-    def _new(self, payload: bytes) -> Table:
+    def _new(self, payload: bytes) -> LoggedTable:
         role = self._role(table_map.parse_name(payload, 0)[0])
         mapped = table_map.parse(payload, described=role is not Role.UNWANTED, by_mariadb=self.by_mariadb)
         if role is Role.UNWANTED:
             if len(self._tables) - len(self._numbered) >= _MOST_UNWANTED:
                 self._tables = dict(self._numbered)
-            table = Table(mapped, role, -1, {})
+            table = LoggedTable(mapped, role, -1, {})
         else:
             kinds = self._kinds(mapped.name) if mapped.fixed_binaries() else {}
-            table = Table(mapped, role, len(self._numbered), kinds, self._images)
+            table = LoggedTable(mapped, role, len(self._numbered), kinds, self._images)
             self._unannounced[table.number] = table.shape()
             if table.columns is not None:
                 self.columns[table.number] = table.columns

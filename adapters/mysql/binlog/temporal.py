@@ -103,10 +103,12 @@ def packed_date(packed: int) -> str:
 
 
 def packed_datetime(packed: int) -> str:
+    """Spell a DATETIME as JSON documents pack it."""
     return f"{_datetime_day(packed >> 41)}{_clock(packed >> 24 & 0x1FFFF)}.{packed & 0xFFFFFF:06d}"
 
 
 def packed_time(packed: int) -> str:
+    """Spell a TIME as JSON documents pack it."""
     magnitude = abs(packed)
     sign = "-" if packed < 0 else ""
     return f"{sign}{_clock(magnitude >> 24 & 0x3FFFFF)}.{magnitude & 0xFFFFFF:06d}"

@@ -17,9 +17,8 @@ from typing import Any, Final
 import pymysql
 
 from tidelock.adapters.config.url import Endpoint
-from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import log_ends
-from tidelock.adapters.mysql.connection import reader_endpoint
+from tidelock.adapters.mysql.connection import connect, explained, flavor, reader_endpoint, rows, variable
 from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.engine.model.records import Position
 
@@ -28,13 +27,16 @@ _POLL_SECONDS: Final = 0.02
 
 
 def visible_end(endpoint: Endpoint) -> Position:
-    """Raises SourceError: also at a MySQL server without GTIDs, and where a transaction takes a minute to commit."""
+    """Find the end of what is visible.
+
+    Raises SourceError: also at a MySQL server without GTIDs, and where a transaction takes a minute to commit.
+    """
     place = reader_endpoint(endpoint)
-    connection = server.connect(place)
+    connection = connect(place)
     try:
-        return snapshot_place(connection) if server.flavor(connection).is_mariadb else _mysql(connection, endpoint)
+        return snapshot_place(connection) if flavor(connection).is_mariadb else _mysql(connection, endpoint)
     except pymysql.MySQLError as error:
-        raise server.explained(error, place) from error
+        raise explained(error, place) from error
     finally:
         connection.close()
 
@@ -42,7 +44,7 @@ def visible_end(endpoint: Endpoint) -> Position:
 def wait_until_visible(connection: pymysql.Connection[Any], place: Position, seconds: float = WAIT_SECONDS) -> None:
     """Until whoever begins to read sees everything up to the place.  Raises SourceError, also when it takes longer than
     `seconds`; and what PyMySQL raises."""
-    if server.flavor(connection).is_mariadb:
+    if flavor(connection).is_mariadb:
         shown = _shown_by_mariadb(connection, place, seconds)
     else:
         shown = _shown_by_mysql(connection, place, seconds)
@@ -55,7 +57,7 @@ def wait_until_visible(connection: pymysql.Connection[Any], place: Position, sec
 
 def _shown_by_mysql(connection: pymysql.Connection[Any], place: Position, seconds: float) -> bool:
     require_gtids(connection, "the source")
-    ((late,),) = server.rows(connection, "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", place.gtids, seconds)
+    ((late,),) = rows(connection, "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", place.gtids, seconds)
     return not late
 
 
@@ -70,34 +72,34 @@ def _shown_by_mariadb(connection: pymysql.Connection[Any], place: Position, seco
 
 def _is_shown(connection: pymysql.Connection[Any], place: Position) -> bool:
     shown = snapshot_place(connection)
-    server.rows(connection, "ROLLBACK")
+    rows(connection, "ROLLBACK")
     return shown.order >= place.order or (bool(place.gtids) and shown.gtids == place.gtids)
 
 
 def log_end(endpoint: Endpoint) -> tuple[Position, int]:
-    """Where the log ends, and microseconds since the epoch by the server's clock just before.  Raises SourceError."""
+    """Read the log's end, and microseconds since the epoch by the server's clock just before.  Raises SourceError."""
     place = reader_endpoint(endpoint)
-    connection = server.connect(place)
+    connection = connect(place)
     try:
-        ((seconds,),) = server.rows(connection, "SELECT UNIX_TIMESTAMP()")
+        ((seconds,),) = rows(connection, "SELECT UNIX_TIMESTAMP()")
         return log_ends.current_position(connection), int(seconds) * 1_000_000
     except pymysql.MySQLError as error:
-        raise server.explained(error, place) from error
+        raise explained(error, place) from error
     finally:
         connection.close()
 
 
 def snapshot_place(connection: pymysql.Connection[Any]) -> Position:
-    """Where a consistent snapshot of MariaDB's stands that begins now, in a transaction that is the caller's to end."""
-    server.rows(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
-    found = {str(name): value for name, value in server.rows(connection, "SHOW STATUS LIKE 'Binlog_snapshot_%'")}
+    """Begin a consistent snapshot of MariaDB's, in a transaction that is the caller's to end.  Returns its position."""
+    rows(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+    found = {str(name): value for name, value in rows(connection, "SHOW STATUS LIKE 'Binlog_snapshot_%'")}
     file, offset = str(found["Binlog_snapshot_file"]), int(found["Binlog_snapshot_position"])
     return Position(file, offset, gtids=log_ends.mariadb_gtids(connection, file, offset))
 
 
 def require_gtids(connection: pymysql.Connection[Any], endpoint: object) -> None:
-    """Of MySQL.  Raises SourceError."""
-    if server.variable(connection, "gtid_mode") != "ON":
+    """Check that MySQL has GTIDs.  Raises SourceError."""
+    if variable(connection, "gtid_mode") != "ON":
         raise SourceError(
             f"{endpoint} has no GTIDs, which tell when what is in its log can be read",
             "Copying from MySQL needs gtid_mode=ON, which a running server reaches in steps of `SET PERSIST gtid_mode`",
@@ -107,8 +109,8 @@ def require_gtids(connection: pymysql.Connection[Any], endpoint: object) -> None
 def _mysql(connection: pymysql.Connection[Any], endpoint: Endpoint) -> Position:
     require_gtids(connection, endpoint)
     end = log_ends.current_position(connection)
-    for gtid in _owned(str(server.rows(connection, "SELECT @@GLOBAL.gtid_owned")[0][0])):
-        ((late,),) = server.rows(connection, "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", gtid, WAIT_SECONDS)
+    for gtid in _owned(str(rows(connection, "SELECT @@GLOBAL.gtid_owned")[0][0])):
+        ((late,),) = rows(connection, "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", gtid, WAIT_SECONDS)
         if late:
             raise SourceError(
                 f"{endpoint} is still committing {gtid} after {WAIT_SECONDS} s", "Does a replica not acknowledge it?"

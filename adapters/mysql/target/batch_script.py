@@ -23,7 +23,7 @@ import msgspec
 from tidelock.adapters.mysql.target.failures import DUPLICATE, MIXED_COLLATIONS, code_of
 from tidelock.adapters.mysql.target.fencing import Fenced
 from tidelock.adapters.mysql.target.literals import Unwritable
-from tidelock.adapters.mysql.target.session import Answer, Session, StatementFailed
+from tidelock.adapters.mysql.target.session import Answer, StatementFailed, TargetSession
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
@@ -60,7 +60,7 @@ class _Waiting(msgspec.Struct):
     retry: tuple[TableStatements, Sequence[Row]] | None = None
 
 
-class Batch:
+class BatchScript:
     """Write steps, then `commit` or leave it open.
 
     Raises BatchError, literals.Unwritable, and for its `receipt` Fenced and CommittedBefore.
@@ -68,7 +68,7 @@ class Batch:
 
     def __init__(
         self,
-        session: Session,
+        session: TargetSession,
         statements: Callable[[Binding], TableStatements],
         receipt: bytes = b"",
     ) -> None:
@@ -78,8 +78,11 @@ class Batch:
         self._waiting: list[_Waiting] = [_Waiting(receipt, "tidelock_progress")] if receipt else []
 
     async def run(self, steps: Sequence[Step]) -> None:
-        """All steps of a batch, in their order; but updates by key, whose answers decide what else is to be done, come
-        before all others where that makes no difference."""
+        """Write all steps of a batch, in their order.
+
+        But updates by key, whose answers decide what else is to be done, come before all others where that makes no
+        difference.
+        """
         free = _is_free(steps)
         missing = [await self._update_first(step) for step in steps if free and self._by_update(step)]
         for step in steps:
@@ -102,6 +105,7 @@ class Batch:
             return statements, await self._update_by_key(statements, step.rows)
 
     async def write(self, step: Step) -> None:
+        """Write one step, or let it wait for the next packet."""
         statements = self._statements(step.table)
         with _named(statements):
             match step:
@@ -115,9 +119,11 @@ class Batch:
                     assert_never(step)
 
     def add(self, sql: bytes, table: str) -> None:
+        """Let a statement on `table` wait for the next packet."""
         self._waiting.append(_Waiting(sql, table))
 
     async def commit(self) -> None:
+        """Send what waits, and COMMIT once the receipt is known to stand."""
         if self._receipt:
             await self._send([self._waiting.pop(0)])
         self._waiting.append(_Waiting(COMMIT, ""))
@@ -145,7 +151,7 @@ class Batch:
         return answers
 
     def _packet(self) -> list[_Waiting]:
-        """As many waiting statements as fit into one packet, at least one."""
+        """Take as many waiting statements as fit into one packet, at least one."""
         size, count = 0, 0
         for waiting in self._waiting:
             size += len(waiting.sql) + 1

@@ -17,33 +17,33 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-from tidelock.adapters.mysql.target.batch_script import Batch, BatchError
+from tidelock.adapters.mysql.target.batch_script import BatchError, BatchScript
+from tidelock.adapters.mysql.target.chunk_merge_sql import ChunkMergeSql, KeyStatements, orphans, staged_table
 from tidelock.adapters.mysql.target.failures import CLASHES, UNCOMPARABLE, code_of
 from tidelock.adapters.mysql.target.literals import Unwritable, text
-from tidelock.adapters.mysql.target.session import Session
-from tidelock.adapters.mysql.target.staged import Keys, StagedChunk, orphans, staged_table
+from tidelock.adapters.mysql.target.session import TargetSession
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding, ForeignKey, TargetTable
 from tidelock.engine.protocol.effects import MergeChunk, UpsertRows
 
 
-class Lost(Exception):
-    """What was staged is not all there any more."""
+class LostStaging(Exception):
+    """Raised where what was staged is not all there any more."""
 
 
 class Orphaned(Exception):
-    """A row of `key.child` has no parent."""
+    """Raised where a row of `key.child` has no parent."""
 
     def __init__(self, key: ForeignKey) -> None:
         super().__init__(f"{key.child}: a row refers to none of {key.parent} (foreign key {key.name})")
 
 
-class Merge:
+class ChunkMerge:
     """`place`: the staging table.  The receipt stands, and COMMIT is the caller's."""
 
     def __init__(
-        self, batch: Batch, session: Session, table: TargetTable, place: TableName, effect: MergeChunk
+        self, batch: BatchScript, session: TargetSession, table: TargetTable, place: TableName, effect: MergeChunk
     ) -> None:
         self._batch = batch
         self._session = session
@@ -52,17 +52,17 @@ class Merge:
         self._effect = effect
 
     async def run(self) -> int:
-        """How many rows the chunk has now.  Raises Lost, Orphaned, and what `Batch` raises."""
-        chunk = StagedChunk(self._place, await self._columns(), self._table)
+        """Merge, and return the chunk's number of rows.  Raises LostStaging, Orphaned, and as `BatchScript`."""
+        chunk = ChunkMergeSql(self._place, await self._columns(), self._table)
         taken = await self._delete(self._keys(self._place), self._effect.without)
         touched = await self._stage_images()
         written = await (self._write_again(chunk) if self._effect.gone else self._write(chunk))
         if (left := taken + written - touched) != self._effect.rows:
-            raise Lost(f"{left} of {self._effect.rows} rows are left of what was staged for {self._table.name}")
+            raise LostStaging(f"{left} of {self._effect.rows} rows are left of what was staged for {self._table.name}")
         return written
 
     async def _stage_images(self) -> int:
-        """How many last images of touched rows now lie among the staged."""
+        """Put the last images of touched rows among the staged; returns how many."""
         touched = 0
         for step in self._effect.steps:
             assert isinstance(step, UpsertRows), "a chunk is written with inserts"
@@ -78,17 +78,17 @@ class Merge:
             "ORDER BY ORDINAL_POSITION"
         )
         if not found.rows:
-            raise Lost(f"what was staged for {self._table.name} is gone")
+            raise LostStaging(f"what was staged for {self._table.name} is gone")
         return [name for (name,) in found.rows]
 
-    async def _write(self, chunk: StagedChunk) -> int:
+    async def _write(self, chunk: ChunkMergeSql) -> int:
         insert = chunk.insert_beside() if self._effect.split.keep else chunk.insert()
         if not refers_to_itself(self._table):
             return await self._count([insert])
         async with unchecked(self._batch, self._table):
             return await self._count([insert])
 
-    async def _write_again(self, chunk: StagedChunk) -> int:
+    async def _write_again(self, chunk: ChunkMergeSql) -> int:
         target = self._keys()
         staged = await self._staged()
         if staged is not None:
@@ -104,7 +104,7 @@ class Merge:
             return await self._count([chunk.insert()])
 
     async def _staged(self) -> set[Row] | None:
-        """Those of `gone` that are staged again; None where the server cannot compare all of these keys."""
+        """Find those of `gone` that are staged again; None where the server cannot compare all of these keys."""
         gone, found = self._effect.gone, set[Row]()
         try:
             for places, query in self._keys(self._place).present(gone):
@@ -116,8 +116,8 @@ class Merge:
             return None
         return found
 
-    async def _delete(self, of: Keys, keys: Sequence[Row]) -> int:
-        """How many of them were there.  A key that the columns cannot hold was not."""
+    async def _delete(self, of: KeyStatements, keys: Sequence[Row]) -> int:
+        """Delete by key; returns how many were there.  A key that the columns cannot hold was not."""
         deleted = 0
         try:
             for sql in of.delete(keys):
@@ -133,11 +133,11 @@ class Merge:
             deleted += await self._delete(of, part)
         return deleted
 
-    def _keys(self, place: TableName | None = None) -> Keys:
-        return Keys(self._table, self._session.dialect, self._session.packet_bytes, place)
+    def _keys(self, place: TableName | None = None) -> KeyStatements:
+        return KeyStatements(self._table, self._session.dialect, self._session.packet_bytes, place)
 
     async def _count(self, sqls: Iterable[bytes]) -> int:
-        """How many rows these statements touch."""
+        """Run these statements; returns how many rows they touch."""
         touched = 0
         for sql in sqls:
             self._batch.add(sql, str(self._table.name))
@@ -146,12 +146,13 @@ class Merge:
 
 
 def refers_to_itself(table: TargetTable) -> bool:
+    """Tell whether a foreign key of the table refers to the table itself."""
     return any(key.parent == table.name for key in table.foreign_keys)
 
 
 @contextlib.asynccontextmanager
-async def unchecked(batch: Batch, table: TargetTable) -> AsyncIterator[None]:
-    """In the block no foreign key is checked, and none cascades; at its end those of the table are looked over.
+async def unchecked(batch: BatchScript, table: TargetTable) -> AsyncIterator[None]:
+    """Leave foreign keys unchecked in the block, where none cascades either; at its end look over those of the table.
 
     Raises Orphaned.  The session is of no further use where the block fails.
     """

@@ -1,4 +1,4 @@
-"""What a copy does at a MySQL or MariaDB target: it begins, its chunks are merged, what was staged goes (design 8).
+"""Copying at a MySQL or MariaDB target: a copy begins, its chunks are merged, what was staged goes (design 8).
 
 All of it runs on one session, with a user lock of its own, opened on first use; what fails is rolled back with it.
 Making and dropping a staging table commits implicitly, so neither happens within a transaction.
@@ -18,92 +18,92 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 
-from tidelock.adapters.mysql.target.batch_script import Batch, BatchError, CommittedBefore
-from tidelock.adapters.mysql.target.bookkeeping_sql import Ledger
-from tidelock.adapters.mysql.target.chunk_merge import Lost, Merge, Orphaned, refers_to_itself, unchecked
-from tidelock.adapters.mysql.target.commit_audit import Reported
+from tidelock.adapters.mysql.target.batch_script import BatchError, BatchScript, CommittedBefore
+from tidelock.adapters.mysql.target.bookkeeping_sql import BookkeepingSql
+from tidelock.adapters.mysql.target.chunk_merge import ChunkMerge, LostStaging, Orphaned, refers_to_itself, unchecked
+from tidelock.adapters.mysql.target.commit_audit import CommitAudit
 from tidelock.adapters.mysql.target.failures import SERVER_ERRORS
-from tidelock.adapters.mysql.target.fencing import Fenced, Ownership, kill
+from tidelock.adapters.mysql.target.fencing import Fenced, Fencing, kill
 from tidelock.adapters.mysql.target.literals import Unwritable, text
-from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, failure, is_deadlock
-from tidelock.adapters.mysql.target.session import Session
-from tidelock.adapters.mysql.target.staged import qualified
+from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, outcome
+from tidelock.adapters.mysql.target.session import TargetSession
 from tidelock.adapters.mysql.target.staging import stager_lock
-from tidelock.adapters.mysql.target.statements import TableStatements
-from tidelock.adapters.ports.staging import staged_name, staged_prefix
+from tidelock.adapters.mysql.target.statements import TableStatements, qualified
+from tidelock.adapters.ports.staging import staged_name
 from tidelock.engine.log.receipts import NOTHING
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import Binding, TargetTable
 from tidelock.engine.protocol.effects import BeginCopy, EffectId, MergeChunk
-from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, CopyBegun, CopyFailed
 
 log = logging.getLogger(__name__)
 
 
-class Copying:
-    """`tables`: the target's, as they were last read.  `number`: of the session's user lock."""
+class TargetCopying:
+    """Copies into the target; None answers for success.
+
+    `tables`: the target's, as they were last read.  `number`: of the session's user lock.
+    """
 
     def __init__(
         self,
-        owner: Ownership,
-        ledger: Ledger,
-        reported: Reported,
-        feed: str,
-        group: int,
-        schema: str,
+        fencing: Fencing,
+        bookkeeping: BookkeepingSql,
+        audit: CommitAudit,
         number: int,
         statements: Callable[[Binding], TableStatements],
     ) -> None:
         self.tables: Mapping[TableName, TargetTable] = {}
-        self._owner = owner
-        self._ledger = ledger
-        self._reported = reported
-        self._feed = feed
-        self._group = group
-        self._schema = schema
+        self._fencing = fencing
+        self._bookkeeping = bookkeeping
+        self._audit = audit
         self._number = number
         self._statements = statements
-        self._session: Session | None = None
+        self._session: TargetSession | None = None
         self._free = asyncio.Lock()
 
-    async def begin(self, effect: BeginCopy) -> CopyBegun | CopyFailed:
+    async def begin(self, effect: BeginCopy) -> Failure | None:
+        """Begin a copy: delete rows, store how tables are split, save the checkpoint."""
         failed = await self._repeat(lambda session: self._begin(session, effect))
         if failed is None:
-            self._reported.stored(effect.position, effect.drop)
-        return CopyFailed(effect.id, failed) if failed is not None else CopyBegun(effect.id)
+            self._audit.checkpoint_stored(effect.position, effect.drop)
+        return failed
 
-    async def merge(self, effect: MergeChunk) -> BatchCommitted | BatchFailed:
+    async def merge(self, effect: MergeChunk) -> Failure | None:
+        """Merge a staged chunk and save the checkpoint."""
         failed = await self._repeat(lambda session: self._merge(session, effect))
         if failed is None:  # now, or before and unanswered
-            self._reported.stored(effect.position, effect.drop)
-            self._reported.add(effect.id)
-        return BatchFailed(effect.id, failed) if failed is not None else BatchCommitted(effect.id)
+            self._audit.checkpoint_stored(effect.position, effect.drop)
+            self._audit.add(effect.id)
+        return failed
 
     async def drop(self, staged: EffectId) -> None:
+        """Drop what one attempt has staged, as well as may be."""
         async with self._free:
             with self._best_effort():
                 async with self._opened() as session:
-                    await self._drop(session, staged_name(self._feed, self._group, staged))
+                    await self._drop(session, self._staging(staged).table)
 
-    async def drop_older(self, control: Session) -> None:
-        """What older owners staged.  Raises StatementFailed where the server does not say what is there."""
-        prefix = staged_prefix(self._feed, self._group)
+    async def drop_older(self, control: TargetSession) -> None:
+        """Drop what older owners staged.  Raises StatementFailed where the server does not say what is there."""
+        prefix = self._bookkeeping.copies.prefix
         found = await control.ask(
-            f"SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA={text(self._schema)} "
+            f"SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA={text(self._bookkeeping.schema)} "
             f"AND LEFT(TABLE_NAME,{len(prefix)})={text(prefix)}"
         )
         for (name,) in found.rows:
-            if int(name.removeprefix(prefix).partition("_")[0]) < self._owner.epoch:
+            if int(name.removeprefix(prefix).partition("_")[0]) < self._fencing.epoch:
                 with self._best_effort():
                     await self._drop(control, name)
 
     async def close(self) -> None:
+        """Close the session in order, or cut it off where it works."""
         if self._session is not None and not self._free.locked():
             await self._session.close()
         self.abandon()
 
     def abandon(self) -> None:
+        """Cut the session off; the server rolls back what is open."""
         if self._session is not None:
             self._session.drop()
         self._session = None
@@ -113,18 +113,23 @@ class Copying:
         try:
             yield
         except (Fenced, *SERVER_ERRORS) as error:
-            log.warning("a staging table stays at %s for now: %s", self._owner.endpoint, failure(error).message)
+            log.warning("a staging table stays at %s for now: %s", self._fencing.endpoint, outcome(error).message)
 
-    async def _drop(self, session: Session, name: str) -> None:
-        """Who still fills it has read in vain."""
-        ((stager,),) = (await session.ask(f"SELECT IS_USED_LOCK({text(stager_lock(self._schema, name))})")).rows
+    def _staging(self, attempt: EffectId) -> TableName:
+        bookkeeping = self._bookkeeping
+        return TableName(bookkeeping.schema, staged_name(bookkeeping.feed, bookkeeping.group, attempt))
+
+    async def _drop(self, session: TargetSession, name: str) -> None:
+        """Drop a staging table, and end whoever still fills it."""
+        lock = text(stager_lock(self._bookkeeping.schema, name))
+        ((stager,),) = (await session.ask(f"SELECT IS_USED_LOCK({lock})")).rows
         if stager is not None:
             await kill(session, stager)
-        await session.ask(f"DROP TABLE IF EXISTS {qualified(TableName(self._schema, name))}")
+        await session.ask(f"DROP TABLE IF EXISTS {qualified(TableName(self._bookkeeping.schema, name))}")
         await session.commit()
 
-    async def _repeat(self, transact: Callable[[Session], Awaitable[None]]) -> Failure | None:
-        """Where the server ended a deadlock the transaction is sent again at once."""
+    async def _repeat(self, transact: Callable[[TargetSession], Awaitable[None]]) -> Failure | None:
+        """Run a transaction, and at once again where the server ended a deadlock.  Returns why it failed."""
         async with self._free:
             for attempt in range(1, DEADLOCKS_MAX + 1):
                 try:
@@ -133,25 +138,26 @@ class Copying:
                     return None
                 except CommittedBefore:
                     return None
-                except (Lost, Orphaned) as error:
-                    return Failure(ErrorKind.COMMITS_LOST if isinstance(error, Lost) else ErrorKind.ROW, str(error))
+                except (LostStaging, Orphaned) as error:
+                    lost = isinstance(error, LostStaging)
+                    return Failure(ErrorKind.COMMITS_LOST if lost else ErrorKind.ROW, str(error))
                 except (BatchError, Unwritable, Fenced, *SERVER_ERRORS) as error:
                     if not is_deadlock(error) or attempt == DEADLOCKS_MAX:
-                        return failure(error)
+                        return outcome(error)
             raise AssertionError("the last attempt returns")
 
     @contextlib.asynccontextmanager
-    async def _opened(self) -> AsyncIterator[Session]:
+    async def _opened(self) -> AsyncIterator[TargetSession]:
         """The session, which does not outlive what fails in it."""
-        if self._session is None or self._session.lost:
-            self._session = await self._owner.open(self._number)
+        if self._session is None or not self._session.alive:
+            self._session = await self._fencing.open(self._number)
         try:
             yield self._session
         except BaseException:
             self.abandon()
             raise
 
-    async def _begin(self, session: Session, effect: BeginCopy) -> None:
+    async def _begin(self, session: TargetSession, effect: BeginCopy) -> None:
         batch = await self._batch(session, effect.id)
         emptied = [self.tables[split.table] for split in effect.splits if not split.keeps_target_rows]
         for table in _children_first(emptied):
@@ -160,38 +166,39 @@ class Copying:
                 batch.add(delete, str(table.name))
         for split in effect.splits:
             if not split.keeps_target_rows:
-                batch.add(self._ledger.empty(split.table), "tidelock_parked")
-            for sql in (*self._ledger.split(split), *self._ledger.granted(split)):
+                batch.add(self._bookkeeping.empty(split.table), "tidelock_parked")
+            for sql in self._bookkeeping.copies.begin(split):
                 batch.add(sql, "tidelock_chunks")
         await self._end(session, batch, effect.position, (*effect.drop, effect.id))
 
-    async def _merge(self, session: Session, effect: MergeChunk) -> None:
+    async def _merge(self, session: TargetSession, effect: MergeChunk) -> None:
         batch = await self._batch(session, effect.id)
-        place = TableName(self._schema, staged_name(self._feed, self._group, effect.staged))
-        rows = await Merge(batch, session, self.tables[effect.split.table], place, effect).run()
-        for sql in (*self._ledger.park(effect.parked), *self._ledger.unpark(effect.unparked)):
+        place = self._staging(effect.staged)
+        rows = await ChunkMerge(batch, session, self.tables[effect.split.table], place, effect).run()
+        for sql in (*self._bookkeeping.park(effect.parked), *self._bookkeeping.unpark(effect.unparked)):
             batch.add(sql, "tidelock_parked")
-        batch.add(self._ledger.merged(effect.split, effect.chunk, rows), "tidelock_chunks")
+        batch.add(self._bookkeeping.copies.merged(effect.split, effect.chunk, rows), "tidelock_chunks")
         await self._end(session, batch, effect.position, effect.drop)
 
-    async def _end(self, session: Session, batch: Batch, position: Position, drop: Sequence[EffectId]) -> None:
+    async def _end(
+        self, session: TargetSession, batch: BatchScript, position: Position, drop: Sequence[EffectId]
+    ) -> None:
         """Save the checkpoint and commit."""
-        for sql in (self._ledger.checkpoint(position), *self._ledger.drop(drop)):
+        for sql in (self._bookkeeping.save_checkpoint(position), *self._bookkeeping.drop_receipts(drop)):
             batch.add(sql, "checkpoint")
-        self._reported.leave(position, drop)
-        sessions = self._reported.sessions
-        await batch.commit()
-        await self._reported.believe(session, sessions)
+        self._audit.checkpoint_sent(position, drop)
+        async with self._audit.confirmed(session):
+            await batch.commit()
 
-    async def _batch(self, session: Session, id: EffectId) -> Batch:
-        """Whose receipt stands.  Raises Fenced, CommittedBefore."""
-        batch = Batch(session, self._statements, self._ledger.receipt(session, id, NOTHING))
+    async def _batch(self, session: TargetSession, id: EffectId) -> BatchScript:
+        """Begin a batch, whose receipt stands.  Raises Fenced, CommittedBefore."""
+        batch = BatchScript(session, self._statements, self._bookkeeping.receipt(session, id, NOTHING))
         await batch.flush()
         return batch
 
 
 def _children_first(tables: Sequence[TargetTable]) -> list[TargetTable]:
-    """None of them is in a cycle (`engine.copy.copy_validation.fault`)."""
+    """Order tables so that children come first.  None of them is in a cycle (`engine.copy.copy_validation.fault`)."""
     left = {table.name: table for table in tables}
     ordered: list[TargetTable] = []
     while left:

@@ -1,18 +1,26 @@
-"""Run a translated DDL statement at a MySQL or MariaDB target, also where it ran before and the checkpoint was lost.
+"""DDL statements at a MySQL or MariaDB target: each runs once, also where it ran before and the checkpoint was lost.
 
-MySQL commits implicitly around DDL, so nothing in the same transaction can say that it ran: the catalogue must.
+MySQL commits implicitly around DDL, so nothing in the same transaction can say that it ran: the catalogue must.  The
+control session keeps the fence while another runs the statement, whose implicit commit would drop it.  The note that it
+ran commits with a DELETE, and after DDL, which may be run again until then.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from tidelock.adapters.mysql.schema import read_tables
+from tidelock.adapters.mysql.target.bookkeeping_sql import BookkeepingSql
+from tidelock.adapters.mysql.target.control_session import ControlSession
 from tidelock.adapters.mysql.target.failures import code_of
+from tidelock.adapters.mysql.target.fencing import Fenced, Fencing
 from tidelock.adapters.mysql.target.literals import text
-from tidelock.adapters.mysql.target.session import Session, StatementFailed
+from tidelock.adapters.mysql.target.session import StatementFailed, TargetSession
 from tidelock.adapters.ports.sink import TargetError
-from tidelock.engine.model.records import TableName
+from tidelock.engine.model.errors import Failure
+from tidelock.engine.model.records import Ddl, TableName
+from tidelock.engine.model.schema import TargetTable
 
 TABLE_EXISTS = 1050
 COLUMN_EXISTS = 1060
@@ -21,11 +29,74 @@ _TABLE = re.compile(rf"\s*ALTER\s+TABLE\s+({_NAME})\s*\.\s*({_NAME})", re.IGNORE
 _WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint|year)\(\d+\)")
 
 
-async def run_ddl(statement: str, fenced: Session, worker: Session, along: Sequence[bytes] = ()) -> None:
+class DdlRunner:
+    """Runs statements, and notes that they ran.  `number`: the user lock of the session that runs them."""
+
+    def __init__(
+        self, control: ControlSession, fencing: Fencing, bookkeeping: BookkeepingSql, number: int
+    ) -> None:
+        self._control = control
+        self._fencing = fencing
+        self._bookkeeping = bookkeeping
+        self._number = number
+
+    async def run(
+        self, ddl: Ddl, statements: Sequence[str], along: Sequence[bytes], votes: Mapping[int, int]
+    ) -> Failure | None:
+        """Run the translated `statements` of `ddl`, unless they ran; those `along` go with a DELETE among them.
+
+        `votes` (group to epoch): owners that must stay until the statements have run.
+        """
+
+        async def run(session: TargetSession) -> None:
+            if await self._has_passed(session, ddl):
+                return
+            worker = await self._fencing.open(self._number)
+            try:
+                async with session.transaction():
+                    await self._note(session, ddl)
+                    await self._fencing.fence_votes(session, votes)
+                    for statement in statements:
+                        await _run(statement, session, worker, along)
+                    await session.commit()
+            finally:
+                await worker.close()
+
+        return await self._control.do(run)
+
+    async def note_passed(self, ddl: Ddl, tables: Sequence[TableName]) -> dict[TableName, TargetTable] | Failure:
+        """Note that `ddl` ran, or passed without us, and read the tables."""
+
+        async def note(session: TargetSession) -> dict[TableName, TargetTable]:
+            if not await self._has_passed(session, ddl):
+                await self._note(session, ddl)
+                await session.commit()
+            return await read_tables(session.connection, tables)
+
+        return await self._control.do(note)
+
+    async def _note(self, session: TargetSession, ddl: Ddl) -> None:
+        """Note that the statement ran, which is the fence as well.
+
+        Not after a shared lock on the same row: with a takeover that waits for it, that would be a deadlock.
+        Raises Fenced.
+        """
+        (answer,) = await session.run([self._bookkeeping.pass_ddl(ddl)])
+        if answer.affected != 1:
+            raise Fenced
+
+    async def _has_passed(self, session: TargetSession, ddl: Ddl) -> bool:
+        """Tell whether the statement ran, in a transaction that then ends.  Raises Fenced."""
+        async with session.transaction():
+            await self._fencing.fence(session)
+            return await self._bookkeeping.read_ddl_passed(session) == (ddl.source, ddl.number)
+
+
+async def _run(statement: str, fenced: TargetSession, worker: TargetSession, along: Sequence[bytes] = ()) -> None:
     """Run `statement` in `worker`, while `fenced` holds the owner's row in its transaction.
 
     A DELETE (a translated TRUNCATE) runs in `fenced` with the statements `along`, and commits it.  Raises what
-    `Session.run` raises, and TargetError where a column that should be added is there with another type.
+    `TargetSession.run` raises, and TargetError where a column that should be added is there with another type.
     """
     if statement.lstrip()[:6].upper() == "DELETE":
         await fenced.run([statement.encode(), *along, b"COMMIT"])
@@ -42,8 +113,8 @@ async def run_ddl(statement: str, fenced: Session, worker: Session, along: Seque
                 raise
 
 
-async def _check_columns(statement: str, session: Session) -> None:
-    """Whether the columns that `statement` adds are there as it spells them."""
+async def _check_columns(statement: str, session: TargetSession) -> None:
+    """Check that the columns that `statement` adds are there as it spells them."""
     found = _TABLE.match(statement)
     if found is None:
         raise TargetError(f"a column of this statement exists already: {statement}", _HINT)

@@ -30,19 +30,19 @@ from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, Upser
 SECONDS: Final = 60.0
 
 
-class Turns:
-    """Of one target."""
+class DeadlockGate:
+    """Tells batches of one target when they must take turns."""
 
     def __init__(self) -> None:
         self._until: dict[TableName, float] = {}
         self._locks: defaultdict[TableName, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def deadlocked(self, steps: Sequence[Step]) -> None:
-        """A batch of these steps was rolled back: its tables take turns for a while."""
+        """Note that a batch of these steps was rolled back: its tables take turns for a while."""
         self._until |= dict.fromkeys(_contended(steps), time.monotonic() + SECONDS)
 
     def of(self, steps: Sequence[Step]) -> Turn:
-        """What a batch of these steps has to hold; nothing of it is taken yet."""
+        """Make the turn of a batch of these steps; nothing of it is taken yet."""
         if not self._until:
             return Turn(())
         now = time.monotonic()
@@ -51,14 +51,14 @@ class Turns:
 
 
 class Turn:
-    """Of one batch; a context manager that gives back what `take` has taken."""
+    """The turn of one batch: a context manager that gives back what `take` has taken."""
 
     def __init__(self, locks: Sequence[asyncio.Lock]) -> None:
         self._locks = locks
         self._taken = 0
 
     async def take(self) -> None:
-        """Returns once it is this batch's turn on all its tables; at once if it holds them already."""
+        """Take the turn; returns once it is this batch's turn on all its tables; at once if it holds them already."""
         while self._taken < len(self._locks):
             await self._locks[self._taken].acquire()
             self._taken += 1
@@ -75,7 +75,7 @@ class Turn:
 
 
 def moves_unique_values(step: Step) -> bool:
-    """Does the step put rows into a secondary unique index, or take them out?"""
+    """Tell whether the step puts rows into a secondary unique index, or takes them out."""
     match step:
         case DeleteRows():
             return _has_secondary(step.table)

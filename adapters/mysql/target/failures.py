@@ -1,4 +1,4 @@
-"""What a MySQL or MariaDB server's error means for a batch (`error_numbers`), and what to tell the operator."""
+"""The meaning of a MySQL or MariaDB server's error for a batch (`error_numbers`), and what to tell the operator."""
 
 from __future__ import annotations
 
@@ -44,13 +44,18 @@ _HINTS: dict[int, str] = {
 
 
 def failure_of(error: Exception, table: str = "") -> Failure:
-    """`error` of the driver or of a system call, before COMMIT was sent; `table`: whose statement it was."""
+    """Say what `error` means, of the driver or a system call, before COMMIT was sent.
+
+    `table`: whose statement it was.
+    """
     code, words = code_of(error), _words(error)
     return Failure(_trouble(error, code), f"{table}: {words}" if table else words, str(code or ""))
 
 
 def commit_failure(error: Exception) -> Failure:
-    """`error` is the answer to COMMIT, or the connection was lost after it was sent: in doubt unless the server says
+    """Say what a failed COMMIT means.
+
+    `error` is the answer to COMMIT, or the connection was lost after it was sent: in doubt unless the server says
     that it rolled back."""
     code = code_of(error)
     trouble = ErrorKind.TRANSIENT if code in _ROLLED_BACK else ErrorKind.IN_DOUBT
@@ -66,7 +71,7 @@ def _trouble(error: Exception, code: int) -> ErrorKind:
 
 
 def target_error(error: Exception, endpoint: Endpoint) -> TargetError:
-    """For the operator, before the feed runs."""
+    """Say what is wrong with the target, and what to do, for the operator before the feed runs."""
     code = code_of(error)
     hint = _HINTS.get(code, "see the server's error log; check that it runs, and the host and port in the target's URL")
     words = _words(error)

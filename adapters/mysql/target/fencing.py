@@ -19,7 +19,7 @@ from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.mysql.target.failures import LOCK_TIMEOUT, NO_SUCH_THREAD, code_of
 from tidelock.adapters.mysql.target.literals import text
 from tidelock.adapters.mysql.target.pulse import claim_statement, token_query
-from tidelock.adapters.mysql.target.session import Session, StatementFailed, open_session
+from tidelock.adapters.mysql.target.session import StatementFailed, TargetSession, open_session
 from tidelock.adapters.ports.sink import TargetError
 
 CONTROL = 0
@@ -31,17 +31,17 @@ ROLLBACK_SECONDS = 600.0
 
 
 class Fenced(Exception):
-    """A newer owner has taken the feed over."""
+    """Raised where a newer owner has taken the feed over."""
 
 
 class Outvoted(Exception):
-    """A group of the feed has a newer owner than the one that voted for a statement."""
+    """Raised where a group of the feed has a newer owner than the one that voted for a statement."""
 
 
-class Ownership:
-    """Of one feed and table group.  `epoch` is 0 until `take`n.
+class Fencing:
+    """Makes an owner of one feed and table group, and ends the ones before.  `epoch` is 0 until `take`n.
 
-    Methods raise what `Session.run` raises, and Fenced.
+    Methods raise what `TargetSession.run` raises, and Fenced.
     """
 
     def __init__(
@@ -63,30 +63,30 @@ class Ownership:
         """The rows of all its groups."""
         self._values = f"{text(feed)},{group}"
         self._lock_seconds = lock_seconds
-        self.verify: Callable[[Session], Awaitable[None]] | None = None
+        self.verify: Callable[[TargetSession], Awaitable[None]] | None = None
         """Asked of each session that is opened under our epoch, before it is used."""
         digest = hashlib.blake2b(f"{schema}/{feed}/{group}".encode(), digest_size=16).hexdigest()
         self._lock = f"tidelock:{digest}:"
 
-    def owner_row(self, session: Session, epoch: int) -> str:
+    def owner_row(self, session: TargetSession, epoch: int) -> str:
         """Ends a SELECT that finds one row if `epoch` is the owner's, and keeps it so until the transaction ends."""
         owner = f"{self.schema}.tidelock_owner"
         return f"FROM {owner} WHERE {self.identity} AND epoch={epoch} {session.dialect.share}"
 
-    async def fence(self, session: Session) -> None:
-        """Within the session's transaction, keep any newer owner waiting.  Raises Fenced if there is one."""
+    async def fence(self, session: TargetSession) -> None:
+        """Keep any newer owner waiting within the session's transaction.  Raises Fenced if there is one."""
         if not (await session.ask(f"SELECT epoch {self.owner_row(session, self.epoch)}")).rows:
             raise Fenced
 
-    async def fence_votes(self, session: Session, votes: Mapping[int, int]) -> None:
-        """Within the session's transaction, keep every group (to epoch) with the owner that voted.  Raises Outvoted."""
+    async def fence_votes(self, session: TargetSession, votes: Mapping[int, int]) -> None:
+        """Keep every group (to epoch) with the owner that voted, within the transaction.  Raises Outvoted."""
         for group, epoch in sorted(votes.items()):
             row = f"FROM {self.schema}.tidelock_owner WHERE {self.feed} AND grp={group:d} AND epoch={epoch:d}"
             if not (await session.ask(f"SELECT epoch {row} {session.dialect.share}")).rows:
                 raise Outvoted
 
-    async def open(self, number: int) -> Session:
-        """A session that holds lock `number` under our epoch; an older one that still does is ended."""
+    async def open(self, number: int) -> TargetSession:
+        """Open a session that holds lock `number` under our epoch; an older one that still does is ended."""
         session = await open_session(self.endpoint, self._lock_seconds)
         try:
             await self._claim(session, number)
@@ -99,7 +99,7 @@ class Ownership:
             raise
         return session
 
-    async def take(self) -> Session:
+    async def take(self) -> TargetSession:
         """Raise the epoch and end all older sessions.  Returns the control session, its transaction ended.
 
         An older owner's open batches get the lock timeout to commit; then their sessions are killed.
@@ -115,13 +115,13 @@ class Ownership:
             raise
         return session
 
-    async def _claim(self, session: Session, number: int) -> None:
+    async def _claim(self, session: TargetSession, number: int) -> None:
         while not await self._locked(session, number):
             async with session.transaction():
                 await self.fence(session)  # an older owner must not kill a newer one's session
             await self.end(session, number)
 
-    async def _raise_epoch(self, session: Session) -> None:
+    async def _raise_epoch(self, session: TargetSession) -> None:
         owner = f"{self.schema}.tidelock_owner"
         while True:
             try:
@@ -142,11 +142,11 @@ class Ownership:
         ((self.epoch,),) = (await session.ask(f"SELECT epoch FROM {owner} WHERE {self.identity}")).rows
         await session.commit()
 
-    async def _end_all(self, control: Session) -> None:
+    async def _end_all(self, control: TargetSession) -> None:
         for number in await self._held(control):
             await self.end(control, number)
 
-    async def end(self, control: Session, number: int) -> None:
+    async def end(self, control: TargetSession, number: int) -> None:
         """Kill the session that holds lock `number`, if there is one, and return once it is gone.
 
         Raises TargetError if it takes longer than ROLLBACK_SECONDS.
@@ -164,15 +164,15 @@ class Ownership:
                 )
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _locked(self, session: Session, number: int) -> bool:
+    async def _locked(self, session: TargetSession, number: int) -> bool:
         ((got,),) = (await session.ask(f"SELECT GET_LOCK({self._name(number)},0)")).rows
         return bool(got == 1)
 
-    async def _holder(self, control: Session, number: int) -> int | None:
+    async def _holder(self, control: TargetSession, number: int) -> int | None:
         ((holder,),) = (await control.ask(f"SELECT IS_USED_LOCK({self._name(number)})")).rows
         return None if holder is None else int(holder)
 
-    async def _held(self, control: Session) -> list[int]:
+    async def _held(self, control: TargetSession) -> list[int]:
         names = ",".join(f"IS_USED_LOCK({self._name(number)})" for number in range(SESSIONS_MAX))
         (holders,) = (await control.ask(f"SELECT {names}")).rows
         return [number for number, holder in enumerate(holders) if holder is not None]
@@ -181,7 +181,7 @@ class Ownership:
         return text(f"{self._lock}{number}")
 
 
-async def kill(control: Session, number: int) -> None:
+async def kill(control: TargetSession, number: int) -> None:
     """End session `number` of the server; it is no error if it is gone."""
     try:
         await control.ask(f"KILL {number}")

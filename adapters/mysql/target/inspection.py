@@ -31,6 +31,8 @@ _COPYING = ("SELECT", "INSERT", "DELETE", "CREATE", "DROP")
 
 
 class MySqlTarget:
+    """One open connection that looks at the target."""
+
     dialect: Dialect = "mysql"
 
     def __init__(self, server: BlockingServer, grants: Grants, endpoint: Endpoint) -> None:
@@ -42,15 +44,17 @@ class MySqlTarget:
 
     @classmethod
     async def open(cls, endpoint: Endpoint) -> MySqlTarget:
-        """Raises SourceError, as everything here does."""
+        """Connect.  Raises SourceError, as everything here does."""
         place = reader_endpoint(endpoint)
         server = BlockingServer(await asyncio.to_thread(connect, place), place)
         return cls(server, await read_grants(server), endpoint)
 
     async def tables(self, names: Sequence[TableName]) -> dict[TableName, TargetTable]:
+        """Read tables as the engine sees them."""
         return await tables_of(self._server, names)
 
     async def details(self, names: Sequence[TableName]) -> dict[TableName, Details]:
+        """Read what the engine need not know of tables."""
         collations: dict[TableName, dict[str, str]] = defaultdict(dict)
         for column in await catalogue.columns(self._server, names):
             collations[column.table_name][column.name] = column.collation
@@ -88,6 +92,7 @@ class MySqlTarget:
         return findings
 
     async def making(self, names: Sequence[TableName]) -> list[Finding]:
+        """Find the rights that lack for making and filling tables."""
         schemas = dict.fromkeys(name.schema for name in names)
         rights = {s: [r for r in _MAKING if not self._grants.on_schema(r, s)] for s in schemas}
         return [self._lacks(", ".join(of), f"{quote('mysql', s)}.*") for s, of in rights.items() if of]
@@ -100,6 +105,7 @@ class MySqlTarget:
         )
 
     async def bookkeeping(self, schema: str) -> list[Finding]:
+        """Find what keeps the account from tidelock's own tables."""
         absent = await self.lacking(schema)
         needed = [*ROW_RIGHTS, *(["CREATE"] if absent.tables else []), *(["ALTER"] if absent.columns else [])]
         rights = [r for r in needed if not all(self._grants.on_table(r, TableName(schema, t)) for t in TABLES)]
@@ -109,6 +115,7 @@ class MySqlTarget:
         return [*findings, _for_copies(self._lacks(", ".join(copying), place))] if copying else findings
 
     async def lacking(self, schema: str) -> Lacking:
+        """Find what is missing of tidelock's own tables."""
         return lacking(await self._server.ask(columns_query("mysql", schema)))
 
     async def may_add(self, schema: str, lacking: Lacking) -> bool:
@@ -117,6 +124,7 @@ class MySqlTarget:
         return all(self._grants.on_table(r, TableName(schema, t)) for t in lacking.columns for r in rights)
 
     async def durability(self) -> list[Finding]:
+        """Find settings with which a commit that was reported can be lost."""
         rows = await self._server.ask("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit")
         if int(rows[0][0]) == 1:
             return []
@@ -130,9 +138,11 @@ class MySqlTarget:
         ]
 
     async def schemas(self) -> set[str]:
+        """Read the names of all schemas."""
         return {str(row[0]) for row in await self._server.ask("SHOW DATABASES")}
 
     async def checkpoint(self, schema: str, feed: str) -> Position | None:
+        """Read the checkpoint of a feed, of its lowest group."""
         table = TableName(schema, "tidelock_checkpoint")
         if table.table in (await self.lacking(schema)).tables or not self._grants.on_table("SELECT", table):
             return None
@@ -142,9 +152,11 @@ class MySqlTarget:
         return msgspec.json.decode(rows[0][0], type=Position) if rows else None
 
     async def execute(self, statement: str) -> None:
+        """Run a statement."""
         await self._server.ask(statement)
 
     async def close(self) -> None:
+        """Close the connection."""
         self._server.close()
 
 
@@ -155,6 +167,7 @@ def _for_copies(lacking: Finding) -> Finding:
 
 
 def unusable(endpoint: Endpoint, problem: SourceError) -> Finding:
+    """Say why a target cannot be used at all."""
     cause = problem.__cause__
     if isinstance(cause, pymysql.MySQLError) and cause.args[0] == UNKNOWN_DATABASE:
         database = quote("mysql", endpoint.database)

@@ -21,15 +21,9 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
 
-from tidelock.adapters.compiled.forms import admit
+from tidelock.adapters.row_image.images import LITERALS
+from tidelock.adapters.row_image.images import literals as image_literals
 from tidelock.engine.model.records import Column, Kind, Row, Value
-
-try:
-    admit("row_image")
-    from tidelock.adapters.row_image.row_image import LITERALS
-    from tidelock.adapters.row_image.row_image import literals as image_literals
-except ImportError:  # not built, or not from this source
-    LITERALS = {}
 
 Render: TypeAlias = Callable[[Sequence[Row]], list[str]]
 """Rows to one text a row, `(1,'a',NULL)`.  Raises anything for a value that is not of its column's kind."""
@@ -85,7 +79,7 @@ def compared(columns: Sequence[Column], positions: Sequence[int]) -> Render:
 
 
 def keyed(columns: Sequence[Column], key: Sequence[int], positions: Sequence[int]) -> Render:
-    """Of whole rows, for a derived table: the key columns to be compared, then those at `positions` to be stored."""
+    """Literals of whole rows for a derived table: key columns to compare, then those at `positions` to store."""
     forms = [_form(columns[i], _COMPARED) for i in key] + [_form(columns[i], _JOINED) for i in positions]
     return _function(forms, [*key, *positions])
 
@@ -104,11 +98,12 @@ def text(value: str) -> str:
 
 
 def blob(value: bytes) -> str:
+    """A binary string."""
     return f"x'{value.hex()}'"
 
 
 def unwritable(columns: Sequence[Column], positions: Sequence[int], rows: Sequence[Row]) -> Unwritable:
-    """Which value made a `Render` fail.  `positions[i]` is the column of value `i` of each row."""
+    """Find the value that made a `Render` fail.  `positions[i]` is the column of value `i` of each row."""
     for compare in (False, True):
         for row in rows:
             for at, value in zip(positions, row, strict=True):

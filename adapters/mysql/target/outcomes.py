@@ -1,4 +1,4 @@
-"""What ended a transaction of ours, in the engine's words."""
+"""The end of a transaction of ours, in the engine's words."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ OUTVOTED = Failure(ErrorKind.TRANSIENT, "a group has a newer owner than the one 
 
 
 def is_deadlock(error: Exception) -> bool:
-    """Whether nothing is in doubt and nothing is left of the batch, so that it may be sent again at once."""
+    """Tell whether nothing is in doubt and nothing is left of the batch, so that it may be sent again at once."""
     return isinstance(error, BatchError) and not error.commit_answered and code_of(error.error) == DEADLOCK
 
 
-def failure(error: Exception) -> Failure:
-    """`error`: of a batch, of the fence, of the driver, or a TargetError."""
+def outcome(error: Exception) -> Failure:
+    """Say what `error` means: of a batch, of the fence, of the driver, or a TargetError."""
     match error:
         case LostCommits():
             return LOST

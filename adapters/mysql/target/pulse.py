@@ -6,12 +6,13 @@ from tidelock.adapters.bookkeeping.lease import LEASE_SECONDS, Claim, lock_name
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.mysql.target.literals import text
-from tidelock.adapters.mysql.target.session import Session, open_session
+from tidelock.adapters.mysql.target.session import TargetSession, open_session
 
 LOCK_SECONDS = 5
 
 
 def claim_statement(claim: Claim) -> str:
+    """Write the statement that leaves a run's name at the target."""
     set_to = (
         f"token={text(claim.token)},host={text(claim.host)},pid={claim.pid:d},place={text(claim.place)},since=NOW(6),"
         f"beat_at=NOW(6),lease_seconds={LEASE_SECONDS},prepared=NULL"
@@ -20,11 +21,12 @@ def claim_statement(claim: Claim) -> str:
 
 
 def token_query(claim: Claim) -> str:
+    """Write the query for the token of the run that has the feed."""
     return f"SELECT token FROM {_table(claim)} WHERE feed={text(claim.feed)} AND grp=0"
 
 
 async def open_line(endpoint: Endpoint, claim: Claim) -> MySqlLine:
-    """Raises what `open_session` raises, and StatementFailed."""
+    """Open the session.  Raises what `open_session` raises, and StatementFailed."""
     session = await open_session(endpoint, LOCK_SECONDS)
     try:
         await session.ask(f"SELECT GET_LOCK({text(lock_name(claim.lock))},0)")
@@ -36,27 +38,33 @@ async def open_line(endpoint: Endpoint, claim: Claim) -> MySqlLine:
 
 
 class MySqlLine:
-    def __init__(self, session: Session, claim: Claim) -> None:
+    """The session that gives a run's sign of life."""
+
+    def __init__(self, session: TargetSession, claim: Claim) -> None:
         self._session = session
         self._of = f"WHERE feed={text(claim.feed)} AND grp=0 AND token={text(claim.token)}"
         self._table, self._token = _table(claim), token_query(claim)
 
     async def beat(self, prepared: str) -> bool:
+        """Give a sign of life.  Returns whether the run still has the feed."""
         words = text(prepared) if prepared else "NULL"
         statement = f"UPDATE {self._table} SET beat_at=NOW(6),prepared={words} {self._of}".encode()
         beaten, _ = await self._session.run([statement, b"COMMIT"])
         return beaten.affected == 1
 
     async def owner(self) -> str:
+        """Return the token of the run that has the feed, '' where there is none."""
         found = (await self._session.ask(self._token)).rows
         await self._session.commit()
         return str(found[0][0]) if found else ""
 
     async def end(self) -> None:
+        """Take the sign of life away and close the session."""
         await self._session.run([f"UPDATE {self._table} SET beat_at=NULL,prepared=NULL {self._of}".encode(), b"COMMIT"])
         await self._session.close()
 
     def drop(self) -> None:
+        """Cut the session off."""
         self._session.drop()
 
 

@@ -78,7 +78,7 @@ class StatementFailed(Exception):
         self.error = error
 
 
-class _Connection(Connection):  # type: ignore[misc]
+class _TargetConnection(Connection):  # type: ignore[misc]
     """Turns to TLS itself, right after the greeting: aiomysql cannot under uvloop, and would go on in plain text with a
     server that offers none.  Knows a login of MariaDB's that aiomysql does not."""
 
@@ -109,8 +109,8 @@ class _Connection(Connection):  # type: ignore[misc]
         return answer
 
 
-class Session:
-    """Statements raise StatementFailed; a lost connection also sets `lost`, and the session is of no further use."""
+class TargetSession:
+    """Statements raise StatementFailed; a session whose connection is lost is not `alive`, and of no further use."""
 
     def __init__(self, connection: Connection, dialect: Dialect, number: int, packet_bytes: int) -> None:
         """`number`: the server's id of it, for KILL."""
@@ -123,8 +123,9 @@ class Session:
         self._misplaced = False  # another server may be the one to write to by now
 
     @property
-    def lost(self) -> bool:
-        return bool(self.connection.closed)
+    def alive(self) -> bool:
+        """Whether the connection still is of use."""
+        return not self.connection.closed
 
     async def run(self, statements: Sequence[bytes]) -> list[Answer]:
         """Send `statements` in one packet, which the caller kept below `packet_bytes`; one answer each."""
@@ -163,12 +164,13 @@ class Session:
         return Answer(result.affected_rows, result.rows or ())
 
     async def ask(self, statement: str) -> Answer:
+        """Run one statement and return its answer."""
         (answer,) = await self.run([statement.encode()])
         return answer
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """Rolled back if the block did not end it with COMMIT."""
+        """Roll the transaction back if the block did not end it with COMMIT."""
         try:
             yield
         finally:
@@ -176,11 +178,12 @@ class Session:
                 await self.rollback()
 
     async def commit(self) -> None:
+        """Commit."""
         await self.ask("COMMIT")
 
     async def back_to(self, savepoint: str) -> bool:
-        """Undoes what ran since, and the transaction goes on.  False: there is none any more."""
-        if self.lost or self._misplaced:
+        """Undo what ran since; the transaction goes on.  Returns False where there is none any more."""
+        if self._misplaced or not self.alive:
             return False
         try:
             await self.ask(f"ROLLBACK TO SAVEPOINT {savepoint}")
@@ -189,15 +192,15 @@ class Session:
         return True
 
     async def rollback(self) -> bool:
-        """Whether the session is clean again; else it is dropped."""
-        if not self.lost:
+        """Roll back.  Returns whether the session is clean again; else it is dropped."""
+        if self.alive:
             try:
                 await self.ask("ROLLBACK")
             except StatementFailed:
                 self.drop()
         if self._misplaced:
             self.drop()
-        return not self.lost
+        return self.alive
 
     def drop(self) -> None:
         """Close the socket without a word; the server ends the session when it notices."""
@@ -217,14 +220,17 @@ class Session:
 
 
 def is_lost(error: err.MySQLError) -> bool:
-    """Whether the connection is gone, so that no answer will come.  Errors without a number are the driver's own."""
+    """Tell whether the connection is gone, so that no answer will come.
+
+    Errors without a number are the driver's own.
+    """
     code = error.args[0] if error.args else None
     return not isinstance(code, int) or code == 0 or meaning(code, str(error)).lost
 
 
-async def open_session(endpoint: Endpoint, lock_seconds: int) -> Session:
+async def open_session(endpoint: Endpoint, lock_seconds: int) -> TargetSession:
     """Connect and set up.  Raises TargetError for a server that cannot be used, else what aiomysql raises."""
-    connection = _Connection(
+    connection = _TargetConnection(
         host=endpoint.host,
         port=endpoint.port,
         user=endpoint.user or None,
@@ -251,9 +257,9 @@ async def open_session(endpoint: Endpoint, lock_seconds: int) -> Session:
         raise
 
 
-async def _set_up(connection: Connection, endpoint: Endpoint, lock_seconds: int) -> Session:
+async def _set_up(connection: Connection, endpoint: Endpoint, lock_seconds: int) -> TargetSession:
     dialect = Dialect.MARIADB if "mariadb" in connection.server_version.lower() else Dialect.MYSQL
-    session = Session(connection, dialect, connection.thread_id(), 0)
+    session = TargetSession(connection, dialect, connection.thread_id(), 0)
     _check_version(await _value(session, "SELECT @@version"), dialect, endpoint)
     await session.run(settings(dialect, lock_seconds))
     isolation = "transaction_isolation" if dialect is Dialect.MYSQL else "tx_isolation"
@@ -298,6 +304,6 @@ def _check_version(version: str, dialect: Dialect, endpoint: Endpoint) -> None:
         )
 
 
-async def _value(session: Session, query: str) -> Any:
+async def _value(session: TargetSession, query: str) -> Any:
     ((value,),) = (await session.ask(query)).rows
     return value

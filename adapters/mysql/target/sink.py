@@ -1,10 +1,11 @@
 """The MySQL and MariaDB target: carries out the apply machine's effects (`adapters.ports.sink.Sink`).
 
-A batch is one transaction on its lane's session and mostly two round trips (`batch`).  Where the server rolls one back
-to end a deadlock, nothing is in doubt and nothing of it is left: it is sent again at once, in its turn (`turns`).
+A batch is one transaction on its lane's session and mostly two round trips (`batch_script`).  Where the server rolls
+one back to end a deadlock, nothing is in doubt and nothing of it is left: it is sent again at once, in its turn
+(`deadlock_gate`).
 
 After any failure the lane's session is rolled back, or dropped.  A dropped session may live on at the server, so the
-next one on that lane ends it first (`ownership`): an in-doubt batch is retried only when its outcome stands.
+next one on that lane ends it first (`fencing`): an in-doubt batch is retried only when its outcome stands.
 
 MySQL and MariaDB hold zero dates, so `zero_dates` changes nothing here.
 """
@@ -12,31 +13,29 @@ MySQL and MariaDB hold zero dates, so `zero_dates` changes nothing here.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
-
-from pymysql import err
 
 from tidelock.adapters.bookkeeping.lease import Entry
 from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.ddl.translate import emptied, translate
-from tidelock.adapters.mysql.schema import read_tables
-from tidelock.adapters.mysql.target.batch_script import Batch, BatchError, CommittedBefore
-from tidelock.adapters.mysql.target.bookkeeping_sql import Ledger
-from tidelock.adapters.mysql.target.commit_audit import LostCommits, Reported
-from tidelock.adapters.mysql.target.copying import Copying
-from tidelock.adapters.mysql.target.ddl import run_ddl
-from tidelock.adapters.mysql.target.deadlock_gate import Turns
-from tidelock.adapters.mysql.target.failures import SERVER_ERRORS, commit_failure, target_error
-from tidelock.adapters.mysql.target.fencing import CONTROL, SESSIONS_MAX, Fenced, Outvoted, Ownership
+from tidelock.adapters.mysql.target.batch_script import BatchError, BatchScript, CommittedBefore
+from tidelock.adapters.mysql.target.bookkeeping_sql import BookkeepingSql
+from tidelock.adapters.mysql.target.commit_audit import CommitAudit
+from tidelock.adapters.mysql.target.control_session import ControlSession
+from tidelock.adapters.mysql.target.copying import TargetCopying
+from tidelock.adapters.mysql.target.ddl import DdlRunner
+from tidelock.adapters.mysql.target.deadlock_gate import DeadlockGate
+from tidelock.adapters.mysql.target.failures import SERVER_ERRORS, commit_failure
+from tidelock.adapters.mysql.target.fencing import CONTROL, SESSIONS_MAX, Fenced, Fencing
 from tidelock.adapters.mysql.target.lane import Lane
 from tidelock.adapters.mysql.target.literals import Unwritable
-from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, LOST, failure, is_deadlock
-from tidelock.adapters.mysql.target.session import Session, StatementFailed
+from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, outcome
+from tidelock.adapters.mysql.target.session import StatementFailed, TargetSession
 from tidelock.adapters.mysql.target.statements import TableStatements
+from tidelock.adapters.mysql.target.takeover import Takeover
 from tidelock.adapters.ports.sink import Control, TargetError
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import Position, TableName
@@ -105,77 +104,41 @@ class MySqlSink:
         if not 0 < lanes < SESSIONS_MAX - 2:
             raise ValueError(f"lanes: {lanes} is not from 1 to {SESSIONS_MAX - 3}")
         self._endpoint = url if isinstance(url, Endpoint) else parse(url, Path())
-        self._owner = Ownership(self._endpoint, feed, group, schema, lock_timeout_seconds, entry)
-        self._ledger = Ledger(self._owner, feed, group, origin, path)
-        self._reported = Reported(self._owner)
-        self._owner.verify = self._reported.verify
-        self._lanes = [Lane(CONTROL + 1 + n) for n in range(lanes)]
-        self._ddl_number = CONTROL + 1 + lanes
-        self._copying = Copying(
-            self._owner, self._ledger, self._reported, feed, group, schema, self._ddl_number + 1, self._statements_of
+        self._fencing = Fencing(self._endpoint, feed, group, schema, lock_timeout_seconds, entry)
+        self._bookkeeping = BookkeepingSql(self._fencing, schema, feed, group, origin, path)
+        self._audit = CommitAudit(self._fencing)
+        self._fencing.verify = self._audit.verify
+        self._lanes = [Lane(self._fencing, CONTROL + 1 + n) for n in range(lanes)]
+        ddl_number = CONTROL + 1 + lanes
+        self._copying = TargetCopying(
+            self._fencing, self._bookkeeping, self._audit, ddl_number + 1, self._statements_of
         )
+        self._control = ControlSession(self._fencing)
+        self._ddl = DdlRunner(self._control, self._fencing, self._bookkeeping, ddl_number)
+        self._takeover = Takeover(self._fencing, self._bookkeeping, self._control, self._copying)
         self._target_name = target_name
         self._eager = eager
-        self._control: Session | None = None
-        self._control_free = asyncio.Lock()
         self._statements: dict[Binding, TableStatements] = {}
-        self._turns = Turns()
+        self._gate = DeadlockGate()
         self._last_control = Control("running", ())
 
     async def take_over(self, tables: Sequence[TableName], start: Position | None) -> TakenOver:
-        """Raises Overtaken, TargetError."""
-        async with self._control_free:
+        """Become the owner, and read what is there.  Raises Overtaken, TargetError."""
+        async with self._control.turn:
             await self._drop_all()
-            try:
-                control = self._control = await self._owner.take()
-                async with control.transaction():
-                    taken = await self._read(control, tables, start)
-                await self._copying.drop_older(control)
-            except Fenced:
-                raise TargetError(
-                    f"{self._endpoint}: another run took the feed over just now", "run each feed in one place only"
-                ) from None
-            except StatementFailed as failed:
-                raise target_error(failed.error, self._endpoint) from failed
-            except (err.MySQLError, OSError) as error:
-                raise target_error(error, self._endpoint) from error
-            self._reported.begin(taken.checkpoint)
+            taken = await self._takeover.run(tables, start)
+            self._copying.tables = taken.tables
+            self._audit.begin(taken.checkpoint)
             if self._eager:
                 for lane in self._lanes:
-                    lane.open_ahead(self._owner)
+                    lane.open_ahead()
             return taken
 
-    async def _read(self, control: Session, tables: Sequence[TableName], start: Position | None) -> TakenOver:
-        await self._owner.fence(control)
-        checkpoint = await self._ledger.read_checkpoint(control)
-        statements = [self._ledger.clear_halt()]
-        if checkpoint is None:
-            if start is None:
-                raise TargetError(
-                    f"{self._endpoint} holds no checkpoint of this feed, and there is no position to start from",
-                    "run `tidelock init`, which fixes where the feed starts",
-                )
-            checkpoint = start
-            statements.append(self._ledger.checkpoint(start))
-        taken = TakenOver(
-            epoch=self._owner.epoch,
-            checkpoint=checkpoint,
-            receipts=await self._ledger.read_receipts(control),
-            parked=await self._ledger.read_parked(control),
-            tables=await read_tables(control.connection, tables),
-            ddl_passed=await self._ledger.read_ddl_passed(control),
-            chunks=await self._ledger.read_chunks(control),
-        )
-        self._copying.tables = taken.tables
-        await control.run([*statements, b"COMMIT"])
-        return taken
-
     async def apply(self, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed:
-        """Raises CancelledError where a rollback of the batch came meanwhile: it is answered instead."""
+        """Apply a batch.  Raises CancelledError where its rollback came meanwhile, which is answered instead."""
         lane = self._lanes[effect.lane]
-        assert not lane.running and not lane.held, "effects of one lane never overlap"
-        lane.last = effect.id
-        answer = await lane.answer(self._transact(lane, effect))
+        assert not lane.running and not lane.held, f"lane {effect.lane} is busy with {lane.batch}"
+        answer = await lane.run(effect.id, self._transact(lane, effect))
         lane.held = isinstance(answer, BatchReady)
         return answer
 
@@ -185,211 +148,179 @@ class MySqlSink:
             try:
                 return await self._attempt(lane, effect)
             except CommittedBefore:
-                await self._clean(lane)
-                self._reported.add(effect.id)
+                await lane.leave()
+                self._audit.add(effect.id)
                 return BatchCommitted(effect.id)
             except (BatchError, Unwritable, Fenced, *SERVER_ERRORS) as error:
-                await self._clean(lane)
+                await lane.leave()
                 deadlocks += 1
-                if not is_deadlock(error) or deadlocks == DEADLOCKS_MAX or lane.interrupted:
-                    return BatchFailed(effect.id, failure(error))
-                self._turns.deadlocked(effect.steps)
+                if not is_deadlock(error) or deadlocks == DEADLOCKS_MAX:
+                    return BatchFailed(effect.id, outcome(error))
+                self._gate.deadlocked(effect.steps)
 
     async def _attempt(self, lane: Lane, effect: ApplyBatch) -> BatchCommitted | BatchReady:
-        session = await self._session(lane)
-        receipt = self._ledger.receipt(session, effect.id, effect.covered)
-        with self._turns.of(() if effect.held else effect.steps) as turn:
+        session = await lane.ready()
+        receipt = self._bookkeeping.receipt(session, effect.id, effect.covered)
+        with self._gate.of(() if effect.held else effect.steps) as turn:
             await turn.take()
-            batch = Batch(session, self._statements_of, receipt)
+            batch = BatchScript(session, self._statements_of, receipt)
             await batch.run(effect.steps)
-            for sql in (*self._ledger.park(effect.parked), *self._ledger.unpark(effect.unparked)):
+            for sql in (*self._bookkeeping.park(effect.parked), *self._bookkeeping.unpark(effect.unparked)):
                 batch.add(sql, "tidelock_parked")
             if effect.held:
                 await batch.flush()
                 return BatchReady(effect.id)
-            sessions = self._reported.sessions
-            await batch.commit()
-        await self._reported.believe(session, sessions)
-        self._reported.add(effect.id)
+            async with self._audit.confirmed(session):
+                await batch.commit()
+        self._audit.add(effect.id)
         return BatchCommitted(effect.id)
 
     async def apply_piece(self, effect: ApplyPiece) -> BatchReady | BatchFailed:
-        """Raises CancelledError as `apply` does."""
+        """Write a piece of a held batch.  Raises CancelledError as `apply` does."""
         lane = self._lanes[effect.lane]
         session = lane.session
-        if session is None or not lane.held or lane.last != effect.batch:
+        if session is None or not lane.held or lane.batch != effect.batch:
             return BatchFailed(effect.id, Failure(ErrorKind.TRANSIENT, "the transaction's session is gone"))
-        failed = await lane.answer(self._piece(lane, session, effect))
+        failed = await lane.run(effect.batch, self._piece(lane, session, effect))
         return BatchReady(effect.id) if failed is None else BatchFailed(effect.id, failed)
 
-    async def _piece(self, lane: Lane, session: Session, effect: ApplyPiece) -> Failure | None:
-        """None: it is in the transaction.  A row's fault leaves that as it was before; after any other it is rolled
+    async def _piece(self, lane: Lane, session: TargetSession, effect: ApplyPiece) -> Failure | None:
+        """Write a piece; returns None where it is in the transaction.
+
+        A row's fault leaves that as it was before; after any other it is rolled
         back.  What passes is tried again as long as the transaction stands: a deadlock ends all of it."""
         for left in reversed(range(PIECE_ATTEMPTS)):
             try:
                 await session.ask(f"SAVEPOINT {PIECE}")
             except StatementFailed as failed:
-                await self._clean(lane)
-                return failure(failed)
+                await lane.leave()
+                return outcome(failed)
             try:
                 await self._write_piece(session, effect)
             except (BatchError, Unwritable, *SERVER_ERRORS) as error:
-                found = failure(error)
+                found = outcome(error)
                 if not await session.back_to(PIECE):
-                    await self._clean(lane)
+                    await lane.leave()
                     words = f"the transaction was lost: {found.message}"
                     return Failure(ErrorKind.TRANSIENT, words) if found.kind is ErrorKind.ROW else found
                 if found.kind is ErrorKind.ROW:
                     return found
-                if found.kind is not ErrorKind.TRANSIENT or lane.interrupted or not left:
-                    await self._clean(lane)
+                if found.kind is not ErrorKind.TRANSIENT or not left:
+                    await lane.leave()
                     return found
             else:
                 return None
         raise AssertionError("the last attempt has an answer")
 
-    async def _write_piece(self, session: Session, effect: ApplyPiece) -> None:
-        batch = Batch(session, self._statements_of)
+    async def _write_piece(self, session: TargetSession, effect: ApplyPiece) -> None:
+        batch = BatchScript(session, self._statements_of)
         await batch.run(effect.steps)
-        for sql in self._ledger.park(effect.parked):
+        for sql in self._bookkeeping.park(effect.parked):
             batch.add(sql, "tidelock_parked")
         if effect.covered is not None:
-            batch.add(self._ledger.complete(effect.batch, effect.covered), "tidelock_progress")
+            batch.add(self._bookkeeping.complete(effect.batch, effect.covered), "tidelock_progress")
         await batch.flush()
 
     async def commit(self, effect: CommitBatch) -> BatchCommitted | BatchFailed:
-        lane = next((lane for lane in self._lanes if lane.held and lane.last == effect.id), None)
+        """Commit a batch that is held."""
+        lane = next((lane for lane in self._lanes if lane.held and lane.batch == effect.id), None)
         if lane is None or lane.session is None:
             return BatchFailed(effect.id, Failure(ErrorKind.TRANSIENT, "the batch's session is gone"))
         try:
-            sessions = self._reported.sessions
-            await lane.session.commit()
-            await self._reported.believe(lane.session, sessions)
+            async with self._audit.confirmed(lane.session):
+                await lane.session.commit()
         except asyncio.CancelledError:
             lane.drop()
             raise
         except StatementFailed as failed:
-            await self._clean(lane)
+            await lane.leave()
             return BatchFailed(effect.id, commit_failure(failed.error))
         lane.held = False
-        self._reported.add(effect.id)
+        self._audit.add(effect.id)
         return BatchCommitted(effect.id)
 
     async def rollback(self, effect: RollbackBatch) -> BatchRolledBack:
-        """A batch that still runs is ended with its session: KILL QUERY may miss it between two statements.
+        """End a batch that still runs with its session: KILL QUERY may miss it between two statements.
 
         Waits for as long as the target cannot be reached: until then nobody knows that the locks are gone.
         """
-        lane = next((lane for lane in self._lanes if lane.last == effect.id), None)
-        if lane is not None and lane.running:
-            lane.interrupted = True
-            await self._end(lane)
-            await lane.idle.wait()
-            lane.drop()
-        elif lane is not None and lane.held:
-            await self._clean(lane)
-        if lane is not None and lane.session is None:
-            await self._end(lane)
+        lane = next((lane for lane in self._lanes if lane.batch == effect.id), None)
+        if lane is not None:
+            await lane.interrupt()
+            if lane.held:
+                await lane.leave()
+            if lane.session is None:
+                await self._end(lane)
         return BatchRolledBack(effect.id)
 
     async def save_checkpoint(self, effect: SaveCheckpoint) -> CheckpointSaved | CheckpointFailed:
-        try:
-            async with self._controlling() as control, control.transaction():
-                await self._owner.fence(control)
-                batch = Batch(control, self._statements_of)
-                for sql in (self._ledger.checkpoint(effect.position), *self._ledger.drop(effect.drop)):
-                    batch.add(sql, "checkpoint")
-                self._reported.leave(effect.position, effect.drop)
-                sessions = self._reported.sessions
+        """Store a checkpoint and delete the receipts below it."""
+        async def save(session: TargetSession) -> None:
+            await self._fencing.fence(session)
+            batch = BatchScript(session, self._statements_of)
+            bookkeeping = self._bookkeeping
+            for sql in (bookkeeping.save_checkpoint(effect.position), *bookkeeping.drop_receipts(effect.drop)):
+                batch.add(sql, "checkpoint")
+            self._audit.checkpoint_sent(effect.position, effect.drop)
+            async with self._audit.confirmed(session):
                 await batch.commit()
-                await self._reported.believe(control, sessions)
-            self._reported.stored(effect.position, effect.drop)
-        except (BatchError, Fenced, *SERVER_ERRORS) as error:
-            return CheckpointFailed(effect.id, failure(error))
-        return CheckpointSaved(effect.id)
+            self._audit.checkpoint_stored(effect.position, effect.drop)
+
+        failed = await self._control.do(save)
+        return CheckpointSaved(effect.id) if failed is None else CheckpointFailed(effect.id, failed)
 
     async def settle(self) -> Failure | None:
-        """InnoDB's commit is on disk when it is reported (`innodb_flush_log_at_trx_commit=1`, its default); with other
-        settings a session that is opened for it verifies that nothing reported is lost."""
-        try:
-            async with self._controlling() as control, control.transaction():
-                await self._owner.fence(control)
-        except (Fenced, *SERVER_ERRORS) as error:
-            return failure(error)
-        return None
+        """Say whether what was reported stands.  InnoDB's commit is on disk when it is reported
+        (`innodb_flush_log_at_trx_commit=1`, its default); with other settings a session that is opened for it verifies
+        that nothing reported is lost."""
+        return await self._control.do(self._fencing.fence)
 
     async def apply_ddl(
         self, effect: ApplyDdl, tables: Sequence[TableName], votes: Mapping[int, int] = {}
     ) -> DdlApplied | DdlFailed:
-        """The control session keeps the fence while another runs the statement, whose implicit commit would drop it.
-
-        The note that it ran commits with a DELETE, and after DDL, which may be run again until then.
-        """
+        """Run a statement once (`ddl`), and read the tables."""
         try:
             statements = translate(effect.ddl, "mysql", self._target_name)
             empty = emptied(effect.ddl, self._target_name)
-            along = [self._ledger.empty(table, everywhere=bool(votes)) for table in empty]
-            async with self._controlling() as control:
-                if not await self._has_passed(control, effect):
-                    worker = await self._owner.open(self._ddl_number)
-                    try:
-                        async with control.transaction():
-                            await self._note_passed(control, effect)
-                            await self._owner.fence_votes(control, votes)
-                            for statement in statements:
-                                await run_ddl(statement, control, worker, along)
-                            await control.commit()
-                    finally:
-                        await worker.close()
-        except (BatchError, Fenced, Outvoted, *SERVER_ERRORS) as error:
-            return DdlFailed(effect.id, failure(error))
-        return await self.pass_ddl(effect, tables)
+        except TargetError as error:
+            return DdlFailed(effect.id, outcome(error))
+        along = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in empty]
+        failed = await self._ddl.run(effect.ddl, statements, along, votes)
+        return await self.pass_ddl(effect, tables) if failed is None else DdlFailed(effect.id, failed)
 
     async def pass_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed:
-        try:
-            async with self._controlling() as control:
-                if not await self._has_passed(control, effect):
-                    async with control.transaction():
-                        await self._note_passed(control, effect)
-                        await control.commit()
-                async with control.transaction():
-                    found = await read_tables(control.connection, tables)
-        except (Fenced, *SERVER_ERRORS) as error:
-            return DdlFailed(effect.id, failure(error))
+        """Note that a statement has passed without us, and read the tables."""
+        found = await self._ddl.note_passed(effect.ddl, tables)
+        if isinstance(found, Failure):
+            return DdlFailed(effect.id, found)
         self._statements.clear()
         self._copying.tables = found
         return DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
 
-    async def _note_passed(self, control: Session, effect: ApplyDdl) -> None:
-        """The fence as well.  Not after a shared lock on the same row: with a takeover that waits for it, that would be
-        a deadlock.  Raises Fenced."""
-        (answer,) = await control.run([self._ledger.pass_ddl(effect.ddl)])
-        if answer.affected != 1:
-            raise Fenced
-
-    async def _has_passed(self, control: Session, effect: ApplyDdl) -> bool:
-        """Raises Fenced."""
-        async with control.transaction():
-            await self._owner.fence(control)
-            return await self._ledger.read_ddl_passed(control) == (effect.ddl.source, effect.ddl.number)
-
     async def begin_copy(self, effect: BeginCopy) -> CopyBegun | CopyFailed:
-        return await self._copying.begin(effect)
+        """Begin a copy (`copying`)."""
+        failed = await self._copying.begin(effect)
+        return CopyBegun(effect.id) if failed is None else CopyFailed(effect.id, failed)
 
     async def merge_chunk(self, effect: MergeChunk) -> BatchCommitted | BatchFailed:
-        return await self._copying.merge(effect)
+        """Merge a staged chunk (`copying`)."""
+        failed = await self._copying.merge(effect)
+        return BatchCommitted(effect.id) if failed is None else BatchFailed(effect.id, failed)
 
     async def drop_staged(self, staged: EffectId) -> None:
+        """Drop what one attempt has staged."""
         await self._copying.drop(staged)
 
     async def refuse(self, wanted: Sequence[TableName], alarm: Alarm) -> None:
         """A target that cannot be reached does not hear of it; the caller tells the operator."""
-        try:
-            async with self._controlling() as control, control.transaction():
-                await self._owner.fence(control)
-                await control.run([self._ledger.refuse(wanted, alarm), b"COMMIT"])
-        except (Fenced, *SERVER_ERRORS) as error:
-            log.warning("what is wanted at %s could not be refused: %s", self._endpoint, failure(error).message)
+
+        async def refuse(session: TargetSession) -> None:
+            await self._fencing.fence(session)
+            await session.run([self._bookkeeping.copies.refuse(wanted, alarm), b"COMMIT"])
+
+        failed = await self._control.do(refuse)
+        if failed is not None:
+            log.warning("what is wanted at %s could not be refused: %s", self._endpoint, failed.message)
 
     async def record_halt(self, effect: Halt) -> bool:
         """A target that cannot be reached keeps no alarm; the caller has it, and it is logged.
@@ -397,80 +328,47 @@ class MySqlSink:
         A newer owner ends our session just before its own reader takes our place at the source, which is what halts us:
         so a session that is gone is opened again, which asks who owns the feed.
         """
+        statements = [self._bookkeeping.halt(effect), b"COMMIT"]
         trouble = ""
         for _ in range(HALT_ATTEMPTS):
-            try:
-                async with self._controlling() as control, control.transaction():
-                    kept, _ = await control.run([self._ledger.halt(effect), b"COMMIT"])
-                return kept.affected == 1
-            except LostCommits:
-                trouble = LOST.message
-            except Fenced:
+            kept = await self._control.do(lambda session: session.run(statements))
+            if not isinstance(kept, Failure):
+                return kept[0].affected == 1
+            if kept.kind is ErrorKind.FENCED:
                 return False
-            except SERVER_ERRORS as error:
-                trouble = failure(error).message
+            trouble = kept.message
         log.warning("the halt of the feed could not be kept at %s: %s", self._endpoint, trouble)
         return True
 
     async def control(self) -> Control:
         """While the target cannot be reached: what it said last.  Batches and checkpoints report the trouble."""
-        try:
-            async with self._controlling() as control, control.transaction():
-                state = await self._ledger.read_desired_state(control)
-                wishes = await self._ledger.read_parked(control, wished=True)
-                self._last_control = Control(state, wishes, await self._ledger.read_wanted(control))
-        except (Fenced, *SERVER_ERRORS) as error:
-            log.warning("the operator's wishes could not be read at %s: %s", self._endpoint, failure(error).message)
+        found = await self._control.do(self._bookkeeping.read_control)
+        if isinstance(found, Failure):
+            log.warning("the operator's wishes could not be read at %s: %s", self._endpoint, found.message)
+        else:
+            self._last_control = found
         return self._last_control
 
     async def close(self) -> None:
-        """Sessions with a batch under way are cut; the server rolls it back."""
-        await asyncio.gather(*map(self._close, self._lanes), self._copying.close())
-        if self._control is not None:
-            await self._control.close()
-            self._control = None
-
-    async def _close(self, lane: Lane) -> None:
-        await lane.stop_opening()
-        if lane.session is not None and not lane.running and not lane.held:
-            await lane.session.close()
-        lane.drop()
-
-    @contextlib.asynccontextmanager
-    async def _controlling(self) -> AsyncIterator[Session]:
-        async with self._control_free:
-            if self._control is None or self._control.lost:
-                self._control = await self._owner.open(CONTROL)
-            yield self._control
-
-    async def _session(self, lane: Lane) -> Session:
-        await lane.opened()
-        if lane.session is None or lane.session.lost:
-            lane.session = await self._owner.open(lane.number)
-        return lane.session
-
-    async def _clean(self, lane: Lane) -> None:
-        lane.held = False
-        if lane.session is not None and not await lane.session.rollback():
-            lane.drop()
+        """Cut sessions with a batch under way, which the server rolls back, and close the others in order."""
+        await asyncio.gather(*(lane.close() for lane in self._lanes), self._copying.close())
+        await self._control.close()
 
     async def _end(self, lane: Lane) -> None:
         """See the server end the lane's session, whatever state it is in.  A newer owner has done it already."""
         while True:
-            try:
-                async with self._controlling() as control:
-                    return await self._owner.end(control, lane.number)
-            except Fenced:
-                return None
-            except SERVER_ERRORS as error:
-                log.warning("session of lane %d at %s: %s", lane.number, self._endpoint, failure(error).message)
-                await asyncio.sleep(RETRY_SECONDS)
+            failed = await self._control.do(lambda session: self._fencing.end(session, lane.number))
+            if failed is None or failed.kind in (ErrorKind.FENCED, ErrorKind.COMMITS_LOST):
+                return
+            log.warning("session of lane %d at %s: %s", lane.number, self._endpoint, failed.message)
+            await asyncio.sleep(RETRY_SECONDS)
 
     def _statements_of(self, table: Binding) -> TableStatements:
         statements = self._statements.get(table)
         if statements is None:
-            assert self._control is not None, "take_over comes first"
-            statements = TableStatements(table, self._control.dialect, self._control.packet_bytes)
+            session = self._control.session
+            assert session is not None, "take_over comes first"
+            statements = TableStatements(table, session.dialect, session.packet_bytes)
             self._statements[table] = statements
         return statements
 
@@ -480,6 +378,4 @@ class MySqlSink:
         for lane in self._lanes:
             await lane.stop_opening()
             lane.drop()
-        if self._control is not None:
-            self._control.drop()
-            self._control = None
+        self._control.drop()

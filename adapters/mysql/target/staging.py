@@ -24,12 +24,11 @@ from typing import Any
 import pymysql
 from msgspec.structs import replace
 
-from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.mysql.connection import connect, explained, reader_endpoint, rows
 from tidelock.adapters.mysql.target.failures import failure_of
 from tidelock.adapters.mysql.target.literals import Unwritable
 from tidelock.adapters.mysql.target.session import settings
-from tidelock.adapters.mysql.target.statements import Dialect, TableStatements, key_index
+from tidelock.adapters.mysql.target.statements import Dialect, TableStatements, identifier, key_index, qualified
 from tidelock.adapters.ports.source_errors import Unreachable
 from tidelock.adapters.ports.staging import Columns, Staged, Staging
 from tidelock.engine.model.errors import ErrorKind
@@ -82,25 +81,24 @@ class _Stager:
         self._refused: list[RefusedRow] = []
 
     def make(self) -> None:
-        """Raises Unreachable where the forerunner does not end."""
+        """Make the table.  Raises Unreachable where the forerunner does not end."""
         lock = stager_lock(self._place.schema, self._place.name)
         ((got,),) = rows(self._connection, "SELECT GET_LOCK(%s, %s)", lock, LOCK_TIMEOUT_SECONDS)
         if got != 1:
             raise Unreachable(
                 f"another session at {self._place.endpoint} still fills {self._place.name}", "It is tried again"
             )
-        place = f"{quote('mysql', self._place.schema)}.{quote('mysql', self._place.name)}"
-        target = self._place.table.name
+        place = qualified(TableName(self._place.schema, self._place.name))
         columns = [c.name for c in self._staged.columns if c is not None]
         key = f" (PRIMARY KEY ({self._key()}))" if self._place.table.key else ""
         self._run(f"DROP TABLE IF EXISTS {place}".encode())
         self._run(
-            f"CREATE TABLE {place}{key} ENGINE=InnoDB SELECT {','.join(quote('mysql', c) for c in columns)} "
-            f"FROM {quote('mysql', target.schema)}.{quote('mysql', target.table)} WHERE FALSE".encode()
+            f"CREATE TABLE {place}{key} ENGINE=InnoDB SELECT {','.join(identifier(c) for c in columns)} "
+            f"FROM {qualified(self._place.table.name)} WHERE FALSE".encode()
         )
 
     def _key(self) -> str:
-        """With the lengths of its prefixes, which a catalogue as the engine knows it has not."""
+        """Spell the key with the lengths of its prefixes, which a catalogue as the engine knows it has not."""
         parts = rows(
             self._connection,
             "SELECT COLUMN_NAME, SUB_PART FROM information_schema.STATISTICS "
@@ -109,7 +107,7 @@ class _Stager:
             self._place.table.name.table,
             key_index(self._place.table),
         )
-        return ",".join(quote("mysql", name) + (f"({length:d})" if length else "") for name, length in parts)
+        return ",".join(identifier(name) + (f"({length:d})" if length else "") for name, length in parts)
 
     def add(self, batch: Sequence[Row]) -> None:
         for first in range(0, len(batch), ROWS_EACH):
@@ -131,7 +129,7 @@ class _Stager:
             yield from self._store(batch[half:])
 
     def _insert(self, batch: Sequence[Row]) -> str:
-        """All of it or, with the reason, nothing; also where it takes more than one packet."""
+        """Insert all of it or, with the reason returned, nothing; also where it takes more than one packet."""
         try:
             sqls = list(self._statements.insert(batch))
             if len(sqls) > 1:

@@ -22,12 +22,22 @@ import msgspec
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.mysql.target import literals
 from tidelock.adapters.mysql.target.literals import Render, Unwritable
-from tidelock.engine.model.records import Column, Kind, Row, Value
+from tidelock.engine.model.records import Column, Kind, Row, TableName, Value
 from tidelock.engine.model.schema import Binding, TargetColumn, TargetTable
 
 
+def identifier(name: str) -> str:
+    """Quote a name."""
+    return quote("mysql", name)
+
+
+def qualified(name: TableName) -> str:
+    """Quote a table's name with its schema."""
+    return f"{identifier(name.schema)}.{identifier(name.table)}"
+
+
 class Dialect(enum.Enum):
-    """Where MySQL 8.0.19 and MariaDB 10.3 part."""
+    """The SQL in which MySQL 8.0.19 and MariaDB 10.3 differ."""
 
     MYSQL = "MySQL"
     MARIADB = "MariaDB"
@@ -53,9 +63,9 @@ class TableStatements:
         self._set = tuple(i for i in self._written if i not in fixed)
         """What an update by key sets: no unique column ever."""
         index = key_index(table.target)
-        self._by_key = f" FORCE INDEX ({quote('mysql', index)})" if index else ""
-        self._name = f"{quote('mysql', table.name.schema)}.{quote('mysql', table.name.table)}"
-        self._names = [quote("mysql", c.name) for c in self._columns]
+        self._by_key = f" FORCE INDEX ({identifier(index)})" if index else ""
+        self._name = qualified(table.name)
+        self._names = [identifier(c.name) for c in self._columns]
         self._row = "ROW" if dialect is Dialect.MYSQL else ""
         """What stands before each row of a VALUES table."""
         self._render_insert = literals.stored(self._columns, self._written)
@@ -119,7 +129,7 @@ class TableStatements:
         return self._update_one(key, row, [i for i in self._written if i not in same])
 
     def update_one(self, row: Row) -> bytes:
-        """As `update`, for a single row, and also where no join can compare the key (error 1267)."""
+        """Update a single row, also where no join can compare the key (error 1267)."""
         return self._update_one(self.table.key_of(row), row, self._set)
 
     def _update_one(self, key: Row, row: Row, positions: Sequence[int]) -> bytes:
@@ -143,7 +153,7 @@ class TableStatements:
         return f"{self._name} tide_old{self._by_key}"
 
     def _equal(self, row: Row) -> str:
-        """Whether a row equals `row` exactly, for tables without a key."""
+        """Write the condition that a row equals `row` exactly, for tables without a key."""
         return " AND ".join(self._same(i, row[i]) for i in self._written)
 
     def _same(self, at: int, value: Value) -> str:
@@ -229,6 +239,6 @@ def key_index(table: TargetTable) -> str:
 
 
 def _is_sole_unique(table: Binding) -> bool:
-    """Whether the table's only unique index is its key, so that no other row can be hit by a duplicate."""
+    """Tell whether the table's only unique index is its key, so that no other row can be hit by a duplicate."""
     uniques = table.target.uniques
     return bool(table.key) and len(uniques) == 1 and uniques[0].columns == table.target.key and not uniques[0].opaque

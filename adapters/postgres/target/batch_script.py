@@ -1,99 +1,67 @@
-"""Scripts with any number of COPYs in one round trip, on a connection that asyncpg has opened.
-
-In the simple protocol the data of every COPY may follow right behind the script: the server takes each when it comes to
-it, and passes over what is left should a statement fail (PostgreSQL's manual, "Message Flow").  asyncpg waits for the
-server before it sends data, and knows of one COPY a script.  So while a script runs, the transport speaks to `Scripts`
-in place of asyncpg, and goes back to it when the server is ready for the next.
-"""
+"""The statements of a batch, or of a piece of one: all that travels in one script (`session`)."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
 
-import asyncpg
+from tidelock.adapters.postgres.target.bookkeeping_sql import BookkeepingSql
+from tidelock.adapters.postgres.target.copy_text import CopyCommand
+from tidelock.adapters.postgres.target.statements import TableStatements
+from tidelock.adapters.postgres.target.values import ZeroDates
+from tidelock.engine.model.schema import Binding
+from tidelock.engine.protocol.effects import ApplyBatch, ApplyPiece, Step, UpsertRows
 
-_HEAD: Final = 5  # a letter, then the length without it
-_ERROR, _READY = b"EZ"
-_COPY_DONE: Final = b"c\0\0\0\4"
-
-
-class Scripts(asyncio.Protocol):
-    """Of one connection, which nobody else uses while a script runs."""
-
-    def __init__(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-        self._transport: asyncio.Transport = connection._transport
-        self._driver: asyncio.Protocol = connection._protocol
-        self._rest = b""
-        self._error: Exception | None = None
-        self._answer: asyncio.Future[None] | None = None
-
-    async def run(self, script: str, data: Iterable[bytes]) -> None:
-        """`data`: of the script's COPYs, in order.  Raises the server's error, as asyncpg would; where the
-        connection is lost, or the caller is cancelled, it is closed."""
-        if self._transport.is_closing():
-            raise asyncpg.InterfaceError("the connection is closed")
-        self._rest, self._error = b"", None
-        self._answer = asyncio.get_running_loop().create_future()
-        self._transport.set_protocol(self)
-        try:
-            self._transport.write(b"".join(_messages(script.encode(), data)))
-            await self._answer
-        except BaseException:
-            self._transport.abort()
-            raise
-        finally:
-            self._transport.set_protocol(self._driver)
-            self._answer = None
-        self._raise()
-
-    def _raise(self) -> None:
-        error, self._error = self._error, None
-        try:
-            if error is not None:
-                raise error
-        finally:
-            del error  # else it and its frames would hold each other, and the script
-
-    def data_received(self, data: bytes) -> None:
-        data = self._rest + data
-        at = 0
-        while len(data) - at >= _HEAD:
-            end = at + 1 + int.from_bytes(data[at + 1 : at + _HEAD], "big")
-            if end > len(data):
-                break
-            if data[at] == _ERROR:
-                self._error = _error_of(data[at + _HEAD : end])
-            elif data[at] == _READY:
-                self._end(None)
-            at = end
-        self._rest = data[at:]
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._driver.connection_lost(error)
-        self._end(self._error or asyncpg.ConnectionDoesNotExistError("the connection was closed amid a script"))
-
-    def _end(self, error: Exception | None) -> None:
-        if self._answer is None or self._answer.done():
-            return
-        if error is None:
-            self._answer.set_result(None)
-        else:
-            self._answer.set_exception(error)
+PIECE = "tidelock_piece"
+"""The savepoint that makes a piece one."""
 
 
-def _messages(script: bytes, data: Iterable[bytes]) -> Iterator[bytes]:
-    yield b"Q" + (len(script) + 5).to_bytes(4, "big")
-    yield script
-    yield b"\0"
-    for lines in data:
-        yield b"d" + (len(lines) + 4).to_bytes(4, "big")
-        yield lines
-        yield _COPY_DONE
+class BatchScript:
+    """Writes scripts for the batches of one feed and table group.
+
+    `careful`: rows are upserted that `UpsertRows.fresh` says are not there.  Methods raise Unwritable.
+    """
+
+    def __init__(self, bookkeeping: BookkeepingSql, zero_dates: ZeroDates) -> None:
+        self._bookkeeping = bookkeeping
+        self._zero_dates = zero_dates
+        self._tables: dict[Binding, TableStatements] = {}
+
+    def batch(self, effect: ApplyBatch, careful: bool) -> Iterator[str | CopyCommand]:
+        """Yield the statements of a whole batch, without COMMIT where it is held."""
+        yield "BEGIN"
+        yield from self._bookkeeping.receipt(effect.id, effect.covered)
+        yield from self._steps(effect.steps, careful)
+        yield from self._bookkeeping.park(effect.parked)
+        yield from self._bookkeeping.unpark(effect.unparked)
+        if not effect.held:
+            yield "COMMIT"
+
+    def piece(self, effect: ApplyPiece, careful: bool) -> Iterator[str | CopyCommand]:
+        """Yield the statements of a piece, behind the savepoint PIECE.
+
+        Constraints that may wait for the COMMIT do not: a row that breaks one is to be found in its piece.  After each
+        piece they hold, as they held at the source after its last row.
+        """
+        yield f"SAVEPOINT {PIECE}"
+        yield "SET CONSTRAINTS ALL IMMEDIATE"
+        yield from self._steps(effect.steps, careful)
+        yield from self._bookkeeping.park(effect.parked)
+        if effect.covered is not None:
+            yield self._bookkeeping.complete(effect.batch, effect.covered)
+        yield f"RELEASE SAVEPOINT {PIECE}"
+
+    def forget_tables(self) -> None:
+        """Forget the tables as they were: a statement has changed them, or another owner may have."""
+        self._tables.clear()
+
+    def _steps(self, steps: Sequence[Step], careful: bool) -> Iterator[str | CopyCommand]:
+        for step in steps:
+            table = self._tables.get(step.table)
+            if table is None:
+                table = self._tables[step.table] = TableStatements(step.table, self._zero_dates)
+            yield from table.of(step, careful)
 
 
-def _error_of(fields: bytes) -> Any:
-    """An ErrorResponse holds texts that each begin with the letter of what they are."""
-    texts = (field.decode(errors="replace") for field in fields.split(b"\0") if field)
-    return asyncpg.PostgresError.new({text[0]: text[1:] for text in texts})
+def trusts_fresh(steps: Sequence[Step]) -> bool:
+    """Tell whether a row is inserted plainly, as the log says that it is not there."""
+    return any(isinstance(step, UpsertRows) and step.fresh and step.table.key for step in steps)

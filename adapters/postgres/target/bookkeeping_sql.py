@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 import asyncpg
 
 from tidelock.adapters.ports.sink import Control
-from tidelock.adapters.postgres.target.copy_bookkeeping_sql import CopyBooks
+from tidelock.adapters.postgres.target.copy_bookkeeping_sql import CopyBookkeepingSql
 from tidelock.adapters.postgres.target.literals import numbers, text
 from tidelock.adapters.postgres.target.statements import identifier
 from tidelock.engine.model.records import Ddl, TableName
@@ -28,12 +28,12 @@ _FENCED = "tidelock: not the owner"
 _OUTVOTED = "tidelock: not all votes hold"
 
 
-class Books:
-    """Methods return statements (texts), or the query that their name says.  `copies`: those of copied tables."""
+class BookkeepingSql:
+    """Statements, or the query that their name says.  `copies`: those of copied tables."""
 
     def __init__(self, schema: str, feed: str, group: int, origin: str, path: str) -> None:
         self.schema, self.feed, self.group = schema, feed, group
-        self.copies = CopyBooks(schema, feed, group)
+        self.copies = CopyBookkeepingSql(schema, feed, group)
         place = identifier(schema)
         self.owner, self.progress, self.checkpoint, self.parked = (
             f"{place}.tidelock_{name}" for name in ("owner", "progress", "checkpoint", "parked")
@@ -44,7 +44,7 @@ class Books:
         self._marks = f"{text(origin)}, {text(path)}"
 
     def prepare(self) -> list[str]:
-        """What a session runs once before its first `receipt`: planning these two costs more than running them."""
+        """Prepare a session for `receipt`, once: planning these two statements costs more than running them."""
         receipt = (
             f"INSERT INTO {self.progress} (feed, grp, epoch, batch, covered, origin, path) "
             f"SELECT feed, grp, epoch, $2, $3, {self._marks} FROM {self.owner} "
@@ -57,7 +57,7 @@ class Books:
         ]
 
     def receipt(self, batch: EffectId, covered: bytes) -> list[str]:
-        """Fence, fencing token and sync marker: the first statements of a batch after BEGIN.
+        """Insert the receipt, which is fence, fencing token and sync marker: the first statements after BEGIN.
 
         A batch that waits for a takeover finds the new epoch, and inserts nothing.  That it has a transaction number
         proves nothing then (the row was locked before its epoch was compared), so the receipt itself is looked for.
@@ -68,19 +68,19 @@ class Books:
         ]
 
     def complete(self, batch: EffectId, covered: bytes) -> str:
-        """In the transaction of its receipt: what that covers, all told."""
+        """Store what the receipt covers, all told; in the transaction that inserted it."""
         return (
             f"UPDATE {self.progress} SET covered = '\\x{covered.hex()}' "
             f"WHERE {self.mine} AND epoch = {batch.epoch} AND batch = {batch.counter}"
         )
 
     def fence(self, epoch: int) -> list[str]:
-        """For transactions without a receipt."""
+        """Keep any newer owner waiting in a transaction without a receipt."""
         row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
         return [f"SELECT epoch FROM {row} FOR SHARE", _check(row)]
 
     def park(self, rows: Iterable[ParkedRow]) -> list[str]:
-        """A row that is parked already (its retry failed) gets the new error and has no wish any more."""
+        """Park rows.  One that is parked already (its retry failed) gets the new error and has no wish any more."""
         columns = "feed, grp, source, number, ordinal, table_schema, table_name, row_key, error, change_data"
         insert = f"INSERT INTO {self.parked} ({columns}) VALUES ({self._values}, "
         return [
@@ -91,6 +91,7 @@ class Books:
         ]
 
     def unpark(self, rows: Iterable[tuple[str, int, int]]) -> list[str]:
+        """Delete what is parked under these places in the log (source, number, ordinal)."""
         return [
             f"DELETE FROM {self.parked} WHERE {self.mine} AND source = {text(source)} AND number = {number} "
             f"AND ordinal = {ordinal}"
@@ -98,22 +99,23 @@ class Books:
         ]
 
     def empty(self, table: TableName, everywhere: bool = False) -> str:
-        """What is parked for the table goes with its rows; `everywhere`: in all groups of the feed."""
+        """Delete what is parked for the table, which goes with its rows; `everywhere`: in all groups of the feed."""
         name = f"table_schema = {text(table.schema)} AND table_name = {text(table.table)}"
         return f"DELETE FROM {self.parked} WHERE {self._ours if everywhere else self.mine} AND {name}"
 
-    def voted(self, votes: Mapping[int, int]) -> list[str]:
+    def fence_votes(self, votes: Mapping[int, int]) -> list[str]:
         """Keep each group at the epoch of its vote until the transaction ends."""
         pairs = ", ".join(f"({int(group)}, {int(epoch)})" for group, epoch in sorted(votes.items()))
         row = f"{self.owner} WHERE {self._ours} AND (grp, epoch) IN ({pairs})"
         return [f"SELECT grp FROM {row} ORDER BY grp FOR SHARE", _check(row, len(votes), _OUTVOTED)] if votes else []
 
     def settle(self, epoch: int) -> list[str]:
-        """Nothing changes, but a commit that has written something waits for the disk, and for all before it."""
+        """Change nothing: but a commit that has written something waits for the disk, and for all before it."""
         row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
         return [f"UPDATE {self.owner} SET epoch = epoch WHERE {self.mine} AND epoch = {epoch}", _check(row), DURABLE]
 
     def save_checkpoint(self, epoch: int, position: str, drop: Iterable[EffectId]) -> list[str]:
+        """Store the checkpoint and delete receipts below it; waits for the disk."""
         dropped = tuple(drop)
         epochs, batches = numbers(i.epoch for i in dropped), numbers(i.counter for i in dropped)
         row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
@@ -129,12 +131,15 @@ class Books:
         return [upsert, _check(row), DURABLE, delete]
 
     def make_owner(self) -> str:
+        """Make the owner's row where there is none."""
         return f"INSERT INTO {self.owner} (feed, grp, epoch) VALUES ({self._values}, 0) ON CONFLICT DO NOTHING"
 
     def raise_epoch(self) -> str:
+        """Raise the epoch and take a stored halt away; returns the epoch."""
         return f"UPDATE {self.owner} SET epoch = epoch + 1, halt = NULL WHERE {self.mine} RETURNING epoch"
 
     def halt(self, epoch: int, halt: str) -> list[str]:
+        """Keep the alarm and statement that halted the feed, as JSON."""
         row = f"{self.owner} WHERE {self.mine} AND epoch = {epoch}"
         return [f"UPDATE {self.owner} SET halt = {text(halt)} WHERE {self.mine} AND epoch = {epoch}", _check(row)]
 
@@ -150,10 +155,11 @@ class Books:
         ]
 
     def start(self, position: str) -> str:
+        """Store the first checkpoint."""
         return f"INSERT INTO {self.checkpoint} (feed, grp, position) VALUES ({self._values}, {text(position)})"
 
     def missing(self, epoch: int, batches: Iterable[int]) -> str:
-        """One row: `missing`, those of the batches that have no receipt, and the stored `position`."""
+        """Query one row: `missing`, those of the batches that have no receipt, and the stored `position`."""
         receipt = f"SELECT FROM {self.progress} WHERE {self.mine} AND epoch = {epoch} AND batch = wanted"
         return (
             f"SELECT ARRAY(SELECT wanted FROM unnest({numbers(batches)}::bigint[]) AS wanted "
@@ -162,10 +168,12 @@ class Books:
         )
 
     async def read_checkpoint(self, connection: asyncpg.Connection[asyncpg.Record]) -> str | None:
+        """Read the checkpoint, as JSON; None before the first is stored."""
         found: str | None = await connection.fetchval(f"SELECT position FROM {self.checkpoint} WHERE {self.mine}")
         return found
 
     async def read_receipts(self, connection: asyncpg.Connection[asyncpg.Record]) -> tuple[Receipt, ...]:
+        """Read the receipts of batches above the checkpoint."""
         rows = await connection.fetch(
             f"SELECT epoch, batch, covered FROM {self.progress} WHERE {self.mine} ORDER BY epoch, batch"
         )
@@ -174,6 +182,7 @@ class Books:
     async def read_parked(
         self, connection: asyncpg.Connection[asyncpg.Record], wished: bool = False
     ) -> tuple[ParkedKey, ...]:
+        """Read what is parked, in log order of each source; only rows with a wish if `wished`."""
         rows = await connection.fetch(
             f"SELECT source, number, ordinal, table_schema, table_name, change_data, wish FROM {self.parked} "
             f"WHERE {self.mine}{' AND wish <> $$$$' if wished else ''} ORDER BY source, number, ordinal"
@@ -187,29 +196,34 @@ class Books:
         )  # fmt: skip
 
     async def read_control(self, connection: asyncpg.Connection[asyncpg.Record]) -> Control:
+        """Read what operators asked for."""
         state = await connection.fetchval(f"SELECT desired_state FROM {self.owner} WHERE {self.mine}")
         parked = await self.read_parked(connection, wished=True)
         return Control(state or "running", parked, await self.copies.read_wanted(connection))
 
     async def read_ddl_passed(self, connection: asyncpg.Connection[asyncpg.Record]) -> tuple[str, int] | None:
+        """Read source and number of the last DDL statement that ran or was passed by."""
         found = await connection.fetchval(f"SELECT ddl_passed FROM {self.owner} WHERE {self.mine}")
         source, colon, number = (found or "").rpartition(":")
         return (source, int(number)) if colon else None
 
-    def is_fenced(self, error: BaseException) -> bool:
-        return _says(error, _FENCED)
-
-    def is_outvoted(self, error: BaseException) -> bool:
-        """A group has a newer owner than the one that voted."""
-        return _says(error, _OUTVOTED)
-
     def is_receipt(self, error: BaseException) -> bool:
-        """This batch was committed before."""
+        """Tell whether the batch was committed before."""
         return (
             isinstance(error, asyncpg.UniqueViolationError)
             and error.schema_name == self.schema
             and error.table_name == "tidelock_progress"
         )
+
+
+def is_fenced(error: BaseException) -> bool:
+    """Tell whether a newer owner has the feed."""
+    return _says(error, _FENCED)
+
+
+def is_outvoted(error: BaseException) -> bool:
+    """Tell whether a group has a newer owner than the one that voted."""
+    return _says(error, _OUTVOTED)
 
 
 def _check(row: str, wanted: int = 1, words: str = _FENCED) -> str:

@@ -1,134 +1,60 @@
-"""The merge of a staged chunk as SQL (`engine.protocol.effects.MergeChunk`).
-
-First the staging table becomes the chunk: without the rows that the stream has touched, with their last images.  Then
-*one* statement puts it in place, because PostgreSQL looks at foreign keys when a statement ends, and rows of a chunk
-may refer to each other.
-
-Rows that are read again (`gone`) may be there, and others may refer to them.  So they are changed where they stand.
-Where that meets a unique value that another of them still holds, all are deleted first, and then inserted.
-
-Keys of the stream are compared with those of tables by the server, so by the target's equality, folding collations and
-`citext` included.  What the column of a key is at the source nobody says here: the values and the target's type do.
-"""
+"""The rows of one chunk on their way from the staging table into their own, within one transaction (`MergeChunk`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import asyncpg
 
-from msgspec.structs import replace
-
-from tidelock.adapters.postgres.target.copy_text import Copy
-from tidelock.adapters.postgres.target.literals import array
-from tidelock.adapters.postgres.target.statements import Statements, identifier, qualified
-from tidelock.adapters.postgres.target.values import BadValue, ZeroDates, base_type, renderer
-from tidelock.engine.model.records import Column, Kind, Row, TableName
-from tidelock.engine.model.schema import Binding, TargetColumn, TargetTable
-from tidelock.engine.protocol.effects import MergeChunk, UpsertRows
-
-CLASHES = frozenset(("23505", "23P01", "23503"))
-"""SQLSTATEs of what `in_place` cannot do and `anew` may: a unique value that moves between rows, a reference."""
-
-_TIMES = {
-    "date": Kind.DATE,
-    "timestamp without time zone": Kind.DATETIME,
-    "timestamp with time zone": Kind.DATETIME,
-    "time without time zone": Kind.TIME,
-}
+from tidelock.adapters.postgres.target.chunk_merge_sql import CLASHES, ChunkMergeSql
+from tidelock.adapters.postgres.target.commit_audit import LostCommits
+from tidelock.adapters.postgres.target.session import TargetSession
+from tidelock.adapters.postgres.target.values import ZeroDates
+from tidelock.engine.model.chunk_ranges import By
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema import TargetColumn
+from tidelock.engine.protocol.effects import MergeChunk
 
 
-class Merge:
-    """`columns`: those of the staging table."""
+class ChunkMerge:
+    """Merges one chunk.  `place`: the staging table.  The receipt stands, and COMMIT is the caller's."""
 
-    def __init__(
-        self, effect: MergeChunk, staged: TableName, columns: Sequence[TargetColumn], zero_dates: ZeroDates
-    ) -> None:
+    def __init__(self, session: TargetSession, place: TableName, effect: MergeChunk, zero_dates: ZeroDates) -> None:
+        self._session = session
+        self._place = place
         self._effect = effect
         self._zero_dates = zero_dates
-        self._staging = TargetTable(staged, tuple(columns), effect.key)
-        self._types = {column.name: column.type for column in columns}
-        self._staged, self._target = qualified(staged), qualified(effect.split.table)
-        self._names = [identifier(column.name) for column in columns]
-        self.rows = f"SELECT count(*) FROM {self._staged}"
 
-    def prepare(self) -> Iterator[str | Copy]:
-        """The staging table becomes the chunk.  Raises BadValue."""
-        lengthless = [name for name in self._effect.key if _has_any_length(self._types[name])]
-        if lengthless and (self._effect.without or self._effect.gone):
-            raise BadValue(f"column {lengthless[0]}: only the source knows how long a key's bits are; make it bit(n)")
-        yield "SET LOCAL enable_hashjoin = on"  # whole tables are joined, not rows looked up
-        for keys in self._keys(self._effect.without):
-            yield f"DELETE FROM {self._staged} AS t USING {keys} WHERE {self._same('k')}"
-        for step in self._effect.steps:
-            assert isinstance(step, UpsertRows), "a chunk is written with inserts"
-            binding = Binding(step.table.number, step.table.shape, self._written(step.table))
-            statements = Statements(binding, self._zero_dates)
-            yield from statements.of(UpsertRows(binding, step.rows, fresh=True), careful=False)
+    async def run(self) -> str:
+        """Merge, and return a query for how many rows the chunk has then.
 
-    def _written(self, binding: Binding) -> TargetTable:
-        """The staging table, with those columns of the target that it lacks because they are not written."""
-        lacking = (column for column in binding.target.columns if column.generated and column.name not in self._types)
-        return replace(self._staging, columns=(*self._staging.columns, *lacking))
+        Raises Unwritable, one of `SERVER_ERRORS`, and LostCommits where what was staged is not all there any more.
+        """
+        columns = await self._columns()
+        sql = ChunkMergeSql(self._effect, self._place, columns, self._zero_dates)
+        if not columns or await self._session.connection.fetchval(sql.rows) != self._effect.rows:
+            raise LostCommits
+        await self._session.run(sql.prepare())
+        if self._effect.split.by is By.KEYS:
+            await self._write_again(sql)
+        else:
+            await self._session.run([sql.insert()])
+        return sql.rows
 
-    def insert(self) -> str:
-        ending = " ON CONFLICT DO NOTHING" if self._effect.split.keep else ""
-        return f"{self._insertion}{ending}"
-
-    @property
-    def _insertion(self) -> str:
-        names = ", ".join(self._names)
-        return f"INSERT INTO {self._target} ({names}) OVERRIDING SYSTEM VALUE SELECT {names} FROM {self._staged} AS s"
-
-    def in_place(self) -> Iterator[str]:
-        """Rows that are read again, each where it stands."""
-        staged = f"SELECT FROM {self._staged} AS s WHERE {self._same('s')}"
-        there = f"SELECT FROM {self._target} AS t WHERE {self._same('s')}"
-        for keys in self._keys(self._effect.gone):
-            yield f"DELETE FROM {self._target} AS t USING {keys} WHERE {self._same('k')} AND NOT EXISTS ({staged})"
-        assignments = ", ".join(f"{name} = s.{name}" for name in self._names)
-        yield f"UPDATE {self._target} AS t SET {assignments} FROM {self._staged} AS s WHERE {self._same('s')}"
-        yield f"{self._insertion} WHERE NOT EXISTS ({there})"
-
-    def anew(self) -> Iterator[str]:
-        """The same rows, deleted and inserted."""
-        for keys in self._keys(self._effect.gone):
-            yield f"DELETE FROM {self._target} AS t USING {keys} WHERE {self._same('k')}"
-        yield f"DELETE FROM {self._target} AS t USING {self._staged} AS s WHERE {self._same('s')}"
-        yield self._insertion
-
-    def _same(self, other: str) -> str:
-        return " AND ".join(f"t.{identifier(name)} = {other}.{identifier(name)}" for name in self._effect.key)
-
-    def _keys(self, keys: list[Row]) -> Iterator[str]:
-        """Relations `k` of these keys.  A key that the target cannot hold is in no table of its."""
+    async def _write_again(self, sql: ChunkMergeSql) -> None:
         try:
-            if keys:
-                yield self._relation(keys)
-        except BadValue:
-            half = len(keys) // 2
-            if half:
-                yield from self._keys(keys[:half])
-                yield from self._keys(keys[half:])
+            await self._session.run(["SAVEPOINT rows", *sql.in_place()])
+        except asyncpg.PostgresError as error:
+            if error.sqlstate not in CLASHES:
+                raise
+            await self._session.run(["ROLLBACK TO SAVEPOINT rows", *sql.anew()])
 
-    def _relation(self, keys: list[Row]) -> str:
-        arrays = []
-        for name, values in zip(self._effect.key, zip(*keys, strict=True), strict=True):
-            type_ = self._types[name]
-            texts = renderer(_column(name, type_, values), type_, "park")(values)
-            arrays.append(f"{array(name, texts)}::{base_type(type_)}[]")
-        return f"unnest({', '.join(arrays)}) AS k({', '.join(map(identifier, self._effect.key))})"
-
-
-def _column(name: str, type: str, values: Row) -> Column:
-    """A column of the source that has such values, for a target's column of this type."""
-    base = base_type(type)
-    if base in _TIMES:
-        return Column(name, _TIMES[base])
-    if any(isinstance(value, str) for value in values):
-        return Column(name, Kind.TEXT)
-    if any(isinstance(value, bytes) for value in values):
-        return Column(name, Kind.BINARY)
-    return Column(name, Kind.BIT if base == "bit varying" else Kind.INT)
-
-
-def _has_any_length(type: str) -> bool:
-    return "varying" in type and base_type(type) == "bit varying"
+    async def _columns(self) -> list[TargetColumn]:
+        """Read the columns of the staging table, in order; none where there is no such table."""
+        rows = await self._session.connection.fetch(
+            "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod) FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
+            "WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind = 'r' ORDER BY a.attnum",
+            self._place.schema,
+            self._place.table,
+        )
+        return [TargetColumn(name, type_) for name, type_ in rows]

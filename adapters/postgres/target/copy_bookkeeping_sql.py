@@ -1,6 +1,7 @@
 """SQL of what a feed keeps of its copies: which chunks are merged, what operators want, what lies in staging tables.
 
-The methods return statements (texts) for transactions that are fenced (`books`), or the answer that their name says.
+The methods return statements (texts) for transactions that are fenced (`bookkeeping_sql`), or the
+answer that their name says.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from tidelock.adapters.postgres.target.statements import identifier, qualified
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Row, TableName
-from tidelock.engine.model.schema import TargetColumn
 from tidelock.engine.protocol.events import Copied
 
 _KEY = msgspec.msgpack.Decoder(Row)
@@ -27,8 +27,8 @@ _SPLIT = msgspec.msgpack.Decoder(ChunkSplit)
 _FILLING = "FROM pg_stat_activity WHERE datname = current_database()"
 
 
-class CopyBooks:
-    """Of one feed and table group, in the bookkeeping's `schema`."""
+class CopyBookkeepingSql:
+    """The rows of one feed and table group in `tidelock_chunks` and `tidelock_wanted`, in `schema`."""
 
     def __init__(self, schema: str, feed: str, group: int) -> None:
         self.schema = schema
@@ -38,7 +38,7 @@ class CopyBooks:
         self._values = f"{text(feed)}, {int(group)}"
 
     def begin(self, split: ChunkSplit) -> list[str]:
-        """In the place of what stood there for the table; and its wish is granted."""
+        """Store the chunks of a split in the place of what stood there for the table; and its wish is granted."""
         names = f"{text(split.table.schema)}, {text(split.table.table)}"
         packed = f"CASE n WHEN 0 THEN '\\x{msgspec.msgpack.encode(split).hex()}'::bytea END"
         merged = f"CASE WHEN n = ANY ({numbers(split.merged)}::int[]) THEN 0 END"
@@ -53,13 +53,14 @@ class CopyBooks:
         ]
 
     def merged(self, table: TableName, chunk: int, rows: str) -> str:
-        """`rows`: a query for how many."""
+        """Note that the chunk is merged; `rows`: a query for how many it has."""
         return (
             f"UPDATE {self._chunks} SET rows_merged = ({rows}), changed_at = now() "
             f"WHERE {self._mine} AND {_of(table)} AND chunk = {chunk}"
         )
 
     def refuse(self, tables: Iterable[TableName], alarm: Alarm) -> list[str]:
+        """Mark what asks for these tables as refused, with the alarm that says why."""
         words = f"'\\x{msgspec.json.encode(alarm).hex()}'"
         return [
             f"UPDATE {self._wanted} SET mode = 'refused', row_key = {words} "
@@ -68,6 +69,7 @@ class CopyBooks:
         ]
 
     async def read_chunks(self, connection: asyncpg.Connection[asyncpg.Record]) -> tuple[Copied, ...]:
+        """Read which chunks of each copied table are merged."""
         rows = await connection.fetch(
             f"SELECT table_schema, table_name, chunk, split, rows_merged IS NOT NULL FROM {self._chunks} "
             f"WHERE {self._mine} ORDER BY table_schema, table_name, chunk"
@@ -76,6 +78,7 @@ class CopyBooks:
         return tuple(Copied(_SPLIT.decode(table[0][3]), tuple(row[2] for row in table if row[4])) for table in tables)
 
     async def read_wanted(self, connection: asyncpg.Connection[asyncpg.Record]) -> tuple[Wanted, ...]:
+        """Read what is wanted, in the order in which it was asked for."""
         rows = await connection.fetch(
             f"SELECT ordinal, table_schema, table_name, mode, row_key FROM {self._wanted} "
             f"WHERE {self._mine} AND mode <> 'refused' ORDER BY ordinal"
@@ -86,24 +89,12 @@ class CopyBooks:
         )
 
     async def is_done(self, connection: asyncpg.Connection[asyncpg.Record], table: TableName) -> bool:
-        """Are all its chunks merged?"""
+        """Tell whether all chunks of the table are merged."""
         left = f"SELECT FROM {self._chunks} WHERE {self._mine} AND {_of(table)} AND rows_merged IS NULL"
         return bool(await connection.fetchval(f"SELECT NOT EXISTS ({left})"))
 
-    async def staged(self, connection: asyncpg.Connection[asyncpg.Record], name: str) -> list[TargetColumn]:
-        """The columns of a staging table, in order; none where there is no such table."""
-        rows = await connection.fetch(
-            "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod) FROM pg_class c "
-            "JOIN pg_namespace n ON n.oid = c.relnamespace "
-            "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
-            "WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind = 'r' ORDER BY a.attnum",
-            self.schema,
-            name,
-        )
-        return [TargetColumn(name, type_) for name, type_ in rows]
-
     async def staged_before(self, connection: asyncpg.Connection[asyncpg.Record], epoch: int) -> list[str]:
-        """The staging tables of owners before this epoch, those that are still being filled included."""
+        """Find the staging tables of owners before this epoch, those that are still being filled included."""
         rows = await connection.fetch(
             "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
             "WHERE n.nspname = $1 AND c.relkind = 'r' AND starts_with(c.relname::text, $2) "
@@ -128,8 +119,11 @@ def _of(table: TableName) -> str:
 
 
 def _granted(split: ChunkSplit) -> str:
-    """Which wishes for the table it grants: who asks for another row meanwhile asks for a copy after this one.  What
-    a repair that was given up leaves behind grants none, so why that was can still be read."""
+    """Name the wishes for the table that the copy grants, as a condition.
+
+    Who asks for another row meanwhile asks for a copy after this one.  What a repair that was given up leaves behind
+    grants none, so why that was can still be read.
+    """
     if split.by is By.KEYS:
         keys = ", ".join(f"'\\x{msgspec.msgpack.encode(key).hex()}'::bytea" for key in split.keys)
         return f" AND (mode = 'refused' OR mode = 'repair' AND row_key IN ({keys}))" if keys else " AND false"

@@ -12,7 +12,7 @@ import msgspec
 from tidelock.adapters.postgres.target.literals import checked_text, refuse_unsound
 
 
-class Copy(msgspec.Struct, frozen=True):
+class CopyCommand(msgspec.Struct, frozen=True):
     """`command`: COPY … FROM STDIN.  `data`: one line a row.  Stands among a batch's statements."""
 
     command: str
@@ -20,7 +20,7 @@ class Copy(msgspec.Struct, frozen=True):
 
 
 def lines(names: Sequence[str], columns: Sequence[Sequence[str | None]]) -> bytes:
-    """Raises BadValue."""
+    """Write rows, given by column.  Raises Unwritable."""
     rows = zip(*map(_fields, names, columns), strict=True)
     return ("\n".join(map("\t".join, rows)) + "\n").encode()
 

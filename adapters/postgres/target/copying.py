@@ -23,15 +23,15 @@ import msgspec
 
 from tidelock.adapters.ports.staging import staged_name
 from tidelock.adapters.postgres.catalogue import read_tables
-from tidelock.adapters.postgres.target.bookkeeping_sql import Books
-from tidelock.adapters.postgres.target.chunk_merge import CLASHES, Merge
-from tidelock.adapters.postgres.target.commit_audit import LostCommits, Reported
-from tidelock.adapters.postgres.target.control_session import Clerk
-from tidelock.adapters.postgres.target.failures import CONNECTION_ERRORS
-from tidelock.adapters.postgres.target.lane import SessionSource
-from tidelock.adapters.postgres.target.session import Session
+from tidelock.adapters.postgres.target.bookkeeping_sql import BookkeepingSql
+from tidelock.adapters.postgres.target.chunk_merge import ChunkMerge
+from tidelock.adapters.postgres.target.commit_audit import CommitAudit
+from tidelock.adapters.postgres.target.control_session import ControlSession
+from tidelock.adapters.postgres.target.failures import SERVER_ERRORS
+from tidelock.adapters.postgres.target.session import TargetSession
+from tidelock.adapters.postgres.target.session_source import SessionSource
 from tidelock.adapters.postgres.target.statements import qualified
-from tidelock.adapters.postgres.target.values import BadValue, ZeroDates
+from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates
 from tidelock.engine.batch.merge import Ranks
 from tidelock.engine.log.receipts import NOTHING
 from tidelock.engine.model.chunk_ranges import By
@@ -50,21 +50,24 @@ WHERE k.contype = 'f' AND k.conparentid = 0 AND k.confdeltype IN ('c', 'n', 'd')
 ORDER BY 1, 2 LIMIT 1"""
 
 
-class Copying:
-    """`None` answers for success; a session that is not used is closed by `rest`."""
+class TargetCopying:
+    """Copies into the target; None answers for success.  A session that is not used is closed by `rest`."""
 
-    def __init__(self, sessions: SessionSource, books: Books, reported: Reported, zero_dates: ZeroDates) -> None:
-        self._books = books
-        self._reported = reported
+    def __init__(
+        self, sessions: SessionSource, bookkeeping: BookkeepingSql, audit: CommitAudit, zero_dates: ZeroDates
+    ) -> None:
+        self._bookkeeping = bookkeeping
+        self._audit = audit
         self._zero_dates = zero_dates
-        self._clerk = Clerk(sessions, books)
+        self._control = ControlSession(sessions)
 
     # ------------------------------------------------------------------ a copy begins
 
     async def begin(self, effect: BeginCopy) -> Failure | None:
-        return await self._clerk.do(lambda session: self._begin(session, effect))
+        """Begin a copy: delete rows, store how tables are split, save the checkpoint."""
+        return await self._control.do(lambda session: self._begin(session, effect))
 
-    async def _begin(self, session: Session, effect: BeginCopy) -> Failure | None:
+    async def _begin(self, session: TargetSession, effect: BeginCopy) -> Failure | None:
         emptied = [split.table for split in effect.splits if not split.keeps_target_rows]
         if swept := await session.connection.fetchrow(_CASCADES, [qualified(table) for table in emptied]):
             return Failure(
@@ -73,105 +76,96 @@ class Copying:
             )
         ordered = await _children_first(session, emptied)
         position = msgspec.json.encode(effect.position).decode()
-        self._reported.leave(position, effect.drop)
+        self._audit.checkpoint_sent(position, effect.drop)
         await session.run(
             [
                 "BEGIN",
-                *self._books.receipt(effect.id, NOTHING),
-                *self._books.save_checkpoint(effect.id.epoch, position, (*effect.drop, effect.id)),
+                *self._bookkeeping.receipt(effect.id, NOTHING),
+                *self._bookkeeping.save_checkpoint(effect.id.epoch, position, (*effect.drop, effect.id)),
                 *(f"DELETE FROM {qualified(table)}" for table in ordered),
-                *(self._books.empty(table) for table in emptied),
-                *(text for split in effect.splits for text in self._books.copies.begin(split)),
+                *(self._bookkeeping.empty(table) for table in emptied),
+                *(text for split in effect.splits for text in self._bookkeeping.copies.begin(split)),
                 "COMMIT",
             ]
         )
-        self._reported.left()
+        self._audit.checkpoint_stored()
         for table in emptied:
             await _tend(session, f"VACUUM {qualified(table)}")
         return None
 
     async def refuse(self, epoch: int, tables: Sequence[TableName], alarm: Alarm) -> Failure | None:
-        statements = [*self._books.fence(epoch), *self._books.copies.refuse(tables, alarm)]
-        return await self._clerk.do(lambda session: session.run(["BEGIN", *statements, "COMMIT"]))
+        """Mark what asks for these tables as refused."""
+        statements = [*self._bookkeeping.fence(epoch), *self._bookkeeping.copies.refuse(tables, alarm)]
+        return await self._control.do(lambda session: session.run(["BEGIN", *statements, "COMMIT"]))
 
     # ------------------------------------------------------------------ a chunk is merged
 
     async def merge(self, effect: MergeChunk) -> Failure | None:
+        """Merge a staged chunk and save the checkpoint."""
         try:
-            return await self._clerk.do(lambda session: self._merge_once(session, effect))
-        except BadValue as error:
+            return await self._control.do(lambda session: self._merge_once(session, effect))
+        except Unwritable as error:
             return Failure(ErrorKind.ROW, str(error))
 
-    async def _merge_once(self, session: Session, effect: MergeChunk) -> None:
+    async def _merge_once(self, session: TargetSession, effect: MergeChunk) -> None:
         position = msgspec.json.encode(effect.position).decode()
-        self._reported.leave(position, effect.drop)
+        self._audit.checkpoint_sent(position, effect.drop)
         try:
-            await session.run(["BEGIN", *self._books.receipt(effect.id, NOTHING)])
+            await session.run(["BEGIN", *self._bookkeeping.receipt(effect.id, NOTHING)])
         except asyncpg.UniqueViolationError as error:
-            if not self._books.is_receipt(error):
+            if not self._bookkeeping.is_receipt(error):
                 raise
             await session.rollback()
         else:
             await self._merge(session, effect)
-            ending = self._books.save_checkpoint(effect.id.epoch, position, effect.drop)
-            await self._reported.run(session, [*ending, "COMMIT"])
-        self._reported.left()
-        self._reported.add(effect.id)
-        if effect.split.by is not By.KEYS and await self._books.copies.is_done(session.connection, effect.split.table):
-            await _tend(session, f"ANALYZE {qualified(effect.split.table)}")
+            ending = self._bookkeeping.save_checkpoint(effect.id.epoch, position, effect.drop)
+            async with self._audit.confirmed(session):
+                await session.run([*ending, "COMMIT"])
+        self._audit.checkpoint_stored()
+        self._audit.add(effect.id)
+        table = effect.split.table
+        if effect.split.by is not By.KEYS and await self._bookkeeping.copies.is_done(session.connection, table):
+            await _tend(session, f"ANALYZE {qualified(table)}")
 
-    async def _merge(self, session: Session, effect: MergeChunk) -> None:
-        """Raises LostCommits, BadValue."""
-        copies, books = self._books.copies, self._books
-        staged = TableName(books.schema, staged_name(books.feed, books.group, effect.staged))
-        columns = await copies.staged(session.connection, staged.table)
-        merge = Merge(effect, staged, columns, self._zero_dates)
-        if not columns or await session.connection.fetchval(merge.rows) != effect.rows:
-            raise LostCommits
-        await session.run(merge.prepare())
-        if effect.split.by is By.KEYS:
-            await self._write_over(session, merge)
-        else:
-            await session.run([merge.insert()])
-        merged = copies.merged(effect.split.table, effect.chunk, merge.rows)
-        await session.run([*books.park(effect.parked), *books.unpark(effect.unparked), merged])
-
-    async def _write_over(self, session: Session, merge: Merge) -> None:
-        try:
-            await session.run(["SAVEPOINT rows", *merge.in_place()])
-        except asyncpg.PostgresError as error:
-            if error.sqlstate not in CLASHES:
-                raise
-            await session.run(["ROLLBACK TO SAVEPOINT rows", *merge.anew()])
+    async def _merge(self, session: TargetSession, effect: MergeChunk) -> None:
+        """Merge behind the receipt.  Raises LostCommits, Unwritable."""
+        bookkeeping = self._bookkeeping
+        rows = await ChunkMerge(session, self._staging(effect.staged), effect, self._zero_dates).run()
+        merged = bookkeeping.copies.merged(effect.split.table, effect.chunk, rows)
+        await session.run([*bookkeeping.park(effect.parked), *bookkeeping.unpark(effect.unparked), merged])
 
     # ------------------------------------------------------------------ what lies about
 
     async def drop(self, staged: EffectId) -> None:
-        books = self._books
-        statements = books.copies.drop([staged_name(books.feed, books.group, staged)])
-        failure = await self._clerk.do(lambda session: session.run(statements))
+        """Drop what one attempt has staged, as well as may be."""
+        statements = self._bookkeeping.copies.drop([self._staging(staged).table])
+        failure = await self._control.do(lambda session: session.run(statements))
         if failure is not None:
             log.warning("a staging table could not be dropped, the next takeover does it: %s", failure.message)
 
+    def _staging(self, attempt: EffectId) -> TableName:
+        bookkeeping = self._bookkeeping
+        return TableName(bookkeeping.schema, staged_name(bookkeeping.feed, bookkeeping.group, attempt))
+
     async def rest(self) -> None:
         """Close the session where there is nothing to copy."""
-        await self._clerk.rest(IDLE_SECONDS)
+        await self._control.rest(IDLE_SECONDS)
 
     async def close(self) -> None:
         """A merge that runs is rolled back."""
-        self._clerk.interrupt()
-        await self._clerk.close()
+        self._control.interrupt()
+        await self._control.close()
 
 
-async def _children_first(session: Session, names: Sequence[TableName]) -> list[TableName]:
+async def _children_first(session: TargetSession, names: Sequence[TableName]) -> list[TableName]:
     tables = await read_tables(session.connection, names)
     ranks = Ranks(tables, {})
     return [name for name in names if name not in tables] + sorted(tables, key=ranks.of, reverse=True)
 
 
-async def _tend(session: Session, statement: str) -> None:
-    """For the sake of those who read the table; whoever does not own it may not."""
+async def _tend(session: TargetSession, statement: str) -> None:
+    """Run VACUUM or ANALYZE for those who read the table; whoever does not own it may not."""
     try:
         await session.connection.execute(statement)
-    except CONNECTION_ERRORS as error:
+    except SERVER_ERRORS as error:
         log.warning("%s failed: %s", statement, error)

@@ -4,21 +4,37 @@ from __future__ import annotations
 
 import asyncpg
 
+from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.postgres.sqlstates import meaning
 from tidelock.engine.model.errors import ErrorKind, Failure
 
 MESSAGE_CHARACTERS = 1_000
-CONNECTION_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
+SERVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 """Whatever a statement may raise; anything else is a bug."""
 
 # These name a key's values; the details of other codes show the whole row.
 _DETAILED = frozenset(("23505", "23503"))
 
 
+_HINTS = {
+    "28P01": "check the user and password of the feed's target",
+    "28000": "check the user of the feed's target and the server's pg_hba.conf",
+    "3D000": "create the database or correct the feed's target",
+    "42P01": "run `tidelock init --apply`, which makes the bookkeeping tables",
+    "3F000": "run `tidelock init --apply`, which makes the bookkeeping tables",
+    "42501": "grant the feed's user what `tidelock init` prints",
+    "55P03": "another session holds this feed's row in tidelock_owner; end it (pg_stat_activity shows it)",
+    "25006": "the target is read-only: point the feed at the writable server, or make this one so",
+    "53100": "free space at the target",
+    "53300": "raise max_connections at the target or lower the feed's `lanes`",
+}
+
+
 def connection_lost(error: BaseException) -> bool:
     """True where the server cannot have told, or may not have told, how the statement ended."""
     if not isinstance(error, asyncpg.PostgresError):
-        return isinstance(error, CONNECTION_ERRORS)
+        return isinstance(error, SERVER_ERRORS)
     return meaning(_code(error)).lost
 
 
@@ -33,11 +49,23 @@ def passes(error: BaseException) -> bool:
 
 
 def failure_of(error: BaseException, *, committing: bool = False, tables: str = "") -> Failure:
-    """`committing`: a COMMIT was on its way.  `tables`: named where the server's message names none."""
+    """Say what `error` means.
+
+    `committing`: a COMMIT was on its way.  `tables`: named where the server's message names none.
+    """
     if connection_lost(error):
         trouble = ErrorKind.IN_DOUBT if committing else ErrorKind.TRANSIENT
         return Failure(trouble, f"the connection to the target was lost: {_words(error)}", _code(error))
     return Failure(meaning(_code(error)).kind, _words(error, tables), _code(error))
+
+
+def target_error(error: BaseException, endpoint: Endpoint) -> TargetError:
+    """Say what is wrong with the target, and what to do, for the operator before the feed runs."""
+    failure = failure_of(error)
+    hint = _HINTS.get(failure.code, "check that the target runs and can be reached from here")
+    return TargetError(
+        f"{endpoint}: {failure.message}", hint, passing=passes(error), unreachable=connection_lost(error)
+    )
 
 
 def _code(error: BaseException) -> str:

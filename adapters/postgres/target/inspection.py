@@ -53,6 +53,8 @@ _RULES = {"c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT", "r": "RESTRICT", 
 
 
 class PostgresTarget:
+    """One open connection that looks at the target."""
+
     dialect: Dialect = "postgres"
     mariadb = False
 
@@ -63,13 +65,15 @@ class PostgresTarget:
 
     @classmethod
     async def open(cls, endpoint: Endpoint) -> PostgresTarget:
-        """Raises CONNECTION_ERRORS, as everything here does."""
+        """Connect.  Raises one of SERVER_ERRORS, as everything here does."""
         return cls(await SessionSettings(endpoint, "tidelock check", True, 10).connect(), endpoint)
 
     async def tables(self, names: Sequence[TableName]) -> dict[TableName, TargetTable]:
+        """Read tables as the engine sees them."""
         return await read_tables(self._connection, names)
 
     async def details(self, names: Sequence[TableName]) -> dict[TableName, Details]:
+        """Read what the engine need not know of tables."""
         wanted = [n.schema for n in names], [n.table for n in names]
         rows = await self._connection.fetch(_DETAILS, *wanted, list(ROW_RIGHTS))
         return {TableName(row[0], row[1]): self._detail(row) for row in rows}
@@ -115,6 +119,7 @@ class PostgresTarget:
         )
 
     async def making(self, names: Sequence[TableName]) -> list[Finding]:
+        """Find the rights that lack for making and filling tables."""
         findings = []
         rows = await self._connection.fetch(_MAKING, list(dict.fromkeys(name.schema for name in names)))
         for schema, there, usage, create, database in rows:
@@ -133,6 +138,7 @@ class PostgresTarget:
         )
 
     async def bookkeeping(self, schema: str) -> list[Finding]:
+        """Find what keeps the account from tidelock's own tables."""
         quoted = quote("postgres", schema)
         there = await self._connection.fetchval("SELECT count(*) FROM pg_namespace WHERE nspname = $1", schema)
         if not there:
@@ -153,9 +159,11 @@ class PostgresTarget:
         return findings + [self._lacks(rights, place) for place, rights in missing]
 
     async def lacking(self, schema: str) -> Lacking:
+        """Find what is missing of tidelock's own tables."""
         return lacking(await self._connection.fetch(columns_query("postgres", schema)))
 
     async def may_add(self, schema: str, lacking: Lacking) -> bool:
+        """Tell whether the account may add the missing columns."""
         owned = (
             "SELECT coalesce(bool_and(pg_has_role(c.relowner, 'USAGE')), true) FROM pg_class c "
             "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = ANY($2)"
@@ -163,13 +171,15 @@ class PostgresTarget:
         return bool(await self._connection.fetchval(owned, schema, list(lacking.columns)))
 
     async def durability(self) -> list[Finding]:
-        """What a crash loses is noticed (`adapters.postgres.target.commit_audit`)."""
+        """Find nothing: what a crash loses is noticed (`adapters.postgres.target.commit_audit`)."""
         return []
 
     async def schemas(self) -> set[str]:
+        """Read the names of all schemas."""
         return {row[0] for row in await self._connection.fetch("SELECT nspname::text FROM pg_namespace")}
 
     async def checkpoint(self, schema: str, feed: str) -> Position | None:
+        """Read the checkpoint of a feed, of its lowest group."""
         place = f"{quote('postgres', schema)}.tidelock_checkpoint"
         readable = "SELECT to_regclass($1) IS NOT NULL AND has_table_privilege(to_regclass($1), 'SELECT')"
         try:
@@ -181,9 +191,11 @@ class PostgresTarget:
         return msgspec.json.decode(stored, type=Position) if stored else None
 
     async def execute(self, statement: str) -> None:
+        """Run a statement."""
         await self._connection.execute(statement)
 
     async def close(self) -> None:
+        """Close the connection."""
         self._connection.terminate()
 
 
@@ -194,6 +206,7 @@ def _for_copies(lacking: Finding) -> Finding:
 
 
 def unusable(endpoint: Endpoint, problem: BaseException) -> Finding:
+    """Say why a target cannot be used at all."""
     user, database = quote("postgres", endpoint.user), quote("postgres", endpoint.database)
     match problem:
         case asyncpg.InvalidAuthorizationSpecificationError():

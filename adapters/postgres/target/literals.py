@@ -9,27 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tidelock.adapters.postgres.target.values import BadValue
+from tidelock.adapters.postgres.target.values import Unwritable
 
 
 def text(value: str) -> str:
-    """One literal.  Raises BadValue."""
+    """One literal.  Raises Unwritable."""
     return _quoted(f"\0{value}\0", 1, "a value")
 
 
 def tuples(names: Sequence[str], columns: Sequence[Sequence[str | None]]) -> str:
-    """`('1','a'),('2',NULL)`: rows of a VALUES or IN list.  Raises BadValue."""
+    """Write `('1','a'),('2',NULL)`: rows of a VALUES or IN list.  Raises Unwritable."""
     rows = zip(*map(elements, names, columns), strict=True)
     return ",".join([f"({','.join(row)})" for row in rows])
 
 
 def elements(name: str, values: Sequence[str | None]) -> list[str]:
-    """One literal a value; `name` is the column's.  Raises BadValue."""
+    """One literal a value; `name` is the column's.  Raises Unwritable."""
     return ["NULL" if v is None else _quoted(f"\0{checked_text(name, v)}\0", 1, f"column {name}") for v in values]
 
 
 def array(name: str, values: Sequence[str | None]) -> str:
-    """`'{"1","2",NULL}'`: the values of column `name` as one literal without a type.  Raises BadValue."""
+    """Write `'{"1","2",NULL}'`: the values of column `name` as one literal without a type.  Raises Unwritable."""
     try:
         joined, count = "\0" + "\0,\0".join(values) + "\0", len(values)  # type: ignore[arg-type]
     except TypeError:  # a NULL, or bytes where text should be
@@ -41,6 +41,7 @@ def array(name: str, values: Sequence[str | None]) -> str:
 
 
 def numbers(values: Iterable[int]) -> str:
+    """Write the literal of an array of numbers, without a type."""
     return "'{" + ",".join(map(str, values)) + "}'"
 
 
@@ -50,17 +51,21 @@ def _quoted(marked: str, count: int, where: str, quote: str = "'") -> str:
 
 
 def refuse_unsound(marked: str, marks: int, where: str) -> None:
-    """Raises BadValue where `marked` holds more NUL characters than our own `marks`, or is no UTF-8."""
+    """Check a text.
+
+    Raises Unwritable where `marked` holds more NUL characters than our own `marks`, or is no UTF-8.
+    """
     if marked.count("\0") != marks:
-        raise BadValue(f"{where}: text with a NUL character, which PostgreSQL cannot hold")
+        raise Unwritable(f"{where}: text with a NUL character, which PostgreSQL cannot hold")
     if not marked.isascii():
         try:
             marked.encode()
         except UnicodeEncodeError:
-            raise BadValue(f"{where}: text with half of a surrogate pair, which is no UTF-8") from None
+            raise Unwritable(f"{where}: text with half of a surrogate pair, which is no UTF-8") from None
 
 
 def checked_text(name: str, value: str | bytes) -> str:
+    """Return a text of column `name`.  Raises Unwritable for bytes that are none."""
     if isinstance(value, str):
         return value
-    raise BadValue(f"column {name}: bytes that are no text in the column's character set")
+    raise Unwritable(f"column {name}: bytes that are no text in the column's character set")

@@ -14,6 +14,7 @@ LOCK_SECONDS = 5.0
 
 
 def claim_statement(claim: Claim) -> str:
+    """Write the statement that leaves a run's name at the target."""
     values = (
         f"{text(claim.feed)}, 0, {text(claim.token)}, {text(claim.host)}, {claim.pid:d}, {text(claim.place)}, now(), "
         f"clock_timestamp(), {LEASE_SECONDS}, NULL"
@@ -26,23 +27,27 @@ def claim_statement(claim: Claim) -> str:
 
 
 def token_query(claim: Claim) -> str:
+    """Write the query for the token of the run that has the feed."""
     return f"SELECT token FROM {_table(claim)} WHERE feed = {text(claim.feed)} AND grp = 0"
 
 
 async def open_line(endpoint: Endpoint, claim: Claim) -> PostgresLine:
-    """Raises one of CONNECTION_ERRORS."""
+    """Open the session.  Raises one of SERVER_ERRORS."""
     connection = await SessionSettings(endpoint, "tidelock pulse", False, LOCK_SECONDS).connect()
     await connection.execute(f"SELECT pg_try_advisory_lock({claim.lock})")
     return PostgresLine(connection, claim)
 
 
 class PostgresLine:
+    """The session that gives a run's sign of life."""
+
     def __init__(self, connection: asyncpg.Connection[asyncpg.Record], claim: Claim) -> None:
         self._connection = connection
         self._of = f"WHERE feed = {text(claim.feed)} AND grp = 0 AND token = {text(claim.token)}"
         self._table, self._token = _table(claim), token_query(claim)
 
     async def beat(self, prepared: str) -> bool:
+        """Give a sign of life.  Returns whether the run still has the feed."""
         words = text(prepared) if prepared else "NULL"
         done = await self._connection.execute(
             f"UPDATE {self._table} SET beat_at = clock_timestamp(), prepared = {words} {self._of}"
@@ -50,13 +55,16 @@ class PostgresLine:
         return bool(done == "UPDATE 1")
 
     async def owner(self) -> str:
+        """Return the token of the run that has the feed, '' where there is none."""
         return await self._connection.fetchval(self._token) or ""
 
     async def end(self) -> None:
+        """Take the sign of life away and close the session."""
         await self._connection.execute(f"UPDATE {self._table} SET beat_at = NULL, prepared = NULL {self._of}")
         await self._connection.close()
 
     def drop(self) -> None:
+        """Cut the session off."""
         self._connection.terminate()
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import asyncpg
 
 from tidelock.adapters.config.url import Endpoint
-from tidelock.adapters.postgres.target.batch_script import Scripts
-from tidelock.adapters.postgres.target.copy_text import Copy
-from tidelock.adapters.postgres.target.failures import CONNECTION_ERRORS, elsewhere
+from tidelock.adapters.postgres.target.copy_text import CopyCommand
+from tidelock.adapters.postgres.target.failures import SERVER_ERRORS, elsewhere
+from tidelock.adapters.postgres.target.script_protocol import ScriptProtocol
 from tidelock.adapters.process.gc_tuning import cut
 from tidelock.adapters.process.patience import Watch
 from tidelock.adapters.process.tcp_watch import watch_peer
@@ -29,7 +29,10 @@ NAME_BYTES = 63
 
 
 def application_name(feed: str, group: int) -> str:
-    """`tidelock/<feed>`, and `/<group>` after group 0.  The server cuts names at 63 bytes: a hash keeps those apart."""
+    """Name the application: `tidelock/<feed>`, and `/<group>` after group 0.
+
+    The server cuts names at 63 bytes: a hash keeps those apart.
+    """
     name = f"tidelock/{feed}" + (f"/{group}" if group else "")
     if len(name) <= NAME_BYTES:
         return name
@@ -38,7 +41,7 @@ def application_name(feed: str, group: int) -> str:
 
 
 class SessionSettings:
-    """What all sessions of a sink share.  `lock_timeout_seconds` bounds every wait for a lock."""
+    """The settings that all sessions of a sink share.  `lock_timeout_seconds` bounds every wait for a lock."""
 
     def __init__(self, endpoint: Endpoint, name: str, synchronous_commit: bool, lock_timeout_seconds: float) -> None:
         self.endpoint = endpoint
@@ -66,7 +69,7 @@ class SessionSettings:
         }
 
     async def connect(self) -> asyncpg.Connection[asyncpg.Record]:
-        """Raises one of `CONNECTION_ERRORS`."""
+        """Connect.  Raises one of `SERVER_ERRORS`."""
         endpoint = self.endpoint
         try:
             connection = await asyncpg.connect(
@@ -77,7 +80,7 @@ class SessionSettings:
                 database=endpoint.database or None,
                 ssl=self._ssl(),
                 timeout=endpoint.connect_seconds,
-                command_timeout=endpoint.read_seconds,  # of its own commands, all short; see `Session` for ours
+                command_timeout=endpoint.read_seconds,  # of its own commands, all short; see `TargetSession` for ours
                 server_settings=self.settings,
                 statement_cache_size=0,  # none is prepared, and a cached plan would outlive a DDL statement
             )
@@ -88,36 +91,38 @@ class SessionSettings:
             raise
 
     def _ssl(self) -> Any:
-        """`prefer` falls back to plain text in asyncpg only when given by name."""
+        """Choose TLS: `prefer` falls back to plain text in asyncpg only when given by name."""
         mode = self.endpoint.ssl_mode
         return mode if mode == "prefer" else self.endpoint.ssl_context() or False
 
 
-class Session:
+class TargetSession:
     """A connection of one lane.  A dead one is discarded, never used again."""
 
     def __init__(self, connection: asyncpg.Connection[asyncpg.Record], settings: SessionSettings) -> None:
         self.connection = connection
         self._settings = settings
         self._pid = connection.get_server_pid()
-        self._scripts = Scripts(connection)
+        self._protocol = ScriptProtocol(connection)
         self._watch = Watch(settings.endpoint.read_seconds)
         self._misplaced = False  # another server may be the one to write to by now
 
     @classmethod
-    async def open(cls, settings: SessionSettings) -> Session:
+    async def open(cls, settings: SessionSettings) -> TargetSession:
+        """Open a session.  Raises one of `SERVER_ERRORS`."""
         return cls(await settings.connect(), settings)
 
     @property
     def alive(self) -> bool:
+        """Whether the connection still is of use."""
         return not self.connection.is_closed()
 
-    async def run(self, statements: Iterable[str | Copy]) -> None:
+    async def run(self, statements: Iterable[str | CopyCommand]) -> None:
         """Send the statements in as few packets as their size allows; stops at the first error."""
         for script, data in _packets(statements):
             self._watch.begin(self._works, self.connection._transport.abort)
             try:
-                await self._scripts.run(script, data)
+                await self._protocol.run(script, data)
             except asyncpg.PostgresError as error:
                 self._misplaced |= elsewhere(error)
                 raise
@@ -125,7 +130,7 @@ class Session:
                 self._watch.end()
 
     async def _works(self) -> bool:
-        """Whether the server works on a script of ours."""
+        """Tell whether the server works on a script of ours."""
         connection = await self._settings.connect()
         try:
             return bool(await connection.fetchval(_WORKS, self._pid, self._settings.name))
@@ -133,22 +138,22 @@ class Session:
             connection.terminate()
 
     async def back_to(self, savepoint: str) -> bool:
-        """Undoes what ran since, and the transaction goes on.  False: there is none any more."""
+        """Undo what ran since; the transaction goes on.  Returns False where there is none any more."""
         if self._misplaced or not self.alive:
             return False
         try:
             await self.run([f"ROLLBACK TO SAVEPOINT {savepoint}", f"RELEASE SAVEPOINT {savepoint}"])
-        except CONNECTION_ERRORS:
+        except SERVER_ERRORS:
             return False
         return True
 
     async def rollback(self) -> None:
-        """Afterwards the server holds no lock of ours, or could not be reached within `RELEASE_SECONDS`.
+        """Roll back: then the server holds no lock of ours, or could not be reached within `RELEASE_SECONDS`.
 
         ROLLBACK is sent whatever state the driver believes in: after a cancelled statement it does not know yet.
         """
         if self.alive:
-            with contextlib.suppress(*CONNECTION_ERRORS):
+            with contextlib.suppress(*SERVER_ERRORS):
                 async with asyncio.timeout(RELEASE_SECONDS):
                     await self.connection.execute("ROLLBACK")
                 if self._misplaced:
@@ -159,7 +164,7 @@ class Session:
     async def discard(self) -> None:
         """Give the connection up and wait until its server process is gone: a lost client is noticed late there."""
         self.connection.terminate()
-        with contextlib.suppress(*CONNECTION_ERRORS):
+        with contextlib.suppress(*SERVER_ERRORS):
             async with asyncio.timeout(RELEASE_SECONDS):
                 await self._end_backend()
 
@@ -172,10 +177,10 @@ class Session:
             connection.terminate()
 
     async def close(self) -> None:
-        """In order; a transaction in flight is rolled back."""
+        """Close in order; a transaction in flight is rolled back."""
         try:
             await self.connection.close(timeout=self._settings.endpoint.connect_seconds)
-        except CONNECTION_ERRORS:
+        except SERVER_ERRORS:
             self.connection.terminate()
 
 
@@ -192,13 +197,13 @@ END_OLDER = (
 """Ask all older sessions of a name to end; returns how many are still there."""
 
 
-def _packets(statements: Iterable[str | Copy]) -> Iterator[tuple[str, list[bytes]]]:
+def _packets(statements: Iterable[str | CopyCommand]) -> Iterator[tuple[str, list[bytes]]]:
     """Neighbouring statements joined to scripts, each with the data of its COPYs; a server takes at most 1 GiB."""
     waiting: list[str] = []
     data: list[bytes] = []
     size = 0
     for statement in statements:
-        text, more = (statement.command, [statement.data]) if isinstance(statement, Copy) else (statement, [])
+        text, more = (statement.command, [statement.data]) if isinstance(statement, CopyCommand) else (statement, [])
         if waiting and size + len(text) + sum(map(len, more)) > SCRIPT_CHARACTERS:
             yield ";\n".join(waiting), data
             waiting, data, size = [], [], 0

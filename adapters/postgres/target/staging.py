@@ -16,11 +16,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tidelock.adapters.ports.staging import Columns, Staged, Staging
-from tidelock.adapters.postgres.target.copy_text import Copy, lines
-from tidelock.adapters.postgres.target.failures import CONNECTION_ERRORS, failure_of
-from tidelock.adapters.postgres.target.session import Session, SessionSettings
+from tidelock.adapters.postgres.target.copy_text import CopyCommand, lines
+from tidelock.adapters.postgres.target.failures import SERVER_ERRORS, failure_of
+from tidelock.adapters.postgres.target.session import SessionSettings, TargetSession
 from tidelock.adapters.postgres.target.statements import identifier, qualified
-from tidelock.adapters.postgres.target.values import BadValue, renderer
+from tidelock.adapters.postgres.target.values import Unwritable, renderer
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Kind, TableName
 from tidelock.engine.model.schema import Binding
@@ -44,28 +44,28 @@ def session_name(table: str) -> str:
 def stage(place: Staging, batches: Iterable[Columns]) -> Staged:
     """Make and fill the table in one transaction; what an attempt of this name has left is gone.
 
-    Raises one of `CONNECTION_ERRORS` where the target cannot be reached or cannot be written to, SchemaMismatch where
+    Raises one of `SERVER_ERRORS` where the target cannot be reached or cannot be written to, SchemaMismatch where
     the rows do not fit the table, and what `batches` raises: then nothing is staged.  Holds one batch at a time.
     """
     return asyncio.run(_stage(place, batches))
 
 
 async def _stage(place: Staging, batches: Iterable[Columns]) -> Staged:
-    filling = _Filling(place)
+    stager = _Stager(place)
     settings = SessionSettings(place.endpoint, session_name(place.name), False, LOCK_TIMEOUT_SECONDS)
-    session = await Session.open(settings)
+    session = await TargetSession.open(settings)
     try:
-        await session.run(["BEGIN", *filling.create(), "SAVEPOINT batch"])
+        await session.run(["BEGIN", *stager.make(), "SAVEPOINT batch"])
         for batch in batches:
-            await filling.take(session, batch)
+            await stager.add(session, batch)
         await session.run(["COMMIT"])
     finally:
         session.connection.terminate()
-    return Staged(filling.rows, tuple(filling.refused))
+    return Staged(stager.rows, tuple(stager.refused))
 
 
-class _Filling:
-    """`rows`, `refused`: so far."""
+class _Stager:
+    """Makes and fills one staging table.  `rows`, `refused`: so far."""
 
     def __init__(self, place: Staging) -> None:
         binding = Binding(0, place.shape, place.table)
@@ -86,7 +86,7 @@ class _Filling:
         ]  # fmt: skip
         self._copy = f"COPY {self._staged} ({', '.join(map(identifier, self._names))}) FROM STDIN"
 
-    def create(self) -> list[str]:
+    def make(self) -> list[str]:
         others = [column.name for column in self._place.table.columns if column.name not in self._names]
         drops = ", ".join(f"DROP COLUMN {identifier(name)} CASCADE" for name in others)
         like = f"LIKE {qualified(self._place.table.name)} INCLUDING CONSTRAINTS"
@@ -96,8 +96,8 @@ class _Filling:
             *([f"ALTER TABLE {self._staged} {drops}"] if drops else ()),
         ]
 
-    async def take(self, session: Session, batch: Columns) -> None:
-        """Raises one of `CONNECTION_ERRORS`."""
+    async def add(self, session: TargetSession, batch: Columns) -> None:
+        """Add rows, or find those that are refused.  Raises one of `SERVER_ERRORS`."""
         rows = len(batch[0])
         if rows == 0:
             return
@@ -107,21 +107,21 @@ class _Filling:
         elif rows == 1:
             self.refused.append(RefusedRow(self._place.shape, tuple(values[0] for values in batch), error))
         else:
-            await self.take(session, [values[: rows // 2] for values in batch])
-            await self.take(session, [values[rows // 2 :] for values in batch])
+            await self.add(session, [values[: rows // 2] for values in batch])
+            await self.add(session, [values[rows // 2 :] for values in batch])
 
     def _is_too_large(self, batch: Columns) -> bool:
         return sum(len(v) for i in self._large for v in batch[i] if v is not None) > COPY_CHARACTERS
 
-    async def _refusal(self, session: Session, batch: Columns) -> str | None:
+    async def _refusal(self, session: TargetSession, batch: Columns) -> str | None:
         """Why the target does not take these rows, of which it then has none; None: it has them."""
         try:
             data = lines(self._names, [render(batch[i]) for i, _, render in self._written])
-        except BadValue as error:
+        except Unwritable as error:
             return f"{self._place.table.name}: {error}"
         try:
-            await session.run([*_NEXT, Copy(self._copy, data)])
-        except CONNECTION_ERRORS as error:
+            await session.run([*_NEXT, CopyCommand(self._copy, data)])
+        except SERVER_ERRORS as error:
             failure = failure_of(error, tables=str(self._place.table.name))
             if failure.kind is not ErrorKind.ROW:
                 raise

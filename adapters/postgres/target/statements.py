@@ -23,9 +23,10 @@ from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from tidelock.adapters.bookkeeping.tables import quote
-from tidelock.adapters.postgres.target import images, literals
-from tidelock.adapters.postgres.target.copy_text import Copy, lines
-from tidelock.adapters.postgres.target.values import BadValue, ZeroDates, base_type, is_own_text, renderer
+from tidelock.adapters.postgres.target import literals
+from tidelock.adapters.postgres.target.copy_text import CopyCommand, lines
+from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates, base_type, is_own_text, renderer
+from tidelock.adapters.row_image import images
 from tidelock.engine.model.records import Kind, Row, TableName, Value
 from tidelock.engine.model.schema import Binding, TargetColumn
 from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
@@ -41,15 +42,17 @@ _AS_TEXT = frozenset(("xml", "citext", "point", "line", "lseg", "box", "path", "
 
 
 def identifier(name: str) -> str:
+    """Quote a name."""
     return quote("postgres", name)
 
 
 def qualified(name: TableName) -> str:
+    """Quote a table's name with its schema."""
     return f"{identifier(name.schema)}.{identifier(name.table)}"
 
 
-class Statements:
-    """The SQL of one `Binding`.  Methods yield statements, in order; all raise BadValue with the table's name."""
+class TableStatements:
+    """The SQL of one `Binding`.  Methods yield statements, in order; all raise Unwritable with the table's name."""
 
     def __init__(self, binding: Binding, zero_dates: ZeroDates) -> None:
         by_name = {c.name: c for c in binding.target.columns}
@@ -76,7 +79,7 @@ class Statements:
         self._conflict = self._on_conflict()
 
     def _on_conflict(self) -> str:
-        """'' where ON CONFLICT cannot do it."""
+        """Write the clause; '' where ON CONFLICT cannot do it."""
         key = sorted(self.binding.target.key)
         named = any(sorted(u.columns) == key and not u.opaque for u in self.binding.target.uniques)
         if not key or not named or self.binding.has_target_only_columns:
@@ -85,8 +88,8 @@ class Statements:
         action = f"UPDATE SET {assignments}" if assignments else "NOTHING"
         return f" ON CONFLICT ({', '.join(self._key_names)}) DO {action}"
 
-    def of(self, step: Step, careful: bool) -> Iterator[str | Copy]:
-        """`careful`: do not trust `UpsertRows.fresh`."""
+    def of(self, step: Step, careful: bool) -> Iterator[str | CopyCommand]:
+        """Write a step.  `careful`: do not trust `UpsertRows.fresh`."""
         try:
             match step:
                 case DeleteRows():
@@ -97,8 +100,8 @@ class Statements:
                     yield from self._update(step)
                 case _:
                     assert_never(step)
-        except BadValue as error:
-            raise BadValue(f"{self.binding.name}: {error}") from None
+        except Unwritable as error:
+            raise Unwritable(f"{self.binding.name}: {error}") from None
 
     def _delete(self, keys: list[Row]) -> Iterator[str]:
         if not self.binding.key:
@@ -128,14 +131,14 @@ class Statements:
                 same = " AND ".join(f"t.{self._quoted[i]} = {self._typed(i)}" for i in self.binding.key)
                 yield f"DELETE FROM {self.table} AS t USING {self._unnest(columns, self.binding.key)} WHERE {same}"
 
-    def _upsert(self, rows: list[Row], careful: bool) -> Iterator[str | Copy]:
+    def _upsert(self, rows: list[Row], careful: bool) -> Iterator[str | CopyCommand]:
         binding = self.binding
         if careful and binding.key and not self._conflict:
             yield from self._update_or_insert(rows)
             return
         for part in _parts(rows, self._large):
             if not careful or not binding.key:
-                yield Copy(self._copy, self._lines(part))
+                yield CopyCommand(self._copy, self._lines(part))
             elif len(part) <= FEW_ROWS:
                 yield f"{self._insert}VALUES {self._values(part)}{self._conflict}"
             else:
@@ -150,7 +153,7 @@ class Statements:
         written = images.copy_lines(rows, self._written) if self._own_texts else None
         return written or lines([self._names[i] for i in self._written], self._written_columns(rows))
 
-    def _update(self, step: UpdateRows) -> Iterator[str | Copy]:
+    def _update(self, step: UpdateRows) -> Iterator[str | CopyCommand]:
         if step.moves or not self.binding.key:
             for key, row in zip(step.keys, step.rows, strict=True):
                 yield self._update_one(key, row)
@@ -221,7 +224,10 @@ class Statements:
         return row if len(self._written) == len(row) else tuple(row[i] for i in self._written)
 
     def _columns(self, rows: Sequence[Row], positions: Sequence[int]) -> list[Sequence[str | None]]:
-        """`rows` hold the values of `positions` only; the answer has their texts, a column each."""
+        """Write values as texts.
+
+        `rows` hold the values of `positions` only; the answer has their texts, a column each.
+        """
         columns: Iterator[tuple[Value, ...]] = zip(*rows, strict=True)
         return [self._renderers[i](values) for i, values in zip(positions, columns, strict=True)]
 
@@ -241,7 +247,7 @@ class Statements:
         return self._unnested(arrays, positions, ordinality, number)
 
     def _unnested(self, arrays: Sequence[str | None], positions: Sequence[int], ordinality: str, number: str) -> str:
-        """`unnest('{…}'::bigint[], …) AS s(c0, …)`; see `_typed` for its columns' use."""
+        """Write `unnest('{…}'::bigint[], …) AS s(c0, …)`; see `_typed` for its columns' use."""
         typed = ", ".join(f"{text}::{self._element(i)}[]" for i, text in zip(positions, arrays, strict=True))
         names = ", ".join([f"c{i}" for i in positions] + ([number] if number else []))
         return f"unnest({typed}) {ordinality} AS s({names})"
@@ -259,7 +265,7 @@ _SAME_ROW = "t.tableoid = d.o AND t.ctid = d.c"
 
 
 def _parts(rows: list[Row], large: Sequence[int]) -> Iterator[list[Row]]:
-    """`rows` in pieces that the server takes well: bounded in rows and, by the columns `large`, in characters."""
+    """Cut `rows` in pieces that the server takes well: bounded in rows and, by the columns `large`, in characters."""
     start = 0
     for at in _cuts(rows, large) if large else range(STATEMENT_ROWS, len(rows), STATEMENT_ROWS):
         yield rows[start:at]

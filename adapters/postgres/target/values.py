@@ -27,7 +27,7 @@ _SPELLINGS = {
 }  # bare, they would mean one character or bit
 
 
-class BadValue(Exception):
+class Unwritable(Exception):
     """PostgreSQL cannot hold a value; `args[0]` names the column and says why, without the value."""
 
 
@@ -47,7 +47,7 @@ def base_type(type: str) -> str:
 
 
 def renderer(column: Column, type: str, zero_dates: ZeroDates) -> Renderer:
-    """How values of `column` are written into a target column of `type` (as `TargetColumn.type` spells it)."""
+    """Choose how values of `column` are written into a target column of `type` (as `TargetColumn.type` spells it)."""
     base = base_type(type)
     if base == "bytea":
         return _to_bytea(column.kind)
@@ -73,7 +73,7 @@ def renderer(column: Column, type: str, zero_dates: ZeroDates) -> Renderer:
 
 
 def is_own_text(column: Column, type: str) -> bool:
-    """Is what `renderer` writes the value's own text, once a date without zeros?  Then row images can write it."""
+    """Tell whether `renderer` writes the value's own text, once a date has no zeros: then row images can write it."""
     if column.kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
         return base_type(type) != "bytea"
     return column.kind is not Kind.TIME and renderer(column, type, "park") in (_unchanged, _to_number)
@@ -123,7 +123,9 @@ def _to_date(name: str, zero_dates: ZeroDates) -> Renderer:
         if "-00" not in joined and "0000-" not in joined:
             return values
         if zero_dates == "park":
-            raise BadValue(f"column {name}: a zero date, which PostgreSQL cannot hold (`zero_dates: null` writes NULL)")
+            raise Unwritable(
+                f"column {name}: a zero date, which PostgreSQL cannot hold (`zero_dates: null` writes NULL)"
+            )
         return [None if v is None or "-00" in v or v.startswith("0000-") else v for v in values]
 
     return render
@@ -134,7 +136,9 @@ def _to_time_of_day(name: str) -> Renderer:
 
     def render(values: Sequence[Value]) -> Sequence[str | None]:
         if any(v[2] != ":" or v[:8] > "24:00:00" for v in values if v is not None):
-            raise BadValue(f"column {name}: a negative time, or one beyond a day, is no time; make the column interval")
+            raise Unwritable(
+                f"column {name}: a negative time, or one beyond a day, is no time; make the column interval"
+            )
         return values
 
     return render
@@ -143,7 +147,7 @@ def _to_time_of_day(name: str) -> Renderer:
 def _to_boolean(name: str) -> Renderer:
     def render(values: Sequence[Value]) -> Sequence[str | None]:
         if others := {*values} - {0, 1, None}:
-            raise BadValue(f"column {name}: {min(others)} is no boolean; make the column smallint")
+            raise Unwritable(f"column {name}: {min(others)} is no boolean; make the column smallint")
         return _to_number(values)
 
     return render
@@ -154,7 +158,7 @@ def _to_jsonb(name: str) -> Renderer:
 
     def render(values: Sequence[Value]) -> Sequence[str | None]:
         if any(v is not None and "\\u0000" in v and _NUL_ESCAPE.search(v) for v in values):
-            raise BadValue(f"column {name}: a NUL character in JSON, which jsonb cannot hold; make the column json")
+            raise Unwritable(f"column {name}: a NUL character in JSON, which jsonb cannot hold; make the column json")
         return values
 
     return render
@@ -163,7 +167,7 @@ def _to_jsonb(name: str) -> Renderer:
 def _refusal(message: str) -> Renderer:
     def render(values: Sequence[Value]) -> Sequence[str | None]:
         if any(v is not None for v in values):
-            raise BadValue(message)
+            raise Unwritable(message)
         return values
 
     return render

@@ -15,15 +15,14 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from tidelock.adapters.bookkeeping.tables import quote
-from tidelock.adapters.mysql.target.statements import Dialect, TableStatements
+from tidelock.adapters.mysql.target.statements import Dialect, TableStatements, identifier, qualified
 from tidelock.engine.model.records import Column, Kind, Row, Shape, TableName, Value
 from tidelock.engine.model.schema import Binding, ForeignKey, TargetTable, UniqueKey
 
 _NUMBER = re.compile(r"(?:tiny|small|medium|big)?int\b|decimal\b|float\b|double\b")
 
 
-class Keys:
+class KeyStatements:
     """Statements for rows of `table` by their keys alone, or for those that are staged for it in `name`."""
 
     def __init__(self, table: TargetTable, dialect: Dialect, packet_bytes: int, name: TableName | None = None) -> None:
@@ -75,17 +74,18 @@ def _kind(type_: str, value: Value) -> Kind:
             return Kind.DECIMAL if _NUMBER.match(type_) else Kind.TEXT
 
 
-class StagedChunk:
+class ChunkMergeSql:
     """`columns`: of the staging table `name`, which all are the table's."""
 
     def __init__(self, name: TableName, columns: Sequence[str], table: TargetTable) -> None:
         self._from = qualified(name)
         self._into = qualified(table.name)
-        self._columns = [quote("mysql", column) for column in columns]
-        self._key = [quote("mysql", column) for column in table.key]
+        self._columns = [identifier(column) for column in columns]
+        self._key = [identifier(column) for column in table.key]
         self._listed = ",".join(self._columns)
 
     def insert(self) -> bytes:
+        """Insert all staged rows; a row that is there is an error."""
         return f"INSERT INTO {self._into} ({self._listed}) SELECT {self._listed} FROM {self._from}".encode()
 
     def insert_beside(self) -> bytes:
@@ -94,13 +94,13 @@ class StagedChunk:
         return self.insert() + f" ON DUPLICATE KEY UPDATE {self._into}.{first}={self._into}.{first}".encode()
 
     def update(self) -> bytes:
-        """Rows that are there by key get all values of the staged ones."""
+        """Give rows that are there by key all values of the staged ones."""
         sets = ",".join(f"tide_old.{name}=tide_new.{name}" for name in self._columns)
         join = f"{self._from} tide_new STRAIGHT_JOIN {self._into} tide_old ON {self._same()}"
         return f"UPDATE {join} SET {sets}".encode()
 
     def insert_missing(self) -> bytes:
-        """Rows that are not there by key."""
+        """Insert rows that are not there by key."""
         listed = ",".join(f"tide_new.{name}" for name in self._columns)
         there = f"SELECT 1 FROM {self._into} tide_old WHERE {self._same()}"
         return (
@@ -114,14 +114,10 @@ class StagedChunk:
 
 def orphans(key: ForeignKey) -> bytes:
     """A query for one row that breaks the foreign key, if there is any."""
-    pairs = [(quote("mysql", c), quote("mysql", p)) for c, p in zip(key.columns, key.parent_columns, strict=True)]
+    pairs = [(identifier(c), identifier(p)) for c, p in zip(key.columns, key.parent_columns, strict=True)]
     join = " AND ".join(f"tide_parent.{parent}=tide_child.{child}" for child, parent in pairs)
     given = " AND ".join(f"tide_child.{child} IS NOT NULL" for child, _ in pairs)
     return (
         f"SELECT 1 FROM {qualified(key.child)} tide_child WHERE {given} AND NOT EXISTS "
         f"(SELECT 1 FROM {qualified(key.parent)} tide_parent WHERE {join}) LIMIT 1"
     ).encode()
-
-
-def qualified(name: TableName) -> str:
-    return f"{quote('mysql', name.schema)}.{quote('mysql', name.table)}"

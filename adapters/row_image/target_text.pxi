@@ -1,0 +1,154 @@
+# A growing text, and a value of a row in it: what the texts for all targets have in common.
+
+cdef struct Text:
+    char* data
+    Py_ssize_t size
+    Py_ssize_t room
+
+
+cdef int _reserve(Text* out, Py_ssize_t more) except -1:
+    cdef Py_ssize_t room
+    cdef char* data
+    if out.size + more > out.room:
+        room = max(out.room * 2, out.size + more + 4096)
+        data = <char*> PyMem_Realloc(out.data, room)
+        if data == NULL:
+            raise MemoryError
+        out.data, out.room = data, room
+    return 0
+
+
+cdef inline int _put(Text* out, const char* data, Py_ssize_t size) except -1:
+    _reserve(out, size)
+    memcpy(out.data + out.size, data, size)
+    out.size += size
+    return 0
+
+
+cdef enum:
+    PLAIN = 0
+    REFUSED = 1  # no target's text, or one that must be looked at
+    HIGH = 2  # a byte of a longer character
+    ESCAPED = 3
+
+# What a byte of text is, and for ESCAPED what stands for it.
+cdef struct Escapes:
+    uint8_t kind[256]
+    char text[256][3]
+    int length[256]
+
+cdef Escapes COPY, ARRAY, SQL, MYSQL
+
+
+cdef void _escape(Escapes* table, uint8_t byte, const char* text) noexcept:
+    cdef int n = 0
+    while text[n]:
+        table.text[byte][n] = text[n]
+        n += 1
+    table.kind[byte] = ESCAPED
+    table.length[byte] = n
+
+
+cdef void _fill(Escapes* table) noexcept:
+    cdef int i
+    memset(table, 0, sizeof(Escapes))
+    for i in range(128, 256):
+        table.kind[i] = HIGH
+
+
+_fill(&COPY)
+_fill(&ARRAY)
+_fill(&SQL)
+_fill(&MYSQL)
+COPY.kind[0] = ARRAY.kind[0] = SQL.kind[0] = REFUSED
+_escape(&COPY, b"\\", b"\\\\")
+_escape(&COPY, b"\t", b"\\t")
+_escape(&COPY, b"\n", b"\\n")
+_escape(&COPY, b"\r", b"\\r")
+# An element in double quotes of an array, inside a literal in single quotes.
+_escape(&ARRAY, b"\\", b"\\\\")
+_escape(&ARRAY, b'"', b'\\"')
+_escape(&ARRAY, b"'", b"''")
+_escape(&SQL, b"'", b"''")
+_escape(&MYSQL, b"'", b"''")  # under NO_BACKSLASH_ESCAPES nothing else in a string has a meaning
+
+
+cdef int _put_text(Text* out, const uint8_t* data, Py_ssize_t size, Escapes* table) except -1:
+    """1 where it is no text for the target."""
+    cdef Py_ssize_t i, plain = 0
+    cdef uint8_t kind
+    cdef bint high = False
+    _reserve(out, 3 * size)
+    for i in range(size):
+        kind = table.kind[data[i]]
+        if kind != PLAIN:
+            if kind == REFUSED:
+                return 1
+            if kind == HIGH:
+                high = True
+                continue
+            memcpy(out.data + out.size, data + plain, i - plain)
+            out.size += i - plain
+            memcpy(out.data + out.size, table.text[data[i]], table.length[data[i]])
+            out.size += table.length[data[i]]
+            plain = i + 1
+    memcpy(out.data + out.size, data + plain, size - plain)
+    out.size += size - plain
+    return high and not _is_utf8(data, size)
+
+
+cdef bint _is_utf8(const uint8_t* data, Py_ssize_t size):
+    try:
+        PyUnicode_DecodeUTF8(<const char*> data, size, "strict")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+cdef int _put_field(Text* out, Layout layout, int index, Field f, Escapes* table, const char* quote) except -1:
+    """A value that is not NULL; texts and times in `quote`s.  1 where the caller has to look at it."""
+    cdef Column* column = layout.columns + index
+    cdef bytes text
+    cdef int refused
+    if column.code == TEXT:
+        _put(out, quote, quote[0] != 0)
+        refused = _put_text(out, f.start, f.size, table)
+        _put(out, quote, quote[0] != 0)
+        return refused
+    if column.code == ENUM or column.code == SET or column.code == CODED:
+        value = layout.of(column, index, f)
+        if not isinstance(value, str):
+            return 1
+        text = value.encode()
+        _put(out, quote, quote[0] != 0)
+        refused = _put_text(out, <const uint8_t*> PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text), table)
+        _put(out, quote, quote[0] != 0)
+        return refused
+    _reserve(out, 96)
+    if column.code == SIGNED:
+        out.size += _put_signed(out.data + out.size, _signed(f.start, f.size))
+        return 0
+    if column.code == UNSIGNED:
+        out.size += _put_unsigned(out.data + out.size, _little(f.start, f.size), 0)
+        return 0
+    if column.code == YEAR:
+        out.size += _put_unsigned(out.data + out.size, f.start[0] + 1900 if f.start[0] else 0, 0)
+        return 0
+    if column.code == BIT:
+        out.size += _put_unsigned(out.data + out.size, _big(f.start, f.size), 0)
+        return 0
+    if column.code == DECIMAL:
+        out.size += _spell(out.data + out.size, column, f)
+        return 0
+    if column.code == FLOAT or column.code == DOUBLE:
+        text = str(layout.of(column, index, f)).encode()
+        _put(out, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+        return 0
+    if DATE <= column.code <= TIME:
+        if _has_zeros(column, f):
+            return 1
+        _put(out, quote, quote[0] != 0)
+        out.size += _spell(out.data + out.size, column, f)
+        _put(out, quote, quote[0] != 0)
+        return 0
+    return 1

@@ -1,0 +1,1 @@
+"""The parts that all database targets have in common."""
