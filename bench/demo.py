@@ -141,7 +141,8 @@ def _play(
     screen.say(f"The shop holds {held:,} rows already: {', '.join(shop.tables)}.")
     replicator.init()
     replicator.start()
-    screen.say(f"It is open, about {rate:,} row changes a second, while its rows are copied; {LANES} lanes.")
+    screen.say(f"It is open, about {rate:,} row changes a second, while its rows are copied; "
+        f"{LANES} lanes (connections to the target) apply them.")
     counts = _work(shop, source, replicator, changes, rate, screen)
     screen.say("The shop is closed; applying what is left.")
     replicator.stop()

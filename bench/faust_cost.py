@@ -67,7 +67,7 @@ class Counting:
 
 
 class Idle(Worker):
-    """The worker without groups, conductor or control topic.  `cost`: from the first record to the last."""
+    """The worker without groups, coordinator or control topic.  `cost`: from the first record to the last."""
 
     def __init__(self, feed: Feed, records: int) -> None:
         super().__init__(feed)

@@ -1,4 +1,4 @@
-"""`tidelock bench report`: what bench/results/ holds, as tables and pictures in docs/explanation/performance.md.
+"""`tidelock bench report`: what bench/results/ holds, as tables and pictures in docs/explanation/performance-tables.md.
 
 The page has prose, and a place for each result between `<!-- NAME -->` and `<!-- end NAME -->`, which is written anew;
 nothing else is touched.  A result that was never measured leaves a line that says how to get it, and so does one of
@@ -17,7 +17,7 @@ from bench import shown
 from bench.outcome import RESULTS, read
 from bench.shown import PICTURES, Found, Shown
 
-PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "performance.md"
+PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation" / "performance-tables.md"
 SUITES: Final = ("pairs", "lanes", "far", "unique", "hot", "modes", "matrix")
 KINDS: Final[Mapping[str, tuple[str, Callable[[Found], Shown]]]] = {
     **{f"e2e-{suite}": (f"e2e --suite {suite}", shown.suite) for suite in SUITES},
@@ -95,7 +95,7 @@ def command(
     results: Annotated[Path, typer.Option(help="The folder of the JSON files.")] = RESULTS,
     page: Annotated[Path, typer.Option(help="The page whose places are filled.")] = PAGE,
 ) -> int:
-    """Write tables and pictures of all results into docs/explanation/performance.md."""
+    """Write tables and pictures of all results into docs/explanation/performance-tables.md."""
     for line in written(page, Report(results)):
         print(line)
     print(f"written: {page.name}")

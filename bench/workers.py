@@ -195,7 +195,7 @@ class Workers:
         return {number: report.worker for number, report in self.reports.items()}
 
     @property
-    def conductor(self) -> str:
+    def coordinator(self) -> str:
         return self.state.worker if self.state is not None else ""
 
     @property

@@ -1,1 +1,1 @@
-"""What the command runs: a feed in one process, `check`, `init`, `resync` and `repair`."""
+"""Runs what the commands ask for: a feed in one process, `check`, `init`, `resync` and `repair`."""

@@ -1,4 +1,4 @@
-"""`tidelock check`: a feed is judged by what its target is, a database or a Hive warehouse."""
+"""`tidelock check`: judges a feed by the kind of its target, a database or a Hive warehouse."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tidelock.adapters.ports.finding import CheckReport
 
 
 async def check(feed: Feed) -> CheckReport:
-    """Everything that can be known before a first run."""
+    """Lists everything that can be known before a first run."""
     if feed.target_url.scheme == "hive":
         from tidelock.adapters.hive.checking import check as check_warehouse
 

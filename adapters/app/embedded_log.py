@@ -17,8 +17,11 @@ LONGEST_RESTART_SECONDS = 5.0
 
 
 class EmbeddedLog:
-    """`order(position, further)`: the capture order that reads on from there.  `first`: a process that is started
-    already, so that its imports overlap the takeover."""
+    """A log that is the source's own.
+
+    `order(position, further)`: makes the capture order that reads on from `position`.  `first`: a process that has been
+    started already, so that its imports overlap the takeover.
+    """
 
     def __init__(self, order: Callable[[Position, Sequence[Position]], CaptureOrder], first: CaptureProcess) -> None:
         self.restarts = 0
@@ -26,18 +29,24 @@ class EmbeddedLog:
         self._capture: CaptureProcess | None = first
         self._reading: asyncio.Task[None] | None = None
         self._delay = 0.0
-        self._heard: float | None = None  # None: nothing is wanted
+        self._heard: float | None = None  # None: nothing is asked for
         self._restarting = asyncio.Lock()  # one reader at a time, whatever asks for it
 
     def attach(self, post: Callable[[ApplyEvent], None], room: asyncio.Event) -> None:
+        """Takes the function that events go to, and the event without which nothing more is read."""
         self._post = post
         self._room = room
 
     @property
     def silent_seconds(self) -> float:
+        """Seconds since the last batch or heartbeat; 0 while nothing is asked for."""
         return 0.0 if self._heard is None else max(0.0, time.monotonic() - self._heard)
 
     async def read_from(self, position: Position, reader: int, further: Sequence[Position] = ()) -> None:
+        """Reads on behind `position` as reader number `reader`, in place of an earlier reader.
+
+        Returns when reading has ended, also because another call took over.
+        """
         async with self._restarting:
             if self._reading is not None:
                 self.restarts += 1
@@ -68,9 +77,11 @@ class EmbeddedLog:
 
     @property
     def unanswered(self) -> Unanswered:
+        """The transaction that the source has prepared for long and not decided."""
         return self._capture.unanswered if self._capture is not None else Unanswered()
 
     async def close(self) -> None:
+        """Ends the capture process."""
         capture, self._capture = self._capture, None
         if capture is not None:
             await capture.stop()

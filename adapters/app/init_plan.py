@@ -1,4 +1,4 @@
-"""`tidelock init`: the statements that a feed needs before its first run, only those that are missing."""
+"""`tidelock init`: makes the statements that a feed needs before its first run, only those that are missing."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ from tidelock.engine.model.records import TableName
 
 
 class PlannedStatement(msgspec.Struct, frozen=True):
-    """`administrator`: the feed's own user cannot run it (a grant to itself), so `--apply` leaves it out.
+    """One statement of the plan.
 
-    On the side of the log in Kafka, `sql` is a command for the shell."""
+    `administrator`: the feed's own user cannot run it (a grant to itself), so `--apply` leaves it out.  For the log in
+    Kafka, `sql` is a command for the shell.
+    """
 
     side: Literal["source", "target", "log"]
     sql: str
@@ -32,8 +34,9 @@ class PlannedStatement(msgspec.Struct, frozen=True):
 
 
 async def init_plan(feed: Feed) -> list[PlannedStatement]:
-    """In the order to run them.  Raises Refused where a side cannot be used, and TargetError, SourceError,
-    LogError."""
+    """Returns the statements in the order to run them.  Raises Refused where a side cannot be used, and TargetError,
+    SourceError, LogError.
+    """
     for finding in not_yet(feed):
         raise CannotRun(finding)
     if feed.target_url.scheme == "hive":
@@ -76,7 +79,8 @@ def _grants(side: Literal["source", "target"], findings: list[Finding]) -> list[
 
 
 async def _table_grants(feed: Feed, view: SourceView, target: Target) -> list[Finding]:
-    """Also for tables that are not there yet, or that one of the two accounts cannot see."""
+    """Returns grants on the tables, also for tables that do not exist yet or that one of the two accounts cannot see.
+    """
     wanted = [feed.target_name(name) for name in view.tables]
     there = await target.tables(wanted)
     coming = [Pattern.of(rule.target or rule.source) for rule in feed.tables if "*" in rule.source]
@@ -104,7 +108,7 @@ async def _bookkeeping(feed: Feed, target: Target) -> list[PlannedStatement]:
 
 
 async def _tables(feed: Feed, view: SourceView, target: Target) -> list[PlannedStatement]:
-    """Missing schemas, then missing tables, then the foreign keys of those."""
+    """Returns statements for missing schemas, then missing tables, then the foreign keys of those tables."""
     target_of = {name: feed.target_name(name) for name in view.tables}
     there = await target.tables(list(target_of.values()))
     sources = {name: replicated(feed, table) for name, table in view.tables.items()}

@@ -1,10 +1,11 @@
-"""A run's sign of life at its target: every few seconds one small UPDATE, on a session of its own.
+"""Sends a run's sign of life to its target: every few seconds one small UPDATE, on a session of its own.
 
-The row is its own too (`tidelock_runs`): batches hold the owner's row shared nearly all the time, and a heartbeat there
-would wait for them and they for it.  What goes wrong here halts nothing: it shows in `silent_seconds`.
+It has a row of its own too (`tidelock_runs`).  Batches hold the owner's row shared nearly all the time, so a heartbeat
+in that row and the batches would wait for each other.  A failure here halts nothing: it shows in `silent_seconds`.
 
-A run that was taken over finds another's name here.  It would learn from its next batch, which the fence rejects; but
-one that has nothing to write would go on reading, as the same replica of the source as its successor.
+A run that was taken over finds another run's name in the row.  It would learn of the takeover from its next batch,
+which the fence rejects; but a run that has nothing to write would go on reading, as the same replica of the source as
+its successor.
 """
 
 from __future__ import annotations
@@ -30,27 +31,30 @@ END_SECONDS: Final = 3.0
 
 
 class Line(Protocol):
-    """A session at the target that holds the claim's lock.  Methods raise whatever its driver raises."""
+    """A session at the target that holds the claim's lock.  Every method raises what its driver raises."""
 
     async def beat(self, prepared: str) -> bool:
-        """False: our name is not there.  `prepared`: for the column of that name, '' for NULL."""
+        """Renews the sign of life; returns False where the row holds another run's name.  `prepared`: for the column of
+        that name, '' for NULL.
+        """
         ...
 
     async def owner(self) -> str:
-        """The token that is there, '' where there is none."""
+        """Returns the token in the row, '' where there is none."""
         ...
 
     async def end(self) -> None:
-        """Take our name away, if it still is ours."""
+        """Removes our name from the row, if it is still ours."""
         ...
 
     def drop(self) -> None:
-        """Without a word to the server."""
+        """Closes the connection without telling the server."""
         ...
 
 
 class Pulse:
-    """`begin` before the takeover, whose length is not ours to choose; `end` when the run is over."""
+    """The heartbeat of one run.  Call `begin` before the takeover, which may take long, and `end` when the run is over.
+    """
 
     _displaced: Callable[[], None]
     _prepared: Callable[[], Unanswered]
@@ -66,25 +70,29 @@ class Pulse:
 
     @property
     def silent_seconds(self) -> float:
-        """Since the target last answered."""
+        """Seconds since the target last answered."""
         return max(0.0, time.monotonic() - self._answered - BEAT_SECONDS)
 
     def watch(self, displaced: Callable[[], None], prepared: Callable[[], Unanswered]) -> None:
-        """`displaced` is called once another run's name is in the place of ours.  What `prepared` says is told with
-        each sign of life."""
+        """Calls `displaced` once another run's name is in the row.  The result of `prepared` goes with each sign of
+        life.
+        """
         self._displaced, self._prepared = displaced, prepared
 
     def unwatch(self) -> None:
-        """Nobody wants to know now, and nothing is to be told."""
+        """Ends `watch`: nobody is told of a takeover from now on."""
         self._displaced, self._prepared = _nothing, Unanswered
 
     def begin(self) -> None:
+        """Starts the heartbeat."""
         if self._task is None:
             self._answered = time.monotonic()
             self._task = asyncio.get_running_loop().create_task(self._go_on())
 
     async def end(self) -> None:
-        """Raises nothing: where the target does not answer, the lease ends our name."""
+        """Ends the heartbeat and removes our name.  Raises nothing: where the target does not answer, the lease ends by
+        itself.
+        """
         if self._task is None:
             return
         self._task.cancel()

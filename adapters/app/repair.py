@@ -1,9 +1,9 @@
-"""`tidelock repair`: the rows that a report of verify lists are asked for once more, and the feed itself writes them.
+"""`tidelock repair`: queues the rows that a report of verify lists, so that the feed itself writes them again.
 
-Nothing here touches a replicated row.  Keys become wishes in `tidelock_wanted`, all in one transaction; whoever owns
-the feed reads those rows at the source and merges them in the order of the log (`docs/decisions/2026-11-22-repair.md`).
-A wish is gone once its rows are about to be read: from then on `tidelock_chunks` holds the keys, and says when they are
-merged.
+Nothing here touches a replicated row.  Keys become requests in `tidelock_wanted`, all in one transaction.  The run that
+owns the feed reads those rows at the source and merges them in the order of the log
+(`docs/decisions/2026-11-22-repair.md`).  A request is removed when its rows are about to be read: from then on
+`tidelock_chunks` holds the keys, and says when they are merged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator import feed_control as operator
-from tidelock.adapters.operator.copies import want
+from tidelock.adapters.operator.copies import queue
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.spark.keys import NoSuchKey, canonical
 from tidelock.adapters.verify.catalogues import paired
@@ -47,7 +47,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Left(msgspec.Struct, frozen=True):
-    """What of a table cannot be repaired row by row, and what to do."""
+    """Rows of a table that cannot be repaired row by row, and what to do about them."""
 
     table: str
     rows: int
@@ -55,7 +55,7 @@ class Left(msgspec.Struct, frozen=True):
 
 
 class Work(msgspec.Struct, frozen=True):
-    """What a report asks for.  `notes`: what it did not see."""
+    """The rows that a report asks to be repaired.  `notes`: what the report did not see."""
 
     parts: tuple[Part, ...]
     left: tuple[Left, ...]
@@ -63,11 +63,12 @@ class Work(msgspec.Struct, frozen=True):
 
     @property
     def rows(self) -> int:
+        """The number of rows to be repaired."""
         return sum(len(part.keys) for part in self.parts)
 
 
-class RepairStanding(msgspec.Struct, frozen=True):
-    """How far the rows of a part are.  `why`: they are refused."""
+class RepairProgress(msgspec.Struct, frozen=True):
+    """The state of the rows of one part.  `why`: they were refused."""
 
     table: str
     rows: int
@@ -76,11 +77,15 @@ class RepairStanding(msgspec.Struct, frozen=True):
 
     @property
     def ended(self) -> bool:
+        """Tells whether nothing more will happen to these rows."""
         return self.state in ("repaired", "refused", "lost")
 
 
 async def work_of(feed: Feed, report: VerifyReport, only: Sequence[str]) -> Work:
-    """`only`: source tables, all if empty.  Raises NotRepairable, NotComparable, Refused, SourceError, TargetError."""
+    """Turns a report into work.  `only`: source tables, all if empty.
+
+    Raises NotRepairable, NotComparable, Refused, SourceError, TargetError.
+    """
     by_name = {str(pair.name): pair for pair in await paired(feed, only)}
     parts, left = list[Part](), list[Left]()
     chosen = [table for table in report.tables if not only or table.table in by_name]
@@ -108,12 +113,15 @@ def _part(feed: Feed, table: TableReport, pair: ComparedTable | None) -> tuple[P
             keys.update(dict.fromkeys(_keys(pair, found)))
         except NoSuchKey as error:
             shown = ", ".join(f"{name}={value}" for name, value in found.key.items())
-            left.append(Left(table.table, 1, f"{shown} is no key that the source can have ({error}): mend it by hand"))
+            why = f"{shown} is no key that the source can have ({error}): correct it by hand"
+            left.append(Left(table.table, 1, why))
     return Part(pair.name, tuple(keys)), left
 
 
 def _keys(pair: ComparedTable, found: Difference) -> list[Row]:
-    """As each of the tables that go there would log it: two of them may spell a number with other digits."""
+    """Returns the key of a row as each source table that maps to its table would log it: two tables may spell a number
+    with other digits.
+    """
     shown = [found.key[name] for name in pair.columns[: pair.key]]
     return [
         tuple(canonical(form, c.column, value) for form, c, value in zip(pair.forms, side.columns, shown, strict=False))
@@ -128,27 +136,28 @@ def _notes(report: VerifyReport, tables: Sequence[TableReport]) -> list[str]:
         if not table.complete
     ]
     notes += [
-        f"{table.table}: {table.unsettled:,} rows could not be judged; run `tidelock verify` again after this repair"
+        f"{table.table}: {table.still_changing:,} rows were still changing; run `tidelock verify` again after this "
+        "repair"
         for table in tables
-        if table.unsettled
+        if table.still_changing
     ]
     return notes + ([f"the report was made while {report.note}"] if report.note else [])
 
 
 async def ask(feed: Feed, work: Work) -> None:
-    """Write the wishes down.  Raises TargetError."""
-    wishes: list[tuple[TableName, Row | None]] = [(part.table, key) for part in work.parts for key in part.keys]
+    """Queues the rows for repair.  Raises TargetError."""
+    asked: list[tuple[TableName, Row | None]] = [(part.table, key) for part in work.parts for key in part.keys]
     async with operator.books(feed) as book:
-        await want(book, "repair", wishes)
+        await queue(book, "repair", asked)
 
 
-async def standing(feed: Feed, work: Work) -> list[RepairStanding]:
-    """Of each part.  Raises TargetError."""
+async def progress_of(feed: Feed, work: Work) -> list[RepairProgress]:
+    """Returns the state of each part.  Raises TargetError."""
     async with operator.books(feed) as book:
-        return [await _standing(book, part) for part in work.parts]
+        return [await _progress(book, part) for part in work.parts]
 
 
-async def _standing(book: Books, part: Part) -> RepairStanding:
+async def _progress(book: Books, part: Part) -> RepairProgress:
     table, rows = str(part.table), len(part.keys)
     where = f"{_THIS} AND table_schema = %s AND table_name = %s"
     mine = (book.feed.name, part.table.schema, part.table.table)
@@ -158,14 +167,14 @@ async def _standing(book: Books, part: Part) -> RepairStanding:
     if "refused" in modes:
         found = await book.session.fetch(f"SELECT row_key FROM {wanted} {where} AND mode = 'refused' LIMIT 1", *mine)
         why = str(msgspec.json.decode(found[0][0], type=Alarm)) if found else ""
-        return RepairStanding(table, rows, "refused", why)
+        return RepairProgress(table, rows, "refused", why)
     if "repair" in modes:
-        return RepairStanding(table, rows, "waiting")
+        return RepairProgress(table, rows, "waiting")
     found = await book.session.fetch(f"SELECT chunk, split, rows_merged FROM {chunks} {where} ORDER BY chunk", *mine)
     split = msgspec.msgpack.decode(found[0][1], type=ChunkSplit) if found and found[0][1] else None
     if split is not None and split.by is By.KEYS and not split.keys:
-        return RepairStanding(table, rows, "refused", "the target refused the rows: what the feed wrote last says why")
+        return RepairProgress(table, rows, "refused", "the target refused the rows: what the feed wrote last says why")
     if split is None or split.by is not By.KEYS or not set(part.keys) <= set(split.keys):
         why = "another copy of the table has taken its place: run `tidelock verify`"
-        return RepairStanding(table, rows, "lost", why)
-    return RepairStanding(table, rows, "reading" if any(row[2] is None for row in found) else "repaired")
+        return RepairProgress(table, rows, "lost", why)
+    return RepairProgress(table, rows, "reading" if any(row[2] is None for row in found) else "repaired")

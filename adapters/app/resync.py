@@ -1,19 +1,20 @@
-"""`tidelock resync`: a feed goes on at the source's present place, and copies its tables anew before all else.
+"""`tidelock resync`: lets a feed go on at the source's present place, and copy its tables anew before all else.
 
-For a log that cannot be applied any more from the checkpoint on: purged, reset, damaged, or with changes in it that say
-too little.  What lies between the checkpoint and the present place is a *hole*: which rows changed there nobody knows,
-nor of which tables, so all tables of the feed are copied.
+It is for a log that cannot be applied any more from the checkpoint on: purged, reset, damaged, or with changes that say
+too little.  The log between the checkpoint and the present place is a *hole*: nobody knows which rows of which tables
+changed there, so all tables of the feed are copied.
 
-The place moves in one transaction with the wishes for the copy, whose mode `resync` says that nothing may be applied
-without it.  So after a death at any moment the next run finds either the old place, which still cannot be passed, or
-the new one with the wishes; and a copy takes its wishes away in the transaction that empties the tables and stores how
-they are split.  At no moment does anything look caught up over the hole.
+The place moves in one transaction with the requests for the copy.  Their mode `resync` says that nothing may be applied
+without it.  So after a crash at any moment the next run finds either the old place, which still cannot be passed, or
+the new one with the requests.  A copy removes its requests in the transaction that empties the tables and stores how
+they are split.  At no moment does the feed look caught up over the hole.
 
-The epoch rises in the same transaction, which shuts out a run that was overlooked.  What else the bookkeeping holds is
-about a history that is not gone on with: receipts would cover transactions of a new log that have old numbers, a
-statement that an operator passed could be another one, chunks and parked rows are of rows that are replaced.
+The epoch rises in the same transaction, which shuts out a run that was overlooked.  The rest of the bookkeeping is
+about a history that ends here and is removed: receipts would cover transactions of a new log that have old numbers, a
+statement that an operator passed could be another one, chunks and failed rows are of rows that are replaced.
 
-Whatever would keep the copy from beginning is looked for first: a feed that has moved and cannot copy stands still.
+Whatever would keep the copy from beginning is looked for first, because a feed that has moved and cannot copy applies
+nothing.
 """
 
 from __future__ import annotations
@@ -56,10 +57,10 @@ _WHAT_IT_IS_FOR = ("source-history", "source-position", "target-not-empty")
 
 
 class Resync(msgspec.Struct, frozen=True):
-    """What a resync does: the feed goes on at `place`, and these `tables` of the target are copied.
+    """The plan of a resync: the feed goes on at `place`, and these `tables` of the target are copied.
 
-    `before`: the checkpoint.  `halted`: why the feed stands, '' where nothing is noted.  `left`: tables of the target
-    that the feed's rules mean and no table at the source becomes: they stay as they are.
+    `before`: the checkpoint.  `halted`: why the feed halted, '' where nothing is noted.  `left`: tables of the target
+    that the feed's rules name and that no table at the source maps to: they stay as they are.
     """
 
     place: Position
@@ -70,7 +71,8 @@ class Resync(msgspec.Struct, frozen=True):
 
 
 async def plan(feed: Feed, tell: Callable[[str], None]) -> Resync:
-    """Writes nothing.  `tell`: takes what is waited for.  Raises Refused, TargetError, SourceError."""
+    """Plans a resync; writes nothing.  `tell`: is given what is waited for.  Raises Refused, TargetError, SourceError.
+    """
     async with books(feed) as book:
         stored = (await book.checkpoints()).get(0)
         halted = await _stands(feed, book, tell, begun=stored is not None)
@@ -86,7 +88,7 @@ async def plan(feed: Feed, tell: Callable[[str], None]) -> Resync:
 
 
 async def begin(feed: Feed, resync: Resync) -> None:
-    """The place moves, and the copy is wanted.  Raises TargetError: then nothing has changed."""
+    """Moves the feed's place and queues the copy, in one transaction.  Raises TargetError: then nothing has changed."""
     async with books(feed) as book:
         name, run = feed.name, book.session.execute
         await run("BEGIN")
@@ -111,8 +113,10 @@ async def begin(feed: Feed, resync: Resync) -> None:
 
 
 async def _stands(feed: Feed, book: Books, tell: Callable[[str], None], *, begun: bool) -> str:
-    """Why it is halted.  Raises Refused where it is being run or is scaled out, TargetError where it never ran.
-    `begun`: it has a checkpoint, which `init` stores before the first run."""
+    """Returns why the feed is halted.  `begun`: it has a checkpoint, which `init` stores before the first run.
+
+    Raises Refused where the feed is running or is scaled out, TargetError where it never ran.
+    """
     owners = await book.owners()
     if not owners and not begun:
         raise never_ran(feed)
@@ -132,15 +136,15 @@ async def _stands(feed: Feed, book: Books, tell: Callable[[str], None], *, begun
 
 
 async def _fit(feed: Feed) -> None:
-    """Raises Refused with all that `check` finds wrong."""
+    """Runs `check`.  Raises Refused with everything that it finds wrong."""
     errors = [finding for finding in (await check(feed)).errors if finding.kind not in _WHAT_IT_IS_FOR]
     if errors:
         told = "\n".join(f"- {finding}" for finding in errors)
-        raise _refused("unfit", f"feed {feed.name} cannot run as things are:\n{told}\n", "Mend that, then resync again")
+        raise _refused("unfit", f"feed {feed.name} cannot run as it is:\n{told}\n", "Correct it, then resync again")
 
 
 async def _can_be_copied(feed: Feed, tables: Sequence[TableName], there: Sequence[TableName]) -> None:
-    """Raises Refused."""
+    """Checks that the tables can be copied.  Raises Refused."""
     if not tables:
         raise _refused("empty", f"no table of feed {feed.name} is at the source", "Correct `tables` in the feed")
     try:
@@ -156,11 +160,11 @@ async def _can_be_copied(feed: Feed, tables: Sequence[TableName], there: Sequenc
     async with opened(feed.target_url) as target:
         known = await target.tables(list(dict.fromkeys((*tables, *there))))
     if why := fault([ChunkSplit(name) for name in tables], (), known):
-        raise _refused("not-copied", f"tables of feed {feed.name} cannot be copied: {why}", "Mend that, resync again")
+        raise _refused("not-copied", f"tables of feed {feed.name} cannot be copied: {why}", "Correct it, resync again")
 
 
 def _sees_all(feed: Feed, grants: Grants) -> None:
-    """A table that the account cannot see would be left out, without a word.  Raises Refused."""
+    """Checks that the account sees every table: one that it cannot see would be left out silently.  Raises Refused."""
     for rule in feed.tables:
         pattern = Pattern.of(rule.source)
         if "*" not in rule.source:

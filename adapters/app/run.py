@@ -1,4 +1,4 @@
-"""`tidelock run`: one feed, embedded: source log → capture machine → apply machine → target, in one process tree.
+"""`tidelock run`: runs one feed, embedded: source log → capture machine → apply machine → target, in one process tree.
 
 Start-up overlaps what it can: the capture process imports while this one does, asks the source and takes the target
 over.
@@ -37,7 +37,7 @@ from tidelock.adapters.runtime.apply_shell import Shell
 from tidelock.adapters.runtime.copy_shell import Copies
 from tidelock.adapters.runtime.journal import Journal, NoJournal
 from tidelock.adapters.runtime.progress import Hindered, Progress, Sample
-from tidelock.adapters.runtime.sampler import Board, Silent, sample_of
+from tidelock.adapters.runtime.sampler import Sampler, Silent, sample_of
 from tidelock.adapters.wiring.capture import CaptureProcess
 from tidelock.adapters.wiring.capture_order import order_of
 from tidelock.adapters.wiring.session import session
@@ -62,9 +62,12 @@ FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 15.0
 async def run(
     feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess, *, by_force: bool = False
 ) -> int:
-    """The exit code of design 9.  `capture`: started early, see above.  `by_force`: take the feed over from a live run.
-    Raises SourceError, TargetError, RunsAlready: the operator must mend something first.  A server that says itself
-    that it cannot now is asked again."""
+    """Runs a feed and returns its exit code (design 9).
+
+    `capture`: a process that was started early, see above.  `by_force`: take the feed over from a live run.  Raises
+    SourceError, TargetError, RunsAlready: the operator must correct something first.  A server that says itself that it
+    cannot now is asked again.
+    """
     calm()
     claim = Claim.new(feed.schema, feed.name)
     life = _Life(Pulse(feed, claim))
@@ -95,9 +98,9 @@ async def run(
 
 
 class _Life:
-    """Outlives a feed's taking over anew: the sign of life, HTTP, and how to stop.
+    """The parts of a run that outlive a new takeover of the feed: the sign of life, HTTP, and how to stop.
 
-    `has_run`: it has had the feed.  `stream_idle_us`: of the next machine (`StepDown`).
+    `has_run`: this process has had the feed.  `stream_idle_us`: of the next machine, in microseconds (`StepDown`).
     """
 
     def __init__(self, pulse: Pulse) -> None:
@@ -106,14 +109,14 @@ class _Life:
         self.told_to_stop = False
         self.has_run = False
         self.stream_idle_us: int | None = None
-        self.board: Board | None = None
+        self.sampler: Sampler | None = None
         self._between = Sample()  # two machines
         self._http = contextlib.AsyncExitStack()
         self._serves = False
         self._task = asyncio.current_task()
 
     async def serve(self, address: tuple[str, int] | None) -> None:
-        """From the first machine on, also while a server is waited for.  Raises ListenError."""
+        """Serves HTTP from the first machine on, also while a server is waited for.  Raises ListenError."""
         if address is not None and not self._serves:
             from tidelock.adapters.web.serving import serve
 
@@ -121,26 +124,27 @@ class _Life:
             self._serves = True
 
     def _latest(self) -> Sample:
-        return self._between if self.board is None else self.board.latest
+        return self._between if self.sampler is None else self.sampler.latest
 
     def waits(self, at: Literal["source", "target"], said: str, seconds: float) -> None:
-        """No machine runs, as that end cannot be reached."""
+        """Notes that no machine runs, because that end cannot be reached."""
         self._between = Sample(unreachable=said, hindrances=(Hindered(at, seconds, said),))
 
     async def end(self) -> None:
+        """Ends the sign of life and HTTP."""
         await self._http.aclose()
         await self.pulse.end()
 
     def let_go(self) -> None:
-        """The shell is over: its machine, which may hold all rows that were in flight, is held by nobody from here."""
+        """Drops every reference to a shell that is over: its machine may hold all rows that were in flight."""
         if self.shell is not None and self.shell.stepped_down is not None:
             self.stream_idle_us = self.shell.stepped_down.stream_idle_us or self.stream_idle_us
         self.shell = None
-        self.board, self._between = None, Sample()
+        self.sampler, self._between = None, Sample()
         self.pulse.unwatch()
 
     def stop(self) -> None:
-        """Finish what is in flight; before there is anything, end at once."""
+        """Stops the run once what is in flight is finished; at once before anything is."""
         if self.shell is not None:
             self.shell.stop()
         elif not self.told_to_stop and self._task is not None:
@@ -151,8 +155,11 @@ class _Life:
 async def _begun(
     feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess, life: _Life, guest: Claim | None
 ) -> int:
-    """As `_run`, but what passes is waited for.  A server that cannot be reached is, once the feed has run: no typing
-    error keeps it away then.  What the shell itself raises is a bug."""
+    """Runs as `_run` does, and waits for servers meanwhile.
+
+    A server that cannot be reached is waited for once the feed has run: then its URL is known to be right.  An
+    exception of the shell itself is a bug.
+    """
     delay, begun = FIRST_WAIT_SECONDS, time.monotonic()
     at: Literal["source", "target"]
     while True:
@@ -175,7 +182,7 @@ async def _begun(
 async def _run(
     feed: Feed, until_caught_up: bool, progress: Progress, capture: CaptureProcess, life: _Life, guest: Claim | None
 ) -> int:
-    """`guest`: a run that leaves a live one alone."""
+    """Runs the feed once, until its machine ends.  `guest`: leaves a live run alone."""
     mapping = Mapping(rules_of(feed), feed.schema)
     source, (findings, over, there) = await asyncio.gather(_look(feed), _ask_target(feed, guest, progress))
     if findings:
@@ -227,13 +234,13 @@ async def _run(
     if until_caught_up:
         shell.post(GoalSet(source.now))
     silent = lambda: Silent(log.silent_seconds, life.pulse.silent_seconds)  # noqa: E731
-    board = life.board = Board(machine, shell, progress, silent, feed.ready_seconds)
+    sampler = life.sampler = Sampler(machine, shell, progress, silent, feed.ready_seconds)
     await life.serve(feed.http_address)
     life.shell = shell
     life.pulse.watch(shell.displaced, lambda: shell.unanswered)
     if fault.stopped:
         shell.stop()
-    reporter = asyncio.get_running_loop().create_task(board.report())
+    reporter = asyncio.get_running_loop().create_task(sampler.report())
     try:
         await shell.run(taken.checkpoint, furthest(taken.receipts, taken.checkpoint))
     finally:
@@ -244,7 +251,9 @@ async def _run(
 
 
 class _JournalFault:
-    """What happens when the disk does not take the journal: the feed goes on without it, or stops, as it says."""
+    """Decides what happens when the disk does not take the journal: the feed goes on without it, or stops, as the YAML
+    says.
+    """
 
     def __init__(self, feed: Feed, life: _Life, progress: Progress) -> None:
         self.stopped = False
@@ -261,7 +270,7 @@ class _JournalFault:
 
 
 async def _look(feed: Feed) -> Overview | SourceError:
-    """An error is kept for later: `check` says the same with the statement that mends it."""
+    """Looks at the source.  An error is kept for later: `check` says the same with the statement that corrects it."""
     try:
         return await asyncio.to_thread(overview_of, feed, first_run=True)
     except SourceError as error:
@@ -271,7 +280,7 @@ async def _look(feed: Feed) -> Overview | SourceError:
 async def _ask_target(
     feed: Feed, guest: Claim | None, progress: Progress
 ) -> tuple[Sequence[Finding], str | None, list[TableName]]:
-    """Why the feed cannot run; the run that is over (`Entry.over`); the target's tables."""
+    """Asks the target for: why the feed cannot run; the run that is over (`Entry.over`); the target's tables."""
     async with session(feed.target_url) as target:
         findings = await refusals(feed, target)
         over = await admitted(target, guest, progress.message) if guest and not findings else None
@@ -284,8 +293,10 @@ async def _resync_pending(feed: Feed) -> bool:
 
 
 async def fix_start(feed: Feed) -> Position | None:
-    """`init --apply`: store where the first run begins, so that `start: now` means the time of init.  None where a
-    position is stored already."""
+    """Stores where the first run begins (`init --apply`), so that `start: now` means the time of init.
+
+    Returns None where a position is stored already.
+    """
     source = await asyncio.to_thread(overview_of, feed, first_run=True)
     position = await proven(feed, start_of(feed, source))
     if feed.start == "copy":
@@ -316,6 +327,6 @@ def _ending(machine: ApplyMachine, shell: Shell, progress: Progress) -> int:
             return OK
         return AGAIN if shell.stepped_down.again else REFUSED
     if seen is not None and seen.parked and shell.caught_up:
-        progress.message(f"{seen.parked} row changes are parked: tidelock rows list FEED")
+        progress.message(f"{seen.parked} failed rows: `tidelock rows list FEED` shows them")
         return OPERATOR
     return OK

@@ -15,8 +15,11 @@ LEASE_SECONDS: Final = 30
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """This process's name for one life of `tidelock run`.  `place`: boot, pid namespace and start of the process, where
-    the kernel tells them.  `schema`, `feed`: whose row of `tidelock_runs`; its group is 0."""
+    """The name of this process for one life of `tidelock run`.
+
+    `place`: boot, pid namespace and start time of the process, where the kernel tells them.  `schema`, `feed`: identify
+    the row of `tidelock_runs`; its group is 0.
+    """
 
     schema: str
     feed: str
@@ -27,22 +30,26 @@ class Claim(msgspec.Struct, frozen=True):
 
     @classmethod
     def new(cls, schema: str, feed: str) -> Claim:
+        """Makes a claim for this process."""
         return cls(schema, feed, secrets.token_hex(8), socket.gethostname(), os.getpid(), place_of(os.getpid()))
 
     @property
     def lock(self) -> int:
+        """The number of the advisory lock that goes with this claim."""
         return lock_of(self.schema, self.feed, self.token)
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What a takeover looks at and leaves.  `over`: the token of the run that was seen to be over, '' where there was
-    none; None: take over from whomever."""
+    """The state that a takeover expects and the claim that it writes.
+
+    `over`: the token of the run that was seen to be over, '' where there was none; None: take over from any run.
+    """
 
     claim: Claim
     over: str | None
 
     def check(self, found: str) -> None:
-        """`found`: the token there, in the takeover's transaction.  Raises Overtaken."""
+        """Compares with `found`, the token that is there in the takeover's transaction.  Raises Overtaken."""
         if self.over is not None and found not in (self.over, self.claim.token):
             raise Overtaken
 
@@ -52,7 +59,9 @@ class Overtaken(Exception):
 
 
 def place_of(pid: int) -> str:
-    """Boot, pid namespace and start of a process of this machine, or '' where it is gone or nothing tells."""
+    """Returns boot, pid namespace and start time of a process of this machine; '' where it is gone or the kernel does
+    not tell.
+    """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         namespace = os.readlink("/proc/self/ns/pid")
@@ -63,10 +72,11 @@ def place_of(pid: int) -> str:
 
 
 def lock_of(schema: str, feed: str, token: str) -> int:
-    """Of the advisory lock that a run's session holds for as long as it is there; fits into PostgreSQL's bigint."""
+    """Returns the advisory lock that a run's session holds while it is connected; it fits into PostgreSQL's bigint."""
     digest = hashlib.blake2b(f"{schema}/{feed}/{token}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) >> 1
 
 
 def lock_name(lock: int) -> str:
+    """Returns the name of that lock at MySQL and MariaDB."""
     return f"tidelock:run:{lock:016x}"

@@ -1,25 +1,30 @@
-"""The tables that a feed keeps beside its rows at the target (design 6): who owns it, what is applied, what is parked.
+"""The tables that a feed keeps beside its rows at the target (design 6): its owner, what is applied, which rows failed.
 
 They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all feeds of that target:
 
 | table                | one row per                | holds                                                            |
 |----------------------|----------------------------|------------------------------------------------------------------|
-| `tidelock_owner`     | feed, table group          | the fencing epoch, what the operator wants, why it halted        |
-| `tidelock_progress`  | committed batch (receipt)  | which source rows it covers, whence and by what path            |
+| `tidelock_owner`     | feed, table group          | the fencing epoch, the desired state, why it halted              |
+| `tidelock_progress`  | committed batch (receipt)  | which source rows it covers, and their origin and path           |
 | `tidelock_checkpoint`| feed, table group          | the source position below which everything is committed          |
-| `tidelock_parked`    | row change set aside       | the change, its error, what the operator wishes for it           |
+| `tidelock_parked`    | failed row (dead letter)   | the change, its error, and `wish`: what it is queued for         |
 | `tidelock_chunks`    | chunk of a copied table    | whether it is merged, how many rows; chunk 0: how it is split    |
 | `tidelock_runs`      | feed, table group          | who runs it, and the last sign of life (`operator.runs`)         |
-| `tidelock_wanted`    | table or row to read anew  | what the operator asked to be copied or repaired, until it is    |
+| `tidelock_wanted`    | table or row to read anew  | what is queued for copying or repair, until it is done           |
 
-`covered` is as `engine.log.receipts` encodes it; `halt` is JSON `{"alarm": Alarm, "ddl": Ddl | null}`; `ddl_passed` is
-`source:number` of the statement that an operator declared done or skipped; `position` is JSON of
-`engine.model.records.Position`; `change_data` is `ParkedRow.change`.  `split` is msgpack of
-`engine.model.chunk_ranges.ChunkSplit`; `rows_merged` is NULL until the chunk is merged.  Of what is wanted, tables are
-named as the target names them; `mode` is `copy`, `keep`, `repair` or `resync` (a copy without which nothing may be
-applied), and for `repair` `row_key` is msgpack of the key's canonical values; what could not be had is `refused`, with
-JSON of the `engine.model.errors.Alarm` in its place.  A run's `prepared` is JSON of
-`adapters.process.frames.Unanswered`, NULL where the source has nothing prepared for long.
+- `covered` is as `engine.log.receipts` encodes it.
+- `halt` is JSON `{"alarm": Alarm, "ddl": Ddl | null}`.
+- `ddl_passed` is `source:number` of the statement that an operator declared done or skipped.
+- `position` is JSON of `engine.model.records.Position`.
+- `change_data` is `ParkedRow.change`.
+- `split` is msgpack of `engine.model.chunk_ranges.ChunkSplit`; `rows_merged` is NULL until the chunk is merged.
+- `tidelock_wanted` names tables as the target does.  `mode` is `copy`, `keep`, `repair` or `resync` (a copy without
+  which nothing may be
+applied); for `repair`, `row_key` is msgpack of the key's canonical values.  A refused request
+  has the mode `refused`, and JSON of the `engine.model.errors.Alarm` in `row_key`.
+- `prepared` of a run is JSON of
+`adapters.process.frames.Unanswered`, NULL where the source has nothing prepared for
+  long.
 
 MySQL's `text` ends at 64 KiB, and a DDL statement or a GTID set may be longer, hence `longtext` there.
 
@@ -130,7 +135,8 @@ _TYPES: dict[Dialect, dict[str, str]] = {
 
 
 class Lacking(msgspec.Struct, frozen=True):
-    """Lists what this version's bookkeeping lacks: tables, columns of those that are there, the schema itself."""
+    """The parts of this version's bookkeeping that are missing: tables, columns of existing tables, the schema itself.
+    """
 
     tables: tuple[str, ...]
     columns: dict[str, tuple[str, ...]]
@@ -141,7 +147,7 @@ class Lacking(msgspec.Struct, frozen=True):
 
     @property
     def everything(self) -> bool:
-        """No table is there, or at MySQL none that this user can see."""
+        """Tells whether no table exists, or at MySQL none that this user can see."""
         return len(self.tables) == len(TABLES)
 
     def __str__(self) -> str:
@@ -150,7 +156,7 @@ class Lacking(msgspec.Struct, frozen=True):
 
 
 def create_statements(dialect: Dialect, schema: str) -> list[str]:
-    """Statements that make the schema and its tables where they are missing; each may be run again.
+    """Returns statements that make the schema and its tables where they are missing; each may be run again.
 
     Both servers ask for the CREATE privilege even where there is nothing to create (PostgreSQL, for the schema, on the
     whole database), so a feed's user without it must look with `columns_query` first.
@@ -159,7 +165,7 @@ def create_statements(dialect: Dialect, schema: str) -> list[str]:
 
 
 def statements_for(lacking: Lacking, dialect: Dialect, schema: str) -> list[str]:
-    """Statements that add what is missing."""
+    """Returns the statements that add what is missing."""
     quoted = quote(dialect, schema)
     container, options = ("SCHEMA", "") if dialect == "postgres" else ("DATABASE", _MYSQL_OPTIONS)
     suffix = "" if dialect == "postgres" else f" ENGINE=InnoDB{_MYSQL_OPTIONS}"
@@ -179,7 +185,7 @@ _MYSQL_OPTIONS = " DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 
 
 def columns_query(dialect: Dialect, schema: str) -> str:
-    """SQL: (table, column) of each of `TABLES` in `schema`, for `lacking`.
+    """Returns SQL that lists (table, column) of each of `TABLES` in `schema`, for `lacking`.
 
     MySQL shows those that this user may use.  PostgreSQL shows all, and a row of NULLs where there is only the schema.
     """
@@ -198,7 +204,7 @@ _COLUMNS_QUERIES: dict[Dialect, str] = {
 
 
 def lacking(seen: Iterable[Sequence[Any]]) -> Lacking:
-    """`seen`: what `columns_query` returned."""
+    """Compares `seen`, the rows of `columns_query`, with what this version needs."""
     rows = list(seen)
     there: dict[str, set[str]] = {}
     for table, column in rows:
@@ -217,12 +223,12 @@ def lacking(seen: Iterable[Sequence[Any]]) -> Lacking:
 
 
 def _definitions(table: str) -> dict[str, str]:
-    """By column, its type and what follows."""
+    """Returns for each column its type and what follows it."""
     lines = [line.strip().removesuffix(",").partition(" ") for line in _COLUMNS[table].strip().splitlines()]
     return {name: definition for name, _, definition in lines if name != "PRIMARY"}
 
 
 def quote(dialect: Dialect, name: str) -> str:
-    """`name` as a quoted identifier."""
+    """Returns `name` as a quoted identifier."""
     mark = '"' if dialect == "postgres" else "`"
     return mark + name.replace(mark, mark * 2) + mark

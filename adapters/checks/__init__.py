@@ -1,1 +1,1 @@
-"""Can a feed run?  Its source, its tables and its log are looked at; nothing is written."""
+"""Checks whether a feed can run: its source, its tables and its log are looked at; nothing is written."""

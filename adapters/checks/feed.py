@@ -1,4 +1,5 @@
-"""Can a feed between databases run, and go on running?  Every finding says what happened, where, and what mends it.
+"""Checks whether a feed between databases can run and go on running.  Every finding says what is wrong, where, and what
+corrects it.
 
 Nothing is ever written.  Both sides are asked at the same time; a target table is judged against its source table.
 """
@@ -36,7 +37,7 @@ Side = TypeVar("Side")
 
 
 async def check(feed: Feed) -> CheckReport:
-    """Everything that can be known beforehand."""
+    """Lists everything that can be known before a run."""
     findings = not_yet(feed)
     if findings:
         return report(findings)
@@ -70,7 +71,7 @@ async def _entered(stack: AsyncExitStack, side: AbstractAsyncContextManager[Side
 
 
 async def _one_side(feed: Feed, source: BlockingServer | Finding, target: Target | Finding) -> list[Finding]:
-    """What can be said when the other side, or both, cannot be used."""
+    """Lists what can be said when the other side, or both, cannot be used."""
     findings = [side for side in (source, target) if isinstance(side, Finding)]
     if not isinstance(source, Finding):
         findings += await check_source(feed, source, await view_of(feed, source), None)
@@ -112,7 +113,7 @@ async def _older_tables(feed: Feed, target: Target) -> list[Finding]:
 
 
 def not_yet(feed: Feed) -> list[Finding]:
-    """What the YAML may say and this version cannot do."""
+    """Lists settings that the YAML allows and this version does not support."""
     findings = []
     known = " or ".join(f"{scheme}://" for scheme in SCHEMES)
     if feed.source_url.scheme not in SCHEMES:
@@ -131,15 +132,14 @@ def not_yet(feed: Feed) -> list[Finding]:
         )
     if feed.verify != "off":
         findings.append(error("not-yet", f"`verify: {feed.verify}` is not supported yet", "Set `verify: off`"))
-    if feed.on_conflict != "park":
-        findings.append(
-            error("not-yet", f"`on_conflict: {feed.on_conflict}` is not supported yet", "Set `on_conflict: park`")
-        )
+    if feed.on_conflict != "dead_letter":
+        text = f"`on_conflict: {feed.on_conflict}` is not supported yet"
+        findings.append(error("not-yet", text, "Set `on_conflict: dead_letter`"))
     return findings
 
 
 async def check_target(feed: Feed, view: SourceView, target: Target) -> list[Finding]:
-    """Each source table against its target."""
+    """Compares each source table with its target."""
     target_of = {name: feed.target_name(name) for name in view.tables}
     wanted = list(dict.fromkeys(target_of.values()))
     tables = await target.tables(wanted)

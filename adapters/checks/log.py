@@ -1,4 +1,4 @@
-"""Is the log in Kafka fit to be written and read: brokers, rights, topics, transactions.  Nothing is written."""
+"""Checks the log in Kafka: brokers, rights, topics, transactions.  Nothing is written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ LEAST_RETENTION_MS = 86_400_000
 
 
 class MissingTopic(msgspec.Struct, frozen=True):
-    """`command` makes it.  `refusal`: the broker's reason why we may not; empty if we may."""
+    """A topic that does not exist.  `command` makes it.  `refusal`: the broker's reason why we may not, '' if we may.
+    """
 
     name: str
     command: str
@@ -35,6 +36,7 @@ class MissingTopic(msgspec.Struct, frozen=True):
 
 
 async def check_log(feed: Feed) -> list[Finding]:
+    """Lists what keeps the feed's log from being written and read."""
     place = feed.log_url
     if place is None:
         return []
@@ -62,7 +64,7 @@ async def check_log(feed: Feed) -> list[Finding]:
 
 
 async def missing_topics(feed: Feed, topics: Topics) -> list[MissingTopic]:
-    """With the commands that make them.  Raises LogError."""
+    """Lists missing topics with the commands that make them.  Raises LogError."""
     assert feed.log_url is not None, "only a log in Kafka has topics"
     partitions = first_partitions(feed)
     refusals = await refused(feed.log_url, feed.name, partitions)
@@ -78,7 +80,7 @@ async def missing_topics(feed: Feed, topics: Topics) -> list[MissingTopic]:
 
 
 def first_partitions(feed: Feed) -> int:
-    """Of a new `changes`: the conductor makes it wider once it knows the groups."""
+    """Returns the number of partitions of a new changes topic; the coordinator adds more once it knows the groups."""
     return max(1, feed.partitions)
 
 
@@ -124,8 +126,8 @@ def _check_changes(feed: Feed, place: Endpoint, topic: Topic) -> list[Finding]:
         findings.append(
             warning(
                 "log-retention",
-                f"{topic.name} at {place} is deleted after {retention // 1000} s; workers that stand still longer than "
-                "that lose changes",
+                f"{topic.name} at {place} is deleted after {retention // 1000} s; workers that are stopped for "
+                "longer than that lose changes",
                 _alter(place, topic.name, {"retention.ms": str(RETENTION_MS)}),
             )
         )

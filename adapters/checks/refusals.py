@@ -1,4 +1,4 @@
-"""What keeps a feed from running: nothing is written before a first run passes `check`."""
+"""Finds what keeps a feed from running.  Nothing is written before a first run passes `check`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tidelock.engine.model.records import TableName
 
 
 async def tables_there(feed: Feed, target: TargetSession) -> list[TableName]:
-    """Target tables that the rules may mean: the log may hold rows of a table that the source has dropped since."""
+    """Lists target tables that the rules may mean: the log may hold rows of a table that the source has dropped since.
+    """
     patterns = [Pattern.of(rule.target or rule.source) for rule in feed.tables]
     found = await target.fetch(
         "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
@@ -27,11 +28,11 @@ async def tables_there(feed: Feed, target: TargetSession) -> list[TableName]:
 
 
 async def refusals(feed: Feed, target: TargetSession) -> Sequence[Finding]:
-    """A first run must pass `check`, and makes the bookkeeping then; nothing is written before.  Any run adds what an
-    older version's bookkeeping lacks.  Raises TargetError.
+    """Lists what keeps a run from starting, and adds what the bookkeeping lacks.  Raises TargetError.
 
-    A later run goes on where the target's checkpoint says: the log may hold the very statements that make the tables
-    alike, so the machine judges each table when its rows come by.
+    A first run must pass `check`, and makes the bookkeeping then; nothing is written before.  Any run adds what an
+    older version's bookkeeping lacks.  A later run goes on where the target's checkpoint says: the log may hold the
+    very statements that make the tables alike, so the machine judges each table when its rows come.
     """
     lacking = await look_at_books(target, feed.schema)
     if "tidelock_owner" not in lacking.tables:

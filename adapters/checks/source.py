@@ -1,4 +1,4 @@
-"""Is the source fit to be read: its log, the account's rights, the place to begin at.  Nothing is written."""
+"""Checks the source: its log, the account's rights, the place to begin at.  Nothing is written."""
 
 from __future__ import annotations
 
@@ -41,26 +41,29 @@ _OTHERS = (
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The source's variables by name, lower case; absent where the server has none of that name."""
+    """The source's variables by name, lower case; a variable that the server does not have is absent."""
 
     values: dict[str, str]
 
     def get(self, name: str) -> str | None:
+        """Returns a variable's value, None where the server does not have it."""
         return self.values.get(name)
 
     @property
     def logs_cascades(self) -> bool:
-        """MySQL 9.6 and later run cascades in the SQL layer, so that they are in the log; unless told otherwise."""
+        """Tells whether cascades are in the log: MySQL 9.6 and later run them in the SQL layer, unless told not to."""
         return self.values.get("innodb_native_foreign_keys", "ON").upper() == "OFF"
 
 
 async def read_settings(server: BlockingServer) -> Settings:
+    """Reads the variables of the source."""
     names = ", ".join(f"'{name}'" for name in (*NEEDED, *_OTHERS))
     rows = await server.ask(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
     return Settings({str(name).lower(): str(value) for name, value in rows})
 
 
 def check_settings(feed: Feed, settings: Settings, tables: Mapping[TableName, SourceTable]) -> list[Finding]:
+    """Checks the source's variables."""
     place = feed.source_url
     findings = []
     holes = sorted(str(name) for name, table in tables.items() if any(leaves_out(c.type) for c in table.columns))
@@ -110,13 +113,14 @@ def _check_expiry(place: Any, settings: Settings) -> list[Finding]:
     return [
         warning(
             "source-log-expiry",
-            f"{place} deletes its log after {seconds} s; a feed that stands still longer than that loses changes",
+            f"{place} deletes its log after {seconds} s; a feed that is stopped for longer than that loses changes",
             f"SET GLOBAL binlog_expire_logs_seconds={7 * 86_400};",
         )
     ]
 
 
 def check_grants(feed: Feed, grants: Grants, mariadb: bool, tables: list[TableName]) -> list[Finding]:
+    """Checks the account's rights at the source."""
     place, account = feed.source_url, grants.account
     server_rights = ("REPLICATION SLAVE", "BINLOG MONITOR" if mariadb else "REPLICATION CLIENT")
     lacking = [
@@ -141,7 +145,7 @@ def _may_not_read(feed: Feed, grants: Grants, table: TableName) -> Finding:
 
 
 def _later_tables(feed: Feed, grants: Grants, tables: list[TableName]) -> list[Finding]:
-    """Rules of which more tables may come, where all that are there can be read."""
+    """Lists rules that may match tables to come, where all existing tables can be read."""
     findings = []
     for rule in feed.tables:
         pattern = Pattern.of(rule.source)
@@ -159,7 +163,7 @@ def _later_tables(feed: Feed, grants: Grants, tables: list[TableName]) -> list[F
 
 
 def sees_all(grants: Grants, pattern: Pattern) -> bool:
-    """May the account see every table that the pattern matches, also those that are not there yet?"""
+    """Returns whether the account sees every table that the pattern matches, also tables that do not exist yet."""
     if "*" in pattern.schema:
         return grants.everywhere("SELECT")
     if "*" in pattern.table:
@@ -174,7 +178,7 @@ def _whole(pattern: Pattern) -> str:
 def check_patterns(
     feed: Feed, tables: dict[TableName, SourceTable], grants: Grants, schemas: frozenset[str]
 ) -> list[Finding]:
-    """`schemas`: the databases that the account sees."""
+    """Checks that each rule matches a table.  `schemas`: the databases that the account sees."""
     unmatched = (rule for rule in feed.tables if not any(feed.select(name) is rule for name in tables))
     return [_unmatched(feed, rule, tables, grants, schemas) for rule in unmatched]
 
@@ -182,8 +186,11 @@ def check_patterns(
 def _unmatched(
     feed: Feed, rule: TableRule, tables: dict[TableName, SourceTable], grants: Grants, schemas: frozenset[str]
 ) -> Finding:
-    """A database without tables may get some; a name that is not there at all is a mistake, and what the account cannot
-    see may be there."""
+    """Judges a rule that matches no table.
+
+    A database without tables may get some.  A name that does not exist at all is a mistake, unless the account cannot
+    see it.
+    """
     pattern, place, account = Pattern.of(rule.source), feed.source_url, grants.account
     message = f"no table at {place} matches {rule.source}"
     if any(rule.matches(name) for name in tables):
@@ -201,7 +208,9 @@ def _unmatched(
 
 
 async def check_place(feed: Feed, server: BlockingServer, stored: Position | None) -> list[Finding]:
-    """Is the place to read from still in the log?  `stored`: the target's checkpoint, which goes before `start`."""
+    """Checks that the log still holds the place to read from.  `stored`: the target's checkpoint, which goes before
+    `start`.
+    """
     start = feed.start_place
     place = stored or (start if isinstance(start, Position) else None)
     if place is None:
@@ -215,12 +224,12 @@ async def check_place(feed: Feed, server: BlockingServer, stored: Position | Non
     problem = await _gone(server, place)
     if not problem:
         return []
-    mend = (
+    hint = (
         f"The changes since then cannot be read by the feed any more: {RESYNC}"
         if stored
         else "Set `start:` to a place that is still there: SHOW BINARY LOGS; lists them; or `earliest`"
     )
-    return [error("source-position", f"the log of {feed.source_url} does not hold {place}: {problem}", mend)]
+    return [error("source-position", f"the log of {feed.source_url} does not hold {place}: {problem}", hint)]
 
 
 async def _gone(server: BlockingServer, place: Position) -> str:

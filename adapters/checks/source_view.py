@@ -33,8 +33,11 @@ from tidelock.engine.model.schema import Equality
 
 
 class SourceView(msgspec.Struct, frozen=True):
-    """What was read of the source.  `schemas`: databases that the account sees.  `tables`: the selected ones, whole;
-    `rules`, `checks`: of all their databases."""
+    """The facts read from the source.
+
+    `schemas`: databases that the account sees.  `tables`: the selected tables, complete.  `rules`, `checks`:
+    foreign-key rules and check constraints of all their databases.
+    """
 
     mariadb: bool
     settings: Settings
@@ -47,7 +50,7 @@ class SourceView(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def source_opened(endpoint: Endpoint) -> AsyncIterator[BlockingServer]:
-    """Raises Refused."""
+    """Opens a session at the source for `check`.  Raises Refused."""
     try:
         place = reader_endpoint(endpoint)
         server = BlockingServer(await asyncio.to_thread(connect, place), place)
@@ -69,7 +72,7 @@ async def source_opened(endpoint: Endpoint) -> AsyncIterator[BlockingServer]:
 
 
 async def view_of(feed: Feed, server: BlockingServer) -> SourceView:
-    """Raises SourceError."""
+    """Reads the source.  Raises SourceError."""
     settings = await read_settings(server)
     grants = await read_grants(server)
     tables = await _selected(feed, server)
@@ -91,6 +94,7 @@ async def _selected(feed: Feed, server: BlockingServer) -> dict[TableName, Sourc
 
 
 async def check_source(feed: Feed, server: BlockingServer, view: SourceView, stored: Position | None) -> list[Finding]:
+    """Lists what is wrong at the source.  `stored`: the target's checkpoint."""
     findings = [
         *check_settings(feed, view.settings, view.tables),
         *check_grants(feed, view.grants, view.mariadb, list(view.tables)),
@@ -103,7 +107,7 @@ async def check_source(feed: Feed, server: BlockingServer, view: SourceView, sto
 
 
 def replicated(feed: Feed, source: SourceTable) -> SourceTable:
-    """The table as the feed's rules carry it over."""
+    """Returns the table as the feed's rules carry it over."""
     rule = feed.select(source.name)
     assert rule is not None, "only selected tables are read"
 
@@ -115,5 +119,5 @@ def replicated(feed: Feed, source: SourceTable) -> SourceTable:
 
 
 def equalities(source: SourceTable) -> dict[str, Equality]:
-    """How the source compares its text columns."""
+    """Returns how the source compares its text columns."""
     return {c.name: equality(c.collation, c.type.startswith("char("))[0] for c in source.columns if c.collation}

@@ -1,4 +1,4 @@
-"""Does a target table take every row that its source table may hold, and can it be written in parallel?  Pure.
+"""Checks whether a target table takes every row that its source table may hold, and can be written in parallel.  Pure.
 
 Anything that makes the target stricter than the source (a type, NOT NULL, a unique or foreign key, a check) would
 refuse rows some day, so it is an error now.
@@ -28,8 +28,8 @@ _PADS = (Equality.PADDED, Equality.FOLDED_PADDED)
 class CheckedTable(msgspec.Struct, frozen=True):
     """A source table, as it is replicated (`projected`), and its target.
 
-    `equalities`: of the source's text columns.  `checks`: clauses of the source's check constraints.
-    `rules`: as in Details, of the source.  `logged`: the source logs what its cascades do.
+    `equalities`: of the source's text columns.  `checks`: clauses of the source's check constraints.  `rules`: as in
+    Details, of the source.  `logged`: the source logs what its cascades do.
     """
 
     source: SourceTable
@@ -43,14 +43,16 @@ class CheckedTable(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
+        """The target table's qualified and quoted name."""
         return qualified(self.dialect, self.target.name)
 
     def quoted(self, name: str) -> str:
+        """Returns `name` quoted for the target."""
         return identifier(self.dialect, name)
 
 
 def check_pair(pair: CheckedTable, target_of: Mapping[TableName, TableName]) -> list[Finding]:
-    """`target_of`: all selected source tables and their targets."""
+    """Lists findings about one pair.  `target_of`: all selected source tables and their targets."""
     return [
         *pair.details.findings,
         *_columns(pair),
@@ -129,7 +131,7 @@ def _nullable(pair: CheckedTable, column: TargetColumn) -> str:
 
 
 def _required(pair: CheckedTable) -> list[Finding]:
-    """Target columns that the source does not fill."""
+    """Lists target columns that need a value and that the source does not fill."""
     filled = {c.name for c in pair.source.columns}
     findings = []
     for column in pair.target.columns:
@@ -176,7 +178,7 @@ def _uniques(pair: CheckedTable) -> list[Finding]:
                 warning(
                     "unique-collation",
                     f"{pair.target.name}.{coarser} takes more texts as equal in its unique key {unique.name} than "
-                    f"{pair.source.name} does; a row that clashes is parked",
+                    f"{pair.source.name} does; a row that clashes fails and is set aside",
                     _collate(pair, coarser),
                 )
             )
@@ -184,10 +186,10 @@ def _uniques(pair: CheckedTable) -> list[Finding]:
 
 
 def _covers(source: UniqueKey, target: UniqueKey) -> bool:
-    """Whether values that the source's key keeps apart are kept apart by the target's too.
+    """Returns whether rows that the source's key keeps apart are kept apart by the target's key too.
 
-    A key over fewer columns, or over a prefix of one, is the stricter.  What an expression or a generated column makes
-    of its columns is not known: only a key over the same ones, of the same sort, counts.
+    A key over fewer columns, or over a prefix of one, is stricter.  What an expression or a generated column makes of
+    its columns is not known: only a key over the same columns, of the same sort, counts.
     """
     if any(sort in key.opaque for key in (source, target) for sort in ("expression", "generated")):
         return source.opaque == target.opaque and set(source.columns) == set(target.columns)
@@ -195,7 +197,7 @@ def _covers(source: UniqueKey, target: UniqueKey) -> bool:
 
 
 def _coarser(pair: CheckedTable, unique: UniqueKey) -> str:
-    """A column of which the target takes different source values as equal; ''."""
+    """Returns a column in which the target takes different source values as equal, or ''."""
     by_name = {c.name: c for c in pair.target.columns}
     collations = {c.name: c.collation for c in pair.source.columns}
     for name in unique.columns:
@@ -261,7 +263,7 @@ def _same_key(source: ForeignKey, target: ForeignKey, target_of: Mapping[TableNa
 
 
 def _cascades(pair: CheckedTable, target_of: Mapping[TableName, TableName]) -> list[Finding]:
-    """Cascades that the source does not log must fire at the target."""
+    """Checks that cascades which the source does not log fire at the target."""
     if pair.logged:
         return []
     findings = []
@@ -303,7 +305,8 @@ def _checks(pair: CheckedTable) -> list[Finding]:
 
 
 def _plain(clause: str) -> str:
-    """Without what the servers add or leave out: quotes, parentheses, spaces, casts, the word CHECK."""
+    """Returns an expression without what servers add or leave out: quotes, parentheses, spaces, casts, the word CHECK.
+    """
     bare = re.sub(r"^\s*CHECK\b|::[\w ]+|_utf8mb\d", "", clause, flags=re.IGNORECASE)
     return re.sub(r"[\s()`\"\\]", "", bare).lower()
 

@@ -1,6 +1,6 @@
 """The `tidelock` command.
 
-Exit codes: 0 ok, 1 unreachable or refused by `check`, 2 bad YAML or usage, 3 differences found, 4 parked rows or a
+Exit codes: 0 ok, 1 unreachable or refused by `check`, 2 bad YAML or usage, 3 differences found, 4 failed rows or a
 halt: an operator is needed.  Each command's body is in a module of its own group, imported when it is chosen.
 """
 
@@ -16,12 +16,12 @@ _RUN_FLAGS = ("--until-caught-up", "--take-over", "--json")
 
 
 def main() -> None:
-    """The console entry point."""
+    """Runs the command: the console entry point."""
     sys.exit(command(sys.argv[1:]))
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code."""
+    """Runs one command line and returns its exit code."""
     json = "--json" in arguments
     try:
         code = _plain_run(arguments) if _is_plain_run(arguments) else _app(arguments)
@@ -44,13 +44,13 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def _is_plain_run(arguments: Sequence[str]) -> bool:
-    """`run FEED` with nothing but its flags; its help and its mistakes go to the app."""
+    """Returns whether this is `run FEED` with nothing but its flags; its help and its mistakes go to the app."""
     words = [word for word in arguments if word not in _RUN_FLAGS]
     return len(words) == 2 and words[0] == "run" and not words[1].startswith("-") and arguments[0] == "run"
 
 
 def _plain_run(arguments: Sequence[str]) -> int:
-    """Without typer, which would take a third of the time that a start may take."""
+    """Runs a feed without typer, whose import would take a third of the time that a start may take."""
     from tidelock.adapters.cli.running import run
 
     feed = next(word for word in arguments[1:] if word not in _RUN_FLAGS)

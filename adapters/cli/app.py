@@ -15,8 +15,8 @@ Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instea
 RowIds: TypeAlias = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]...", help="As `rows list` shows them.", show_default=False)
 ]
-OfTable: TypeAlias = Annotated[str, typer.Option("--table", metavar="DB.TABLE", help="All parked rows of a table.")]
-Everything: TypeAlias = Annotated[bool, typer.Option("--all", help="All parked rows of the feed.")]
+OfTable: TypeAlias = Annotated[str, typer.Option("--table", metavar="DB.TABLE", help="All failed rows of a table.")]
+Everything: TypeAlias = Annotated[bool, typer.Option("--all", help="All failed rows of the feed.")]
 REST = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 app = typer.Typer(
@@ -25,9 +25,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Replicate committed row changes between databases, in parallel and exactly.\n\n"
     "Exit codes: 0 ok, 1 unreachable or refused by check, 2 bad YAML or usage, 3 differences found, "
-    "4 parked rows or a halt: an operator is needed.",
+    "4 failed rows or a halt: an operator is needed.",
 )
-rows = typer.Typer(no_args_is_help=True, help="Look at parked rows and decide about them.")
+rows = typer.Typer(no_args_is_help=True, help="Look at failed rows (dead letters) and decide about them.")
 ddl = typer.Typer(no_args_is_help=True, help="Look at the statement that halted a feed and decide about it.")
 
 
@@ -107,9 +107,9 @@ def worker(
 
 @app.command()
 def status(feed: FeedPath, json: Json = False) -> int:
-    """Show whether a feed runs, how far it is, what is parked and why it halted.
+    """Show whether a feed runs, how far it is, which rows failed and why it halted.
 
-    Exit code 0: it runs; 1: nobody runs it (or its target cannot be asked); 4: it has halted, or rows are parked.
+    Exit code 0: it runs; 1: nobody runs it (or its target cannot be asked); 4: it has halted, or has failed rows.
     """
     from tidelock.adapters.cli.watching import status
 
@@ -139,7 +139,7 @@ def list_rows(
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many, at most.")] = 100,
     json: Json = False,
 ) -> int:
-    """List parked rows, oldest first (exit code 4 if there are any)."""
+    """List failed rows, oldest first (exit code 4 if there are any)."""
     from tidelock.adapters.cli.watching import list_rows
 
     return list_rows(feed, table, limit, json)
@@ -151,7 +151,7 @@ def show_row(
     row_id: Annotated[str, typer.Argument(metavar="ID", help="As `rows list` shows it.", show_default=False)],
     json: Json = False,
 ) -> int:
-    """Show a parked row, before and after its change."""
+    """Show a failed row, before and after its change."""
     from tidelock.adapters.cli.watching import show_row
 
     return show_row(feed, row_id, json)
@@ -161,20 +161,20 @@ def show_row(
 def retry_rows(
     feed: FeedPath, ids: RowIds = None, table: OfTable = "", everything: Everything = False, json: Json = False
 ) -> int:
-    """Apply parked rows again, always all of a table together: an ID stands for its table."""
-    from tidelock.adapters.cli.watching import wish
+    """Apply failed rows again, always all of a table together: an ID stands for its table."""
+    from tidelock.adapters.cli.watching import queue
 
-    return wish(feed, "retry", ids or [], table, everything, json)
+    return queue(feed, "retry", ids or [], table, everything, json)
 
 
 @rows.command("skip")
 def skip_rows(
     feed: FeedPath, ids: RowIds = None, table: OfTable = "", everything: Everything = False, json: Json = False
 ) -> int:
-    """Drop parked rows: their changes are never applied."""
-    from tidelock.adapters.cli.watching import wish
+    """Drop failed rows: their changes are never applied."""
+    from tidelock.adapters.cli.watching import queue
 
-    return wish(feed, "skip", ids or [], table, everything, json)
+    return queue(feed, "skip", ids or [], table, everything, json)
 
 
 @ddl.command("show")
@@ -267,7 +267,7 @@ def copy(
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave rows that the target holds, and pass over source rows that clash.")
     ] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Ask for nothing; show how far copies are.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Queue nothing; show how far copies are.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Replace the target's rows without asking.")] = False,
     json: Json = False,
 ) -> int:
@@ -287,7 +287,7 @@ def repair(
         list[str] | None, typer.Option("--table", metavar="DB.TABLE", help="Only this source table; may be repeated.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the statements that would mend the rows now, and ask for nothing.")
+        bool, typer.Option("--dry-run", help="Print statements that would repair the rows now, and queue nothing.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     wait: Annotated[
@@ -334,6 +334,6 @@ def _plugin(name: str, text: str) -> None:
 app.add_typer(rows, name="rows")
 app.add_typer(ddl, name="ddl")
 _later(app, "rewind", "Apply old changes again.")
-_later(rows, "rows take-source", "Put the source's row in place of the parked change.")
+_later(rows, "rows take-source", "Put the source's row in place of the failed change.")
 for _name, _text in EXPECTED.items():
     _plugin(_name, _text)

@@ -31,6 +31,7 @@ INTERRUPTED = 130
 
 
 def copy(path: str, tables: Sequence[str], keep: bool, watch: bool, yes: bool, json: bool) -> int:
+    """Queues a copy unless `watch`, and shows its progress until it is done; returns the exit code."""
     feed = load(path)
     if feed.target_url.scheme == "hive":
         hint = "A feed of a new name with `start: copy` fills its tables anew"
@@ -43,7 +44,7 @@ def copy(path: str, tables: Sequence[str], keep: bool, watch: bool, yes: bool, j
     if not watch:
         if not keep and not yes:
             _confirm(feed, chosen)
-        asyncio.run(_want(feed, chosen, keep))
+        asyncio.run(_queue(feed, chosen, keep))
     screen = _Screen(feed.name, sys.stdout.isatty() and not json, json)
     try:
         with terminated():
@@ -57,7 +58,7 @@ def copy(path: str, tables: Sequence[str], keep: bool, watch: bool, yes: bool, j
 
 
 async def _known(feed: Feed) -> None:
-    """Raises TargetError where it never ran."""
+    """Checks that the feed has run.  Raises CommandError, TargetError."""
     async with operator.books(feed) as book:
         if not await book.owners():
             raise CommandError(
@@ -66,7 +67,7 @@ async def _known(feed: Feed) -> None:
 
 
 def _chosen(feed: Feed, tables: Sequence[str]) -> list[TableName]:
-    """Target tables.  Raises CommandError, SourceError."""
+    """Returns the target tables of `tables`, of all source tables if empty.  Raises CommandError, SourceError."""
     from tidelock.adapters.config.rules import rules_of
     from tidelock.adapters.wiring.sources import overview_of
 
@@ -90,13 +91,14 @@ def _confirm(feed: Feed, tables: Sequence[TableName]) -> None:
         raise CommandError("Nothing was asked for", exit_code=REFUSED)
 
 
-async def _want(feed: Feed, tables: Sequence[TableName], keep: bool) -> None:
+async def _queue(feed: Feed, tables: Sequence[TableName], keep: bool) -> None:
     async with operator.books(feed) as book:
-        await copy_books.want(book, "keep" if keep else "copy", [(name, None) for name in tables])
+        await copy_books.queue(book, "keep" if keep else "copy", [(name, None) for name in tables])
 
 
 async def _watch(feed: Feed, names: set[str], screen: _Screen) -> tuple[list[CopiedTable], str]:
-    """Until all of these tables are copied or refused, or the feed halts: (the tables, why it halted)."""
+    """Shows progress until all of these tables are copied or refused, or the feed halts: (the tables, why it halted).
+    """
     asked = 0.0
     async with operator.books(feed) as book:
         while True:
@@ -117,7 +119,7 @@ async def _halted(book: Books) -> str:
 
 
 class _Screen:
-    """Bars in place on a terminal, a line a table and change elsewhere, nothing with `--json`."""
+    """Shows bars in place on a terminal, a line for each table and change elsewhere, nothing with `--json`."""
 
     def __init__(self, name: str, terminal: bool, silent: bool) -> None:
         self._name, self._silent = name, silent
@@ -131,6 +133,7 @@ class _Screen:
             self._live.start()
 
     def show(self, tables: Sequence[CopiedTable]) -> None:
+        """Shows how far the tables are."""
         copies = [self._since_first(table) for table in tables if table.chunks]
         if self._live is not None:
             self._live.update(bars(copies), refresh=True)
@@ -139,6 +142,7 @@ class _Screen:
                 self._tell(copy.table, str(copy))
 
     def say_once(self, text: str) -> None:
+        """Shows a line, unless it is the last one that was shown."""
         if self._live is not None and self._told.get("") != text:
             self._live.console.print(text)
             self._told[""] = text
@@ -146,6 +150,7 @@ class _Screen:
             self._tell("", text)
 
     def close(self) -> None:
+        """Leaves the last view on the terminal."""
         if self._live is not None:
             self._live.stop()
 
@@ -170,6 +175,7 @@ class _Seen:
         self._begun = self._last = time.monotonic()
 
     def until(self, table: CopiedTable) -> TableCopy:
+        """Returns the progress from the first look to this one."""
         now = time.monotonic()
         if table.merged == self.first.merged:
             self._begun = now
@@ -191,7 +197,7 @@ def _told(feed: Feed, seen: Sequence[CopiedTable], halted: str, json: bool) -> i
     if json:
         print_json({"tables": seen, "halted": halted or None})
     elif not seen:
-        print(f"{feed.name}: nothing was copied, and nothing is wanted")
+        print(f"{feed.name}: nothing was copied, and nothing is queued")
     else:
         print_table(("table", "chunks", "rows", "state"), [copy_cells(table) for table in seen])
         if halted:

@@ -1,4 +1,4 @@
-"""How a failure is told: one paragraph on stderr, or `{"error": …}` with `--json`, and an exit code."""
+"""Prints failures: one paragraph on stderr, or `{"error": …}` with `--json`, and an exit code."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ class CommandError(Exception):
 
 
 def not_yet(what: str) -> CommandError:
+    """Returns the error of a command that this version does not have yet."""
     return CommandError(f"`tidelock {what}` is not in this version yet")
 
 
 def explained(error: Exception) -> tuple[str, int] | None:
-    """(what to print, exit code) of an error meant for the operator; None for a bug, which keeps its traceback.
+    """Returns (what to print, exit code) of an error meant for the operator; None for a bug, which keeps its traceback.
 
-    Errors are known by what they carry, not by their class, so that no driver is imported to tell of a typing error:
+    Errors are known by their attributes, not by their class, so that no driver is imported to report a typing error:
     ours have a `hint` or an `exit_code`, typer's have `format_message`.
     """
     if hasattr(error, "format_message"):
@@ -44,6 +45,7 @@ def _usage(error: Exception) -> str:
 
 
 def tell(message: str, json: bool) -> None:
+    """Prints an error on stderr, as JSON if asked."""
     if json:
         from json import dumps
 

@@ -8,9 +8,10 @@ from tidelock.adapters.config.feed import Feed
 
 
 def status(feed: Feed, json: bool) -> int:
-    from tidelock.adapters.hive.status import standing
+    """Prints the state of the feed; returns the exit code."""
+    from tidelock.adapters.hive.status import feed_status
 
-    seen = standing(feed)
+    seen = feed_status(feed)
     if json:
         print_json(seen)
         return OK

@@ -1,4 +1,4 @@
-"""What commands print: JSON, or tables and facts for people."""
+"""Prints results of commands: JSON, or tables and facts for people."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import msgspec
 
 
 def print_json(value: Any) -> None:
-    """Bytes become base64."""
+    """Prints `value` as indented JSON; bytes become base64."""
     print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """A table as wide as the terminal; in a pipe as wide as its text, a line a row, so that it can be searched."""
+    """Prints a table as wide as the terminal; in a pipe as wide as its text, one line a row, so that it can be
+    searched.
+    """
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -31,13 +33,14 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """Prints names and values in two columns."""
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         print(f"{name:<{width}}  {value}")
 
 
 def span(seconds: float) -> str:
-    """A length of time as people say it: `12 s`, `5 min`, `3 h`, `2 d`."""
+    """Returns a length of time, in seconds, as people say it: `12 s`, `5 min`, `3 h`, `2 d`."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

@@ -21,7 +21,7 @@ EXPECTED = {
 
 
 def run_plugin(name: str, arguments: Sequence[str]) -> int:
-    """Raises CommandError where the command is not installed."""
+    """Runs a registered command.  Raises CommandError where it is not installed."""
     found = next(iter(entry_points(group=GROUP, name=name)), None)
     try:
         loaded = found.load() if found else None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def check(path: str, json: bool) -> int:
+    """Prints what would keep a feed from running; returns the exit code."""
     feed = load(path)
     from tidelock.adapters.app.check import check as check_feed
 
@@ -30,7 +31,7 @@ def check(path: str, json: bool) -> int:
 
 
 def _print_findings(findings: Sequence[Finding]) -> None:
-    """The hint goes on lines of its own: it often is a statement to copy."""
+    """Prints findings.  A hint has lines of its own: it often is a statement to copy."""
     from rich.console import Console
     from rich.text import Text
 
@@ -50,6 +51,7 @@ def _counted(findings: Sequence[Finding]) -> str:
 
 
 def init(path: str, apply: bool, json: bool) -> int:
+    """Prints, or with `apply` runs, the statements that a feed needs; returns the exit code."""
     feed = load(path)
     try:
         plan = asyncio.run(_plan(feed, apply))
@@ -79,7 +81,7 @@ async def _plan(feed: Feed, apply: bool) -> list[PlannedStatement]:
 
 
 async def _apply(feed: Feed, statements: Sequence[PlannedStatement]) -> None:
-    """One after another; a failure says which one, and that what ran before it stays.  Raises CommandError."""
+    """Runs statements one after another.  A failure names its statement; those before it stay.  Raises CommandError."""
     from tidelock.adapters.ports.sink import TargetError
     from tidelock.adapters.wiring.session import session
 
@@ -90,13 +92,13 @@ async def _apply(feed: Feed, statements: Sequence[PlannedStatement]) -> None:
             except TargetError as error:
                 raise CommandError(
                     f"{error} at `{' '.join(statement.sql.split())}` ({statement.why})",
-                    f"{number} of {len(statements)} statements ran and stay; mend this one and run init again",
+                    f"{number} of {len(statements)} statements ran and stay; correct this one and run init again",
                     REFUSED,
                 ) from None
 
 
 async def _make_topics(feed: Feed, plan: Sequence[PlannedStatement]) -> None:
-    """Raises LogError."""
+    """Makes topics in Kafka.  Raises LogError."""
     if any(s.side == "log" and not s.administrator for s in plan):
         from tidelock.adapters.checks.log import first_partitions
         from tidelock.adapters.kafka.topics import ensure
@@ -105,7 +107,7 @@ async def _make_topics(feed: Feed, plan: Sequence[PlannedStatement]) -> None:
 
 
 def _print_plan(feed: Feed, plan: Sequence[PlannedStatement], applied: bool) -> None:
-    """As SQL that can be piped into a client: all but the statements is comments."""
+    """Prints the statements as SQL that can be piped into a client: everything else is comments."""
     if not plan:
         print(f"-- {feed.name}: nothing is missing")
     for statement in plan:

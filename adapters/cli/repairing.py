@@ -18,16 +18,16 @@ from tidelock.adapters.config.loader import load
 from tidelock.adapters.operator import feed_control as operator
 
 if TYPE_CHECKING:
-    from tidelock.adapters.app.repair import Left, RepairStanding, Work
+    from tidelock.adapters.app.repair import Left, RepairProgress, Work
 
 POLL_SECONDS = 0.5
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """What `--json` prints.  `statements`: of a dry run."""
+    """The JSON of the command.  `statements`: of a dry run."""
 
     feed: str
-    tables: Sequence[RepairStanding] = ()
+    tables: Sequence[RepairProgress] = ()
     left: Sequence[Left] = ()
     statements: Sequence[str] = ()
     notes: Sequence[str] = ()
@@ -36,6 +36,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 def repair(
     path: str, report: str, tables: Sequence[str], dry_run: bool, yes: bool, wait: float, json: bool
 ) -> int:
+    """Queues rows of a report for repair and shows their progress; returns the exit code."""
     feed = load(path)
     if feed.target_url.scheme == "hive":
         raise CommandError(f"{path}: a Hive target has no `tidelock repair`")
@@ -83,18 +84,18 @@ def _dry_run(feed: Feed, work: Work, tables: Sequence[str], wait: float, json: b
     from tidelock.adapters.cli.termination import terminated
     from tidelock.adapters.cli.verifying import Screen
     from tidelock.adapters.verify.plan import plan
-    from tidelock.adapters.verify.repair_sql import mending
+    from tidelock.adapters.verify.repair_sql import repair_statements
 
     statements, notes = list[str](), list(work.notes)
     if work.rows:
         with _refusals(), terminated(), Screen(feed.name, sys.stderr.isatty() and not json, True) as screen:
             made = asyncio.run(plan(feed, tables, {part.table: part.keys for part in work.parts}))
-            statements, note = mending(feed, made, wait, screen)
+            statements, note = repair_statements(feed, made, wait, screen)
         notes += [note] if note else []
     if json:
         print_json(Told(feed=feed.name, left=work.left, statements=statements, notes=notes))
         return OK
-    print(f"-- {feed.name}: what would mend these rows now. `repair` itself reads them again as the feed writes them.")
+    print(f"-- {feed.name}: statements for these rows as they are now. `repair` itself has the feed read them again.")
     for note in (*notes, *(f"{left.table}: {left.why}" for left in work.left)):
         print(f"-- {note}")
     for statement in statements:
@@ -102,15 +103,15 @@ def _dry_run(feed: Feed, work: Work, tables: Sequence[str], wait: float, json: b
     return OK
 
 
-async def _watched(feed: Feed, work: Work, wait: float, json: bool) -> list[RepairStanding]:
-    """Until all is repaired or refused, or nothing has happened for `wait` seconds."""
-    from tidelock.adapters.app.repair import standing
+async def _watched(feed: Feed, work: Work, wait: float, json: bool) -> list[RepairProgress]:
+    """Shows progress until all rows are repaired or refused, or nothing has happened for `wait` seconds."""
+    from tidelock.adapters.app.repair import progress_of
 
-    seen: list[RepairStanding] = []
+    seen: list[RepairProgress] = []
     last = time.monotonic()
     said = ""
     while True:
-        now = await standing(feed, work)
+        now = await progress_of(feed, work)
         if now != seen:
             last = time.monotonic()
             for part in now:
@@ -126,13 +127,13 @@ async def _watched(feed: Feed, work: Work, wait: float, json: bool) -> list[Repa
         await asyncio.sleep(POLL_SECONDS)
 
 
-def _line(part: RepairStanding) -> str:
-    words = {"waiting": "wanted", "reading": "being read again", "lost": "not repaired"}
+def _line(part: RepairProgress) -> str:
+    words = {"waiting": "queued for repair", "reading": "being read again", "lost": "not repaired"}
     return f"{part.rows:,} rows {words.get(part.state, part.state)}{f': {part.why}' if part.why else ''}"
 
 
 async def _idle(feed: Feed) -> str:
-    """Why nothing will happen, where the bookkeeping says so."""
+    """Returns why nothing will happen, where the bookkeeping says so, or ''."""
     async with operator.books(feed) as book:
         owners = (await book.owners()).values()
     if halted := next((owner.halted for owner in owners if owner.halted), None):
@@ -142,7 +143,7 @@ async def _idle(feed: Feed) -> str:
     return await operator.nobody_runs(feed)
 
 
-def _told(feed: Feed, work: Work, seen: Sequence[RepairStanding], json: bool) -> int:
+def _told(feed: Feed, work: Work, seen: Sequence[RepairProgress], json: bool) -> int:
     open_ = [part for part in seen if not part.ended]
     failed = [part for part in seen if part.state in ("refused", "lost")]
     if json:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def resync(path: str, tables: Sequence[str], yes: bool, json: bool) -> int:
+    """Moves the feed after a confirmation; returns the exit code."""
     feed = load(path)
     _refuse_others(path, feed, tables)
     from tidelock.adapters.app.resync import begin, plan

@@ -13,6 +13,7 @@ from tidelock.adapters.config.loader import load
 
 
 def run(path: str, until_caught_up: bool, json: bool, take_over: bool) -> int:
+    """Runs a feed; returns the exit code."""
     feed = load(path)
     if feed.log_url is not None:
         raise CommandError(f"{path}: `log` is in Kafka: that is `tidelock worker FEED`; `run` needs log: embedded")
@@ -49,6 +50,7 @@ def _hive(feed: Feed, until_caught_up: bool, json: bool) -> int:
 
 
 def worker(path: str, name: str, until_caught_up: bool, json: bool) -> int:
+    """Runs one worker of a feed; returns the exit code."""
     feed = load(path)
     if feed.log_url is None:
         raise CommandError(f"{path}: `log` is embedded: that is `tidelock run`; a worker needs log: kafka://host:9092")
@@ -66,6 +68,7 @@ def worker(path: str, name: str, until_caught_up: bool, json: bool) -> int:
 
 
 def replay(path: str, json: bool) -> int:
+    """Prints a recorded run step by step; returns the exit code."""
     try:
         open(path, "rb").close()
     except OSError as error:

@@ -1,4 +1,6 @@
-"""`tidelock verify --every`: a share of all rows a round, until it is stopped; a line a round, metrics if wanted."""
+"""`tidelock verify --every`: compares a share of all rows each round, until stopped; prints a line a round, serves
+metrics if asked.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """What the command was asked.  `place`: file of its state, '' for the usual one; `http`: `HOST:PORT` or ''."""
+    """The options of the command.  `place`: file of its state, '' for the usual one; `http`: `HOST:PORT` or ''."""
 
     every: str
     share: float
@@ -34,7 +36,7 @@ class Schedule(msgspec.Struct, frozen=True):
 
 
 def verify_on(path: str, tables: Sequence[str], wait: float, json: bool, wanted: Schedule) -> int:
-    """Until SIGTERM or Ctrl-C, which are no failure."""
+    """Compares round after round until SIGTERM or Ctrl-C, which are no failure; returns the exit code."""
     from tidelock.adapters.verify import schedule
     from tidelock.adapters.verify.changed_keys import span
 
@@ -57,7 +59,8 @@ def verify_on(path: str, tables: Sequence[str], wait: float, json: bool, wanted:
 
 
 def _round(feed: Feed, tables: Sequence[str], wait: float, json: bool, wanted: Schedule, state: ScheduleState) -> bool:
-    """Whether it found differences.  What keeps it from being done is told, and the next round tries again."""
+    """Runs one round and returns whether it found differences.  A failure is printed, and the next round tries again.
+    """
     from tidelock.adapters.ports.target_inspection import CannotRun
     from tidelock.adapters.verify.schedule import round_of
 

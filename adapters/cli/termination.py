@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP as Ctrl-C, for commands that start servers or processes of their own and must take them along."""
+"""Treats SIGTERM and SIGHUP as Ctrl-C, for commands that start processes of their own and must end them too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidelock.adapters.process.signals import ending
 
 @contextlib.contextmanager
 def terminated() -> Iterator[None]:
-    """Inside, each of them raises KeyboardInterrupt."""
+    """Raises KeyboardInterrupt for each of these signals inside the block."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

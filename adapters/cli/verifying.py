@@ -30,6 +30,7 @@ LINE_SECONDS = 10.0
 
 
 def verify(path: str, tables: Sequence[str], report: str, html: str, wait: float, json: bool, since: str = "") -> int:
+    """Compares both sides and prints or writes the report; returns the exit code."""
     feed = load(path)
     for text in filter(None, (report, html)):
         if not Path(text).resolve().parent.is_dir() or Path(text).is_dir():
@@ -56,7 +57,7 @@ def verify(path: str, tables: Sequence[str], report: str, html: str, wait: float
 
 
 def write(path: str, text: bytes) -> None:
-    """It holds rows, so only we can read it."""
+    """Writes a file that only its owner can read, because it holds rows.  Raises CommandError."""
     try:
         private.write(path, text)
     except OSError as error:
@@ -64,10 +65,10 @@ def write(path: str, text: bytes) -> None:
 
 
 class Screen:
-    """What goes on: a bar in place on a terminal, elsewhere a line a step, and one every ten seconds of a long step;
+    """Shows progress: a bar in place on a terminal, elsewhere a line a step and one every ten seconds of a long step,
     nothing with `--json`.
 
-    While Spark works, a thread of its own asks it how many tasks are done.
+    While Spark works, a thread asks it how many tasks are done.
     """
 
     def __init__(self, name: str, terminal: bool, silent: bool) -> None:
@@ -100,9 +101,11 @@ class Screen:
             self._bar.stop()
 
     def attach(self, spark: SparkSession) -> None:
+        """Takes the Spark session whose tasks are counted from now on."""
         self._spark = spark
 
     def begin(self, step: VerifyStep) -> None:
+        """Shows a new step."""
         self._step, self._begun, self._said = step, time.monotonic(), ""
         self._line = self._begun
         if self._bar is not None:
@@ -113,6 +116,7 @@ class Screen:
             print(f"{self._name}: {step}", flush=True)
 
     def tell(self, text: str) -> None:
+        """Shows how far the present step is."""
         self._said = text
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, said=text)
@@ -131,7 +135,7 @@ class Screen:
             self._show(step, done, total)
 
     def _show(self, step: VerifyStep, done: int, total: int) -> None:
-        """`done` of `total` tasks of Spark; 0 of 0 where it has none."""
+        """Shows that `done` of `total` tasks of Spark are finished; 0 of 0 where it has none."""
         now = time.monotonic()
         if total:
             rows = step.rows * done / total / max(now - self._begun, 0.1)
@@ -147,7 +151,7 @@ class Screen:
 
 
 def _tasks(spark: SparkSession) -> tuple[int, int]:
-    """(done, all) of the stages that run now."""
+    """Returns (done, all) tasks of the stages that run now."""
     tracker = spark.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
     known = [stage for stage in stages if stage is not None]
@@ -155,19 +159,19 @@ def _tasks(spark: SparkSession) -> tuple[int, int]:
 
 
 def _print(report: VerifyReport) -> None:
-    columns = ("table", "source rows", "target rows", "matched", "missing", "extra", "different", "unsettled", "s")
+    columns = ("table", "source rows", "target rows", "matched", "missing", "extra", "different", "still changing", "s")
     rows = [(t.table, *(f"{getattr(t, name):,}" for name in _COUNTED), f"{t.seconds:.1f}") for t in report.tables]
     print_table(columns, rows)
     for table in report.tables:
         if table.differences:
             print(f"\n{table.table}: {'the first' if table.complete else 'too many differences to look at all; some'}")
             print_table(("", "key", "column", "source", "target"), _lines(table.differences[:SHOWN]))
-        if table.parked:
-            print(f"{table.table}: {table.parked:,} changes are parked (`tidelock rows list`)")
+        if table.failed_rows:
+            print(f"{table.table}: {table.failed_rows:,} failed rows (`tidelock rows list`)")
     print(f"\n{report.feed}: {summary(report)}")
 
 
-_COUNTED = ("source_rows", "target_rows", "matched", "missing", "extra", "different", "unsettled")
+_COUNTED = ("source_rows", "target_rows", "matched", "missing", "extra", "different", "still_changing")
 
 
 def _lines(differences: Sequence[Difference]) -> list[tuple[str, ...]]:
@@ -188,11 +192,11 @@ def _cell(value: Any) -> str:
 
 
 def summary(report: VerifyReport) -> str:
-    """One sentence, and what an operator should know about it."""
+    """Returns one sentence on the result, and a note where an operator should know more."""
     rows = sum(t.source_rows for t in report.tables)
     what = f"rows that changed since {report.since}" if report.since else "rows"
     text = f"{rows:,} {what} in {report.seconds:.0f} s ({report.rows_per_second:,} rows/s): {report.verdict}"
-    unsettled = sum(t.unsettled for t in report.tables)
-    if unsettled:
-        text += f"; {unsettled:,} changed all the time and could not be judged: run it again"
+    still_changing = sum(t.still_changing for t in report.tables)
+    if still_changing:
+        text += f"; {still_changing:,} were still changing and could not be judged: run it again"
     return f"{text}\nNote: {report.note}" if report.note and not report.equal else text

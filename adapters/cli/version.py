@@ -1,4 +1,4 @@
-"""What `tidelock --version` says: which version is installed, on which Python, with which compiled forms."""
+"""`tidelock --version`: says which version is installed, on which Python, with which compiled forms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidelock.adapters.compiled import forms as compiled_forms
 
 
 def version_line() -> str:
-    """The version and what the speed of this installation depends on, in one line."""
+    """Returns the version and what the speed of this installation depends on, in one line."""
     return f"tidelock {_installed()} (Python {platform.python_version()}; {compiled_forms.one_line()})"
 
 

@@ -1,4 +1,4 @@
-"""`tidelock status`, `pause`, `resume`, `rows` and `ddl`: the operator's view and wishes."""
+"""`tidelock status`, `pause`, `resume`, `rows` and `ddl`: what an operator sees of a feed and asks of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidelock.adapters.config.loader import load
 from tidelock.adapters.operator import feed_control as operator
 from tidelock.adapters.operator.copies import CopiedTable
 from tidelock.adapters.operator.feed_control import SILENT_SECONDS, Activity, GroupStatus, ScaleOut, Status
-from tidelock.adapters.operator.store import ParkedDetail
+from tidelock.adapters.operator.store import FailedRowDetail
 from tidelock.adapters.runtime.progress import one_line
 from tidelock.engine.model.records import Ddl
 
@@ -24,6 +24,7 @@ CODES: dict[Activity, int] = {"running": OK, "not running": REFUSED, "halted": O
 
 
 def status(path: str, json: bool) -> int:
+    """Prints the state of a feed; returns the exit code."""
     feed = load(path)
     if feed.target_url.scheme == "hive":
         from tidelock.adapters.cli.lake import status as status_of_lake
@@ -42,19 +43,20 @@ def status(path: str, json: bool) -> int:
         if seen.copies:
             print()
             print_table(("copy", "chunks", "rows", "state"), [copy_cells(copy) for copy in seen.copies])
-        if seen.parked:
+        if seen.failed_rows:
             print()
             rows = [
-                (p.table, f"{p.rows:,}", str(p.wished_retry), str(p.wished_skip), span(p.oldest_seconds))
-                for p in seen.parked
+                (t.table, f"{t.rows:,}", str(t.queued_retry), str(t.queued_skip), span(t.oldest_seconds))
+                for t in seen.failed_rows
             ]
-            print_table(("parked", "rows", "to retry", "to skip", "oldest"), rows)
+            print_table(("failed rows of", "rows", "queued for retry", "queued for skip", "oldest"), rows)
     return OPERATOR if seen.needs_operator else CODES[seen.activity]
 
 
 def copy_cells(copy: CopiedTable) -> tuple[str, ...]:
+    """Returns the cells of a table's copy: name, chunks, rows, state."""
     age = "" if copy.seconds is None else f", {span(copy.seconds)} ago"
-    state = copy.refused or ("wanted" if copy.wanted else f"copied{age}" if copy.done else f"being copied{age}")
+    state = copy.refused or ("queued" if copy.queued else f"copied{age}" if copy.done else f"being copied{age}")
     return copy.table, f"{copy.merged:,} of {copy.chunks:,}" if copy.chunks else "", f"{copy.rows:,}", state
 
 
@@ -66,7 +68,7 @@ _GROUP_COLUMNS = (
     "checkpoint",
     "lag",
     "rows",
-    "parked",
+    "failed rows",
     "fenced",
     "waits before",
 )
@@ -85,7 +87,7 @@ def _group_cells(group: GroupStatus) -> tuple[str, ...]:
         age,
         "" if group.lag_seconds is None else f"{group.lag_seconds:.1f} s",
         f"{group.rows:,}",
-        str(group.parked),
+        str(group.failed_rows),
         str(group.fenced),
         group.vote,
     )
@@ -94,9 +96,9 @@ def _group_cells(group: GroupStatus) -> tuple[str, ...]:
 def _scale_out_facts(scaled: ScaleOut) -> list[tuple[str, str]]:
     if scaled.unread:
         return [("log", scaled.unread)]
-    if not scaled.conductor:
-        return [("conductor", "none has begun yet")]
-    facts = [("conductor", f"{scaled.conductor}: {scaled.state}, {span(scaled.state_seconds or 0)} ago")]
+    if not scaled.coordinator:
+        return [("coordinator", "none has begun yet")]
+    facts = [("coordinator", f"{scaled.coordinator}: {scaled.state}, {span(scaled.state_seconds or 0)} ago")]
     facts += [("resolved", str(scaled.resolved)), ("published", str(scaled.published))]
     facts += [] if scaled.lag_seconds is None else [("lag", f"{scaled.lag_seconds:.1f} s")]
     facts += [("plan", f"version {scaled.plan}, {len(scaled.groups)} groups")]
@@ -137,39 +139,43 @@ def _state(seen: Status) -> str:
 
 
 def set_state(path: str, state: Literal["running", "paused"], json: bool) -> int:
+    """Sets the desired state; returns the exit code."""
     feed = load(path)
     asyncio.run(operator.set_state(feed, state))
-    return _said({"feed": feed.name, "desired_state": state}, f"{feed.name}: {state} is wanted; {_by(feed)}", json)
+    text = f"{feed.name}: the desired state is {state}; {_by(feed)}"
+    return _said({"feed": feed.name, "desired_state": state}, text, json)
 
 
 def list_rows(path: str, table: str, limit: int, json: bool) -> int:
-    rows = asyncio.run(operator.parked(load(path), table, limit))
+    """Prints failed rows; returns the exit code."""
+    rows = asyncio.run(operator.failed_rows(load(path), table, limit))
     if json:
         print_json(rows)
     elif rows:
-        cells = [(r.id, r.table, r.key, r.error, r.wish, span(r.parked_seconds)) for r in rows]
-        print_table(("id", "table", "key", "error", "wish", "parked"), cells)
+        cells = [(r.id, r.table, r.key, r.error, r.queued, span(r.failed_seconds)) for r in rows]
+        print_table(("id", "table", "key", "error", "queued for", "age"), cells)
         if len(rows) == limit:
             print(f"The first {limit}; `--limit` shows more.")
     else:
-        print("No rows are parked.")
+        print("No failed rows.")
     return OPERATOR if rows else OK
 
 
 def show_row(path: str, row_id: str, json: bool) -> int:
-    detail = asyncio.run(operator.parked_detail(load(path), row_id))
+    """Prints one failed row; returns the exit code."""
+    detail = asyncio.run(operator.failed_row(load(path), row_id))
     if json:
         print_json(detail)
         return OPERATOR
     change = detail.change
-    parked = f"{span(change.parked_seconds)} ago{f', to {change.wish}' if change.wish else ''}"
-    print_facts([("id", change.id), ("table", change.table), ("error", change.error), ("parked", parked)])
+    failed = f"{span(change.failed_seconds)} ago{f', queued for {change.queued}' if change.queued else ''}"
+    print_facts([("id", change.id), ("table", change.table), ("error", change.error), ("failed", failed)])
     print()
     print_table(("column", "before", "after"), _images(detail))
     return OPERATOR
 
 
-def _images(detail: ParkedDetail) -> list[tuple[str, str, str]]:
+def _images(detail: FailedRowDetail) -> list[tuple[str, str, str]]:
     before, after = detail.before or {}, detail.after or {}
     shown = [(name, _value(before, name), _value(after, name)) for name in before | after]
     return [(name + (" *" if before and after and old != new else ""), old, new) for name, old, new in shown]
@@ -185,16 +191,17 @@ def _value(row: dict[str, Any], name: str) -> str:
             return str(value)
 
 
-def wish(
+def queue(
     path: str, what: Literal["retry", "skip"], ids: Sequence[str], table: str, everything: bool, json: bool
 ) -> int:
+    """Queues failed rows to be retried or skipped; returns the exit code."""
     if bool(ids) + bool(table) + everything != 1:
         raise CommandError(f"Say which rows to {what}: their ids, --table db.table, or --all")
     feed = load(path)
-    count = asyncio.run(operator.wish(feed, what, ids, table))
-    rows = "1 parked row" if count == 1 else f"{count:,} parked rows"
-    text = f"{feed.name}: {rows} to {what}; {_by(feed)}" if count else f"{feed.name}: no more rows to {what}."
-    return _said({"feed": feed.name, "wish": what, "rows": count}, text, json)
+    count = asyncio.run(operator.queue(feed, what, ids, table))
+    rows = "1 failed row" if count == 1 else f"{count:,} failed rows"
+    text = f"{feed.name}: {rows} queued for {what}; {_by(feed)}" if count else f"{feed.name}: no more rows to {what}."
+    return _said({"feed": feed.name, "queued": what, "wish": what, "rows": count}, text, json)
 
 
 def _by(feed: Feed) -> str:
@@ -202,6 +209,7 @@ def _by(feed: Feed) -> str:
 
 
 def show_ddl(path: str, json: bool) -> int:
+    """Prints the statement that halted the feed; returns the exit code."""
     halted = asyncio.run(operator.halted(load(path)))
     if halted.ddl is None:
         raise CommandError(f"The feed is halted, but not by a statement: {halted.alarm}", exit_code=OPERATOR)
@@ -214,6 +222,7 @@ def show_ddl(path: str, json: bool) -> int:
 
 
 def pass_ddl(path: str, word: Literal["done", "skipped"], json: bool) -> int:
+    """Lets the feed go on behind the statement; returns the exit code."""
     feed = load(path)
     ddl = asyncio.run(operator.pass_ddl(feed, done=word == "done"))
     text = f"{feed.name}: {_log_id(ddl)} counts as {word}; `tidelock run` goes on behind it."

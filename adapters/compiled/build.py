@@ -21,11 +21,11 @@ _HINT: Final = "Debian: apt-get install gcc libc6-dev python3-dev; replication i
 
 
 class CannotBuild(Exception):
-    """What is missing, or what the compiler said."""
+    """A module cannot be built; the text says what is missing, or what the compiler said."""
 
 
 def build(source: Path) -> Path:
-    """The extension module of `source`, built if it was made of another.  Raises CannotBuild."""
+    """Returns the extension module of `source`, and builds it if it was made of another source.  Raises CannotBuild."""
     built = source.with_suffix(str(sysconfig.get_config_var("EXT_SUFFIX")))
     made_of = digest(source)
     if built.exists() and made_of.encode() in built.read_bytes():
@@ -48,7 +48,7 @@ def build(source: Path) -> Path:
 
 
 def header() -> Path:
-    """The header of this Python, which comes with its development package."""
+    """Returns the header of this Python, which comes with its development package."""
     return Path(sysconfig.get_paths()["include"]) / "Python.h"
 
 
@@ -62,6 +62,7 @@ def _run(command: list[str]) -> None:
 
 
 def main() -> int:
+    """Builds all modules and prints what was built."""
     for source in SOURCES:
         try:
             print(f"compiled: {build(source).name}")

@@ -1,10 +1,10 @@
-"""Which compiled forms are in use: a module is admitted where it was built from the source that is beside it.
+"""Admits compiled modules that were built from the source beside them, and tells which are in use.
 
-A compiled module holds the digest of what it was built from (`SOURCE`, put in by `adapters.compiled.build`).  Where
-that is another, or it has none, the module is older than the code around it and could read today's log with yesterday's
-rules: it is refused, and everything runs with the Python form.  So it does where a module was not built, which is told
-but no trouble, and where one cannot be loaded.  An installed package has sources and modules from one build; where it
-leaves the sources out there is nothing to compare, and a module that holds any digest is admitted.
+A compiled module holds the digest of what it was built from (`SOURCE`, put in by `adapters.compiled.build`).  A module
+with another digest, or none, is older than the code around it and could read today's log with yesterday's rules: it is
+refused, and the Python form runs.  The Python form also runs where a module was not built, which is reported but no
+error, and where one cannot be loaded.  An installed package has sources and modules from one build; without the sources
+there is nothing to compare, and a module with any digest is admitted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 def digest(source: Path) -> str:
-    """Digest of a source with the headers and parts beside it that it includes, and theirs.  Raises OSError."""
+    """Returns the digest of a source, with the headers and parts beside it that it includes.  Raises OSError."""
     found = hashlib.sha256()
     for path in _with_included(source):
         found.update(path.read_bytes())
@@ -43,7 +43,9 @@ def _with_included(source: Path) -> Iterator[Path]:
 
 
 def admit(name: str) -> None:
-    """Call before anything is imported from the compiled module `name`.  Raises ImportError where that may not be."""
+    """Checks the compiled module `name`) before anything is imported from it.  Raises ImportError where it may not
+    be used.
+    """
     found = form(name)
     if found != COMPILED:
         raise ImportError(found)
@@ -51,7 +53,7 @@ def admit(name: str) -> None:
 
 @functools.cache
 def form(name: str) -> str:
-    """`compiled`, or why it is Python.  What is not as it was meant is logged, once."""
+    """Returns `compiled`, or why the Python form is used.  A module that should work and does not is logged, once."""
     source = next(source for source in SOURCES if source.stem == name)
     try:
         module = importlib.import_module(_module(source))
@@ -78,9 +80,10 @@ def _module(source: Path) -> str:
 
 
 def forms() -> dict[str, str]:
-    """The form in use of each module, by its name."""
+    """Returns the form of each module, by its name."""
     return {source.stem: form(source.stem) for source in SOURCES}
 
 
 def one_line() -> str:
+    """Returns the forms of all modules in one line."""
     return "forms: " + ", ".join(f"{name} {found}" for name, found in forms().items())

@@ -14,7 +14,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 class DocumentError(Exception):
-    """`args[0]` says what is wrong, `line` (from 1, 0 unknown) where."""
+    """The text is no usable YAML: `args[0]` says what is wrong, `line` (from 1, 0 unknown) where."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -22,7 +22,7 @@ class DocumentError(Exception):
 
 
 def parse(text: str) -> tuple[Any, dict[Path, int]]:
-    """(dicts, lists and strs, line of each path).  Raises DocumentError."""
+    """Returns the data as dicts, lists and strs, and the line of each path.  Raises DocumentError."""
     try:
         node = yaml.compose(text, Loader=_LOADER)
     except yaml.YAMLError as error:

@@ -22,7 +22,7 @@ ServerId: TypeAlias = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True):
-    """Which columns of a table are replicated, and their names at the target."""
+    """The columns of a table that are replicated, and their names at the target."""
 
     include: Annotated[tuple[str, ...], Meta(description="Only these source columns.")] = ()
     exclude: Annotated[tuple[str, ...], Meta(description="All source columns but these.")] = ()
@@ -30,7 +30,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TableRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Some tables of the source, and what happens to their rows on the way."""
+    """A rule for tables of the source: their names, columns and rows at the target."""
 
     source: Annotated[str, Meta(description="`db.table`; `*` stands for any text. The first rule that matches wins.")]
     target: Annotated[
@@ -43,15 +43,16 @@ class TableRule(msgspec.Struct, frozen=True, kw_only=True):
     weight: Annotated[int, Meta(description="Order of upserts in a batch among equal tables; higher is later.")] = 0
 
     def matches(self, name: TableName) -> bool:
+        """Tells whether the rule is for the source table `name`."""
         return Pattern.of(self.source).matches(name)
 
     def target_name(self, name: TableName) -> TableName:
-        """The target's name for `name`, which this rule matches."""
+        """Returns the target's name for `name`, which this rule matches."""
         return Pattern.of(self.source).carry(name, Pattern.of(self.target)) if self.target else name
 
 
 class Spark(msgspec.Struct, frozen=True, kw_only=True):
-    """Where bulk work (`tidelock verify`, copying) runs."""
+    """The place where bulk work (`tidelock verify`, copying) runs."""
 
     master: Annotated[
         str, Meta(min_length=1, description="Spark's master: `local[*]` is this machine, with all its cores.")
@@ -72,7 +73,7 @@ class Spark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Copy(msgspec.Struct, frozen=True, kw_only=True):
-    """How rows that exist already are copied (`start: copy`, `tidelock copy`)."""
+    """The way in which existing rows are copied (`start: copy`, `tidelock copy`)."""
 
     existing: Annotated[
         Literal["refuse", "replace", "keep"],
@@ -87,10 +88,10 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hive(msgspec.Struct, frozen=True, kw_only=True):
-    """How a Hive target keeps its tables."""
+    """The way in which a Hive target keeps its tables."""
 
     merge_seconds: Annotated[
-        int, Meta(ge=1, le=86_400, description="How long changes are gathered for one merge.")
+        int, Meta(ge=1, le=86_400, description="How long changes are collected for one merge.")
     ] = 60
     format: Annotated[Literal["orc", "parquet"], Meta(description="Of tables that are new.")] = "orc"
     buckets: Annotated[
@@ -102,7 +103,7 @@ class Hive(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Feed(msgspec.Struct, frozen=True, kw_only=True):
-    """One changefeed: from where, to where, which tables, and how."""
+    """One changefeed: its source, its target, the tables between them, and how they are replicated."""
 
     name: Annotated[
         str, Meta(pattern=FEED_NAME, description="Its name in the bookkeeping: `a-z`, `0-9`, `_`, `-`, at most 64.")
@@ -169,12 +170,19 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         Meta(ge=1, le=86_400, description="`/readyz` is 503 once source, target or Kafka is silent for so long."),
     ] = 30
     zero_dates: Annotated[
-        Literal["park", "null"], Meta(description="What becomes of `0000-00-00` where the target has no such date.")
-    ] = "park"
+        Literal["dead_letter", "null"],
+        Meta(
+            description="A row with `0000-00-00` where the target has no such date: set aside as a failed row "
+            "(`dead_letter`), or written with NULL."
+        ),
+    ] = "dead_letter"
     on_conflict: Annotated[
-        Literal["park", "replace"],
-        Meta(description="When someone else's target row holds a wanted unique value. Only `park` yet."),
-    ] = "park"
+        Literal["dead_letter", "replace"],
+        Meta(
+            description="A row whose unique value another row at the target holds: `dead_letter` sets it aside as a "
+            "failed row. `replace` is not supported yet."
+        ),
+    ] = "dead_letter"
     schema: Annotated[
         str, Meta(pattern=SCHEMA_NAME, description="Schema or database of the bookkeeping at the target.")
     ] = "tidelock"
@@ -214,17 +222,17 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     copy: Annotated[Copy, Meta(description="How rows that exist already are copied.")] = Copy()
 
     def select(self, name: TableName) -> TableRule | None:
-        """The first rule that matches a source table."""
+        """Returns the first rule that matches a source table."""
         return next((rule for rule in self.tables if rule.matches(name)), None)
 
     def target_name(self, name: TableName) -> TableName:
-        """The target's name for a source table; its own name where no rule matches."""
+        """Returns the target's name for a source table; its own name where no rule matches."""
         rule = self.select(name)
         return rule.target_name(name) if rule else name
 
     @property
     def start_place(self) -> Literal["now", "earliest"] | Position:
-        """`start`, read: a position has a file and an offset, or only `gtids`."""
+        """The value of `start`, parsed: a position has a file and an offset, or only `gtids`."""
         match self.start.partition(":"):
             case "now" | "copy", "", "":
                 return "now"
@@ -237,12 +245,13 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def http_address(self) -> tuple[str, int] | None:
+        """Host and port of `http`, None where nothing is served."""
         host, _, port = self.http.rpartition(":")
         return (host.strip("[]"), int(port)) if self.http else None
 
 
 class ConfigError(Exception):
-    """The YAML cannot be used.  `key` is its dotted path (`tables[0].where`), `line` from 1 (0: unknown)."""
+    """The YAML cannot be used.  `key` is its dotted path (`tables[0].where`), `line` counts from 1 (0: unknown)."""
 
     exit_code = 2
 
@@ -253,15 +262,17 @@ class ConfigError(Exception):
 
 
 def derived_server_id(name: str) -> int:
-    """A replica id from the feed's name: the same at every start, above the small numbers that people give servers."""
+    """Returns a replica id made from the feed's name: the same at every start, above the small numbers that people give
+    servers.
+    """
     return 0x4000_0000 | zlib.crc32(name.encode()) & 0x3FFF_FFFF
 
 
 def completed(feed: Feed) -> Feed:
-    """`feed` with the values that depend on others filled in."""
+    """Returns `feed` with the values that depend on others filled in."""
     return msgspec.structs.replace(feed, server_id=feed.server_id or derived_server_id(feed.name))
 
 
 def yaml_keys(model: Any) -> tuple[str, ...]:
-    """The keys of a model as the YAML spells them, in order."""
+    """Returns the keys of a model as the YAML spells them, in order."""
     return tuple(field.encode_name for field in msgspec.structs.fields(model))

@@ -1,14 +1,15 @@
-"""From a YAML text to a `Feed`: each error names the file, the line, the key, and what was probably meant."""
+"""Turns a YAML text into a `Feed`.  Each error names the file, the line, the key, and what was probably meant."""
 
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from tidelock.adapters.config import document
+from tidelock.adapters.config import document, former_words
 from tidelock.adapters.config import url as endpoint
 from tidelock.adapters.config.document import Path as KeyPath
 from tidelock.adapters.config.feed import (
@@ -36,7 +37,7 @@ _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^:\s]+):\d{1,5}")
 
 
 def load(path: Path | str) -> Feed:
-    """The feed of a YAML file.  Raises ConfigError."""
+    """Reads the feed of a YAML file.  Raises ConfigError."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -48,28 +49,36 @@ def load(path: Path | str) -> Feed:
 
 
 def read(text: str, path: Path) -> Feed:
-    """The feed of a YAML text; `path` names it in errors, and its folder is where relative secrets are.
+    """Reads the feed of a YAML text, and prints a hint on stderr for each former word in it.
 
-    Raises ConfigError.
+    `path` names the text in errors, and its folder is where relative secrets are.  Raises ConfigError.
     """
-    return Reading(text, path).feed()
+    reading = Reading(text, path)
+    feed = reading.feed()
+    for hint in reading.hints:
+        print(f"tidelock: {hint}", file=sys.stderr)
+    return feed
 
 
 class Reading:
-    """One text on its way to a `Feed`.  Raises ConfigError everywhere."""
+    """Reads one text as a `Feed`.  `hints`: on former words in it.  Every method raises ConfigError."""
 
     def __init__(self, text: str, path: Path) -> None:
         self.path = path
         self.lines: dict[KeyPath, int] = {}
+        self.hints: list[str] = []
         try:
             self.data, self.lines = document.parse(text)
         except document.DocumentError as error:
             raise ConfigError(self._place(error.line) + str(error), line=error.line) from None
 
     def feed(self) -> Feed:
+        """Returns the feed, checked."""
         self._known(self.data, Feed, ())
         self._no_stray_secrets(self.data, ())
-        data = self.data | {key: self._endpoint(key) for key in _URL_KEYS if key in self.data}
+        renewed, hints = former_words.renewed(self.data)
+        self.hints = [f"{self._place(self.lines.get((key,), 0))}{key}: {hint}" for key, hint in hints.items()]
+        data = renewed | {key: self._endpoint(key) for key in _URL_KEYS if key in self.data}
         try:
             feed = msgspec.convert(data, Feed, strict=False)
         except msgspec.ValidationError as error:
@@ -82,7 +91,7 @@ class Reading:
         return completed(feed)
 
     def _known(self, data: Any, model: Any, path: KeyPath) -> None:
-        """Refuse unknown keys here and below."""
+        """Refuses unknown keys here and below."""
         if not isinstance(data, dict):
             self._fail(path, "expected keys and values here")
         keys = yaml_keys(model)
@@ -132,8 +141,8 @@ class Reading:
             self._fail(("source",), "postgresql:// is not supported as a source yet; mysql:// and mariadb:// are")
         if feed.verify != "off":
             self._fail(("verify",), f"{feed.verify} is not supported yet; use off")
-        if feed.on_conflict != "park":
-            self._fail(("on_conflict",), f"{feed.on_conflict} is not supported yet; use park")
+        if feed.on_conflict != "dead_letter":
+            self._fail(("on_conflict",), f"{feed.on_conflict} is not supported yet; use dead_letter")
 
     def _check_values(self, feed: Feed) -> None:
         if not _START.fullmatch(feed.start):
@@ -222,7 +231,7 @@ class Reading:
             self._fail(path, str(error).removeprefix("where: "))
 
     def _explain(self, message: str) -> NoReturn:
-        """msgspec's words in the operator's terms."""
+        """Raises msgspec's error in the operator's terms."""
         found = _AT.match(message)
         assert found is not None
         path: KeyPath = tuple(m["key"] or int(m["index"]) for m in _STEP.finditer(found["path"] or ""))
@@ -268,7 +277,7 @@ def _nearest(word: str, known: tuple[str, ...]) -> str:
 
 
 def _choices(path: KeyPath) -> tuple[str, ...]:
-    """The words that a top-level key may hold, empty where it is free."""
+    """Returns the words that a top-level key may hold, none where it is free."""
     if len(path) != 1:
         return ()
     hint = get_type_hints(Feed).get(str(path[0]))

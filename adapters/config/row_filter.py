@@ -1,7 +1,7 @@
-"""Row filters from the feed's text: `region = 'eu' AND amount > 10` → `engine.capture.row_filter.Condition`.
+"""Parses row filters from the feed's text: `region = 'eu' AND amount > 10` → `engine.capture.row_filter.Condition`.
 
-sqlglot reads the text (as MySQL); only comparisons of a column with a literal, IN, BETWEEN, IS NULL, AND, OR and NOT
-are taken, everything else is refused, so that a filter never means something else than it says.
+sqlglot reads the text (as MySQL).  Only comparisons of a column with a literal, IN, BETWEEN, IS NULL, AND, OR and NOT
+are taken; everything else is refused, so that a filter never means something else than it says.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class WhereError(Exception):
 
 
 def parse_where(text: str) -> Condition:
-    """Raises WhereError."""
+    """Parses a filter.  Raises WhereError."""
     import sqlglot
     from sqlglot.errors import SqlglotError
 

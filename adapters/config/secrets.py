@@ -19,21 +19,23 @@ class SecretError(Exception):
 
 
 def has_reference(text: str) -> bool:
+    """Tells whether `text` refers to a secret."""
     return _REFERENCE.search(text) is not None
 
 
 def is_one_reference(text: str) -> bool:
-    """True for a text that is a single reference and nothing else: the whole URL is the secret."""
+    """Tells whether `text` is a single reference and nothing else: the whole URL is the secret."""
     return _REFERENCE.fullmatch(text) is not None
 
 
 def reveal(text: str, folder: Path) -> str:
-    """`text` with every reference replaced.  Relative files are looked for in `folder`.  Raises SecretError."""
+    """Returns `text` with every reference replaced.  Relative files are looked for in `folder`.  Raises SecretError."""
     return _REFERENCE.sub(lambda found: _value(found[1], found[2].strip(), folder), text)
 
 
 def set_aside(text: str, folder: Path) -> tuple[str, Callable[[str], str]]:
-    """`text` with opaque words in place of its references, and a function that puts the values into a part of it.
+    """Returns `text` with opaque words in place of its references, and a function that puts the values into a part of
+    it.
 
     Raises SecretError at once, not when the function is called.
     """

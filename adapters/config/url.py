@@ -1,7 +1,7 @@
-"""A server's URL, cut into its parts: `scheme://user:password@host:port/database?sslmode=…&sslrootcert=…`.
+"""Parses a server's URL: `scheme://user:password@host:port/database?sslmode=…&sslrootcert=…`.
 
-Of Kafka, `kafka://user:password@host:port,host:port…/?sasl=…`: several brokers to ask first, and the kind of login.
-Of Hive, `hive:///FOLDER` is a folder of this machine, `database` then, with neither host nor port.
+A URL of Kafka, `kafka://user:password@host:port,host:port…/?sasl=…`, names several brokers to ask first, and the kind
+of login.  A URL of Hive, `hive:///FOLDER`, names a folder of this machine, in `database`, with neither host nor port.
 
 The parts are percent-decoded, except for secrets (`${file:…}`, `${env:…}`), which are taken as they are.
 """
@@ -43,7 +43,7 @@ _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(?P<port>[^:]*)
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Where a server is and who we are there.  `repr` and `str` leave the password out.
+    """The address of a server and the account to log in with.  `repr` and `str` leave the password out.
 
     `options`: of `OPTIONS`, for Kafka of `KAFKA_OPTIONS`.  `others`: further brokers of Kafka, `host:port` each.
     """
@@ -59,16 +59,17 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def servers(self) -> tuple[str, ...]:
-        """`host:port` of each."""
+        """All servers, each as `host:port`."""
         return (_address(self.host, self.port), *self.others)
 
     @property
     def dialect(self) -> Literal["postgres", "mysql"]:
+        """The SQL dialect of the server."""
         return "postgres" if self.scheme == "postgresql" else "mysql"
 
     @property
     def ssl_mode(self) -> str:
-        """Encrypted where the server can, unless the URL says otherwise, as libpq and the mysql client do.
+        """The URL's `sslmode`; without one, encrypted where the server can, as libpq and the mysql client do.
 
         A listener of Kafka is either encrypted or not: it is, where a certificate to check it by is given.
         """
@@ -78,16 +79,18 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def connect_seconds(self) -> float:
-        """How long connecting and logging in may take."""
+        """Seconds that connecting and logging in may take."""
         return float(self.options.get("connect_timeout", CONNECT_SECONDS))
 
     @property
     def read_seconds(self) -> float:
-        """How long an answer may be missing before the server is asked whether it still works on it."""
+        """Seconds that an answer may be missing before the server is asked whether it still works on it."""
         return float(self.options.get("read_timeout", READ_SECONDS))
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """None: plain text.  Raises OSError or ssl.SSLError when `sslrootcert` is no readable certificate."""
+        """Returns the TLS settings; None: plain text.  Raises OSError or ssl.SSLError when `sslrootcert` is no readable
+        certificate.
+        """
         if self.ssl_mode == "disable":
             return None
         authority = self.options.get("sslrootcert")
@@ -113,7 +116,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def unverified_context() -> ssl.SSLContext:
-    """Encrypts, and takes any certificate: without the system's authorities, which take 20 ms to load."""
+    """Returns TLS settings that take any certificate, without loading the system's authorities, which takes 20 ms."""
     import ssl
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -123,11 +126,13 @@ def unverified_context() -> ssl.SSLContext:
 
 
 class UrlError(Exception):
-    """`args[0]` says what is wrong with the URL without showing it."""
+    """A URL is wrong; `args[0]` says what, without showing it."""
 
 
 def parse(text: str, folder: Path) -> Endpoint:
-    """The endpoint that `text` names; secrets in files are looked for in `folder`.  Raises UrlError, SecretError."""
+    """Returns the endpoint that `text` names; secrets in files are looked for in `folder`.  Raises UrlError,
+    SecretError.
+    """
     if is_one_reference(text):
         text = reveal(text, folder)
     masked, put_back = set_aside(text, folder)

@@ -18,7 +18,7 @@ _PLAIN = {"DATE": Kind.DATE, "YEAR": Kind.YEAR, "UUID": Kind.UUID, "INET4": Kind
 
 
 def column_type(reader: Reader, name: str, word: str) -> tuple[Column, str]:
-    """The column and its type as COLUMN_TYPE would spell it."""
+    """Reads a column and its type, as COLUMN_TYPE would spell it."""
     if word == "NATIONAL" or word == "LONG":
         raise NotPlain(word)
     if word in _INTEGERS:

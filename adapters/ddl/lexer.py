@@ -1,7 +1,8 @@
-"""MySQL statements cut into tokens: enough to read table definitions and to find the tables a statement names.
+"""Splits MySQL statements into tokens: enough to read table definitions and to find the tables a statement names.
 
-sqlglot lost: it drops the executable comments (`/*!80023 INVISIBLE */`, which the server obeys), keeps what it does not
-know as options, and takes a quarter of a second to import.  Here a statement that is not wholly understood is refused.
+sqlglot was tried and lost: it drops executable comments (`/*!80023 INVISIBLE */`, which the server obeys), keeps what
+it does not know as options, and takes a quarter of a second to import.  Here a statement that is not wholly understood
+is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 
 
 class Mark(enum.Enum):
-    """QUOTED: in double quotes; a string, or a name where the session had ANSI_QUOTES."""
+    """The kind of a token.  QUOTED: in double quotes; a string, or a name where the session had ANSI_QUOTES."""
 
     WORD = enum.auto()
     NAME = enum.auto()
@@ -24,8 +25,9 @@ class Mark(enum.Enum):
 
 
 class Token(msgspec.Struct, frozen=True):
-    """`text`: a WORD as it was written, a NAME or STRING without its quotes, one character of a SIGN.  `end`: the place
-    behind it in the statement."""
+    """One token.  `text`: a WORD as it was written, a NAME or STRING without its quotes, one character of a SIGN.
+    `end`: the offset behind it in the statement.
+    """
 
     mark: Mark
     text: str
@@ -33,12 +35,12 @@ class Token(msgspec.Struct, frozen=True):
 
     @property
     def upper(self) -> str:
-        """The keyword it may be; '' for quoted names and strings."""
+        """The keyword that it may be; '' for quoted names and strings."""
         return self.text.upper() if self.mark is Mark.WORD else self.text if self.mark is Mark.SIGN else ""
 
 
 class NotPlain(Exception):
-    """The statement is none that is understood wholly; `args[0]` says where that begins."""
+    """A statement is not wholly understood; `args[0]` says where that begins."""
 
 
 _TOKEN = re.compile(
@@ -56,8 +58,11 @@ _TOKEN = re.compile(
 
 
 def tokens(statement: str, lenient: bool = False) -> list[Token]:
-    """`lenient`: read executable comments as plain text, as the server did: of what it did not execute it logs plain
-    comments.  Raises NotPlain for them otherwise."""
+    """Splits a statement.  Raises NotPlain.
+
+    `lenient`: reads executable comments as plain text, as the server did: those that it did not execute it logs as
+    plain comments.  Otherwise such a comment raises NotPlain.
+    """
     out: list[Token] = []
     for found in _TOKEN.finditer(statement):
         end = found.end()
@@ -82,7 +87,9 @@ def tokens(statement: str, lenient: bool = False) -> list[Token]:
 
 
 def without_settings(statement: str) -> str:
-    """What MariaDB's `SET STATEMENT variable=value, … FOR statement` runs; any other statement as it is."""
+    """Returns the statement inside MariaDB's `SET STATEMENT variable=value, … FOR statement`; any other statement as it
+    is.
+    """
     if statement.lstrip()[:3].upper() != "SET":
         return statement
     reader = Reader(tokens(statement, lenient=True))
@@ -97,7 +104,9 @@ def without_settings(statement: str) -> str:
 
 
 def _unquoted(text: str, lenient: bool) -> str:
-    """The value of a string; whether a backslash escapes depends on the session, which a statement does not show."""
+    """Returns the value of a string.  Whether a backslash escapes depends on the session, which a statement does not
+    show.
+    """
     if (text[0] not in "'\"" or "\\" in text) and not lenient:
         raise NotPlain("a string with a backslash or a prefix")
     quote = text[-1]
@@ -105,7 +114,7 @@ def _unquoted(text: str, lenient: bool) -> str:
 
 
 class Reader:
-    """A place in a list of tokens."""
+    """A cursor in a list of tokens."""
 
     def __init__(self, items: list[Token]) -> None:
         self._items = items
@@ -113,49 +122,56 @@ class Reader:
 
     @property
     def ended(self) -> bool:
+        """Tells whether all tokens are read."""
         return self._at >= len(self._items)
 
     def peek(self, ahead: int = 0) -> str:
+        """Returns the keyword or sign `ahead` tokens from here, '' at the end."""
         at = self._at + ahead
         return self._items[at].upper if at < len(self._items) else ""
 
     def next(self) -> Token:
+        """Returns the next token and goes past it.  Raises NotPlain at the end."""
         if self.ended:
             raise NotPlain("the end")
         self._at += 1
         return self._items[self._at - 1]
 
     def take(self, *words: str) -> bool:
-        """Go past `words` if they come next."""
+        """Goes past `words` if they come next, and returns whether they did."""
         if all(self.peek(n) == word for n, word in enumerate(words)):
             self._at += len(words)
             return True
         return False
 
     def expect(self, *words: str) -> None:
+        """Goes past `words`.  Raises NotPlain where they do not come next."""
         if not self.take(*words):
             raise NotPlain(self.rest())
 
     def name(self) -> str:
+        """Reads a name.  Raises NotPlain."""
         token = self.next()
         if token.mark not in (Mark.WORD, Mark.NAME, Mark.QUOTED):
             raise NotPlain(token.text)
         return token.text
 
     def number(self) -> int:
+        """Reads a whole number.  Raises NotPlain."""
         token = self.next()
         if token.mark is not Mark.NUMBER or not token.text.isdigit():
             raise NotPlain(token.text)
         return int(token.text)
 
     def string(self) -> str:
+        """Reads a string.  Raises NotPlain."""
         token = self.next()
         if token.mark not in (Mark.STRING, Mark.QUOTED):
             raise NotPlain(token.text)
         return token.text
 
     def skip_group(self) -> None:
-        """Past a group in parentheses that comes next."""
+        """Goes past a group in parentheses that comes next."""
         self.expect("(")
         depth = 1
         while depth:
@@ -166,4 +182,5 @@ class Reader:
                     depth -= 1
 
     def rest(self) -> str:
+        """Returns the text of the next few tokens, for an error."""
         return " ".join(t.text for t in self._items[self._at : self._at + 4]) or "the end"

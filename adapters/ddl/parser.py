@@ -1,5 +1,7 @@
-"""The two kinds of table definition that are carried over, read from MySQL's and MariaDB's DDL: a grammar of what is
-understood wholly.  All else is `NotPlain`, and the feed halts on it."""
+"""Parses the two kinds of table definition that are carried over from MySQL's and MariaDB's DDL.
+
+The grammar covers what is wholly understood.  Anything else raises `NotPlain`, and the feed halts on it.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ _REFUSED = frozenset("SELECT AS LIKE UNION IGNORE REPLACE TABLE VALUES START SYS
 
 
 class NewColumn(msgspec.Struct, frozen=True):
-    """A column to add.  `fill`: the literal text that rows already there get; None for NULL."""
+    """A column to add.  `fill`: the literal text that existing rows get; None for NULL."""
 
     column: SourceColumn
     fill: str | None
 
 
 class _Definition(msgspec.Struct):
-    """What stands after a column's type."""
+    """The clauses after a column's type."""
 
     nullable: bool = True
     default: str | None = None
@@ -35,7 +37,7 @@ class _Definition(msgspec.Struct):
 
 
 def table_name(reader: Reader, schema: str) -> TableName:
-    """Raises NotPlain where it names no database and the session has none."""
+    """Reads a table's name.  Raises NotPlain where it names no database and the session has none."""
     first = reader.name()
     if reader.take("."):
         return TableName(first, reader.name())
@@ -45,7 +47,7 @@ def table_name(reader: Reader, schema: str) -> TableName:
 
 
 def created(reader: Reader, schema: str) -> SourceTable:
-    """After `CREATE TABLE`.  Raises NotPlain."""
+    """Reads a definition after `CREATE TABLE`.  Raises NotPlain."""
     reader.take("IF", "NOT", "EXISTS")
     name = table_name(reader, schema)
     reader.expect("(")
@@ -65,7 +67,7 @@ def created(reader: Reader, schema: str) -> SourceTable:
 
 
 def _completed(name: TableName, columns: list[SourceColumn], uniques: list[UniqueKey]) -> SourceTable:
-    """The primary key first and NOT NULL.  Names compare without case, as the server does."""
+    """Puts the primary key first and makes it NOT NULL.  Names compare without case, as at the server."""
     by_name = {c.name.lower(): c.name for c in columns}
     exact = []
     for unique in uniques:
@@ -81,7 +83,9 @@ def _completed(name: TableName, columns: list[SourceColumn], uniques: list[Uniqu
 
 
 def added(reader: Reader, schema: str) -> tuple[TableName, list[NewColumn]]:
-    """After `ALTER TABLE`: only columns are added, each with a value for the rows that are there.  Raises NotPlain."""
+    """Reads the columns after `ALTER TABLE` where only columns are added, each with a value for existing rows.  Raises
+    NotPlain.
+    """
     name = table_name(reader, schema)
     columns: list[NewColumn] = []
     while True:
@@ -126,7 +130,7 @@ def _new(reader: Reader) -> NewColumn:
 
 
 def _implicit(column: Column) -> str:
-    """What MySQL puts into rows already there for NOT NULL without a default."""
+    """Returns what MySQL puts into existing rows for NOT NULL without a default."""
     match column.kind:
         case Kind.INT | Kind.DECIMAL | Kind.FLOAT | Kind.DOUBLE:
             return "0"
@@ -136,7 +140,7 @@ def _implicit(column: Column) -> str:
 
 
 def _check_fill(column: Column, fill: str) -> None:
-    """Only where both servers read the literal as the same value."""
+    """Checks that both servers read the literal as the same value."""
     match column.kind:
         case Kind.INT:
             plain = fill.removeprefix("-").isdigit()
@@ -156,7 +160,7 @@ def _check_fill(column: Column, fill: str) -> None:
 
 
 def _index(reader: Reader, uniques: list[UniqueKey]) -> bool:
-    """Past an index or constraint of a table, if one comes next."""
+    """Goes past an index or constraint of a table, if one comes next."""
     name = ""
     if reader.take("CONSTRAINT") and reader.peek() not in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
         name = reader.name()
@@ -185,7 +189,9 @@ def _index(reader: Reader, uniques: list[UniqueKey]) -> bool:
 
 
 def _foreign_key(reader: Reader) -> None:
-    """Left out at the target, which is then less strict than the source: safe unless it acts on rows by itself."""
+    """Reads a foreign key that the target leaves out.  The target is then less strict than the source, which is safe
+    unless the key acts on rows by itself.
+    """
     if reader.peek() != "(":
         reader.name()
     reader.skip_group()
@@ -231,7 +237,7 @@ def _index_options(reader: Reader) -> None:
 
 
 def _options(reader: Reader) -> None:
-    """Engine, character set, partitions and the like: nothing that brings rows with it."""
+    """Goes past engine, character set, partitions and other options that bring no rows."""
     while not reader.ended:
         token = reader.next()
         if token.mark is Mark.WORD and token.upper in _REFUSED:
@@ -286,7 +292,7 @@ def _attribute(reader: Reader, definition: _Definition) -> None:
 
 
 def _default(reader: Reader, definition: _Definition) -> None:
-    """A literal is kept as text, NULL as None; the value of a function or an expression is not known."""
+    """Reads a default: a literal as text, NULL as None; the value of a function or an expression is not known."""
     definition.default, definition.computed = None, False
     if reader.peek() == "(":
         reader.skip_group()

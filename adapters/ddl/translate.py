@@ -43,10 +43,11 @@ _JSON: dict[Dialect, str] = {"postgres": "json", "mysql": "longtext CHARACTER SE
 
 
 def classify(ddl: Ddl, dialect: Literal["mysql", "mariadb"], *, folded: bool = False) -> Ddl:
-    """`ddl` with kind, tables and databases filled in.  Never raises: what is not understood is OTHER.
+    """Returns `ddl` with kind, tables and databases filled in.  Never raises: a statement that is not understood is
+    OTHER.
 
-    `dialect`: the source's; both are read alike, and JSON, which differs, is carried over as text.
-    `folded`: the source keeps names in lower case, however a statement spells them (`lower_case_table_names=1`).
+    `dialect`: the source's; both are read alike, and JSON, which differs, is carried over as text.  `folded`: the
+    source keeps names in lower case, however a statement spells them (`lower_case_table_names=1`).
     """
     databases: list[str] = []
     kind, tables = _kind(ddl, databases)
@@ -57,7 +58,7 @@ def classify(ddl: Ddl, dialect: Literal["mysql", "mariadb"], *, folded: bool = F
 
 
 def _kind(ddl: Ddl, databases: list[str]) -> tuple[DdlKind, list[TableName]]:
-    """Kind and tables; `databases` receives those that go with all their tables."""
+    """Returns kind and tables; adds to `databases` those that go with all their tables."""
     try:
         reader = _lenient(ddl)
         verb = reader.peek()
@@ -95,7 +96,9 @@ def _kind(ddl: Ddl, databases: list[str]) -> tuple[DdlKind, list[TableName]]:
 
 
 def _object(reader: Reader) -> tuple[str, bool]:
-    """What kind of thing a statement is about, and whether it replaces one; the reader is then after that word."""
+    """Returns the kind of object that a statement is about, and whether it replaces one.  The reader is then after that
+    word.
+    """
     replaces = False
     while not reader.ended:
         word = reader.next().upper
@@ -108,12 +111,12 @@ def _object(reader: Reader) -> tuple[str, bool]:
 
 
 def _lenient(ddl: Ddl) -> Reader:
-    """At the statement's begin.  Raises NotPlain."""
+    """Returns a reader at the statement's begin.  Raises NotPlain."""
     return Reader(tokens(without_settings(ddl.statement), lenient=True))
 
 
 def _plain(ddl: Ddl, *words: str) -> Reader:
-    """After `words`, which must begin the statement.  Raises NotPlain."""
+    """Returns a reader after `words`, which must begin the statement.  Raises NotPlain."""
     reader = Reader(tokens(without_settings(ddl.statement)))
     reader.expect(*words)
     return reader
@@ -161,7 +164,7 @@ def _try_altered(ddl: Ddl, reader: Reader) -> tuple[DdlKind, list[TableName]]:
 
 
 def _others(reader: Reader, schema: str) -> list[TableName]:
-    """The tables that a RENAME, EXCHANGE or CONVERT PARTITION of an ALTER TABLE names.  Raises NotPlain."""
+    """Returns the tables that a RENAME, EXCHANGE or CONVERT PARTITION of an ALTER TABLE names.  Raises NotPlain."""
     names: list[TableName] = []
     while not reader.ended:
         if reader.take("RENAME"):
@@ -176,7 +179,7 @@ def _others(reader: Reader, schema: str) -> list[TableName]:
 
 
 def _only_storage(ddl: Ddl) -> bool:
-    """Whether an ALTER TABLE touches plain indexes and storage alone."""
+    """Returns whether an ALTER TABLE touches plain indexes and storage alone."""
     try:
         reader = _lenient(ddl)
         reader.expect("ALTER", "TABLE")
@@ -199,7 +202,7 @@ def _only_storage(ddl: Ddl) -> bool:
 
 
 def _past_comma(reader: Reader) -> bool:
-    """To the next action; False where this one holds a group."""
+    """Goes to the next action; returns False where this one holds a group."""
     while not reader.ended:
         match reader.next().upper:
             case ",":
@@ -223,8 +226,9 @@ def _after_on(reader: Reader, schema: str) -> TableName:
 
 
 def _listed(reader: Reader, schema: str, *, whole: bool = False) -> list[TableName]:
-    """Names parted by commas or TO.  Raises NotPlain; `whole`: also where something unknown follows, which may name
-    more."""
+    """Reads names separated by commas or TO.  Raises NotPlain; with `whole` also where something unknown follows, which
+    may name more.
+    """
     reader.take("IF", "NOT", "EXISTS") or reader.take("IF", "EXISTS")
     names = [table_name(reader, schema)]
     while True:
@@ -240,7 +244,7 @@ def _listed(reader: Reader, schema: str, *, whole: bool = False) -> list[TableNa
 
 
 def translate(ddl: Ddl, dialect: Dialect, target_name: Callable[[TableName], TableName]) -> list[str]:
-    """Statements that do the same at the target; where they may fail because they ran before, the sink knows.
+    """Returns statements that do the same at the target.  Where they may fail because they ran before, the sink knows.
 
     Raises TargetError for a statement that cannot be carried over.
     """
@@ -264,7 +268,7 @@ def translate(ddl: Ddl, dialect: Dialect, target_name: Callable[[TableName], Tab
 
 
 def gone(ddl: Ddl) -> tuple[tuple[TableName, ...], tuple[str, ...]]:
-    """The source's tables, and whole databases, none of whose rows is left once the statement has run."""
+    """Returns the source's tables, and whole databases, that have no rows left once the statement has run."""
     try:
         reader = _lenient(ddl)
         verb = reader.peek()
@@ -276,7 +280,7 @@ def gone(ddl: Ddl) -> tuple[tuple[TableName, ...], tuple[str, ...]]:
 
 
 def emptied(ddl: Ddl, target_name: Callable[[TableName], TableName]) -> tuple[TableName, ...]:
-    """The target's table whose rows a TRUNCATE takes, those that are parked for it included."""
+    """Returns the target's table whose rows a TRUNCATE removes, its failed rows included."""
     return (target_name(ddl.tables[0]),) if ddl.kind is DdlKind.TRUNCATE else ()
 
 

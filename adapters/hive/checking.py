@@ -33,7 +33,7 @@ _VERSION: Final = ("valid_from", "valid_to", "op")
 
 
 async def check(feed: Feed) -> CheckReport:
-    """Everything that can be known beforehand.  Nothing is written."""
+    """Lists everything that can be known before a run.  Nothing is written."""
     source, place = await asyncio.gather(_source(feed), asyncio.to_thread(_place, feed))
     return report([*source, *_programs(), *place])
 
@@ -57,8 +57,8 @@ async def _source(feed: Feed) -> list[Finding]:
 def _copying(feed: Feed, view: SourceView) -> list[Finding]:
     if feed.start != "copy" or view.mariadb or view.settings.get("gtid_mode") == "ON":
         return []
-    mend = "SET PERSIST gtid_mode, step by step up to ON; or leave out `start: copy`"
-    return [error("source-gtid-mode", f"{feed.source_url} has no GTIDs, which copying from MySQL needs", mend)]
+    hint = "SET PERSIST gtid_mode, step by step up to ON; or leave out `start: copy`"
+    return [error("source-gtid-mode", f"{feed.source_url} has no GTIDs, which copying from MySQL needs", hint)]
 
 
 def _tables(feed: Feed, view: SourceView) -> list[Finding]:
@@ -78,23 +78,23 @@ def _tables(feed: Feed, view: SourceView) -> list[Finding]:
 def _named(target: TableName) -> list[Finding]:
     if all(_NAME.fullmatch(part) for part in (target.schema, target.table)):
         return []
-    mend = "Give it a `target` in the feed"
-    return [error("name", f"Hive knows only letters, digits and _ in a table's name, not {target}", mend)]
+    hint = "Give it a `target` in the feed"
+    return [error("name", f"Hive knows only letters, digits and _ in a table's name, not {target}", hint)]
 
 
 def _table(feed: Feed, target: TableName, table: SourceTable) -> list[Finding]:
     findings = []
     if not table.primary_key:
-        mend = "Give it one, or leave it out of the feed"
-        findings.append(error("no-key", f"{table.name} has no primary key, or the feed leaves a part of it out", mend))
+        hint = "Give it one, or leave it out of the feed"
+        findings.append(error("no-key", f"{table.name} has no primary key, or the feed leaves a part of it out", hint))
     reserved = (*_OURS, *(_VERSION if feed.hive.history else ()))
     for column in table.columns:
         if column.name.lower() in reserved:
             use = f"{target} has a column {column.name} of its own in Hive"
             findings.append(error("column-name", use, "`rename` the source's column in the feed"))
         if "`" in column.name and feed.hive.format == "orc":
-            mend = "`rename` it in the feed, or set hive: {format: parquet}"
-            findings.append(error("column-name", f"{target}: ORC loses a column of the name {column.name}", mend))
+            hint = "`rename` it in the feed, or set hive: {format: parquet}"
+            findings.append(error("column-name", f"{target}: ORC loses a column of the name {column.name}", hint))
     dates = [column.name for column in table.columns if column.column.kind in _DATES]
     if dates and feed.zero_dates != "null":
         held = f"{target} cannot hold a zero date in {', '.join(dates)}: one ends the run"
@@ -108,14 +108,14 @@ def _table(feed: Feed, target: TableName, table: SourceTable) -> list[Finding]:
 def _programs() -> list[Finding]:
     findings = []
     if find_spec("pyspark") is None:
-        mend = "Run `make setup`, or `pip install 'tidelock[bulk]'`"
-        findings.append(error("pyspark-missing", "pyspark is not installed here", mend))
+        hint = "Run `make setup`, or `pip install 'tidelock[bulk]'`"
+        findings.append(error("pyspark-missing", "pyspark is not installed here", hint))
     for kind, asked in (("java-missing", lambda: java("Spark")), ("drivers-missing", lambda: drivers().there())):
         try:
             asked()
         except Missing as missing:
-            said, _, mend = str(missing).partition(": ")
-            findings.append(error(kind, said, mend.capitalize()))
+            said, _, hint = str(missing).partition(": ")
+            findings.append(error(kind, said, hint.capitalize()))
     return findings
 
 

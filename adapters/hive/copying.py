@@ -1,13 +1,13 @@
-"""The copy of tables that hold rows already: read by Spark in pieces, then loaded beside the log.
+"""Copies existing rows into Hive: Spark reads them in pieces, and tables are loaded beside the log.
 
-`P0` is a place in the log up to which everything can be seen (`Source.visible_end`); reading begins after it
-was taken.  A row is found as it was at some moment of the reading.  Everything behind P0 is merged by key afterwards,
-where the last image wins; so a row that was changed meanwhile is right whatever the reader saw of it, and one that was
-not is right as read.  From `P1` on, where the log ended when the last row had been read, the tables are the source's.
-Before, they may hold rows of different moments, and readers are shown none of them.
+`P0` is a place in the log up to which everything is visible (`Source.visible_end`); reading begins after it
+was taken.  A row is read as it was at some moment of the reading.  Everything behind P0 is merged by key afterwards,
+and the last image wins: so a row that changed meanwhile is right whatever the reader saw of it, and a row that did not
+change is right as read.  From `P1` on, where the log ended when the last row had been read, the tables equal the
+source's.  Before, they may hold rows of different moments, and are not shown to readers.
 
-A piece is a folder that is whole once Spark says so in it.  A copy that was killed reads only the pieces that are
-missing, and of a piece that two programs have read one folder is taken; the manifest says which tables are loaded.
+A piece is a folder that is complete once Spark says so in it.  A copy that was killed reads only the missing pieces.
+Of a piece that two programs have read, one folder is taken; the manifest says which tables are loaded.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Stopped(Exception):
 
 
 class _Told:
-    """How far the reading of a table is, every few seconds."""
+    """Reports how far the reading of a table is, every few seconds."""
 
     def __init__(self, progress: Progress, name: str, pending: Pending, there: int) -> None:
         self._progress, self._name, self._pieces = progress, name, len(pending.pieces)
@@ -59,6 +59,7 @@ class _Told:
         progress.message(f"copy of {name}: about {pending.rows:,} rows in {self._pieces} pieces{kept}")
 
     def piece(self, rows: int) -> None:
+        """Counts one more piece, of so many rows."""
         self._read += 1
         self._rows += rows
         now = time.monotonic()
@@ -74,7 +75,8 @@ class _Told:
 
 
 def planned(feed: Feed) -> Manifest:
-    """Of a new feed.  The tables are looked at behind the position, so that none can be made between the two.
+    """Plans the copy of a new feed.  The tables are looked at after the position was taken, so that no table can be
+    made between the two.
 
     Raises SourceError, Broken.
     """
@@ -83,7 +85,7 @@ def planned(feed: Feed) -> Manifest:
 
 
 class HiveCopying:
-    """Of one feed.  `stopped`: asked between two pieces."""
+    """The copy of one feed.  `stopped`: asked between two pieces."""
 
     def __init__(
         self, feed: Feed, hive: OpenedHive, copy: CopyState, progress: Progress, stopped: Callable[[], bool]
@@ -94,7 +96,9 @@ class HiveCopying:
         self._place = f"{hive.folder}/copy/{copy.name}"
 
     def done(self, manifest: Manifest) -> Manifest:
-        """With all tables of the copy loaded.  Raises Stopped, SourceError, SparkFailed, Broken, Taken."""
+        """Returns the manifest with all tables of the copy loaded.  Raises Stopped, SourceError, SparkFailed, Broken,
+        Taken.
+        """
         for name, pending in self._copy.pending.items():
             sources = self._selected.tables.get(name, {})
             self._compare(name, pending, [*sources.values()])
@@ -125,7 +129,7 @@ class HiveCopying:
     # ------------------------------------------------------------------ pieces
 
     def _read(self, name: str, pending: Pending) -> list[str]:
-        """A folder for each piece."""
+        """Returns a folder for each piece."""
         there = self._whole(name)
         missing = [number for number in range(len(pending.pieces)) if number not in there]
         told = _Told(self._progress, name, pending, len(there))
@@ -148,7 +152,7 @@ class HiveCopying:
                 future.cancel()
 
     def _piece(self, name: str, pending: Pending, number: int) -> int:
-        """How many rows it has."""
+        """Reads one piece and returns its number of rows."""
         source, predicate = pending.pieces[number]
         selected = self._selected.tables[name][source]
         raw = self._selected.database.read(self._hive.spark, selected.query, [predicate], types=selected.types)
@@ -160,7 +164,7 @@ class HiveCopying:
         return int(counted.get["rows"])
 
     def _whole(self, name: str) -> dict[int, str]:
-        """Number of a piece → its folder's name."""
+        """Returns the folder's name of each complete piece, by its number."""
         folder, files = self._folder(name), self._hive.files
         whole = [one for one in files.names(folder) if _WHOLE in files.names(f"{folder}/{one}")]
         return {int(one.partition("-")[0]): one for one in whole}
@@ -184,5 +188,5 @@ def _explained(source: str) -> Iterator[None]:
         text = cause(error)
         if _MISFIT in text:
             said = text.partition("]")[2].partition(" SQLSTATE")[0].strip()
-            raise Broken(f"{source} cannot be copied: {said}", "The copy goes on when that is mended") from None
+            raise Broken(f"{source} cannot be copied: {said}", "The copy goes on when that is corrected") from None
         raise SparkFailed(f"Spark could not copy {source}: {text}") from None

@@ -10,18 +10,22 @@ if TYPE_CHECKING:
 
 
 class LocalFiles:
-    """Of this machine, without Spark: only to be read."""
+    """Read-only files of this machine, without Spark."""
 
     def names(self, folder: str) -> list[str]:
+        """Lists a folder, sorted; nothing where there is no such folder."""
         place = Path(folder)
         return sorted(path.name for path in place.iterdir()) if place.exists() else []
 
     def read(self, place: str) -> bytes:
+        """Returns a file's bytes."""
         return Path(place).read_bytes()
 
 
 class Files:
-    """Places are URIs or absolute paths.  Raises Py4JJavaError with what the file system says."""
+    """Files under a warehouse.  Places are URIs or absolute paths.  Raises Py4JJavaError with what the file system
+    says.
+    """
 
     def __init__(self, spark: SparkSession) -> None:
         jvm: Any = spark._jvm
@@ -31,13 +35,14 @@ class Files:
         self._no_options = gateway.new_array(self._hadoop.Options.Rename, 0)
 
     def names(self, folder: str) -> list[str]:
-        """What is in it, sorted; nothing where there is no such folder."""
+        """Lists a folder, sorted; nothing where there is no such folder."""
         path, system = self._at(folder)
         if not system.exists(path):
             return []
         return sorted(str(status.getPath().getName()) for status in system.listStatus(path))
 
     def read(self, place: str) -> bytes:
+        """Returns a file's bytes."""
         path, system = self._at(place)
         stream = system.open(path)
         try:
@@ -46,7 +51,7 @@ class Files:
             stream.close()
 
     def publish(self, place: str, content: bytes) -> bool:
-        """The file, whole or not at all.  False: there is one of that name already."""
+        """Writes a file, whole or not at all.  Returns False where a file of that name exists."""
         from py4j.protocol import Py4JJavaError
 
         path, system = self._at(place)
@@ -70,6 +75,7 @@ class Files:
         system.copyFromLocalFile(True, True, self._hadoop.Path(local.as_uri()), path)
 
     def remove(self, place: str) -> None:
+        """Removes a file or a folder."""
         path, system = self._at(place)
         system.delete(path, True)
 

@@ -41,8 +41,9 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 class TableState(msgspec.Struct, frozen=True):
-    """`key`: columns.  `buckets`: partitions that its rows are spread over by a hash of the key.  `history`: None
-    where none is kept."""
+    """The state of a table.  `key`: columns.  `buckets`: partitions over which its rows are spread, by a hash of the
+    key.  `history`: None where none is kept.
+    """
 
     key: tuple[str, ...]
     buckets: int
@@ -53,7 +54,7 @@ class TableState(msgspec.Struct, frozen=True):
 class Pending(msgspec.Struct, frozen=True):
     """A table whose rows are still to be read.  `columns`, `key`: as they will be stored.
 
-    `pieces`: (source table, SQL that holds for a share of its rows).  `rows`: about how many there are.
+    `pieces`: (source table, SQL condition for a part of its rows).  `rows`: about how many there are.
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -63,12 +64,11 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class CopyState(msgspec.Struct, frozen=True):
-    """A copy under way.  `name`: like no other's, so that what an earlier one has read is not taken for its own.
+    """A copy under way.  `name`: unique, so that the files of an earlier copy are not taken for its own.
 
-    `pending`, `loaded`: tables by name at the target; none of them is shown to readers yet.
-
-    `end`: where the log ended when the last row had been read, `moment` (`YYYY-MM-DD HH:MM:SS`, UTC) of it; None: not
-    all are read.
+    `pending`, `loaded`: tables by name at the target; none of them is shown to readers yet.  `end`: where the log ended
+    when the last row had been read, `moment` the time of that (`YYYY-MM-DD HH:MM:SS`, UTC); None: not all rows are
+    read.
     """
 
     name: str
@@ -79,18 +79,19 @@ class CopyState(msgspec.Struct, frozen=True):
 
     @property
     def tables(self) -> set[str]:
+        """All tables of the copy."""
         return {*self.pending, *self.loaded}
 
     def ends(self, position: Position) -> bool:
-        """Whether tables that stand there are the source's."""
+        """Tells whether tables with the log applied up to this place equal the source's."""
         return self.end is not None and position.order >= self.end.order
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """State after merge `number`.  `tables`: by name at the target, `schema.table`.
+    """The state after merge `number`.  `tables`: by name at the target, `schema.table`.
 
-    `changes`: that were merged, in all and by the `last` merge of the log.  `end_us`: source time of its end,
-    `made_us`: time of the manifest by its maker's clock; microseconds since the epoch, 0 where it is not known.
+    `changes`: merged in all, `last`: by the last merge of the log.  `end_us`: source time of its end, `made_us`: time
+    of the manifest by its maker's clock; microseconds since the epoch, 0 where it is not known.
     """
 
     number: int
@@ -104,29 +105,32 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class Readable(Protocol):
-    """Files that can be looked at, as `adapters.hive.files`."""
+    """Files that can be read, as `adapters.hive.files` has them."""
 
-    def names(self, folder: str) -> list[str]: ...
+    def names(self, folder: str) -> list[str]:
+        """Lists a folder, sorted."""
 
-    def read(self, place: str) -> bytes: ...
+    def read(self, place: str) -> bytes:
+        """Returns a file's bytes."""
 
 
 class Manifests:
-    """Those of one feed, in `folder`."""
+    """The manifests of one feed, in `folder`."""
 
     def __init__(self, files: Files, folder: str, feed: str) -> None:
         self._files, self._folder, self._feed = files, folder, feed
 
     def latest(self) -> Manifest | None:
+        """Returns the latest manifest; None: the feed has never run."""
         return latest_in(self._files, self._folder)
 
     def commit(self, manifest: Manifest) -> None:
-        """Raises Taken."""
+        """Commits the next manifest.  Raises Taken."""
         if not self._files.publish(_place(self._folder, manifest.number), msgspec.json.encode(manifest)):
             raise Taken(self._feed, manifest.number)
 
     def kept(self) -> list[Manifest]:
-        """The latest ones, whose files must stay; older ones are removed."""
+        """Returns the latest manifests, whose files must stay; removes older ones."""
         numbers = _numbers(self._files, self._folder)
         for number in numbers[:-KEPT]:
             self._files.remove(_place(self._folder, number))
@@ -134,7 +138,7 @@ class Manifests:
 
 
 def latest_in(files: Readable, folder: str) -> Manifest | None:
-    """None: the feed has never run."""
+    """Returns the latest manifest; None: the feed has never run."""
     numbers = _numbers(files, folder)
     return _read(files, folder, numbers[-1]) if numbers else None
 

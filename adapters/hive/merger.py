@@ -1,7 +1,7 @@
-"""One merge: a stretch of the log becomes the next manifest.
+"""Merges a stretch of the log into the tables, which makes the next manifest.
 
-A stretch begins where the manifest before it ends.  One that was merged already is left alone, so it may be delivered
-twice; one that begins elsewhere is refused.  Only parts that changes fall into are read and written.
+A stretch begins where the manifest before it ends.  A stretch that was merged already is left alone, so it may be
+delivered twice; one that begins elsewhere is refused.  Only parts that changes fall into are read and written.
 
 A copy (`adapters.hive.copying`) loads tables beside the log; the merge that ends it gives them their first versions.
 """
@@ -41,7 +41,7 @@ class Broken(Exception):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """How tables that are new are stored."""
+    """The way in which new tables are stored."""
 
     format: Format = "orc"
     buckets: int = 16
@@ -49,7 +49,9 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 class TableChanges(msgspec.Struct, frozen=True):
-    """One table's part of a stretch.  `columns`: (name, type) as they are now.  `changes`: as of the data source."""
+    """The part of a stretch that is one table's.  `columns`: (name, type) as they are now.  `changes`: in the data
+    source's columns.
+    """
 
     columns: tuple[tuple[str, str], ...]
     key: tuple[str, ...]
@@ -57,8 +59,9 @@ class TableChanges(msgspec.Struct, frozen=True):
 
 
 class Stretch(msgspec.Struct, frozen=True):
-    """A piece of the log, `since` a position and up to one.  `rows`: changes in it.  `end_us`: source time of its end,
-    microseconds since the epoch, 0 where it does not say."""
+    """A part of the log, from the position `since` to a later one.  `rows`: changes in it.  `end_us`: source time of
+    its end, in microseconds since the epoch, 0 where the log does not say.
+    """
 
     since: Position
     position: Position
@@ -67,13 +70,13 @@ class Stretch(msgspec.Struct, frozen=True):
 
 
 class Merger:
-    """Of one feed.  Raises Taken, Broken, and what Spark says."""
+    """The merges of one feed.  Every method raises Taken, Broken, and what Spark raises."""
 
     def __init__(self, warehouse: Warehouse, manifests: Manifests, layout: Layout) -> None:
         self._warehouse, self._manifests, self._layout = warehouse, manifests, layout
 
     def begin(self, first: Callable[[], Manifest]) -> Manifest:
-        """The manifest to go on from; of a new feed the `first`.  The metastore is made equal to it."""
+        """Returns the manifest to go on from; `first` for a new feed.  Makes the metastore equal to it."""
         manifest = self._manifests.latest()
         if manifest is None:
             manifest = first()
@@ -82,7 +85,7 @@ class Merger:
         return manifest
 
     def merge(self, manifest: Manifest, stretch: Stretch, batches: Mapping[str, TableChanges]) -> Manifest:
-        """The next manifest, committed; or the same one, where the stretch was merged already."""
+        """Merges a stretch and returns the committed manifest; the present one where the stretch was merged already."""
         since, position, copy = stretch.since, stretch.position, manifest.copy
         ends = copy is not None and copy.ends(position)
         if same_place(position, manifest.position) and not ends:
@@ -91,7 +94,7 @@ class Merger:
             if position.order <= manifest.position.order:
                 return manifest
             raise Broken(
-                f"the changes begin at {since}, and the tables stand at {manifest.position}",
+                f"the changes begin at {since}, and the tables are at {manifest.position}",
                 "Nothing was merged. Changes between them are missing: see what else reads or writes here",
             )
         number = manifest.number + 1
@@ -108,7 +111,7 @@ class Merger:
         return self._commit(Manifest(number, position, tables, copy, changes, stretch.rows, end_us))
 
     def load(self, manifest: Manifest, name: str, rows: DataFrame) -> Manifest:
-        """A pending table of the copy, with these rows, each key once.  Readers do not see it yet."""
+        """Loads a pending table of the copy with these rows, each key once.  Readers do not see it yet."""
         copy, number = manifest.copy, manifest.number + 1
         assert copy is not None, "a copy is under way"
         pending = copy.pending[name]
@@ -121,13 +124,13 @@ class Merger:
         return self._commit(replace(manifest, number=number, tables=tables, copy=copy))
 
     def loaded(self, manifest: Manifest, end: Position, moment: str) -> Manifest:
-        """All tables are: the copy ends with the merge that reaches `end`, where the log is now."""
+        """Notes that all tables are loaded.  The copy ends with the merge that reaches `end`, where the log is now."""
         assert manifest.copy is not None, "a copy is under way"
         copy = replace(manifest.copy, end=end, moment=moment)
         return self._commit(replace(manifest, number=manifest.number + 1, copy=copy))
 
     def truncate(self, manifest: Manifest, position: Position, name: str, moment: str) -> Manifest:
-        """`moment`: when it was emptied, `YYYY-MM-DD HH:MM:SS[.f]` in UTC."""
+        """Empties a table.  `moment`: when, `YYYY-MM-DD HH:MM:SS[.f]` in UTC."""
         number, state = manifest.number + 1, manifest.tables.get(name)
         if state is None:
             return self._commit(replace(manifest, number=number, position=position))
@@ -161,7 +164,7 @@ class Merger:
         return TableState(key, self._layout.buckets, current)
 
     def _with_history(self, name: str, state: TableState) -> TableState:
-        """One that is empty, if the feed wants any."""
+        """Adds an empty history, if the feed wants one."""
         if not self._layout.history:
             return state
         columns = state.current.columns
@@ -172,7 +175,7 @@ class Merger:
         return replace(state, history=history)
 
     def _with_first_versions(self, name: str, state: TableState, moment: str, number: int) -> TableState:
-        """A history that begins with the rows as they are."""
+        """Adds a history that begins with the rows as they are."""
         state = self._with_history(name, state)
         if state.history is None:
             return state
@@ -213,7 +216,7 @@ class Merger:
             closed.unpersist()
 
     def _rewritten(self, place: str, stored: Stored, added: DataFrame, days: list[str], number: int) -> Stored:
-        """With more versions that ended on these days: each day is written anew, with what was there."""
+        """Writes the days anew on which more versions ended, with the versions that they held."""
         if not days:
             return stored
         for day in days:
@@ -227,7 +230,7 @@ class Merger:
 
 
 def _widened(name: str, state: TableState, batch: TableChanges) -> TableState:
-    """With the columns that were added; any other difference is an error."""
+    """Returns the table with the columns that were added; any other difference is an error."""
     there = dict(state.current.columns)
     changed = [column for column, type in batch.columns if there.get(column, type) != type]
     lost = there.keys() - {column for column, _ in batch.columns}
@@ -250,5 +253,5 @@ _ANEW: Final = "Its table in Hive holds the old form: fill it anew with a feed o
 
 
 def moment_of(us: int) -> str:
-    """As `Copy.moment`."""
+    """Returns a time as `Copy.moment` has it."""
     return datetime.fromtimestamp(us // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,13 +1,13 @@
-"""What a batch of changes makes of a table: pure functions of Spark's DataFrames.
+"""Computes what a batch of changes makes of a table: pure functions of Spark's DataFrames.
 
-`changes` has the columns of the data source (`adapters.spark_stream.columns`), of one table.  Each change is one or
-two *marks*: a key that is gone, a key that has a row.  Marks of one key are ordered by their place in the log; the last
-one says what the current state holds, all of them are the key's history.
+`changes` has the columns of the data source (`adapters.spark_stream.columns`), of one table.  Each change is one or two
+*marks*: a key that is gone, a key that has a row.  Marks of one key are ordered by their place in the log.  The last
+one gives the current state; all of them are the key's history.
 
-*Current state*: what was there, less every key with a mark, plus the rows of last marks.
+*Current state*: the rows before, less every key with a mark, plus the rows of last marks.
 
 *History* (slowly changing dimension, type 2): a version of a row is valid from its change to the key's next one.  Of
-one transaction only the last mark of a key counts: what was in between nobody saw.  Open versions are spread by key as
+one transaction only the last mark of a key counts: nobody saw the marks between.  Open versions are spread by key as
 current rows are; closed ones lie by the day they ended, so that old days are never written again.
 """
 
@@ -29,7 +29,8 @@ _EPOCH: Final = "1970-01-01 00:00:00"
 
 
 def marks(changes: DataFrame, columns: Sequence[tuple[str, str]], key: Sequence[str]) -> DataFrame:
-    """Columns: `key` (struct), `row` (struct, NULL: gone), `op`, `committed`, `transaction`, `place` (struct, ordered).
+    """Returns the marks of changes.  Columns: `key` (struct), `row` (struct, NULL: gone), `op`, `committed`,
+    `transaction`, `place` (struct, ordered).
 
     A change that moves the key is two marks: the old key is gone, then the new one has the row.
     """
@@ -49,19 +50,21 @@ def marks(changes: DataFrame, columns: Sequence[tuple[str, str]], key: Sequence[
 
 
 def last(marked: DataFrame) -> DataFrame:
-    """`key` and `row` after the batch."""
+    """Returns `key` and `row` after the batch."""
     ended = marked.groupBy("key").agg(F.max_by(F.struct("row"), "place").alias("last"))
     return ended.select("key", "last.row")
 
 
 def current(old: DataFrame, ended: DataFrame, key: Sequence[str], buckets: int) -> DataFrame:
-    """The rows of every bucket that `old` holds whole.  `ended`: `last` of the marks."""
+    """Returns the rows of every bucket that `old` holds completely.  `ended`: `last` of the marks."""
     kept = _without(old.drop(BUCKET), ended, key)
     return bucketed(kept.unionByName(ended.where(F.col("row").isNotNull()).select("row.*")), key, buckets)
 
 
 def versions(open: DataFrame, marked: DataFrame, key: Sequence[str], buckets: int) -> tuple[DataFrame, DataFrame]:
-    """Open versions of the buckets that `open` holds whole, and those that the marks ended, each with its part."""
+    """Returns open versions of the buckets that `open` holds completely, and versions that the marks ended, each with
+    its part.
+    """
     seen = Window.partitionBy("key", "transaction").orderBy(F.desc("place"))
     marked = marked.withColumn("nth", F.row_number().over(seen)).where("nth = 1")
     order = Window.partitionBy("key").orderBy("place")
@@ -82,28 +85,31 @@ def versions(open: DataFrame, marked: DataFrame, key: Sequence[str], buckets: in
 
 
 def closed_at(open: DataFrame, moment: str) -> DataFrame:
-    """Every open version, ended: what a TRUNCATE does.  `moment`: `YYYY-MM-DD HH:MM:SS[.f]`, UTC."""
+    """Returns every open version, ended, as a TRUNCATE does.  `moment`: `YYYY-MM-DD HH:MM:SS[.f]`, UTC."""
     return _closed(open.drop(PART).withColumn("valid_to", F.lit(moment).cast("timestamp")))
 
 
 def first_versions(rows: DataFrame, moment: str, key: Sequence[str], buckets: int) -> DataFrame:
-    """Of rows that a copy brought.  `moment`: as above; whoever made them, and when, is not known."""
+    """Returns the first versions of rows that a copy brought.  `moment`: as above; their author and time are not known.
+    """
     since = rows.withColumn("valid_from", F.lit(moment).cast("timestamp"))
     open = since.withColumn("valid_to", F.lit(None).cast("timestamp")).withColumn("op", F.lit("copy"))
     return _opened(open, key, buckets)
 
 
 def bucketed(rows: DataFrame, key: Sequence[str], buckets: int) -> DataFrame:
+    """Adds the column of each row's bucket."""
     return rows.withColumn(BUCKET, bucket_of(key, buckets))
 
 
 def bucket_of(key: Sequence[str], buckets: int, image: str = "") -> Column:
-    """By a hash of the key's text, so that a wider type of a key column changes nothing."""
+    """Returns the bucket by a hash of the key's text, so that a wider type of a key column changes nothing."""
     columns = [F.col(f"{image}{_quoted(name)}").cast("string") for name in key]
     return F.pmod(F.xxhash64(*columns), F.lit(buckets)).cast("int")
 
 
 def open_part(bucket: int) -> str:
+    """Returns the part that holds a bucket's open versions."""
     return f"open-{bucket:04}"
 
 
@@ -116,7 +122,7 @@ def _without(rows: DataFrame, marked: DataFrame, key: Sequence[str]) -> DataFram
 
 
 def _joined(rows: DataFrame, marked: DataFrame, key: Sequence[str], how: str) -> DataFrame:
-    """A key column is never NULL."""
+    """Joins by key; a key column is never NULL."""
     left, right = rows.alias("rows"), marked.alias("marked")
     same = [F.col(f"rows.{_quoted(name)}") == F.col(f"marked.key.{_quoted(name)}") for name in key]
     return left.join(right, same, how)

@@ -1,4 +1,4 @@
-"""Spark with a feed's Hive: its metastore, its manifests, and a place for what is to be merged.
+"""Opens Spark with a feed's Hive: its metastore, its manifests, and a place for changes to be merged.
 
 `hive:///DIR` is a warehouse in a folder, with a metastore of its own in it (Derby: one program at a time).
 `hive://HOST:PORT/DATABASE` is a metastore that others run; databases lie where it puts them, and DATABASE is the one
@@ -35,7 +35,7 @@ _COMMON = {
 
 
 class OpenedHive:
-    """`folder`: of the feed's bookkeeping."""
+    """An open warehouse.  `folder`: of the feed's bookkeeping."""
 
     def __init__(self, spark: SparkSession, feed: Feed) -> None:
         files = Files(spark)
@@ -49,25 +49,26 @@ class OpenedHive:
         self._staged = 0
 
     def staged(self, path: Path) -> DataFrame:
-        """The rows of a local Parquet file, moved to where all of Spark can read it."""
+        """Returns the rows of a local Parquet file, moved to where all of Spark can read it."""
         self._staged += 1
         place = f"{self.folder}/staging/{self._staged}.parquet"
         self.files.upload(path, place)
         return self.spark.read.parquet(place)
 
     def unstage(self) -> None:
+        """Removes the moved files."""
         self.files.remove(f"{self.folder}/staging")
 
 
 @contextlib.contextmanager
 def opened(feed: Feed) -> Iterator[OpenedHive]:
-    """Raises Missing, SparkFailed."""
+    """Opens Spark and the warehouse.  Raises Missing, SparkFailed."""
     with _session(feed) as spark:
         yield OpenedHive(spark, feed)
 
 
 def manifest_of(feed: Feed) -> Manifest | None:
-    """The latest one; None: the feed has never run.  In a folder here it is found without Spark.
+    """Returns the latest manifest; None: the feed has never run.  In a local folder it is found without Spark.
 
     Raises OSError, Missing, SparkFailed.
     """
@@ -86,7 +87,7 @@ def _session(feed: Feed) -> Iterator[SparkSession]:
 
 
 def _own(feed: Feed) -> str:
-    """The feed's folder in the warehouse's."""
+    """Returns the feed's folder in the warehouse's."""
     return f"_{feed.schema}/{feed.name}"
 
 
@@ -101,5 +102,5 @@ def _metastore(target: Endpoint) -> dict[str, str]:
 
 
 def _books(target: Endpoint) -> str:
-    """The database whose folder holds the bookkeeping."""
+    """Returns the name of the database whose folder holds the bookkeeping."""
     return target.database or "default" if target.host else "default"

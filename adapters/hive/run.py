@@ -1,10 +1,10 @@
 """`tidelock run` with a Hive target: source log → capture machine → spool → merges by Spark, in one process tree.
 
-With `start: copy` the rows that are there come first (`adapters.hive.copying`).
+With `start: copy` existing rows come first (`adapters.hive.copying`).
 
-While one stretch is merged the next one is gathered; a merge begins when its time has come, never inside a source
+While one stretch is merged the next one is collected.  A merge begins when its time has come, never inside a source
 transaction.  All state is in the manifest, so a run that was killed goes on behind the last merge, whatever it had
-gathered.  A statement of the log is handled between two merges: a new table and a new column come with their rows,
+collected.  A statement of the log is handled between two merges: a new table and a new column come with their rows,
 TRUNCATE is a merge of its own, and anything else ends the run with the tables as they were before it.
 """
 
@@ -49,14 +49,14 @@ _DEFAULT: Final = re.compile(r"\bDEFAULT\b(?!\s+NULL\b)", re.IGNORECASE)
 
 
 def run(feed: Feed, until_caught_up: bool, progress: Progress) -> int:
-    """The exit code of design 9.  Raises Missing, SparkFailed, SourceError, Broken, Taken: see what they say."""
+    """Runs the feed and returns its exit code (design 9).  Raises Missing, SparkFailed, SourceError, Broken, Taken."""
     with opened(feed) as hive, tempfile.TemporaryDirectory(prefix="tidelock-spool-") as folder:
         hive.unstage()  # of a run that was killed
         return asyncio.run(Follower(feed, hive, Path(folder), progress).run(until_caught_up))
 
 
 class FirstRunRefused(Exception):
-    """A first run does not begin: what `check` says."""
+    """A first run does not begin; the text is what `check` says."""
 
     exit_code = 1
 
@@ -65,7 +65,7 @@ class FirstRunRefused(Exception):
 
 
 class Follower:
-    """One feed into one warehouse.  Raises SourceError, Broken, Taken."""
+    """Follows one feed into one warehouse.  Raises SourceError, Broken, Taken."""
 
     def __init__(self, feed: Feed, hive: OpenedHive, folder: Path, progress: Progress) -> None:
         self._feed, self._hive, self._folder, self._progress = feed, hive, folder, progress
@@ -76,6 +76,7 @@ class Follower:
         self._shapes: dict[int, Shape] = {}
 
     async def run(self, until_caught_up: bool) -> int:
+        """Runs until stopped or caught up; returns the exit code."""
         source = await asyncio.to_thread(overview_of, self._feed, first_run=True)
         with heard(self._stopped.set):
             self._manifest = await asyncio.to_thread(self._hive.merger.begin, lambda: self._first(source))
@@ -94,7 +95,7 @@ class Follower:
     # ------------------------------------------------------------------ rows that were there before
 
     def _first(self, source: Overview) -> Manifest:
-        """Of a new feed, which must pass `check`."""
+        """Starts a new feed, which must pass `check`."""
         errors = asyncio.run(check(self._feed)).errors
         if errors:
             raise FirstRunRefused(errors)
@@ -103,7 +104,7 @@ class Follower:
         return Manifest(0, start_of(self._feed, source))
 
     def _copied(self) -> bool:
-        """Whether nothing remains to be copied; False: we are to stop."""
+        """Copies what remains; returns False where we are to stop before all is copied."""
         copy = self._manifest.copy
         if copy is None or copy.end is not None:
             return True
@@ -120,7 +121,7 @@ class Follower:
         return max(ends, key=lambda position: position.order)
 
     async def _read(self) -> bool:
-        """One life of the capture process; True: the goal is reached."""
+        """Reads during one life of the capture process; returns True once the goal is reached."""
         capture = CaptureProcess(self._feed.source_url)
         try:
             await capture.begin(order_of(self._feed, self._spool.last))
@@ -144,7 +145,7 @@ class Follower:
             await capture.stop()
 
     async def _next(self, capture: CaptureProcess) -> LogBatch | Failed | None:
-        """None: we are to stop."""
+        """Returns the next batch; None: we are to stop."""
         reading = asyncio.ensure_future(capture.next())
         stopping = asyncio.ensure_future(self._stopped.wait())
         try:
@@ -172,7 +173,7 @@ class Follower:
         return caught_up and batch.last.rows == 0
 
     def _ends_copy(self) -> bool:
-        """Whether the stretch so far is what the copy needs yet."""
+        """Returns whether the stretch so far reaches the place that the copy still needs."""
         copy = self._copy
         if copy is None or not copy.ends(self._spool.last):
             return False
@@ -191,7 +192,7 @@ class Follower:
         self._begun = time.monotonic()
 
     async def _cut(self) -> None:
-        """Merge what is gathered, while the next stretch begins."""
+        """Merges what is collected, while the next stretch begins."""
         spool = self._spool
         await self._merged()
         self._begin(spool.last)

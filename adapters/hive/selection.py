@@ -1,4 +1,4 @@
-"""Which rows at the source belong into which table of Hive, and how the source is asked for them."""
+"""Selects the rows of the source for each table of Hive, and makes the SQL that reads them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ from tidelock.engine.model.records import Shape
 
 
 class Selected(msgspec.Struct, frozen=True):
-    """One source table.  `shape`: of its rows as Hive gets them.  `query`: SQL for them, as columns `c0`, `c1`, …, as
-    `asked`, in the order of `shape`, and `p0`, …, which pieces are cut by."""
+    """One source table.
+
+    `shape`: of its rows as Hive gets them.  `query`: SQL for them, as columns `c0`, `c1`, …, as `asked`, in the order
+    of `shape`, and `p0`, …, which pieces are cut by.
+    """
 
     table: SourceTable
     shape: Shape
@@ -39,19 +42,19 @@ class Selected(msgspec.Struct, frozen=True):
 
     @property
     def types(self) -> str:
-        """Of the columns, as Spark spells them."""
+        """The types of the columns, as Spark spells them."""
         return ", ".join(f"c{n} {column.wire}" for n, column in enumerate(self.asked))
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """`tables`: by name in Hive, then by name at the source."""
+    """The selected tables.  `tables`: by name in Hive, then by name at the source."""
 
     database: Database
     tables: Mapping[str, Mapping[str, Selected]]
 
 
 async def selection(feed: Feed) -> Selection:
-    """Raises SourceError, Broken."""
+    """Reads the source's catalogue and selects tables.  Raises SourceError, Broken."""
     server = _server(feed)
     try:
         tables = await read_shapes(server, lambda name: name.schema != feed.schema and feed.select(name) is not None)
@@ -69,7 +72,7 @@ async def selection(feed: Feed) -> Selection:
 
 
 async def pieces_of(feed: Feed, tables: Selection) -> dict[str, Pending]:
-    """What is to be read of each table, in pieces.  Raises SourceError."""
+    """Cuts each table into pieces to be read.  Raises SourceError."""
     server = _server(feed)
     try:
         return {name: await _pending(feed, server, sources) for name, sources in tables.tables.items()}
@@ -121,7 +124,7 @@ def _where(rule: Rule, table: SourceTable) -> str:
 
 
 def _same(name: str, sources: Sequence[Selected]) -> None:
-    """Several source tables may go into one of Hive's, if they are alike."""
+    """Checks that several source tables that go into one of Hive's are alike."""
     first, *others = sources
     for other in others:
         if (hive_columns(other.shape), other.shape.primary_key) != (hive_columns(first.shape), first.shape.primary_key):

@@ -1,8 +1,7 @@
-"""Changes on their way to a merge: batches of the log, as one Parquet file for each table.
+"""Collects changes for a merge: writes batches of the log as one Parquet file for each table.
 
-A *stretch* is what lies between two merges.  Its files are columns already, in the data source's form, so Spark reads
-them as it would read the stream; here they only pass through, and a stretch that was not merged is read from the source
-again.
+A *stretch* is the log between two merges.  Its files have the data source's columns already, so Spark reads them as it
+would read the stream.  The files are temporary: a stretch that was not merged is read from the source again.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ GROUP_ROWS: Final = 20_000
 
 
 def misfits_of(feed: Feed) -> Misfits:
-    """What becomes of values that Hive cannot hold."""
+    """Returns what becomes of values that Hive cannot hold."""
     return "null" if feed.zero_dates == "null" else "fail"
 
 
 class NoKey(Exception):
-    """Rows of a table without a primary key, which nothing tells apart."""
+    """A table has rows and no primary key, so nothing tells them apart."""
 
 
 class Spooled(msgspec.Struct, frozen=True):
-    """One table's file.  `columns`: (name, type) as Hive has them."""
+    """The file of one table.  `columns`: (name, type) as Hive has them."""
 
     path: Path
     columns: tuple[tuple[str, str], ...]
@@ -42,7 +41,9 @@ class Spooled(msgspec.Struct, frozen=True):
 
 
 class Spool:
-    """The stretch behind `since`; its files are in `folder`.  `last`: where it ends so far, `end_us`: source time."""
+    """The stretch behind `since`; its files are in `folder`.  `last`: where it ends so far, `end_us`: source time of
+    that.
+    """
 
     def __init__(self, folder: Path, since: Position, misfits: Misfits) -> None:
         self.since = self.last = since
@@ -54,7 +55,7 @@ class Spool:
         folder.mkdir()
 
     def add(self, batch: LogBatch, shapes: dict[int, Shape]) -> None:
-        """`shapes`: of all tables that the batch uses.  Raises ChangesError, NoKey."""
+        """Adds a batch.  `shapes`: of all tables that the batch uses.  Raises ChangesError, NoKey."""
         self._number += 1
         whole = msgspec.structs.replace(batch, shapes=shapes)
         for number in dict.fromkeys(row.table for row in batch.rows):
@@ -66,7 +67,7 @@ class Spool:
         self.end_us = max(self.end_us, batch.end_us)
 
     def close(self) -> dict[str, Spooled]:
-        """The files, by table."""
+        """Closes the files and returns them by table."""
         return {name: table.close() for name, table in self._tables.items()}
 
     def _open(self, shape: Shape) -> _Table:
@@ -87,6 +88,7 @@ class _Table:
         self._writer: parquet.ParquetWriter | None = None
 
     def add(self, number: int, batch: LogBatch) -> None:
+        """Writes the table's changes of a batch."""
         for made in self._rows.batches([(number, batch)], 0):
             self._waiting.append(made)
             self._count += made.num_rows
@@ -94,6 +96,7 @@ class _Table:
             self._flush()
 
     def close(self) -> Spooled:
+        """Closes the file."""
         self._flush()
         assert self._writer is not None, "a table is opened with its first rows"
         self._writer.close()

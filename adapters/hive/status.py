@@ -13,7 +13,7 @@ from tidelock.adapters.wiring.sources import source_of
 from tidelock.engine.model.records import Position
 
 
-class CopyStanding(msgspec.Struct, frozen=True):
+class CopyProgress(msgspec.Struct, frozen=True):
     """A copy under way: tables still to be read, tables that are loaded, and where the log must be followed to."""
 
     pending: tuple[str, ...]
@@ -21,9 +21,10 @@ class CopyStanding(msgspec.Struct, frozen=True):
     end: Position | None
 
 
-class HiveStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """`merge`: number of the last one, -1: the feed has never run.  `changes`: merged in all, `last`: by the last one.
+class FeedStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a feed with a Hive target.
 
+    `merge`: number of the last one, -1: the feed has never run.  `changes`: merged in all, `last`: by the last one.
     `merge_seconds`: its age.  `position`: where the tables stand; `source_end`: where the source's log ends now, None
     with `source_error` where it did not say.  `lag_seconds`: 0 where nothing is missing, else the age of the last
     change that is in the tables; None: not known.
@@ -41,13 +42,13 @@ class HiveStanding(msgspec.Struct, frozen=True, kw_only=True):
     source_end: Position | None = None
     source_error: str = ""
     lag_seconds: float | None = None
-    copy: CopyStanding | None = None
+    copy: CopyProgress | None = None
 
 
-def standing(feed: Feed) -> HiveStanding:
-    """Raises OSError, Missing, SparkFailed."""
+def feed_status(feed: Feed) -> FeedStatus:
+    """Reads the last manifest and the end of the source's log.  Raises OSError, Missing, SparkFailed."""
     manifest = manifest_of(feed)
-    seen = HiveStanding(feed=feed.name, source=str(feed.source_url), target=str(feed.target_url))
+    seen = FeedStatus(feed=feed.name, source=str(feed.source_url), target=str(feed.target_url))
     if manifest is None:
         return seen
     end, problem = _source_end(feed)
@@ -64,7 +65,7 @@ def standing(feed: Feed) -> HiveStanding:
         source_end=end,
         source_error=problem,
         lag_seconds=0.0 if end is not None and manifest.position.order >= end.order else lag,
-        copy=CopyStanding(tuple(copy.pending), copy.loaded, copy.end) if copy else None,
+        copy=CopyProgress(tuple(copy.pending), copy.loaded, copy.end) if copy else None,
     )
 
 

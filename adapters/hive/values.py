@@ -1,7 +1,7 @@
-"""Values of a table at a MySQL or MariaDB source as its changes bring them to Hive, byte for byte.
+"""Reads values of a table at a MySQL or MariaDB source as its changes bring them to Hive, byte for byte.
 
 The server is asked as for any copy (`adapters.row_copy.columns`); here Spark itself gives the values the types of the
-stream (`adapters.spark_stream.columns`).  It decodes text in charsets where each byte is a character, too; for others,
+stream (`adapters.spark_stream.columns`).  It also decodes text in charsets where each byte is a character; for others,
 and for what is spelled from bytes, it calls Python.
 """
 
@@ -29,7 +29,7 @@ _NO_YEAR: Final = "0000"  # Spark has such a year, Python and the stream do not
 
 
 def typed(raw: DataFrame, shape: Shape, asked: Sequence[AskedColumn], misfits: Misfits) -> DataFrame:
-    """The rows with the columns of `shape`, named `c0`, `c1`, …, as in `raw`, where each is as it was `asked`.
+    """Returns the rows with the columns of `shape`, named `c0`, `c1`, …, as in `raw`, where each is as it was `asked`.
 
     A value that its type cannot hold is NULL, or makes the job fail with the table, the key and the value, as `misfits`
     says.
@@ -49,13 +49,13 @@ def typed(raw: DataFrame, shape: Shape, asked: Sequence[AskedColumn], misfits: M
 
 
 def hive_columns(shape: Shape) -> tuple[tuple[str, str], ...]:
-    """(name, type) as Hive has them: it has one type for moments, in UTC here."""
+    """Returns (name, type) of each column as Hive has it: it has one type for moments, in UTC here."""
     types = ((column.name, type_of(column).simpleString()) for column in shape.columns)
     return tuple((name, "timestamp" if type == "timestamp_ntz" else type) for name, type in types)
 
 
 def _value(raw: Expression, column: Column, how: AskedColumn) -> Expression | None:
-    """NULL too for what does not fit; None: nothing needs to be done."""
+    """Returns the typed column, with NULL for what does not fit; None: nothing needs to be done."""
     if how.reading == "charset":
         return _decoded(raw, how.by)
     if how.reading == "spelling":
@@ -75,7 +75,7 @@ def _value(raw: Expression, column: Column, how: AskedColumn) -> Expression | No
 
 
 def _decoded(raw: Expression, charset: str) -> Expression:
-    """NULL for bytes without text."""
+    """Returns the text of bytes; NULL for bytes that are no text."""
     table = single_byte_table(charset)
     if table is None:
         return _python(decoder(charset))(raw)

@@ -37,7 +37,9 @@ class Foreign(Exception):
 
 
 class Warehouse:
-    """Tables are named `schema.table`, as at the target of any feed; a schema is a database of the metastore."""
+    """The tables of a feed.  They are named `schema.table`, as at the target of any feed; a schema is a database of the
+    metastore.
+    """
 
     def __init__(self, spark: SparkSession, files: Files, feed: str) -> None:
         self._spark, self._files, self._feed = spark, files, feed
@@ -47,7 +49,7 @@ class Warehouse:
     # ------------------------------------------------------------------ files
 
     def rows(self, table: str, stored: Stored, parts: Iterable[str]) -> DataFrame:
-        """The rows of these parts, as far as they are there, without the partition column."""
+        """Returns the rows of these parts, as far as the parts exist, without the partition column."""
         schema = ", ".join(f"{quoted(name)} {type}" for name, type in stored.columns)
         there = [self._part(table, stored, part) for part in parts if part in stored.parts]
         if not there:
@@ -55,7 +57,7 @@ class Warehouse:
         return self._spark.read.schema(schema).format(stored.format).load(there)
 
     def write(self, table: str, stored: Stored, rows: DataFrame, number: int) -> dict[str, str]:
-        """The parts that the rows make, each whole, with the folder of merge `number`."""
+        """Writes the parts that the rows make, each completely, into the folder of merge `number`."""
         folder = f"m{number:0{_DIGITS}}-{self._token}"
         place = f"{self._folder(table)}/{folder}"
         placed = rows.repartition(stored.partition).write.mode("append").partitionBy(stored.partition)
@@ -64,8 +66,10 @@ class Warehouse:
         return {part: folder for column, _, part in names if column == stored.partition}
 
     def location(self, schema: str) -> str:
-        """Where a database of the metastore lies.  One that is not there is made beside the metastore's default one:
-        Spark by itself would put it where *this* machine's settings say."""
+        """Returns the place of a database of the metastore, and makes the database where it is missing.
+
+        It is made beside the metastore's default one: Spark by itself would put it where *this* machine's settings say.
+        """
         if schema not in self._databases():
             place = f"{self._lies('default')}/{schema}.db"
             self._spark.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(schema)} LOCATION '{place}'")
@@ -79,7 +83,7 @@ class Warehouse:
         return str({row[0]: row[1] for row in rows}["Location"])
 
     def _folder(self, table: str) -> str:
-        """Raises Foreign: nothing is written into the folder of another's table."""
+        """Returns a table's folder.  Raises Foreign: nothing is written into the folder of another's table."""
         if table not in self._folders:
             schema, _, name = table.partition(".")
             self._folders[table] = f"{self.location(schema)}/{name}"
@@ -93,6 +97,7 @@ class Warehouse:
     # ------------------------------------------------------------------ the metastore
 
     def settle(self, manifest: Manifest, kept: Sequence[Manifest]) -> None:
+        """Makes the metastore equal to the manifest, and removes files that no kept manifest refers to."""
         hidden = manifest.copy.tables if manifest.copy else ()
         for table, stored in tables_of(manifest).items():
             if table in hidden:  # readers may be at an older feed's table of that name
@@ -124,7 +129,7 @@ class Warehouse:
             self._spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{_PROPERTY}'='{self._feed}:{number}')")
 
     def _made(self, table: str, stored: Stored) -> int:
-        """The merge that the metastore's table is of; -1: a new one."""
+        """Returns the merge that the metastore's table is of; -1: a new table."""
         name = quoted_table(table)
         if self._spark.catalog.tableExists(name):
             feed, number = self._settled(name)
@@ -144,7 +149,7 @@ class Warehouse:
         )
 
     def _settled(self, name: str) -> tuple[str, int]:
-        """Feed and merge; a table that no feed made has none, and is not ours to change."""
+        """Returns feed and merge of a table.  A table that no feed made has none, and is not ours to change."""
         rows = self._spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
         feed, _, number = str({row[0]: row[1] for row in rows}.get(_PROPERTY, "")).rpartition(":")
         if not feed:
@@ -159,7 +164,7 @@ class Warehouse:
 
 
 def tables_of(manifest: Manifest) -> dict[str, Stored]:
-    """All tables in the metastore, those of histories too."""
+    """Lists all tables in the metastore, those of histories too."""
     found: dict[str, Stored] = {}
     for name, state in manifest.tables.items():
         found[name] = state.current
@@ -169,14 +174,17 @@ def tables_of(manifest: Manifest) -> dict[str, Stored]:
 
 
 def merge_of(folder: str) -> int:
+    """Returns the number of the merge that a folder is of."""
     return int(folder[1 : 1 + _DIGITS])
 
 
 def quoted(name: str) -> str:
+    """Returns a name quoted for Spark."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def quoted_table(table: str) -> str:
+    """Returns `schema.table` with both parts quoted."""
     schema, _, name = table.partition(".")
     return f"{quoted(schema)}.{quoted(name)}"
 

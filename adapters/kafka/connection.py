@@ -1,4 +1,4 @@
-"""From the feed's `log` to connected clients of Kafka, and from their errors to words for the operator.
+"""Makes connected clients of Kafka from the feed's `log`, and words for the operator from their errors.
 
 A client of Kafka tries its brokers for ever and only logs why none will do.  So `reach` tries each broker once, by
 itself: where none answers, the operator hears the first one's own reason, without the password.
@@ -46,7 +46,9 @@ class LogError(Exception):
 
 
 def client_options(endpoint: Endpoint | None) -> dict[str, Any]:
-    """Keyword arguments of every aiokafka client.  Raises LogError: no log in Kafka, or its certificate is no good."""
+    """Returns keyword arguments of every aiokafka client.  Raises LogError: no log in Kafka, or its certificate cannot
+    be used.
+    """
     place = _kafka(endpoint)
     context = _tls(place)
     login = {}
@@ -66,7 +68,7 @@ def client_options(endpoint: Endpoint | None) -> dict[str, Any]:
 
 
 def faust_options(endpoint: Endpoint | None) -> dict[str, Any]:
-    """The same for a Faust app: `broker`, and `broker_credentials` where they are needed.  Raises LogError."""
+    """Returns the same for a Faust app: `broker`, and `broker_credentials` where they are needed.  Raises LogError."""
     from faust.auth import SASLCredentials, SSLCredentials
 
     place = _kafka(endpoint)
@@ -83,7 +85,7 @@ def faust_options(endpoint: Endpoint | None) -> dict[str, Any]:
 
 
 async def reach(endpoint: Endpoint | None) -> None:
-    """Return once a broker has let us in.  Raises LogError with what the first one said."""
+    """Returns once a broker has let us in.  Raises LogError with what the first one said."""
     options = client_options(endpoint)
     problems = []
     for server in options.pop("bootstrap_servers"):
@@ -116,7 +118,7 @@ async def administrator(endpoint: Endpoint | None) -> AsyncIterator[AIOKafkaAdmi
 
 
 def explained(endpoint: Endpoint, error: Exception) -> LogError:
-    """What a client's error means for the feed's `log`."""
+    """Returns the meaning of a client's error for the feed's `log`."""
     match error:
         case ssl.SSLCertVerificationError():
             return LogError(
@@ -155,10 +157,10 @@ def explained(endpoint: Endpoint, error: Exception) -> LogError:
 
 
 async def stopped(producer: AIOKafkaProducer) -> None:
-    """Stop a transactional producer, also one that was fenced.  Raises KafkaError.
+    """Stops a transactional producer, also one that was fenced.  Raises KafkaError.
 
-    A fenced one keeps its error for waiters that nobody awaits; they are looked at here, or the loop would report each
-    with a traceback when the collector comes by.
+    A fenced producer keeps its error for waiters that nobody awaits.  They are looked at here, or the loop would report
+    each with a traceback when the collector runs.
     """
     try:
         await producer.stop()

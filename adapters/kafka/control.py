@@ -4,9 +4,9 @@ One partition, compacted; keys `plan`, `feed`, `group/<n>`, values JSON.  Everyo
 consumer without a group.  A group's reports carry its owner's epoch, and those of an owner before one already seen
 are ignored.
 
-What the conductor writes must be right for whoever reads the topic from its beginning, when compaction may have left a
-zombie's words alone.  So the conductor writes in transactions under one id (`SoleWriter`): the broker itself shuts out
-every conductor before the one that opened last, and readers see committed records only.
+The coordinator's records must be right for a reader that begins at the topic's start, where compaction may have left
+only a zombie's records.  So the coordinator writes in transactions under one id (`SoleWriter`): the broker itself shuts
+out every coordinator before the one that opened last, and readers see committed records only.
 """
 
 from __future__ import annotations
@@ -43,14 +43,16 @@ TRANSACTION_MS: Final = 10_000
 
 
 class SeenControl(msgspec.Struct):
-    """What the topic says: `plan` that holds, `state` of the feed, newest report of each group."""
+    """The contents of the topic: the `plan` that holds, the `state` of the feed, the newest report of each group."""
 
     plan: TablePartitioning | None = None
     state: FeedState | None = None
     groups: dict[int, GroupReport] = {}
 
     def take(self, key: str, value: bytes) -> TablePartitioning | FeedState | GroupReport | None:
-        """The news; None where it is of an older owner, or of somebody else.  Raises msgspec.MsgspecError."""
+        """Takes a record and returns the news; None where it is of an older owner, or of somebody else.  Raises
+        msgspec.MsgspecError.
+        """
         if key == PLAN:
             self.plan = msgspec.json.decode(value, type=TablePartitioning)
             return self.plan
@@ -72,7 +74,8 @@ News: TypeAlias = TablePartitioning | FeedState | GroupReport
 
 
 class ControlTopic:
-    """An async context manager: inside, `seen` follows the topic, also over restarts of the broker.
+    """A reader and writer of the topic, as an async context manager: inside, `seen` follows the topic, also over
+    restarts of the broker.
 
     `ready` is set once the end of the topic, as it was at the start, has been reached.
     """
@@ -92,6 +95,7 @@ class ControlTopic:
 
     @property
     def state(self) -> FeedState | None:
+        """The state of the feed; None: no coordinator has said any."""
         return self.seen.state
 
     async def __aenter__(self) -> Self:
@@ -110,21 +114,21 @@ class ControlTopic:
     # ------------------------------------------------------------------ reading
 
     def watch(self, tell: Callable[[News], None]) -> Callable[[], None]:
-        """`tell` is called with whatever is new from now on, until the returned function is called."""
+        """Calls `tell` with each news from now on, until the returned function is called."""
         self._watchers.append(tell)
         return lambda: self._watchers.remove(tell)
 
     async def plan_with(self, partition: int) -> TablePartitioning:
-        """The plan, once there is one that has this partition."""
+        """Returns the plan, once there is one that has this partition."""
         async with self._changed:
             await self._changed.wait_for(lambda: self.seen.plan is not None and self.seen.plan.partitions > partition)
         assert self.seen.plan is not None
         return self.seen.plan
 
     async def verdict(self, statement: Statement, vote: tuple[int, int] | None = None) -> FeedState:
-        """The feed's state, once this statement has passed or was refused.
+        """Returns the feed's state, once this statement has passed or was refused.
 
-        `vote`: (group, epoch) of the one that asks: a refusal counts only if it was told with this vote.
+        `vote`: (group, epoch) of the group that asks: a refusal counts only if it was told with this vote.
         """
 
         def decided() -> bool:
@@ -168,7 +172,7 @@ class ControlTopic:
     # ------------------------------------------------------------------ writing
 
     async def write(self, key: str, value: GroupReport) -> None:
-        """Returns once the broker has it for good, however long that takes."""
+        """Writes a record; returns once the broker has stored it, however long that takes."""
         async with self._writing:
             while True:
                 try:
@@ -188,9 +192,11 @@ class ControlTopic:
 
 
 class SoleWriter:
-    """The conductor's pen.  To open it shuts every older conductor's out, and drops what that was about to write.
+    """The coordinator's producer.  Opening it shuts out every older coordinator's, and drops what that was about to
+    write.
 
-    Every method raises KafkaError: another has opened it since, or the broker is gone.  It is not to be used after.
+    Every method raises KafkaError: another coordinator has opened it since, or the broker is gone.  Afterwards it must
+    not be used.
     """
 
     def __init__(self, feed: Feed) -> None:
@@ -202,20 +208,22 @@ class SoleWriter:
         )
 
     async def open(self) -> None:
+        """Opens the producer and fences older ones."""
         await _started(self._producer)
 
     async def write(self, key: str, value: TablePartitioning | FeedState) -> None:
-        """Returns once the broker has it for good."""
+        """Writes a record; returns once the broker has stored it."""
         async with self._producer.transaction():
             await self._producer.send_and_wait(self._topic, msgspec.json.encode(value), key.encode(), partition=0)
 
     async def close(self) -> None:
+        """Closes the producer."""
         with contextlib.suppress(KafkaError):
             await stopped(self._producer)
 
 
 async def read(feed: Feed) -> SeenControl:
-    """What the topic says now, from its beginning to its end; nothing where there is none yet.
+    """Reads the topic from its beginning to its end; returns nothing known where there is no topic yet.
 
     Raises LogError when the broker cannot be asked.
     """
@@ -261,7 +269,7 @@ async def _reading(kafka: dict[str, Any], topic: str) -> AsyncIterator[tuple[Con
 
 
 async def _started(client: Client) -> Client:
-    """Raises KafkaError, with nothing left behind."""
+    """Starts a client.  Raises KafkaError, and leaves nothing open then."""
     try:
         await client.start()
     except BaseException:

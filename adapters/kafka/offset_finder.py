@@ -1,4 +1,4 @@
-"""Places in the log: where a partition begins and ends, and at which offset a position is read on from.
+"""Finds places in the log: where a partition begins and ends, and the offset to read on from behind a position.
 
 Records of one partition are in the order of their positions, so an offset is found by bisection.  Offsets have holes:
 transaction markers and aborted records take some too.  A probe therefore asks for the first record *at or behind* an
@@ -28,7 +28,7 @@ Message: TypeAlias = ConsumerRecord[bytes, bytes]
 
 
 class Places:
-    """Of one changes topic.  `kafka`: keyword arguments for aiokafka.  An async context manager.
+    """Finds places in one changes topic; an async context manager.  `kafka`: keyword arguments for aiokafka.
 
     Every method raises KafkaError (KafkaTimeoutError: no answer in `ANSWER_SECONDS`), and WireError where something
     else wrote to the topic.
@@ -61,27 +61,28 @@ class Places:
         await self._consumer.stop()
 
     async def last(self, partition: int) -> Position | None:
-        """Where the partition ends: `last` of its last committed record; None: it holds none."""
+        """Returns the end of the partition: `last` of its last committed record; None: it holds none."""
         record = await self.last_record(partition)
         return record.batch.last if record else None
 
     async def last_record(self, partition: int) -> Record | None:
-        """The last committed record that is still there."""
+        """Returns the last committed record that is still there."""
         async with self._asking(partition) as log:
             message = await log.last()
         return decode(message.value) if message else None
 
     async def first(self, partition: int) -> Position | None:
-        """Where the partition begins: `prev` of its first committed record; None: it holds none."""
+        """Returns the beginning of the partition: `prev` of its first committed record; None: it holds none."""
         async with self._asking(partition) as log:
             message = await log.at_or_behind(log.begin)
         return decode(message.value).batch.prev if message else None
 
     async def find(self, partition: int, position: Position) -> int | None:
-        """The offset to read on from behind `position`: that of the first record whose `prev` is at it, or the end of
-        the partition where it ends there or holds nothing.
+        """Returns the offset to read on from behind `position`.
 
-        None: the log no longer reaches back so far, does not reach it yet, or has no cut there.
+        That is the offset of the first record whose `prev` is `position`, or the end of the partition where it ends
+        there or holds nothing.  None: the log no longer reaches back so far, does not reach it yet, or has no cut
+        there.
         """
         async with self._asking(partition) as log:
             low, high = log.begin, log.end  # every record before `low` begins before the position, none from `high` on
@@ -118,14 +119,15 @@ class Places:
 
 
 class _Partition:
-    """Offsets `begin` to `end` of one partition; the broker's answer to read_committed: before any open transaction."""
+    """Offsets `begin` to `end` of one partition, as the broker answers to read_committed: before any open transaction.
+    """
 
     def __init__(self, consumer: AIOKafkaConsumer, tp: TopicPartition, begin: int, end: int) -> None:
         self.begin, self.end = begin, end
         self._consumer, self._tp = consumer, tp
 
     async def last(self) -> Message | None:
-        """The last committed record: read to the end from ever farther before it, until there is one."""
+        """Returns the last committed record: reads to the end from ever farther before it, until there is one."""
         step = _FIRST_STEP
         while True:
             start = max(self.begin, self.end - step)
@@ -137,7 +139,7 @@ class _Partition:
             step *= 4
 
     async def at_or_behind(self, offset: int) -> Message | None:
-        """The first committed record from `offset` on."""
+        """Returns the first committed record from `offset` on."""
         if offset >= self.end:
             return None
         if await self._consumer.position(self._tp) != offset:

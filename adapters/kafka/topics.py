@@ -1,10 +1,10 @@
-"""The two topics of a feed: their names, what they must be like, and their making.
+"""Names, checks and makes the two topics of a feed.
 
 `changes` holds the log for a week, a partition for each group of tables.  `control` is one partition that keeps the
-last word of each key; its segments are small so that reading all of it stays quick.  Only what is missing is made:
-settings that someone has changed are left as they are (`check` has an opinion about them).
+newest value of each key; its segments are small so that reading all of it stays quick.  Only missing topics are made:
+settings that someone has changed are left as they are (`check` reports them).
 
-All topics are listed, never ours alone asked for by name: to be asked for a topic is, for many brokers, to make it.
+All topics are listed, and never only ours asked for by name: many brokers make a topic that they are asked for.
 """
 
 from __future__ import annotations
@@ -43,16 +43,19 @@ REPLICAS_WANTED: Final = 3  # where the broker does not tell its default
 
 
 def changes_topic(feed: str) -> str:
+    """Returns the name of the feed's changes topic."""
     return f"tidelock.{feed}.changes"
 
 
 def control_topic(feed: str) -> str:
+    """Returns the name of the feed's control topic."""
     return f"tidelock.{feed}.control"
 
 
 class Topic(msgspec.Struct, frozen=True):
-    """`replicas`: of the partition with the fewest.  `settings`: those that hold, the broker's defaults included;
-    none where we may not read them."""
+    """A topic.  `replicas`: of the partition with the fewest.  `settings`: those in force, the broker's defaults
+    included; none where we may not read them.
+    """
 
     name: str
     partitions: int
@@ -61,10 +64,10 @@ class Topic(msgspec.Struct, frozen=True):
 
 
 class Topics(msgspec.Struct, frozen=True):
-    """A feed's topics as they are, None where there is none.
+    """The topics of a feed as they are, None where there is none.
 
-    `brokers`: how many there are; `broker_settings`: those of one, none where we may not read them; `transactions`:
-    whether a transaction has been run here before.
+    `brokers`: how many there are.  `broker_settings`: those of one broker, none where we may not read them.
+    `transactions`: whether a transaction has been run here before.
     """
 
     changes: Topic | None
@@ -75,17 +78,18 @@ class Topics(msgspec.Struct, frozen=True):
 
     @property
     def default_replicas(self) -> int:
+        """The number of replicas that a new topic gets."""
         return int(self.broker_settings.get("default.replication.factor", min(self.brokers, REPLICAS_WANTED)))
 
 
 async def look(endpoint: Endpoint | None, feed: str) -> Topics:
-    """What is there; nothing is written.  Raises LogError."""
+    """Reads what exists; writes nothing.  Raises LogError."""
     async with administrator(endpoint) as admin:
         return await _look(admin, feed)
 
 
 async def ensure(endpoint: Endpoint | None, feed: str, partitions: int) -> None:
-    """Make what is missing, so that `changes` has at least so many partitions.  Raises LogError."""
+    """Makes what is missing, so that `changes` has at least so many partitions.  Raises LogError."""
     async with administrator(endpoint) as admin:
         there = await _look(admin, feed)
         wanted = [topic for topic in _wanted(feed, partitions, there) if not _exists(topic, there)]
@@ -95,7 +99,7 @@ async def ensure(endpoint: Endpoint | None, feed: str, partitions: int) -> None:
 
 
 async def refused(endpoint: Endpoint | None, feed: str, partitions: int) -> dict[str, str]:
-    """Missing topics that could not be made, with the broker's reason; nothing is written.  Raises LogError."""
+    """Returns missing topics that could not be made, with the broker's reason; writes nothing.  Raises LogError."""
     async with administrator(endpoint) as admin:
         there = await _look(admin, feed)
         problems = {}
@@ -109,7 +113,7 @@ async def refused(endpoint: Endpoint | None, feed: str, partitions: int) -> dict
 
 
 async def create(admin: AIOKafkaAdminClient, topics: list[NewTopic], only_try: bool = False) -> None:
-    """One that is there already is left as it is.  Raises KafkaError."""
+    """Makes a topic; one that exists already is left as it is.  Raises KafkaError."""
     if not topics:
         return
     answer = await admin.create_topics(topics, validate_only=only_try)
@@ -162,6 +166,6 @@ async def _topic(admin: AIOKafkaAdminClient, found: dict[str, Any] | None) -> To
 
 
 async def _settings(admin: AIOKafkaAdminClient, kind: ConfigResourceType, name: str) -> dict[str, str]:
-    """Empty where we may not read them."""
+    """Reads settings; none where we may not."""
     (answer,) = await admin.describe_configs([ConfigResource(kind, name)])
     return {entry[0]: entry[1] for resource in answer.resources for entry in resource[4] if entry[1] is not None}

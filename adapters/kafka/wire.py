@@ -62,7 +62,8 @@ class _Version1(msgspec.Struct, frozen=True, array_like=True):
 
 
 def encode(batch: LogBatch, *, origin: str, plan: int) -> bytes:
-    """One record's value.  `batch.shapes` must hold all tables that its rows use; `resent` is not written."""
+    """Returns the value of one record.  `batch.shapes` must hold all tables that its rows use; `resent` is not written.
+    """
     shapes = _encode(batch.shapes)
     body = _Version1(
         prev=batch.prev,
@@ -80,7 +81,7 @@ def encode(batch: LogBatch, *, origin: str, plan: int) -> bytes:
 
 
 def decode(value: bytes) -> Record:
-    """The record of a Kafka value of any version so far.  Raises WireError."""
+    """Returns the record of a Kafka value of any version so far.  Raises WireError."""
     if not value:
         raise WireError("a record without a value, which the publisher never writes", _FOREIGN)
     decoder = _DECODERS.get(value[0])

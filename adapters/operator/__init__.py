@@ -1,1 +1,1 @@
-"""What an operator sees of a feed and asks of it, through the bookkeeping at its target."""
+"""Shows operators a feed and takes their requests, through the bookkeeping at its target."""

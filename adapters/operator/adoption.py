@@ -1,7 +1,7 @@
-"""A stored position without a proof is taken as one of the log that the source has now, and gets its proof.
+"""Gives a stored position without a proof the proof of the log that the source has now.
 
-An older version stored it, or the feed begins here.  It is stored at once: until the next row comes, which may take
-days, only that shows a log that was reset meanwhile.
+An older version stored it, or the feed begins here.  The proof is stored at once: until the next row comes, which may
+take days, nothing else would show a log that was reset meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidelock.engine.protocol.events import TakenOver
 
 
 async def proven(feed: Feed, place: Position) -> Position:
-    """The place with its proof; as it is where the source cannot tell, which reading there then says."""
+    """Returns the place with its proof; unchanged where the source cannot tell, which reading there then reports."""
     if place.proof:
         return place
     try:
@@ -29,7 +29,9 @@ async def proven(feed: Feed, place: Position) -> Position:
 
 
 async def adopted(feed: Feed, sink: Sink, taken: TakenOver, start: Position, tell: Callable[[str], None]) -> Position:
-    """The checkpoint with its proof, stored; `tell`: where it is not the `start` that was given just now."""
+    """Returns the checkpoint with its proof, stored.  `tell`: reports it, where it is not the `start` that was given
+    just now.
+    """
     place = await proven(feed, taken.checkpoint)
     if place.proof and not taken.checkpoint.proof:
         await sink.save_checkpoint(SaveCheckpoint(EffectId(taken.epoch, 0), place, ()))
@@ -39,6 +41,7 @@ async def adopted(feed: Feed, sink: Sink, taken: TakenOver, start: Position, tel
 
 
 def told(feed: Feed, place: Position) -> str:
+    """Returns the message about a position that got its proof."""
     return (
         f"feed {feed.name}: the stored position {place} does not say which log it belongs to, as older versions stored "
         f"it; taken as a place of the log that {feed.source_url.host}:{feed.source_url.port} has now"

@@ -1,7 +1,7 @@
-"""What an operator sees of a feed and asks of it, through the bookkeeping at its target.
+"""Shows an operator a feed and takes requests for it, through the bookkeeping at its target.
 
-Nothing here touches a replicated row: a wish is written down, and the run that owns the feed carries it out, now or
-when it is next started.
+Nothing here touches a replicated row.  A request is written to the bookkeeping, and the run that owns the feed carries
+it out, now or when it is next started.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ import msgspec
 
 from tidelock.adapters.bookkeeping.tables import Lacking
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.former_words import share
 from tidelock.adapters.operator.copies import CopiedTable, copies
 from tidelock.adapters.operator.runs import Run
 from tidelock.adapters.operator.runs import read as read_run
 from tidelock.adapters.operator.store import (
-    CONDUCTOR,
+    COORDINATOR,
     Books,
+    FailedRow,
+    FailedRowDetail,
+    FailedTable,
     Halted,
-    ParkedDetail,
-    ParkedListing,
-    ParkedTable,
     never_ran,
 )
 from tidelock.adapters.operator.upgrade import look, older
@@ -46,9 +47,9 @@ class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One group of a scaled-out feed, as its owner reported last.
 
     `checkpoint`, `checkpoint_seconds`: as the target has it, and how old.  `vote`: `source:number` of the statement
-    that it waits before.  `hindrance`: what it tries again and again, and why.
-    `lag_seconds`: source time of what is committed, behind this machine's clock.
-    `report_seconds`: how old the report is, by the clocks of two machines.
+    that it waits before.  `hindrance`: what it tries again and again, and why.  `lag_seconds`: source time of what is
+    committed, behind this machine's clock.  `report_seconds`: how old the report is, by the clocks of two machines.
+    `parked`: the former name of `failed_rows`.
     """
 
     group: int
@@ -59,23 +60,27 @@ class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_seconds: float | None = None
     lag_seconds: float | None = None
     rows: int = 0
-    parked: int = 0
+    failed_rows: int = 0
     fenced: int = 0
     vote: str = ""
     hindrance: str = ""
     report_seconds: float | None = None
     halted: Halted | None = None
+    parked: int = 0
+
+    def __post_init__(self) -> None:
+        share(self, failed_rows="parked")
 
 
 class ScaleOut(msgspec.Struct, frozen=True, kw_only=True):
     """A scaled-out feed, as its control topic tells it; `unread`: why that could not be read.
 
     `resolved`, `checkpoint`: the least of the groups'.  `published`: the end of the log.  `plan`: its version.
-    `hindrance`: why the source's log is not read on just now.
+    `hindrance`: why the source's log is not read on just now.  `conductor`: the former name of `coordinator`.
     """
 
     unread: str = ""
-    conductor: str = ""
+    coordinator: str = ""
     state: str = ""
     state_seconds: float | None = None
     plan: int = 0
@@ -87,15 +92,19 @@ class ScaleOut(msgspec.Struct, frozen=True, kw_only=True):
     hindrance: str = ""
     groups: tuple[GroupStatus, ...] = ()
     prepared: Unanswered = Unanswered()
+    conductor: str = ""
+
+    def __post_init__(self) -> None:
+        share(self, coordinator="conductor")
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A feed as its target knows it; `live` is the sample of a run that answered on `http`, `run` the last run that is
-    no worker.
+    """A feed as its target knows it.
 
-    `epoch` 0: the feed has never run.  Ages are seconds by the target's clock.  `epoch`, `halted`, `ddl_passed` and
-    `checkpoint` are of group 0, or of the first group that has one; `scale_out` tells of each.
-    `forms`: of the compiled modules here (`compiled_forms`).
+    `live`: the sample of a run that answered on `http`.  `run`: the last run that is no worker.  `epoch` 0: the feed
+    has never run.  Ages are seconds by the target's clock.  `epoch`, `halted`, `ddl_passed` and `checkpoint` are of
+    group 0, or of the first group that has one; `scale_out` tells of each.  `forms`: of the compiled modules here
+    (`compiled_forms`).  `parked`: the former name of `failed_rows`.
     """
 
     feed: str
@@ -108,16 +117,20 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: Position | None = None
     checkpoint_seconds: float | None = None
     receipts: int = 0
-    parked: tuple[ParkedTable, ...] = ()
+    failed_rows: tuple[FailedTable, ...] = ()
     copies: tuple[CopiedTable, ...] = ()
     live: Sample | None = None
     scale_out: ScaleOut | None = None
     forms: dict[str, str] = {}
     run: Run | None = None
+    parked: tuple[FailedTable, ...] = ()
+
+    def __post_init__(self) -> None:
+        share(self, failed_rows="parked")
 
     @property
     def unanswered(self) -> Unanswered:
-        """Returns what the source has prepared and not decided for long, as whoever reads its log says."""
+        """The transaction that the source has prepared for long and not decided, as the reader of its log says."""
         if self.activity != "running":
             return Unanswered()
         if self.scale_out is not None:
@@ -126,7 +139,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def activity(self) -> Activity:
-        """A halt stays one until the next run takes the feed over; who is halted does not run."""
+        """The state in one word.  A halt lasts until the next run takes the feed over; a halted feed does not count as
+        running.
+        """
         if self.halted is not None:
             return "halted"
         if self.scale_out is not None:
@@ -136,20 +151,22 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needs_operator(self) -> bool:
-        return self.halted is not None or bool(self.parked)
+        """Tells whether the feed has halted or has failed rows."""
+        return self.halted is not None or bool(self.failed_rows)
 
 
 @asynccontextmanager
 async def books(feed: Feed) -> AsyncIterator[Books]:
-    """Raises TargetError when the target cannot be reached or holds no bookkeeping."""
+    """Opens the bookkeeping.  Raises TargetError when the target cannot be reached or holds none."""
     async with session(feed.target_url) as target:
-        if (await _standing(feed, target)).everything:
+        if (await _missing_bookkeeping(feed, target)).everything:
             raise never_ran(feed)
         yield Books(feed, target)
 
 
-async def _standing(feed: Feed, target: TargetSession) -> Lacking:
-    """Raises TargetError where an older version's bookkeeping has no place yet for what we would ask."""
+async def _missing_bookkeeping(feed: Feed, target: TargetSession) -> Lacking:
+    """Returns what the bookkeeping lacks.  Raises TargetError where an older version's has no place for our requests.
+    """
     lacking = await look(target, feed.schema)
     if lacking and not lacking.everything:
         raise TargetError(
@@ -160,17 +177,17 @@ async def _standing(feed: Feed, target: TargetSession) -> Lacking:
 
 
 async def status(feed: Feed) -> Status:
-    """Raises TargetError.  A feed that has never run has a status too: `epoch` 0."""
+    """Returns the status of a feed, also of one that has never run (`epoch` 0).  Raises TargetError."""
     seen = Status(feed=feed.name, source=str(feed.source_url), target=str(feed.target_url))
     async with session(feed.target_url) as target:
-        if (await _standing(feed, target)).everything:
+        if (await _missing_bookkeeping(feed, target)).everything:
             return seen
         book = Books(feed, target)
         owners, checkpoints = await book.owners(), await book.checkpoints()
         if not owners:
             return seen
         owner = owners.get(0) or next(iter(owners.values()))
-        groups = {group: place for group, place in checkpoints.items() if group != CONDUCTOR}
+        groups = {group: place for group, place in checkpoints.items() if group != COORDINATOR}
         checkpoint = min(groups.values(), key=lambda place: place[0].order, default=None)
         halts = {group: owner.halted for group, owner in owners.items() if owner.halted}
         return msgspec.structs.replace(
@@ -182,7 +199,7 @@ async def status(feed: Feed) -> Status:
             checkpoint=checkpoint[0] if checkpoint else None,
             checkpoint_seconds=checkpoint[1] if checkpoint else None,
             receipts=await book.receipts(),
-            parked=await book.parked_tables(),
+            failed_rows=await book.failed_tables(),
             copies=await copies(book),
             live=await live_sample(feed),
             run=await read_run(target, feed.schema, feed.name),
@@ -205,7 +222,7 @@ async def _scale_out(feed: Feed, checkpoints: Checkpoints, halts: dict[int, Halt
         return told
     return msgspec.structs.replace(
         told,
-        conductor=seen.state.worker,
+        coordinator=seen.state.worker,
         state=seen.state.state,
         state_seconds=_seconds_since(seen.state.at_us),
         resolved=seen.state.resolved,
@@ -245,7 +262,7 @@ def _group(
         resolved=report.resolved,
         lag_seconds=_seconds_since(report.end_us),
         rows=report.rows,
-        parked=report.parked,
+        failed_rows=report.parked,
         fenced=report.fenced,
         vote=f"{report.vote.source}:{report.vote.number}" if report.vote else "",
         hindrance=report.hindrance,
@@ -258,7 +275,9 @@ def _seconds_since(us: int) -> float | None:
 
 
 async def set_state(feed: Feed, state: Literal["running", "paused"]) -> None:
-    """To resume a scaled-out feed is also to begin anew where a group has halted: its workers are still there."""
+    """Sets the desired state.  Resuming a scaled-out feed also restarts groups that have halted: their workers still
+    run.
+    """
     async with books(feed) as book:
         await book.set_state(state)
         if state == "running" and feed.log_url:
@@ -266,8 +285,10 @@ async def set_state(feed: Feed, state: Literal["running", "paused"]) -> None:
 
 
 async def nobody_runs(feed: Feed) -> str:
-    """What to tell who has just asked the feed for something: '' where a run is there to do it.  Workers tell of
-    themselves in Kafka, which is not asked here."""
+    """Returns a hint for an operator whose request nobody will carry out now; '' where a run is there to do it.
+
+    Workers report to Kafka, which is not asked here.
+    """
     if feed.log_url is not None:
         return ""
     async with session(feed.target_url) as target:
@@ -277,51 +298,55 @@ async def nobody_runs(feed: Feed) -> str:
     return "nobody runs this feed now: it is done once `tidelock run FEED` runs"
 
 
-async def parked(feed: Feed, table: str = "", limit: int = 100) -> list[ParkedListing]:
+async def failed_rows(feed: Feed, table: str = "", limit: int = 100) -> list[FailedRow]:
+    """Returns the first `limit` failed rows, oldest first; of all tables where `table` is ''.  Raises TargetError."""
     async with books(feed) as book:
-        return await book.parked(table, limit)
+        return await book.failed_rows(table, limit)
 
 
-async def parked_detail(feed: Feed, row_id: str) -> ParkedDetail:
+async def failed_row(feed: Feed, row_id: str) -> FailedRowDetail:
+    """Returns one failed row with its values.  Raises TargetError where there is none of that id."""
     async with books(feed) as book:
         return await book.detail(row_id)
 
 
-async def wish(feed: Feed, what: Literal["retry", "skip"], ids: Sequence[str], table: str = "") -> int:
-    """Ask for parked rows to be retried or skipped; neither `ids` nor `table`: all of them.  Returns how many.
+async def queue(feed: Feed, what: Literal["retry", "skip"], ids: Sequence[str], table: str = "") -> int:
+    """Queues failed rows to be retried or skipped, and returns how many; all of them without `ids` and `table`.
 
-    A retry takes all parked rows of a table together (later changes of a row are parked behind the first), so an id
+    A retry takes all failed rows of a table together, because later changes of a row fail behind the first: an id
     stands for its table there.
     """
     async with books(feed) as book:
         if not ids:
-            return await book.wish_table(table, what)
+            return await book.queue_table(table, what)
         details = [await book.detail(row_id) for row_id in ids]
         if what == "skip":
-            return sum([await book.wish_row(row_id, what) for row_id in ids])
+            return sum([await book.queue_row(row_id, what) for row_id in ids])
         tables = sorted({detail.change.table for detail in details})
-        return sum([await book.wish_table(name, what) for name in tables])
+        return sum([await book.queue_table(name, what) for name in tables])
 
 
 async def halted(feed: Feed) -> Halted:
+    """Returns the halt that needs an operator first.  Raises TargetError where none is halted."""
     async with books(feed) as book:
         return await book.halted()
 
 
 async def halted_group(feed: Feed, group: int) -> bool:
+    """Returns whether this group is halted.  Raises TargetError."""
     async with books(feed) as book:
         owner = (await book.owners()).get(group)
         return owner is not None and owner.halt is not None
 
 
 async def pass_ddl(feed: Feed, *, done: bool = False) -> Ddl:
-    """Let the feed go on behind the statement that halted it.  `done`: it has been done at the target too."""
+    """Lets the feed go on behind the statement that halted it.  `done`: the same was done at the target by hand."""
     async with books(feed) as book:
         return await book.pass_ddl(done=done)
 
 
 async def live_sample(feed: Feed) -> Sample | None:
-    """The sample of a run that serves `http`; None where there is none, or it does not answer at once."""
+    """Returns the sample of a run that serves `http`; None where there is none, or it does not answer at once."""
     if feed.http_address is None:
         return None
     import asyncio

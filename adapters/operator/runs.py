@@ -1,4 +1,4 @@
-"""Who runs a feed, and whether that run is alive: politeness above the fence of design 6, which alone keeps rows exact.
+"""Tells which run has a feed, and whether it is alive.  The fence of design 6, not this, keeps rows exact.
 
 A run that begins leaves its name in `tidelock_runs` in the very transaction that takes the feed over, and says every
 few seconds, by the target's clock, that it is alive (`adapters.app.pulse`).  Another run that begins looks there first
@@ -43,9 +43,12 @@ RunVerdict: TypeAlias = Literal["free", "alive", "unknown"]
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of `tidelock_runs`.  `since`: seconds since 1970; `silent_seconds` None: it ended in order.  `beat`: its
-    last sign of life, as a number that only differs from others.  `session`: whether its session is at the target.
-    `prepared`: what the source has prepared and not decided for long."""
+    """A row of `tidelock_runs`.
+
+    `since`: seconds since 1970.  `silent_seconds`: None: it ended in order.  `beat`: its last sign of life, as a number
+    that only differs from others.  `session`: whether its session is at the target.  `prepared`: the transaction that
+    the source has prepared for long and not decided.
+    """
 
     token: str
     host: str
@@ -64,7 +67,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def alive(self) -> bool:
-        """As far as one look can tell."""
+        """Tells whether the run is alive, as far as one look can tell."""
         return judge(self) == "alive" or (judge(self) == "unknown" and self.session)
 
 
@@ -81,7 +84,7 @@ class RunsAlready(Exception):
 
 
 def judge(run: Run | None) -> RunVerdict:
-    """By one look, from here."""
+    """Judges a run by one look from this machine."""
     if run is None or run.silent_seconds is None or run.silent_seconds > run.lease_seconds:
         return "free"
     ours = place_of(os.getpid())
@@ -99,6 +102,7 @@ class Lookout:
         self._began = 0.0
 
     def step(self, run: Run | None) -> RunVerdict:
+        """Takes one more look and returns the verdict."""
         verdict = judge(run)
         if verdict != "unknown" or run is None:
             return verdict
@@ -113,8 +117,10 @@ class Lookout:
 
 
 async def admitted(target: TargetSession, claim: Claim, tell: Callable[[str], None]) -> str:
-    """Returns once no live run but ours has the feed: the token of the run that is over, or ''.  Raises RunsAlready,
-    TargetError."""
+    """Returns once no live run but ours has the feed: the token of the run that is over, or ''.
+
+    Raises RunsAlready, TargetError.
+    """
     lookout = Lookout()
     told = False
     while True:
@@ -133,7 +139,7 @@ async def admitted(target: TargetSession, claim: Claim, tell: Callable[[str], No
 
 
 async def read(target: TargetSession, schema: str, feed: str) -> Run | None:
-    """Raises TargetError."""
+    """Reads the last run of the feed.  Raises TargetError."""
     if target.dialect == "postgres":
         moment, now = "cast(extract(epoch FROM {}) AS double precision)", "clock_timestamp()"
     else:

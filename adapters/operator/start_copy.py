@@ -1,7 +1,7 @@
 """`start: copy`: the first run copies all tables of the feed before it applies anything of the log.
 
-The wish stands in the bookkeeping before the feed has a position, and a copy takes its wish away as it begins.  So
-after a death at any moment the next run either finds no position, and begins anew, or finds what is still to be copied.
+The request is in the bookkeeping before the feed has a position, and a copy removes its request as it begins.  So after
+a crash at any moment the next run either finds no position, and begins anew, or finds what is still to be copied.
 """
 
 from __future__ import annotations
@@ -20,30 +20,35 @@ from tidelock.engine.model.records import TableName
 
 
 async def ask(feed: Feed, mapping: Mapping, source_tables: Sequence[TableName]) -> bool:
-    """Whether this is still the feed's first copy: nothing of it has begun, and without it nothing may be applied.
-    The feed's bookkeeping is there.  Raises TargetError."""
+    """Queues the first copy where it is due, and returns whether nothing may be applied without it: the copy has not
+    begun.
+
+    The feed's bookkeeping exists.  Raises TargetError.
+    """
     async with session(feed.target_url) as target:
         book = Books(feed, target)
         seen = await copy_books.copies(book)
-        if any(not (table.wanted or table.refused) for table in seen):
+        if any(not (table.queued or table.refused) for table in seen):
             return False
         if not seen and not await book.checkpoints():
             names = dict.fromkeys(mapping.target(name) for name in source_tables if mapping.selects(name))
             mode: copy_books.Mode = "keep" if feed.copy.existing == "keep" else "copy"
-            await copy_books.want(book, mode, [(name, None) for name in names])
+            await copy_books.queue(book, mode, [(name, None) for name in names])
             return bool(names)
         return bool(seen)
 
 
 async def rows_merged(feed: Feed) -> dict[str, int]:
-    """By target table, of copies that have begun.  Raises TargetError."""
+    """Returns the rows merged by each copy that has begun, by target table.  Raises TargetError."""
     async with session(feed.target_url) as target:
         return {table.table: table.rows for table in await copy_books.copies(Books(feed, target))}
 
 
 async def check_empty(feed: Feed, tables: Sequence[TableName]) -> list[Finding]:
-    """What the copy would have to take away or to keep, before the feed has ever run.  `tables`: of the target, those
-    that are there.  Raises TargetError."""
+    """Lists rows that the copy would have to replace or to keep, before the feed has ever run.
+
+    `tables`: of the target, those that exist.  Raises TargetError.
+    """
     if feed.start != "copy" or feed.copy.existing != "refuse":
         return []
     async with session(feed.target_url) as target:

@@ -1,7 +1,8 @@
-"""A feed's bookkeeping at its target, read and written for an operator: one method a statement, or one a group.
+"""Reads and writes a feed's bookkeeping at its target for an operator: one method for a statement, or for a group of
+them.
 
-An operator thinks of a feed, so what is asked for reaches all its groups.  An embedded run is group 0 alone; of a
-scaled-out feed there is one a partition, and the conductor's, `CONDUCTOR`.
+An operator thinks of a feed, so each request reaches all its groups.  An embedded run is group 0 alone.  A scaled-out
+feed has one group for each partition, and the coordinator's, `COORDINATOR`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import msgspec
 
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.former_words import share
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.ddl.translate import gone
 from tidelock.adapters.ports.sink import TargetError
@@ -22,19 +24,28 @@ from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Ddl, Position, Row, Shape, TableName
 
-CONDUCTOR = -1
+COORDINATOR = -1
 _THIS = "WHERE feed = %s"
 _IDENTITY = "source, number, ordinal"
 
 
-class ParkedTable(msgspec.Struct, frozen=True):
-    """Parked changes of one table: how many, how many with which wish, and how old the oldest is."""
+class FailedTable(msgspec.Struct, frozen=True):
+    """Failed rows of one table.
+
+    `queued_retry`, `queued_skip`: those that the feed is to retry or to skip; `wished_…` are their former names.
+    `oldest_seconds`: the age of the oldest.
+    """
 
     table: str
     rows: int
-    wished_retry: int
-    wished_skip: int
+    queued_retry: int
+    queued_skip: int
     oldest_seconds: float
+    wished_retry: int = 0
+    wished_skip: int = 0
+
+    def __post_init__(self) -> None:
+        share(self, queued_retry="wished_retry", queued_skip="wished_skip")
 
 
 class Halted(msgspec.Struct, frozen=True):
@@ -54,24 +65,34 @@ class Owner(msgspec.Struct, frozen=True):
 
     @property
     def halted(self) -> Halted | None:
+        """The halt, None where there is none."""
         return msgspec.json.decode(self.halt, type=Halted) if self.halt else None
 
 
-class ParkedListing(msgspec.Struct, frozen=True):
-    """One row of `tidelock_parked`; `id` is `source:number:ordinal`."""
+class FailedRow(msgspec.Struct, frozen=True):
+    """A row change that is set aside: one row of `tidelock_parked`.
+
+    `id`: `source:number:ordinal`.  `queued`: `retry`, `skip` or ''.  `failed_seconds`: its age.  `wish` and
+    `parked_seconds` are former names.
+    """
 
     id: str
     table: str
     key: str
     error: str
-    wish: str
-    parked_seconds: float
+    queued: str
+    failed_seconds: float
+    wish: str = ""
+    parked_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        share(self, queued="wish", failed_seconds="parked_seconds")
 
 
-class ParkedDetail(msgspec.Struct, frozen=True):
-    """A parked change with its row before and after, by column name (None: no such image)."""
+class FailedRowDetail(msgspec.Struct, frozen=True):
+    """A failed row before and after its change, by column name (None: no such image)."""
 
-    change: ParkedListing
+    change: FailedRow
     before: dict[str, Any] | None
     after: dict[str, Any] | None
 
@@ -84,21 +105,23 @@ class Books:
         self.session = target
 
     def table(self, name: str) -> str:
+        """Returns the qualified name of a table of the bookkeeping."""
         return f"{quote(self.session.dialect, self.feed.schema)}.{name}"
 
     def age(self, column: str) -> str:
+        """Returns SQL for the seconds since the time in `column`."""
         if self.session.dialect == "postgres":
             return f"cast(extract(epoch FROM now() - {column}) AS double precision)"
         return f"timestampdiff(microsecond, {column}, now(6)) / 1e6"
 
     async def owners(self) -> dict[int, Owner]:
-        """By group; none where the feed has never run."""
+        """Returns the owner of each group, by group; none where the feed has never run."""
         sql = f"SELECT grp, epoch, desired_state, halt, ddl_passed FROM {self.table('tidelock_owner')} {_THIS}"
         rows = await self.session.fetch(f"{sql} ORDER BY grp", self.feed.name)
         return {int(row[0]): Owner(int(row[1]), *row[2:]) for row in rows}
 
     async def halted(self) -> Halted:
-        """Of the group that waits for an operator's word on a statement, or else of the first that halted.
+        """Returns the halt that waits for a decision about a statement, or else the first one.
 
         Raises TargetError where none is halted.
         """
@@ -108,45 +131,50 @@ class Books:
         return next((halt for halt in halts if halt.ddl), halts[0])
 
     async def checkpoints(self) -> dict[int, tuple[Position, float]]:
-        """By group: where, and how many seconds ago it was stored."""
+        """Returns for each group its position, and the seconds since it was stored."""
         sql = f"SELECT grp, position, {self.age('saved_at')} FROM {self.table('tidelock_checkpoint')} {_THIS}"
         rows = await self.session.fetch(sql, self.feed.name)
         return {int(row[0]): (msgspec.json.decode(row[1], type=Position), float(row[2])) for row in rows}
 
     async def receipts(self) -> int:
+        """Returns the number of stored receipts."""
         sql = f"SELECT count(*) FROM {self.table('tidelock_progress')} {_THIS}"
         return int((await self.session.fetch(sql, self.feed.name))[0][0])
 
-    async def parked_tables(self) -> tuple[ParkedTable, ...]:
+    async def failed_tables(self) -> tuple[FailedTable, ...]:
+        """Returns the tables with failed rows."""
         sql = (
             "SELECT table_schema, table_name, count(*), count(CASE wish WHEN 'retry' THEN 1 END), "
             f"count(CASE wish WHEN 'skip' THEN 1 END), max({self.age('parked_at')}) "
             f"FROM {self.table('tidelock_parked')} {_THIS} GROUP BY table_schema, table_name ORDER BY 1, 2"
         )
         rows = await self.session.fetch(sql, self.feed.name)
-        return tuple(ParkedTable(f"{r[0]}.{r[1]}", int(r[2]), int(r[3]), int(r[4]), float(r[5])) for r in rows)
+        return tuple(FailedTable(f"{r[0]}.{r[1]}", int(r[2]), int(r[3]), int(r[4]), float(r[5])) for r in rows)
 
-    async def parked(self, table: str, limit: int) -> list[ParkedListing]:
-        """In the order they were parked; `table` '' for all."""
+    async def failed_rows(self, table: str, limit: int) -> list[FailedRow]:
+        """Returns the first `limit` failed rows, oldest first; of all tables where `table` is ''."""
         where, args = _of_table(table) if table else ("", ())
         sql = (
             f"SELECT {_IDENTITY}, table_schema, table_name, row_key, error, wish, {self.age('parked_at')} "
             f"FROM {self.table('tidelock_parked')} {_THIS}{where} ORDER BY parked_at, {_IDENTITY} LIMIT {limit:d}"
         )
-        return [_parked(row) for row in await self.session.fetch(sql, self.feed.name, *args)]
+        return [_failed(row) for row in await self.session.fetch(sql, self.feed.name, *args)]
 
-    async def detail(self, row_id: str) -> ParkedDetail:
+    async def detail(self, row_id: str) -> FailedRowDetail:
+        """Returns one failed row with its values."""
         sql = (
             f"SELECT {_IDENTITY}, table_schema, table_name, row_key, error, wish, {self.age('parked_at')}, change_data "
             f"FROM {self.table('tidelock_parked')} {_THIS} AND source = %s AND number = %s AND ordinal = %s"
         )
         rows = await self.session.fetch(sql, self.feed.name, *_identity(row_id))
         if not rows:
-            raise TargetError(f"No parked row {row_id} in the feed {self.feed.name}", "See `tidelock rows list`")
+            raise TargetError(f"No failed row {row_id} in the feed {self.feed.name}", "See `tidelock rows list`")
         change = decode_change(rows[0][-1])
-        return ParkedDetail(_parked(rows[0]), _named(change.shape, change.before), _named(change.shape, change.after))
+        before, after = _named(change.shape, change.before), _named(change.shape, change.after)
+        return FailedRowDetail(_failed(rows[0]), before, after)
 
     async def set_state(self, state: str) -> None:
+        """Stores the desired state of all groups."""
         changed = await self.session.execute(
             f"UPDATE {self.table('tidelock_owner')} SET desired_state = %s {_THIS}", state, self.feed.name
         )
@@ -155,18 +183,18 @@ class Books:
             raise never_ran(self.feed)
 
     async def clear_halts(self) -> None:
-        """So that workers which stand still take their groups over anew."""
+        """Removes all halts, so that workers which wait take their groups over anew."""
         await self.session.execute(f"UPDATE {self.table('tidelock_owner')} SET halt = NULL {_THIS}", self.feed.name)
 
-    async def wish_table(self, table: str, wish: str) -> int:
-        """How many now have this wish and had not; `table` '' for all.
+    async def queue_table(self, table: str, what: str) -> int:
+        """Queues the failed rows of `table` ('': of all tables) for `what`, and returns how many were not yet.
 
-        What an operator already chose to skip stays skipped when the rest is retried.
+        Rows that are queued to be skipped stay so when the rest is retried.
         """
         where, args = _of_table(table) if table else ("", ())
-        kept = " AND wish <> 'skip'" if wish == "retry" else ""
+        kept = " AND wish <> 'skip'" if what == "retry" else ""
         sql = f"UPDATE {self.table('tidelock_parked')} SET wish = %s {_THIS}{where}{kept} AND wish <> %s"
-        return await self.session.execute(sql, wish, self.feed.name, *args, wish)
+        return await self.session.execute(sql, what, self.feed.name, *args, what)
 
     async def _forget_parked(self, group: int, ddl: Ddl) -> None:
         parked = self.table("tidelock_parked")
@@ -180,19 +208,20 @@ class Books:
                 where, args = _of_table(str(table))
                 await self.session.execute(f"DELETE FROM {parked} {this}{where}", self.feed.name, group, *args)
 
-    async def wish_row(self, row_id: str, wish: str) -> int:
+    async def queue_row(self, row_id: str, what: str) -> int:
+        """Queues one failed row for `what`; returns 0 where it was already."""
         sql = (
             f"UPDATE {self.table('tidelock_parked')} SET wish = %s {_THIS} "
             "AND source = %s AND number = %s AND ordinal = %s AND wish <> %s"
         )
-        return await self.session.execute(sql, wish, self.feed.name, *_identity(row_id), wish)
+        return await self.session.execute(sql, what, self.feed.name, *_identity(row_id), what)
 
     async def pass_ddl(self, *, done: bool = False) -> Ddl:
-        """Let all groups go on behind the statement that halted them.  Only if those halts are still the ones read.
-        `done`: the target was made alike, so what is parked for rows that are gone at the source is gone too: retried
-        later it would come back.
+        """Lets all groups go on behind the statement that halted them, if those halts are still the ones read.
 
-        Where a group has not come to the statement yet, rows from before it are still on their way there.
+        `done`: the operator made the same change at the target.  Then failed rows of tables that the statement emptied
+        are removed: retried later they would come back.  Where a group has not come to the statement yet, rows from
+        before it are still on their way there.
         """
         halted = await self.halted()
         ddl = halted.ddl
@@ -206,7 +235,7 @@ class Books:
             at_it = owner.halted is not None and owner.halted.ddl == ddl
             if at_it and owner.halt is not None:
                 waiting[group] = owner.halt
-            elif group != CONDUCTOR and owner.ddl_passed != passed:
+            elif group != COORDINATOR and owner.ddl_passed != passed:
                 raise TargetError(
                     f"Group {group} of the feed {self.feed.name} has not come to this statement yet",
                     "Wait until all groups are halted by it (`tidelock status`), then do it again",
@@ -222,13 +251,14 @@ class Books:
 
 
 def _without_rows(mapping: Mapping, target: TableName, ddl: Ddl) -> bool:
-    """Have all tables of the source that become `target` lost all their rows by the statement?"""
+    """Returns whether all source tables that map to `target` lost all their rows by the statement."""
     tables, databases = gone(ddl)
     sources = [name for _, name in mapping.sources(target)]
     return bool(sources) and all(n is not None and (n in tables or n.schema in databases) for n in sources)
 
 
 def never_ran(feed: Feed) -> TargetError:
+    """Returns the error about a feed that has never run."""
     return TargetError(
         f"{feed.target_url} knows no feed {feed.name} in its schema {feed.schema}",
         "Has it run yet? `tidelock run` makes the bookkeeping",
@@ -241,18 +271,18 @@ def _of_table(table: str) -> tuple[str, tuple[str, str]]:
 
 
 def _identity(row_id: str) -> tuple[str, int, int]:
-    """Raises TargetError."""
+    """Parses the id of a failed row.  Raises TargetError."""
     found = re.fullmatch(r"(.+):(\d+):(\d+)", row_id, re.ASCII)
     if not found:
         raise TargetError(
-            f"{row_id!r} is no parked row", "Ids look like 0-101:55:3, as `tidelock rows list` shows them"
+            f"{row_id!r} is no id of a failed row", "Ids look like 0-101:55:3, as `tidelock rows list` shows them"
         )
     return found[1], int(found[2]), int(found[3])
 
 
-def _parked(row: tuple[Any, ...]) -> ParkedListing:
-    source, number, ordinal, schema, table, key, error, wished, age = row[:9]
-    return ParkedListing(f"{source}:{number}:{ordinal}", f"{schema}.{table}", key, error, wished, float(age))
+def _failed(row: tuple[Any, ...]) -> FailedRow:
+    source, number, ordinal, schema, table, key, error, queued, age = row[:9]
+    return FailedRow(f"{source}:{number}:{ordinal}", f"{schema}.{table}", key, error, queued, float(age))
 
 
 def _named(shape: Shape, row: Row | None) -> dict[str, Any] | None:

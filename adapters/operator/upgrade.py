@@ -21,13 +21,14 @@ _PATIENCE: dict[Dialect, str] = {
 
 
 async def look(target: TargetSession, schema: str) -> Lacking:
-    """Raises TargetError."""
+    """Returns what the bookkeeping lacks.  Raises TargetError."""
     return lacking(await target.fetch(columns_query(target.dialect, schema)))
 
 
 async def upgrade(target: TargetSession, schema: str, seen: Lacking, user: str) -> None:
-    """Add what is missing.  `user`: who we are there.  Raises TargetError with the statements where this user may not,
-    or cannot now."""
+    """Adds what is missing.  `user`: our account there.  Raises TargetError with the statements where this user may
+    not, or cannot now.
+    """
     if not seen:
         return
     await target.execute(_PATIENCE[target.dialect])
@@ -48,11 +49,14 @@ async def upgrade(target: TargetSession, schema: str, seen: Lacking, user: str) 
 
 
 def older(schema: str, seen: Lacking) -> str:
+    """Returns words for what an older bookkeeping lacks."""
     return f"Tidelock's own tables in {schema} are of an older version: they lack {seen}"
 
 
 def advice(seen: Lacking, dialect: Dialect, schema: str, user: str) -> str:
-    """What somebody else can run.  At PostgreSQL nobody but its maker may use a new table unless it is granted."""
+    """Returns statements that somebody else can run.  At PostgreSQL only its maker may use a new table unless it is
+    granted.
+    """
     statements = statements_for(seen, dialect, schema)
     if dialect == "postgres" and seen.tables:
         tables = ", ".join(f"{quote(dialect, schema)}.{table}" for table in seen.tables)

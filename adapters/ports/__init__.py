@@ -1,1 +1,1 @@
-"""What the engine needs of the world, as protocols: the log, the sink, the copier, a target to look at."""
+"""Protocols for what the engine needs of the world: the log, the sink, the copier, a target to look at."""

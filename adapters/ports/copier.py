@@ -1,4 +1,4 @@
-"""Who reads tables at the source for a copy beside the stream (design 8), as the shell sees it."""
+"""Protocol of the reader of source tables for a copy beside the stream (design 8), as the shell sees it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,29 @@ from tidelock.engine.protocol.events import ChunkFailed, ChunksPlanned, ChunkSta
 
 
 class Copier(Protocol):
-    """`tables`, everywhere: the target's tables as the apply machine knows them at that moment."""
+    """Reads tables at the source.  `tables`, everywhere: the target's tables as the apply machine knows them at that
+    moment.
+    """
 
     async def plan(self, wanted: Sequence[Wanted], tables: Mapping[TableName, TargetTable]) -> ChunksPlanned | Alarm:
-        """How to split what is wanted, which is all of one mode; or why that cannot be, for the operator."""
+        """Returns how to split the queued tables or rows, which all have one mode; or why that cannot be, for the
+        operator.
+        """
         ...
 
     async def read(
         self, effect: ReadChunk, tables: Mapping[TableName, TargetTable]
     ) -> ChunkStaged | ChunkFailed:
-        """Several at once.  Why a read failed is told to the operator by the copier itself."""
+        """Reads a chunk; several may be read at once.  The copier itself tells the operator why a read failed."""
         ...
 
     def stop(self, staged: EffectId) -> None:
-        """This attempt is over, given up or merged: stop its read, if that has not returned.  What it staged is the
-        sink's to drop, once `read` has."""
+        """Stops the read of an attempt that is over, given up or merged, if it has not returned.
+
+        The sink drops what the attempt staged, once `read` has returned.
+        """
         ...
 
     async def close(self) -> None:
-        """Stop everything.  Nothing of ours runs on afterwards."""
+        """Stops everything.  Nothing of the copier runs on afterwards."""
         ...

@@ -1,4 +1,4 @@
-"""Where an apply machine's batches come from, as the shell around it sees it."""
+"""Protocol of the log that an apply machine reads, as the shell around it sees it."""
 
 from __future__ import annotations
 
@@ -12,28 +12,35 @@ from tidelock.engine.protocol.events import ApplyEvent
 
 
 class Log(Protocol):
-    """`restarts`: how often reading began anew.  `unanswered`: what the source has prepared and not decided for long,
-    where the reader of its log is ours."""
+    """A log.  `restarts`: how often reading began anew."""
 
     restarts: int
 
     @property
-    def unanswered(self) -> Unanswered: ...
+    def unanswered(self) -> Unanswered:
+        """The transaction that the source has prepared for long and not decided, where the reader of its log is ours.
+        """
 
     @property
     def silent_seconds(self) -> float:
-        """Since the last batch or heartbeat; 0 while nothing is wanted."""
+        """Seconds since the last batch or heartbeat; 0 while nothing is asked for."""
         ...
 
     def attach(self, post: Callable[[ApplyEvent], None], room: asyncio.Event) -> None:
-        """Once, before reading.  Events go to `post`: LogArrived, or SourceFailed when reading ends; while `room` is
-        not set nothing more is read."""
+        """Connects the log, once, before reading.
+
+        Events go to `post`: LogArrived, or SourceFailed when reading ends.  While `room` is not set nothing more is
+        read.
+        """
         ...
 
     async def read_from(self, position: Position, reader: int, further: Sequence[Position] = ()) -> None:
-        """Read on from behind `position`, in the place of whatever was read before, as reader number `reader`; the
-        first batch is marked `resent`.  `further`: as in `RequestResend`.  Returns when reading has ended, also because
-        another call took over."""
+        """Reads on behind `position`, in place of an earlier read, as reader number `reader`; the first batch is marked
+        `resent`.
+
+        `further`: as in `RequestResend`.  Returns when reading has ended, also because another call took over.
+        """
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Ends reading."""

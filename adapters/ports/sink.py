@@ -1,4 +1,4 @@
-"""What every database target can do for the shell: carry out the apply machine's effects.
+"""Protocol of a database target: the effects of the apply machine that a sink carries out.
 
 A sink decides nothing.  Each method carries one effect out and returns the event that answers it; server errors become
 `Failure`s (`engine.model.errors.ErrorKind`), never exceptions.  An exception out of a sink is a bug and stops the feed.
@@ -53,8 +53,9 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Control(msgspec.Struct, frozen=True):
-    """What operators asked for since the last look: `desired_state` ('running' | 'paused'), rows with a wish, and what
-    is wanted from the source once more."""
+    """The requests of operators since the last look: `desired_state` ('running' | 'paused'), failed rows queued for
+    retry or skip, and tables or rows queued to be read again.
+    """
 
     desired_state: str
     wishes: tuple[ParkedKey, ...]
@@ -69,68 +70,90 @@ class Sink(Protocol):
     """
 
     async def take_over(self, tables: Sequence[TableName], start: Position | None) -> TakenOver:
-        """Raise the epoch (waiting for, then killing, older sessions), commit, then read checkpoint, receipts, parked
-        rows, chunks and the tables' catalogue in a new transaction.  `start` becomes the checkpoint where none is
-        stored, and is stored at once.  Clears a stored halt, and drops what older owners staged.  Raises TargetError
-        for the operator, and Overtaken (`adapters.operator.runs`) where another run came since ours looked."""
+        """Takes the feed over: raises the epoch (waiting for, then killing, older sessions), commits, then reads
+        checkpoint, receipts, failed rows, chunks and the tables' catalogue in a new transaction.
+
+        `start` becomes the checkpoint where none is stored, and is stored at once.  Clears a stored halt, and drops
+        what older owners staged.  Raises TargetError for the operator, and Overtaken (`adapters.operator.runs`) where
+        another run came since ours looked.
+        """
         ...
 
-    async def apply(self, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed: ...
+    async def apply(self, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed:
+        """Applies a batch in one transaction, and commits it unless the effect says that the commit comes later."""
 
     async def apply_piece(self, effect: ApplyPiece) -> BatchReady | BatchFailed:
-        """A savepoint makes it one: whatever is wrong with a row leaves the transaction as it was.  A transaction that
-        is not open any more is told as TRANSIENT trouble."""
+        """Applies a piece under a savepoint: whatever is wrong with a row leaves the transaction as it was.
+
+        A transaction that is not open any more is answered as TRANSIENT trouble.
+        """
         ...
 
-    async def commit(self, effect: CommitBatch) -> BatchCommitted | BatchFailed: ...
+    async def commit(self, effect: CommitBatch) -> BatchCommitted | BatchFailed:
+        """Commits a batch that was applied before."""
 
     async def rollback(self, effect: RollbackBatch) -> BatchRolledBack:
-        """May arrive while `apply` of the same batch still runs: interrupt it (`apply` then answers nothing more)."""
+        """Rolls a batch back.  May arrive while `apply` of the same batch still runs: interrupts it (`apply` then
+        answers nothing more).
+        """
         ...
 
-    async def save_checkpoint(self, effect: SaveCheckpoint) -> CheckpointSaved | CheckpointFailed: ...
+    async def save_checkpoint(self, effect: SaveCheckpoint) -> CheckpointSaved | CheckpointFailed:
+        """Stores the checkpoint."""
 
     async def settle(self) -> Failure | None:
-        """None: all that was reported as committed is on disk, and this owner is still the owner.  Else COMMITS_LOST or
-        FENCED, or what kept us from knowing."""
+        """Returns None where all that was reported as committed is on disk and this owner is still the owner; else
+        COMMITS_LOST or FENCED, or what kept us from knowing.
+        """
         ...
 
     async def apply_ddl(
         self, effect: ApplyDdl, tables: Sequence[TableName], votes: Mapping[int, int] = {}
     ) -> DdlApplied | DdlFailed:
-        """`votes` (group to epoch): the feed's groups, which must all be found at these epochs and stay there until the
-        statement has run; where one has a newer owner nothing runs, and the trouble is TRANSIENT.  With them a TRUNCATE
-        takes what is parked in all groups of the feed.  A statement that is noted as passed does not run again."""
+        """Runs a statement.
+
+        `votes` (group to epoch): the feed's groups, which must all be found at these epochs and stay there until the
+        statement has run.  Where one has a newer owner nothing runs, and the trouble is TRANSIENT.  With them a
+        TRUNCATE removes the failed rows of all groups of the feed.  A statement that is noted as passed does not run
+        again.
+        """
         ...
 
     async def pass_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed:
-        """The statement has passed without us: note that for good, and read the tables."""
+        """Notes for good that the statement has passed without us, and reads the tables."""
         ...
 
     async def begin_copy(self, effect: BeginCopy) -> CopyBegun | CopyFailed:
-        """Also takes from `tidelock_wanted` what asks for these tables."""
+        """Begins a copy, and removes the requests for these tables from `tidelock_wanted`."""
         ...
 
     async def merge_chunk(self, effect: MergeChunk) -> BatchCommitted | BatchFailed:
-        """On a session of its own: batches of all lanes go on meanwhile."""
+        """Merges a chunk on a session of its own: batches of all lanes go on meanwhile."""
         ...
 
     async def drop_staged(self, staged: EffectId) -> None:
-        """Take away what is staged under this id, if anything is.  Best effort: a takeover takes away the rest."""
+        """Removes what is staged under this id, if anything is.  Best effort: a takeover removes the rest."""
         ...
 
     async def refuse(self, wanted: Sequence[TableName], alarm: Alarm) -> None:
-        """What asks for these tables in `tidelock_wanted` cannot be had: its `mode` becomes `refused` and its `row_key`
-        JSON of the alarm, for `tidelock status`.  `control` tells of it no more; `begin_copy` takes it away."""
+        """Refuses requests for these tables.
+
+        In `tidelock_wanted` their `mode` becomes `refused` and their `row_key` JSON of the alarm, for `tidelock
+        status`.  `control` tells of them no more; `begin_copy` removes them.
+        """
         ...
 
     async def record_halt(self, effect: Halt) -> bool:
-        """Keep the alarm (and statement) in `tidelock_owner.halt` as JSON.  False: a newer owner has the feed."""
+        """Stores the alarm (and statement) in `tidelock_owner.halt` as JSON.  Returns False where a newer owner has the
+        feed.
+        """
         ...
 
-    async def control(self) -> Control: ...
+    async def control(self) -> Control:
+        """Reads what operators asked for."""
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Closes all connections."""
 
 
 class TargetError(Exception):

@@ -1,8 +1,8 @@
-"""Where a chunk of a copied table waits for its merge: a table at the target, named by the attempt to read it.
+"""Names and describes the table at the target where a chunk of a copied table waits for its merge.
 
-It has the columns that the feed writes, with the target's types, and none of its keys.  It lies in the feed's
-bookkeeping schema, as what is in the table's own schema may be anybody's.  One transaction fills it, so an attempt that
-dies leaves nothing or the whole; only what its reader reports is worth anything (counter-example 6).
+It has the columns that the feed writes, with the target's types, and none of the target's keys.  It lies in the feed's
+bookkeeping schema, because the table's own schema may be anybody's.  One transaction fills it, so an attempt that dies
+leaves nothing or everything; only what its reader reports counts (counter-example 6).
 """
 
 from __future__ import annotations
@@ -23,28 +23,32 @@ Columns: TypeAlias = list[list[Value]]
 
 
 class Staging(msgspec.Struct, frozen=True):
-    """`name`: of the table, in `schema`.  `shape`: what the rows look like (mapped, named as the target); `table`: what
-    they are for.  `zero_dates`: as the feed says."""
+    """A staging table.
+
+    `name`: of the table, in `schema`.  `shape`: of the rows (mapped, named as at the target).  `table`: the target
+    table.  `zero_dates`: as the feed says.
+    """
 
     endpoint: Endpoint
     schema: str
     name: str
     shape: Shape
     table: TargetTable
-    zero_dates: str = "park"
+    zero_dates: str = "dead_letter"
 
 
 class Staged(msgspec.Struct, frozen=True):
-    """`rows` are in the table; `refused`: those that the target's columns cannot hold."""
+    """The result of a read: `rows` are in the table; `refused`: those that the target's columns cannot hold."""
 
     rows: int
     refused: tuple[RefusedRow, ...] = ()
 
 
 def staged_prefix(feed: str, group: int) -> str:
-    """What the names of all that a feed's group stages begin with."""
+    """Returns the beginning of the names of all staging tables of a feed's group."""
     return f"staged_{blake2b(f'{feed}/{group}'.encode(), digest_size=6).hexdigest()}_"
 
 
 def staged_name(feed: str, group: int, attempt: EffectId) -> str:
+    """Returns the name of an attempt's staging table."""
     return f"{staged_prefix(feed, group)}{attempt.epoch}_{attempt.counter}"

@@ -1,4 +1,4 @@
-"""What `check` and `init` ask of a target, whichever database it is."""
+"""Protocol for what `check` and `init` ask of a target, whichever database it is."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tidelock.engine.model.schema import TargetTable
 
 
 class Details(msgspec.Struct, frozen=True):
-    """What the engine need not know of a target table.
+    """The facts about a target table that the engine does not need.
 
-    `checks`: (name, clause) of each check constraint.  `constraints`: names of unique constraints that are no mere
-    indexes.  `rules`: ON UPDATE and ON DELETE of its foreign keys by name.  `collations`: of text columns (MySQL).
+    `checks`: (name, clause) of each check constraint.  `constraints`: names of unique constraints that are more than an
+    index.  `rules`: ON UPDATE and ON DELETE of its foreign keys by name.  `collations`: of text columns (MySQL).
     """
 
     checks: tuple[tuple[str, str], ...] = ()
@@ -47,36 +47,41 @@ class Target(Protocol):
     mariadb: bool
     account: str
 
-    async def tables(self, names: Sequence[TableName]) -> dict[TableName, TargetTable]: ...
+    async def tables(self, names: Sequence[TableName]) -> dict[TableName, TargetTable]:
+        """Returns those of the tables that exist."""
 
-    async def details(self, names: Sequence[TableName]) -> dict[TableName, Details]: ...
+    async def details(self, names: Sequence[TableName]) -> dict[TableName, Details]:
+        """Returns details of those of the tables that exist."""
 
     async def making(self, names: Sequence[TableName]) -> list[Finding]:
-        """What keeps the feed's user from making and filling these tables, which it does not see."""
+        """Returns what keeps the feed's user from making and filling these tables, which it does not see."""
         ...
 
     async def bookkeeping(self, schema: str) -> list[Finding]:
-        """What keeps the feed's user from making or using tidelock's own tables."""
+        """Returns what keeps the feed's user from making or using tidelock's own tables."""
         ...
 
     async def lacking(self, schema: str) -> Lacking:
-        """What is missing of tidelock's own tables."""
+        """Returns what is missing of tidelock's own tables."""
         ...
 
     async def may_add(self, schema: str, lacking: Lacking) -> bool:
-        """Whether the feed's user may add the missing columns."""
+        """Returns whether the feed's user may add the missing columns."""
         ...
 
     async def durability(self) -> list[Finding]:
-        """Whether a commit that the server has reported can be lost without this feed noticing."""
+        """Returns whether a commit that the server has reported can be lost without this feed noticing."""
         ...
 
-    async def schemas(self) -> set[str]: ...
+    async def schemas(self) -> set[str]:
+        """Returns the schemas, or databases, of the target."""
 
     async def checkpoint(self, schema: str, feed: str) -> Position | None:
-        """Where the feed goes on from, of the lowest group; None before the first run."""
+        """Returns where the feed goes on from, of the lowest group; None before the first run."""
         ...
 
-    async def execute(self, statement: str) -> None: ...
+    async def execute(self, statement: str) -> None:
+        """Executes a statement."""
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Closes the connection."""

@@ -1,1 +1,1 @@
-"""Processes of ours and this machine: children, frames, signals, private files."""
+"""Child processes and this machine: frames, signals, private files."""

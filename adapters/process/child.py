@@ -1,4 +1,4 @@
-"""A process of ours that works for this one: started, spoken with in frames over a socket pair, stopped.
+"""A child process that works for this one: started, spoken with in frames over a socket pair, stopped.
 
 It is started before its order is known, so that its imports overlap other work; it ends when its socket closes.
 """
@@ -29,7 +29,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Child:
-    """`python -m module FD [argument …]`, where FD is its end of the socket pair.  `name`: for people."""
+    """A child `python -m module FD [argument …]`, where FD is its end of the socket pair.  `name`: for messages."""
 
     def __init__(self, module: str, name: str, *arguments: str) -> None:
         ours, theirs = socket.socketpair()
@@ -49,24 +49,27 @@ class Child:
 
     @property
     def pid(self) -> int:
+        """The child's process id."""
         return self._process.pid
 
     async def connect(self) -> None:
+        """Opens our end of the socket pair."""
         self._reader, self._writer = await asyncio.open_connection(sock=self._socket, limit=_BUFFER_BYTES)
 
     async def send(self, message: msgspec.Struct) -> None:
+        """Sends a message, and waits until it is on its way."""
         self.post(message)
         assert self._writer is not None
         await self._writer.drain()
 
     def post(self, message: msgspec.Struct) -> None:
-        """The same without waiting until it is on its way; for what is small and rare."""
+        """Sends without waiting until it is on its way; for messages that are small and rare."""
         assert self._writer is not None, "connect first"
         body = msgspec.msgpack.encode(message)
         self._writer.write(len(body).to_bytes(4, "little") + body)
 
     async def receive(self) -> tuple[int, memoryview] | Ended:
-        """Kind and body of the next frame, or that there are no more."""
+        """Returns kind and body of the next frame, or that there are no more."""
         assert self._reader is not None, "connect first"
         try:
             length = int.from_bytes(await self._reader.readexactly(4), "little")
@@ -76,7 +79,7 @@ class Child:
         return frame[0], memoryview(frame)[1:]
 
     async def stop(self) -> None:
-        """End it and wait until it is gone."""
+        """Ends the process and waits until it is gone."""
         if self._writer is not None:
             self._writer.close()
             with contextlib.suppress(ConnectionError):

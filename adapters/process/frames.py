@@ -10,11 +10,12 @@ import socket
 
 
 def send(channel: socket.socket, kind: int, body: bytes) -> None:
+    """Sends one frame; blocks while the other side does not read."""
     channel.sendall((len(body) + 1).to_bytes(4, "little") + bytes((kind,)) + body)
 
 
 def receive(channel: socket.socket) -> bytes:
-    """One frame's body, kind included.  Raises EOFError when the other side is gone."""
+    """Returns one frame's body, kind included.  Raises EOFError when the other side is gone."""
     return _exactly(channel, int.from_bytes(_exactly(channel, 4), "little"))
 
 

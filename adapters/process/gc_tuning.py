@@ -1,16 +1,16 @@
-"""What processes that move rows do about memory: when Python's collector looks, and where large buffers go.
+"""Tunes memory of processes that move rows: when Python's collector runs, and where large buffers go.
 
-Rows in flight are young, many and free of cycles: at the default thresholds the collector would walk them all again
-and again.  So it looks rarely, and a machine that is over, which is a circle of references and may hold all rows that
-were in flight, is let go of by name.
+Rows in flight are young, many and free of cycles: at the default thresholds the collector would walk them all again and
+again.  So it runs rarely.  A machine that is over is a circle of references and may hold all rows that were in flight,
+so it is dropped explicitly.
 
-Buffers of megabytes come and go with chunks of the log and texts of batches.  glibc learns from the first that is freed
-to keep such ones in its heap, where small objects between them hold the room for good; told a fixed threshold, it gives
-each back to the system at once (mallopt(3), M_MMAP_THRESHOLD).
+Buffers of megabytes come and go with chunks of the log and texts of batches. glibc learns from the first that is freed
+to keep such buffers in its heap, where small objects between them hold the room for good.  With a fixed threshold it
+gives each back to the system at once (mallopt(3), M_MMAP_THRESHOLD).
 
 An error whose traceback holds a frame that holds the error is a circle too, and the drivers and asyncio make one of
-every connection that fails.  All that its frames hold waits for the collector: a try a second, each with the text of
-its batch, is much before that looks.  So such a circle is cut where a connection is opened.
+every connection that fails.  All that its frames hold waits for the collector: with a try every second, each with the
+text of its batch, that is much.  So such a circle is cut where a connection is opened.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ _M_MMAP_THRESHOLD: Final = -3
 
 
 def calm() -> None:
-    """What is loaded by now is not looked at again, the rest rarely; large buffers go back when they are freed."""
+    """Makes the collector skip what is loaded by now and run rarely on the rest; makes freed large buffers go back to
+    the system.
+    """
     gc.freeze()
     gc.set_threshold(500_000, 20, 100)
     with contextlib.suppress(AttributeError, OSError):  # another C library than glibc
@@ -34,12 +36,12 @@ def calm() -> None:
 
 
 def forget() -> None:
-    """Let go of what nobody refers to from outside any more, now."""
+    """Frees now what nobody refers to from outside any more."""
     gc.collect()
 
 
 def cut(error: BaseException) -> None:
-    """The frames that `error` and what led to it came through let go of what they hold, those that are over."""
+    """Clears the finished frames that `error` and its causes came through."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:

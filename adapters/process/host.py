@@ -1,4 +1,4 @@
-"""What is on this machine: programs, and the cache of what is costly to make or to fetch."""
+"""Finds programs of this machine, and the cache for what is costly to make or to fetch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Missing(RuntimeError):
 
 
 def program(name: str, package: str) -> str:
-    """Path of `name`, also where an ordinary user's PATH does not look.  Raises Missing."""
+    """Returns the path of `name`, also where an ordinary user's PATH does not look.  Raises Missing."""
     found = shutil.which(name) or shutil.which(name, path=os.pathsep.join(SEARCH))
     if found is None:
         raise Missing(f"{name} is not installed (Debian package {package}): run `make servers`")
@@ -30,7 +30,7 @@ def program(name: str, package: str) -> str:
 
 
 def version(path: str) -> str:
-    """The version number that the program at `path` says it has.  Raises Missing."""
+    """Returns the version number that the program at `path` prints.  Raises Missing."""
     said = subprocess.run([path, "--version"], capture_output=True, encoding="utf-8", check=False).stdout
     found = re.search(r"\d+(\.\d+)+", said)
     if found is None:
@@ -39,7 +39,7 @@ def version(path: str) -> str:
 
 
 def java(wanted_by: str) -> str:
-    """Path of a Java that can run `wanted_by`: that of JAVA_HOME, as everywhere, else of the PATH.  Raises Missing."""
+    """Returns the path of a Java that can run `wanted_by`: that of JAVA_HOME, else of the PATH.  Raises Missing."""
     home = os.environ.get("JAVA_HOME")
     path = str(Path(home) / "bin" / "java") if home else program("java", JAVA_PACKAGE)
     if not Path(path).exists():
@@ -54,7 +54,8 @@ def java(wanted_by: str) -> str:
 
 
 def cache() -> Path:
-    """Folder for what is costly to make: `.tidelock` of the checkout, where a server's user can reach it."""
+    """Returns the folder for what is costly to make: `.tidelock` of the checkout, where a server's user can reach it.
+    """
     if named := os.environ.get("TIDELOCK_CACHE"):
         return Path(named)
     checkout = Path(__file__).resolve().parents[2]

@@ -1,9 +1,9 @@
-"""How long the answer to a statement is waited for: for ever, as long as the server works on it.
+"""Waits for the answer to a statement for as long as the server works on it.
 
-A statement may take an hour, and a silent wire sounds the same: so after a silence the server is asked on a second
-connection whether the session of the first still works.  Where it does not answer, or says twice that the session rests
-or is gone, no answer is on its way, and the first connection is given up.  A fixed limit lost: short, it cuts ALTER
-TABLE and the merge of a chunk; long, a proxy that forwards nothing stops a feed for that long.
+A statement may take an hour, and a dead connection looks the same.  So after a silence the server is asked on a second
+connection whether the session of the first still works.  Where it does not answer, or says twice that the session is
+idle or gone, no answer is on its way, and the first connection is given up.  A fixed limit was tried and lost: short,
+it cuts ALTER TABLE and the merge of a chunk; long, a proxy that forwards nothing stops a feed for that long.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ SECOND_LOOK_SECONDS: Final = 1.0
 
 
 class Watch:
-    """Of one connection and one statement at a time: `begin`, `end`.  In between, and only then, it refers to what it
-    asks: a session that is dropped is no circle, which would wait for the collector."""
+    """Watches one connection, one statement at a time, between `begin` and `end`.
+
+    Only in between it refers to what it asks: so a session that is dropped is no circle, which would wait for the
+    collector.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -30,8 +33,9 @@ class Watch:
         self._asking: asyncio.Task[None] | None = None
 
     def begin(self, works: Callable[[], Awaitable[bool]], give_up: Callable[[], None]) -> None:
-        """`works`: asks the server; what it raises is a no.  `give_up`: ends the connection, so that its waiter hears
-        of it."""
+        """Starts to watch.  `works`: asks the server; an exception of it counts as no.  `give_up`: ends the connection,
+        so that its waiter gets an error.
+        """
         self._works, self._give_up = works, give_up
         self._rearm()
 
@@ -39,6 +43,7 @@ class Watch:
         self._timer = asyncio.get_running_loop().call_later(self._seconds, self._suspect)
 
     def end(self) -> None:
+        """Ends the watch: the answer has come."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

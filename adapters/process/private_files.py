@@ -1,4 +1,4 @@
-"""Files that hold rows: only their owner can read them, and they are there whole or not at all."""
+"""Writes files that hold rows: only their owner can read them, and they appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def write(path: Path | str, content: bytes) -> None:
-    """In the place of what was there; a pipe or a device is written to.  Raises OSError."""
+    """Replaces a file; a pipe or a device is written to.  Raises OSError."""
     place = Path(path)
     if place.exists() and not stat.S_ISREG(place.stat().st_mode):
         place.write_bytes(content)

@@ -1,6 +1,6 @@
 """The signals that ask a long-running command to end: SIGTERM, Ctrl-C, and SIGHUP of a terminal that is closed.
 
-Whoever starts a command with SIGHUP ignored (`nohup`) means it to go on.
+A command that is started with SIGHUP ignored (`nohup`) goes on.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator
 
 
 def ending() -> list[signal.Signals]:
-    """Those that mean this process."""
+    """Returns the signals that end this process."""
     wanted = [signal.SIGTERM, signal.SIGINT]
     return wanted if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [*wanted, signal.SIGHUP]
 
 
 @contextlib.contextmanager
 def heard(stop: Callable[[], object]) -> Iterator[None]:
-    """Inside, each of them calls `stop` in the running loop."""
+    """Calls `stop` in the running loop for each of these signals inside the block."""
     loop = asyncio.get_running_loop()
     numbers = ending()
     for number in numbers:

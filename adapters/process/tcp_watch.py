@@ -1,4 +1,4 @@
-"""TCP's own watch over the other end of a connection."""
+"""Lets TCP itself watch the other end of a connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNACKNOWLEDGED_MS: Final = 60_000
 
 
 def watch_peer(peer: socket.socket) -> None:
-    """Notice it within a minute where the other end of this connection has vanished."""
+    """Makes the kernel notice within a minute that the other end of this connection has vanished."""
     if peer.family == socket.AF_UNIX:
         return
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

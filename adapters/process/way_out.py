@@ -1,4 +1,4 @@
-"""The way out of a halt where it is not what `tidelock run` would be told: workers over Kafka, and Hive.
+"""Words the advice of a halt where it differs from that of `tidelock run`: workers over Kafka, and Hive.
 
 `tidelock resync` moves neither of them yet.
 """
@@ -19,9 +19,10 @@ FILL_ANEW: Final = "let a feed of a new name with `start: copy` fill its tables 
 
 
 def of_workers(hint: str) -> str:
-    """They are there still: what halted begins anew as soon as it is told to."""
+    """Returns the advice for workers: they are still there, and begin anew as soon as they are told to."""
     return hint.replace(RESYNC, COPY_ANEW).replace("`tidelock run FEED`", "`tidelock resume FEED`")
 
 
 def of_hive(hint: str) -> str:
+    """Returns the advice for a Hive target."""
     return hint.replace(RESYNC, FILL_ANEW)

@@ -40,12 +40,12 @@ Values are taken as written: `off`, `null` and `1:30` are text, as YAML should h
 
 
 def pages() -> dict[str, str]:
-    """File name: text."""
+    """Returns the text of each page, by file name."""
     return {"cli.md": cli_page(), "config.md": config_page()}
 
 
 def cli_page() -> str:
-    """Every command with its arguments and options."""
+    """Returns the page of every command with its arguments and options."""
     parts = [NOTICE, "# The command line\n", str(app.info.help) + "\n"]
     root = typer.main.get_command(app)
     parts += ["\n".join(_facts(root)) + "\n", *_commands(root, "tidelock")]
@@ -68,7 +68,7 @@ def _command(command: Any, path: str) -> str:
 
 
 def _facts(command: Any) -> list[str]:
-    """One line for each argument and option but `--help`."""
+    """Returns one line for each argument and option but `--help`."""
     params = [p for p in command.params if p.name != "help" and getattr(p, "help", None)]
     return [f"- `{_spelling(p)}`: {p.help}" for p in params]
 
@@ -81,7 +81,7 @@ def _spelling(param: Any) -> str:
 
 
 def config_page() -> str:
-    """Every key of the YAML."""
+    """Returns the page of every key of the YAML."""
     parts = [NOTICE, "# The feed's YAML\n", _keys(Feed), "\n## An entry of `tables`\n", _keys(TableRule)]
     parts += ["\n## `columns` of an entry\n", _keys(Columns), "\n## `spark`\n", _keys(Spark)]
     parts += ["\n## `hive`\n", _keys(Hive), "\n## `copy`\n", _keys(Copy)]

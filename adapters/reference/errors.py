@@ -1,4 +1,4 @@
-"""`docs/reference/errors.md`, made from the tables that the program itself goes by."""
+"""Writes `docs/reference/errors.md` from the tables that the program itself uses."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ What a feed does when a server answers with an error. Made from the program's ow
   (`tidelock_hindered_seconds`), with the server's words. Nothing is lost and nothing need be started anew: it goes on
   when the server can. A run that starts waits in the same way, 1 to 15 s between tries, where the server itself says
   that it cannot now; a server that does not answer at all ends a start, since its URL may be wrong.
-- **parked**: the row at fault is looked for and set aside (`tidelock rows list`); all others go on.
-- **halt**: the feed stops with the server's words. What is mended there is followed by `tidelock run`.
+- **failed row**: the row at fault is looked for and set aside (`tidelock rows list`); all others go on.
+- **halt**: the feed stops with the server's words. Correct what it says, then `tidelock run`.
 
 Where COMMIT was on its way and its answer was lost, or the answer is an error other than a rollback, the same
 transaction is sent again, and its receipt at the target tells whether it had been committed.
@@ -42,10 +42,11 @@ a missing right ends the run.
 |---|---|---|
 """
 _OTHERS = "| all others | | halt |\n"
-_DONE = {ErrorKind.TRANSIENT: "again", ErrorKind.ROW: "parked", ErrorKind.TARGET: "halt"}
+_DONE = {ErrorKind.TRANSIENT: "again", ErrorKind.ROW: "failed row", ErrorKind.TARGET: "halt"}
 
 
 def reference() -> str:
+    """Returns the page."""
     postgres = "".join(_line(one.codes, one.what, _done(one)) for one in sqlstates.MEANINGS)
     mysql = "".join(
         _line(one.numbers, one.what + (", by its words" if one.says else ""), _done(one))

@@ -1,4 +1,4 @@
-"""`docs/reference/halts.md`: every halt and refusal of a running feed, in words of the program's own messages.
+"""Writes `docs/reference/halts.md`: every halt and refusal of a running feed, in words of the program's own messages.
 
 A test compares it with the places in the code that raise them, both ways.
 """
@@ -13,9 +13,12 @@ from tidelock.engine.model.errors import RESYNC
 
 
 class Halt(msgspec.Struct, frozen=True):
-    """`kinds`: of `engine.model.errors.Alarm`, or the class that is raised.  `words`: each is in a message of those
-    kinds; none: all other messages.  `test`: `file::function`, or of a parametrised one `file::function[id]`, of
-    tests/adapters; `followed`: it does what the advice says, and then no row differs."""
+    """One line of the page.
+
+    `kinds`: of `engine.model.errors.Alarm`, or the class that is raised.  `words`: each is in a message of those kinds;
+    none: all other messages.  `test`: `file::function`, or of a parametrised one `file::function[id]`, of
+    tests/adapters.  `followed`: the test does what the advice says, and then no row differs.
+    """
 
     kinds: tuple[str, ...]
     words: tuple[str, ...]
@@ -96,10 +99,10 @@ TARGET: Final = (
          "`tidelock copy FEED --table DB.TABLE`",
          "test_halts.py::test_a_column_that_the_target_lost", True),
     Halt(("target",), ("the target refused a batch",), "the target's own fault: a right, a table, its disk's state",
-         f"mend it (`tidelock check FEED`, [errors](errors.md)), then {RUN}",
+         f"correct it (`tidelock check FEED`, [errors](errors.md)), then {RUN}",
          "test_halts.py::test_a_table_that_the_target_lost_while_the_feed_ran", True),
     Halt(("copy",), ("the target refused rows of chunk",), "rows that are copied are refused for no fault of one row",
-         f"mend the target, then {RUN}"),
+         f"correct the target, then {RUN}"),
     Halt(("gap",), ("the log has a gap",), "records are missing, and a resend did not bring them",
          f"{RUN} once more; else {RESYNCED}"),
     Halt(("TargetError",), ("lack",), "the bookkeeping is of an older version, and the user may not change it",
@@ -120,10 +123,10 @@ TARGET: Final = (
 
 NO_HALT: Final = (
     Halt(("copy",), ("tables are not copied",), "a copy that was asked for cannot be had; the feed goes on",
-         "mend what it says, then `tidelock copy FEED`; the feed of a `start: copy` or of a resync ends, and "
+         "correct what it says, then `tidelock copy FEED`; the feed of a `start: copy` or of a resync ends, and "
          f"{RUN} tries again", "test_copy_run.py::test_a_first_copy_that_cannot_be_had_is_the_end_of_the_run", True),
     Halt(("repair",), (), "rows are not repaired; the feed goes on",
-         "mend what it says, then `tidelock verify` and `tidelock repair` again"),
+         "correct what it says, then `tidelock verify` and `tidelock repair` again"),
 )  # fmt: skip
 
 KAFKA: Final = (
@@ -136,12 +139,12 @@ KAFKA: Final = (
     Halt(("gap",), ("no longer reaches back",), "the topic's retention was too short for how long a group stood still",
          "raise `retention.ms`; a feed of a new name", "test_places.py::test_a_beginning_that_retention_has_taken"),
     Halt(("target",), ("behind a statement could not be read",), "the target's fault, while the tables are read again",
-         "mend the target, then `tidelock resume FEED`"),
+         "correct the target, then `tidelock resume FEED`"),
     Halt(("TargetError",), ("was told to copy its tables anew",), "a resync is not done, and workers cannot copy",
          "`log: embedded` and `tidelock run FEED --until-caught-up`; then set `log` again"),
     Halt(("TargetError",), ("has no plan in Kafka",), "the feed's topics are lost, or an embedded run was cut short",
          "`log: embedded` and `tidelock run FEED --until-caught-up`; else a feed of a new name",
-         "test_conductor_shell.py::test_an_embedded_run_is_gone_on_from_but_not_from_the_middle_of_its_work"),
+         "test_coordinator_shell.py::test_an_embedded_run_is_gone_on_from_but_not_from_the_middle_of_its_work"),
     Halt(("kafka", "LogError"), (), "no halt: Kafka is asked again; its words say what is wrong with host or login",
          "nothing, or correct `log`", "test_kafka_connection.py::test_a_wrong_password_is_said_and_not_shown"),
 )  # fmt: skip
@@ -165,7 +168,7 @@ it with the code.
 A halted feed has applied nothing of what its message names, nor of what comes behind it; what was under way before it
 the next run applies. It ends with exit code 4, and `tidelock status FEED` says why (`--json`: `halted`). A feed that is
 started again halts again, unless what its message says was done. What passes by itself is no halt: it is [tried
-again](errors.md). Rows that the target refuses are no halt either: they are parked (`tidelock rows list`).
+again](errors.md). Rows that the target refuses are no halt either: they become failed rows (`tidelock rows list`).
 
 "Words" are a part of the message; where there are none, the line is about all other messages of its kind. "✓": the
 test does what the advice says, and then no row differs at either side; the other tests show the message.
@@ -183,7 +186,7 @@ _HEAD: Final = "\n| kind | words | what it means | the way out | test |\n|---|--
 
 
 def reference() -> str:
-    """The page."""
+    """Returns the page."""
     assert RESYNC.startswith("`tidelock resync FEED`"), "what this page says in its place"
     parts = (
         ("The source's log cannot be read on", SOURCE),
@@ -193,7 +196,7 @@ def reference() -> str:
         ("Refused at the start", REFUSED),
     )
     after = """
-A first run must also pass `tidelock check FEED`, which says with each finding the statement that mends it.
+A first run must also pass `tidelock check FEED`, which says with each finding the statement that corrects it.
 """
     return _TEXT + "".join(f"\n## {title}\n{_HEAD}{''.join(map(_line, lines))}" for title, lines in parts) + after
 

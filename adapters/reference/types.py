@@ -1,4 +1,4 @@
-"""`docs/reference/types.md`, made from the mapping and the judgement that the program uses."""
+"""Writes `docs/reference/types.md` from the mapping and the judgement that the program uses."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _TEXT = """\
 # Types
 
 What `tidelock init` makes of a MySQL or MariaDB column at a PostgreSQL target, which other types `tidelock check`
-accepts, because they lose nothing, and which values are parked. A MySQL or MariaDB target gets the source's own type;
-what only the other server has becomes `char(36)` (UUID), `varchar` (INET4, INET6), `longblob` (VECTOR), `longtext`
-(JSON at MariaDB), or the collation that tells all texts apart (`utf8mb4_0900_bin`, `utf8mb4_nopad_bin`).
-A value that a type cannot hold parks its row, with the table, the column and the reason in `tidelock rows list`, and
+accepts, because they lose nothing, and which values make a failed row. A MySQL or MariaDB target gets the source's own
+type; what only the other server has becomes `char(36)` (UUID), `varchar` (INET4, INET6), `longblob` (VECTOR),
+`longtext` (JSON at MariaDB), or the collation that tells all texts apart (`utf8mb4_0900_bin`, `utf8mb4_nopad_bin`).
+A row with a value that its type cannot hold is set aside, with table, column and reason in `tidelock rows list`, and
 the other rows go on; none is ever changed to fit. Made from the program's own mapping:
 `python -m tidelock.adapters.reference.types > docs/reference/types.md`.
 
-| source | PostgreSQL | also accepted | where it is parked |
+| source | PostgreSQL | also accepted | which values make a failed row |
 |---|---|---|---|
 """
 _NOTES = """
@@ -76,7 +76,7 @@ _CANDIDATES = (
 
 
 def reference() -> str:
-    """The page."""
+    """Returns the page."""
     return _TEXT + "".join(_line(*example) for example in _EXAMPLES) + _NOTES
 
 
@@ -88,7 +88,7 @@ def _line(name: str, column: Column, parked: str) -> str:
 
 
 def _other(candidate: str, usual: str) -> bool:
-    """Neither the type itself nor one that only spells it without its precision."""
+    """Returns whether a type is neither the type itself nor the same one spelled without its precision."""
     return candidate != usual and not candidate.startswith(Type.of(usual).base + " with")
 
 

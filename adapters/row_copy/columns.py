@@ -1,16 +1,16 @@
-"""A column as the source is asked for it, and how its values become those that the log has (`engine.model.records`).
+"""Makes the SQL that reads a column, and turns its values into those that the log has (`engine.model.records`).
 
-The server writes nearly all values as text, as no driver reads any meaning into that: zero dates, TIME beyond a day, 65
-digits arrive as they are, in the log's own spelling.  Integers and doubles travel as numbers.  Text in a charset other
-than Unicode travels as bytes and is decoded by the function that decodes the log (`adapters.mysql.charsets`), since a
-server that is asked for other text writes question marks where there is none; and what the log spells from bytes
-(MariaDB's addresses) is spelled from them here.
+The server writes nearly all values as text, because no driver interprets text: zero dates, TIME beyond a day, 65 digits
+arrive as they are, in the log's own spelling.  Integers and doubles travel as numbers.  Text in a charset other than
+Unicode travels as bytes and is decoded by the function that decodes the log (`adapters.mysql.charsets`), since a server
+that is asked for other text writes question marks where there is none.  What the log spells from bytes (MariaDB's
+addresses) is spelled from them here.
 
 A value may be longer than the source's `max_allowed_packet`, where MariaDB's CAST is NULL and MySQL's text of a JSON
-document empty, both without an error: long texts and bytes come by CONVERT, which has no such limit, and a document
+document empty, both without an error.  So long texts and bytes come by CONVERT, which has no such limit, and a document
 that is no text is an error.
 
-Values come and go by column: a list for each, which most columns pass untouched.
+Values come and go by column: a list for each, which most columns pass unchanged.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ _LARGEST = 8  # bytes of an integer
 
 
 class AskedColumn(msgspec.Struct, frozen=True):
-    """`sql`: what travels of a column of the source table `t`.  `reading`: what is still to be done to it, `by` a
-    charset, a kind, or the column's name."""
+    """One column as it is read.  `sql`: of a column of the source table `t`.  `reading`: the conversion that is still
+    to be done, `by` a charset, a kind, or the column's name.
+    """
 
     sql: str
     wire: Wire = "STRING"
@@ -45,6 +46,7 @@ class AskedColumn(msgspec.Struct, frozen=True):
 
 
 def asked(source: SourceColumn) -> AskedColumn:
+    """Returns how a column is read."""
     column, name = source.column, f"t.{quote('mysql', source.name)}"
     filled = "zerofill" in source.type
     match column.kind:
@@ -83,7 +85,8 @@ class TooLong(ValueError):
 
 
 def reader(of: AskedColumn) -> Callable[[Values], Values] | None:
-    """What turns the values that came into canonical ones, or raises TooLong; None: they are."""
+    """Returns the function that makes canonical values of those that came, or raises TooLong; None: they are canonical.
+    """
     match of.reading:
         case "":
             return None

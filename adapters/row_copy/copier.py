@@ -1,4 +1,4 @@
-"""The copier on Spark as the engine's process sees it: it asks a process of its own, which starts when it is needed.
+"""The copier on Spark as the engine's process sees it: it asks a child process, which starts when it is needed.
 
 Java and its helpers take hundreds of megabytes, so they live in that process's tree and end with it: when this process
 closes it or dies, and when there was nothing to do for a while.  A process that dies fails what it was asked; the next
@@ -40,7 +40,7 @@ SILENT_SECONDS: Final = 60.0
 
 
 class SparkCopier:
-    """A `Copier` (`adapters.ports.copier`).  `tell`: takes what the operator should know.  `group`: the feed's."""
+    """A `Copier` (`adapters.ports.copier`).  `tell`: takes messages for the operator.  `group`: the feed's."""
 
     def __init__(self, feed: Feed, tell: Callable[[str], None], group: int = 0) -> None:
         self._feed = feed
@@ -56,10 +56,11 @@ class SparkCopier:
 
     @property
     def pid(self) -> int | None:
-        """Of the process, where one runs."""
+        """The child's process id, where one runs."""
         return self._child.pid if self._child is not None else None
 
     async def plan(self, wanted: Sequence[Wanted], tables: Mapping[TableName, TargetTable]) -> ChunksPlanned | Alarm:
+        """Asks how to split what is queued."""
         there = tuple(tables[name] for name in dict.fromkeys(wish.table for wish in wanted) if name in tables)
         answer = await self._answer(PlanOrder(next(self._numbers), tuple(wanted), there))
         match answer:
@@ -71,6 +72,7 @@ class SparkCopier:
         return Alarm("copy", answer.why, "See the message before; then `tidelock copy` again")
 
     async def read(self, effect: ReadChunk, tables: Mapping[TableName, TargetTable]) -> ChunkStaged | ChunkFailed:
+        """Asks to read and stage a chunk."""
         table = tables.get(effect.split.table)
         if table is None:
             self._complain(f"{effect.split.table} cannot be copied: the target has no such table")
@@ -83,10 +85,12 @@ class SparkCopier:
         return ChunkFailed(effect.id)
 
     def stop(self, staged: EffectId) -> None:
+        """Stops the read of an attempt."""
         if self._child is not None:
             self._child.post(StopOrder(staged))
 
     async def close(self) -> None:
+        """Ends the child process."""
         async with self._starting:
             self._calm()
             child, self._child = self._child, None
@@ -132,7 +136,7 @@ class SparkCopier:
                 future.set_result(Unread(number, str(frame)))
 
     def _rest(self) -> None:
-        """Nothing was asked for a while."""
+        """Ends the child process once nothing was asked for a while."""
         self._closing = asyncio.get_running_loop().create_task(self.close())
 
     def _calm(self) -> None:
@@ -141,7 +145,7 @@ class SparkCopier:
             self._idle = None
 
     def _complain(self, why: str) -> None:
-        """The same is tried again every second, and told once a minute."""
+        """Tells the operator of a failure once a minute, because the same is tried again every second."""
         told, at = self._told
         if why != told or time.monotonic() - at > SILENT_SECONDS:
             self._told = why, time.monotonic()

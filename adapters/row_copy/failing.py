@@ -1,4 +1,4 @@
-"""What went wrong with a copy, in the operator's words."""
+"""Words failures of a copy for the operator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidelock.engine.model.errors import Alarm
 
 
 def look_for_spark() -> None:
-    """Raises Missing, which a copy would otherwise find only when it has begun."""
+    """Raises Missing where Spark cannot start, which a copy would otherwise find only when it has begun."""
     if any(importlib.util.find_spec(name) is None for name in ("pyspark", "pyarrow")):
         raise Missing("pyspark is not installed: run `make setup`, or `pip install 'tidelock[bulk]'`")
     java("Spark")
@@ -21,6 +21,7 @@ def look_for_spark() -> None:
 
 
 def alarm(error: Exception) -> Alarm:
+    """Returns the alarm about an error."""
     match error:
         case NotCopied():
             return Alarm("copy", str(error), error.hint)
@@ -29,11 +30,11 @@ def alarm(error: Exception) -> Alarm:
         case Missing():
             return Alarm("copy", f"tables are not copied: {error}", "Then `tidelock copy` again")
         case _:
-            return Alarm("copy", f"tables are not copied: {told(error)}", "Mend that, then `tidelock copy` again")
+            return Alarm("copy", f"tables are not copied: {told(error)}", "Correct that, then `tidelock copy` again")
 
 
 def told(error: Exception) -> str:
-    """The last cause, in one line where it is Spark's."""
+    """Returns the last cause of an error, in one line where it is Spark's."""
     if isinstance(error, NotCopied):
         return f"{error}. {error.hint}"
     return cause(error)

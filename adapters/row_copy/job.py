@@ -1,8 +1,8 @@
-"""Reading chunks of one table by Spark: one task a chunk, which asks the source and fills the chunk's staging table.
+"""Reads chunks of one table by Spark: one task a chunk, which asks the source and fills the chunk's staging table.
 
 A chunk by NUMBERS, and a whole table, is one query and one task.  Chunks by BUCKET share a scan of the table: it is
 read in pieces along its key, in parallel, and each row goes to the task of its chunk.  Pieces are read at different
-moments, as chunks are; rows that change meanwhile are the ledger's to know.
+moments, as chunks are; the ledger handles rows that change meanwhile.
 """
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ PART: Final = "part"
 
 
 class Job(msgspec.Struct, frozen=True):
-    """`chunks`: of `split`, all read at once; `places`: where each is staged.  `pieces`: predicates over the columns
-    `p0`, … of the key `cut_by`, which say how a scan is shared out; none: it is one query."""
+    """One job.
+
+    `chunks`: of `split`, all read at once; `places`: where each is staged.  `pieces`: predicates over the columns `p0`,
+    … of the key `cut_by`, which share out a scan; none: it is one query.
+    """
 
     source: CopySource
     split: ChunkSplit
@@ -41,14 +44,14 @@ class Job(msgspec.Struct, frozen=True):
     cut_by: tuple[str, ...] = ()
 
     def run(self, spark: SparkSession, database: Database) -> list[Staged]:
-        """What became of each chunk, in order.  Raises what Spark raises: then nothing is staged that counts."""
+        """Returns the result of each chunk, in order.  Raises what Spark raises: then nothing that is staged counts."""
         frame = self._parted(self.frame(spark, database))
         task = Task(self.places, self.source.reading)
         answers = {row.part: row.staged for row in _mapped(frame, task).collect()}
         return [msgspec.msgpack.decode(answers[part], type=Staged) for part in range(len(self.chunks))]
 
     def frame(self, spark: SparkSession, database: Database) -> DataFrame:
-        """What comes of each row: `c0`, …; of several chunks also which it is in."""
+        """Returns the rows as a DataFrame: `c0`, …; of several chunks also the column of the chunk."""
         columns = self.source.read
         types = [f"c{n} {asked(column).wire}" for n, column in enumerate(columns)]
         parts = [listed(columns)]
@@ -74,7 +77,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 def _mapped(frame: DataFrame, task: Task) -> DataFrame:
-    """`DataFrame.mapInArrow`, without the Pandas that it asks for and does not use."""
+    """Calls `DataFrame.mapInArrow`, without the Pandas that it asks for and does not use."""
     from pyspark.sql import DataFrame
     from pyspark.sql.udf import UserDefinedFunction
     from pyspark.util import PythonEvalType

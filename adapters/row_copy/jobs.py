@@ -26,11 +26,11 @@ BATCH_BYTES: Final = 8 << 20  # of what Java hands to Python at once; a single r
 
 
 class Cancelled(Exception):
-    """It was, before it began."""
+    """The job was cancelled before it began."""
 
 
 class Jobs:
-    """`source`: the database that Spark reads from."""
+    """Spark's jobs of this process.  `source`: the database that Spark reads from."""
 
     def __init__(self, wanted: Spark, name: str, source: Endpoint) -> None:
         self._wanted, self._name = wanted, name
@@ -42,7 +42,7 @@ class Jobs:
         self._cancelled: set[str] = set()
 
     def session(self) -> SparkSession:
-        """Raises Missing, SparkFailed."""
+        """Returns the session, and starts it when first asked.  Raises Missing, SparkFailed."""
         with self._starting:
             if self._spark is None:
                 with contextlib.ExitStack() as opening:  # a session that cannot be set up is closed
@@ -55,7 +55,7 @@ class Jobs:
 
     @contextlib.contextmanager
     def tagged(self, tag: str) -> Iterator[SparkSession]:
-        """What this thread asks of the session can be cancelled by the tag, which is used once.
+        """Gives the session with a tag by which all that this thread asks of it can be cancelled; a tag is used once.
 
         Raises Missing, SparkFailed, Cancelled.
         """
@@ -71,14 +71,14 @@ class Jobs:
             self._cancelled.discard(tag)
 
     def cancel(self, tag: str) -> None:
-        """What runs under this tag fails, and nothing more begins under it."""
+        """Fails what runs under this tag; nothing more begins under it."""
         self._cancelled.add(tag)
         if self._spark is not None:
             self._spark.sparkContext.cancelJobsWithTag(tag)
 
     @property
     def lost(self) -> bool:
-        """Java has ended by itself, and no session comes back."""
+        """Tells whether Java has ended by itself, so that no session comes back."""
         from pyspark import SparkContext
 
         gateway = SparkContext._gateway
@@ -86,11 +86,11 @@ class Jobs:
 
     @property
     def silent(self) -> str:
-        """Why Java was ended, in words, where that was because the source fell silent."""
+        """The reason in words, where Java was ended because the source fell silent; else ''."""
         return self._vigil.silent if self._vigil is not None else ""
 
     def end(self) -> None:
-        """Java is gone then."""
+        """Ends the session and Java."""
         with self._starting:
             self._stack.close()
             self._spark = None

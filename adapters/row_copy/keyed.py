@@ -1,6 +1,6 @@
-"""The rows of a list of keys, as a repair wants them: few, so a plain connection reads them, without Spark.
+"""Reads the rows of a list of keys for a repair: they are few, so a plain connection reads them, without Spark.
 
-The server finds the rows by its index, as its own collation compares, some perhaps twice; of those, the ones are taken
+The server finds the rows by its index, as its own collation compares, some perhaps twice.  Of those, the rows are taken
 that the ledger counts to the list, as the target's key compares.
 """
 
@@ -26,7 +26,7 @@ from tidelock.engine.model.schema import Binding, TargetTable
 def rows_of_keys(
     connection: pymysql.Connection[Any], source: CopySource, split: ChunkSplit, table: TargetTable
 ) -> Iterator[Columns]:
-    """Batches of rows, by column.  Raises SchemaMismatch, and what PyMySQL raises."""
+    """Yields batches of rows, by column.  Raises SchemaMismatch, and what PyMySQL raises."""
     columns = [source.columns[name] for name in split.columns]
     keys = [SideColumn(column.name, column.type, column.column) for column in columns]
     names = [name_of(column) for column in columns]

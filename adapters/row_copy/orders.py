@@ -1,4 +1,4 @@
-"""What the process that reads for a copy is asked, and what it answers: msgpack in frames over a socket pair.
+"""Messages between the process that reads for a copy and its parent: msgpack in frames over a socket pair.
 
 The first frame is a `Begin` with the feed, which holds passwords: it travels over that socket only.  Every order but
 `StopOrder` has one answer with its `number`.
@@ -22,14 +22,14 @@ ANSWER = 0x41
 
 
 class Begin(msgspec.Struct, frozen=True):
-    """`group`: the feed's table group, for the names of staging tables."""
+    """The first message.  `group`: the feed's table group, for the names of staging tables."""
 
     feed: Feed
     group: int
 
 
 class PlanOrder(msgspec.Struct, frozen=True, tag=True):
-    """How to split what is wanted?  `tables`: those of the target that are there.  Answers: Planned or Unplanned."""
+    """Asks how to split what is queued.  `tables`: those of the target that exist.  Answers: Planned or Unplanned."""
 
     number: int
     wanted: tuple[Wanted, ...]
@@ -37,7 +37,7 @@ class PlanOrder(msgspec.Struct, frozen=True, tag=True):
 
 
 class ReadOrder(msgspec.Struct, frozen=True, tag=True):
-    """Read and stage a chunk of `table`.  Answers: ReadDone or Unread."""
+    """Asks to read and stage a chunk of `table`.  Answers: ReadDone or Unread."""
 
     number: int
     effect: ReadChunk
@@ -45,28 +45,34 @@ class ReadOrder(msgspec.Struct, frozen=True, tag=True):
 
 
 class StopOrder(msgspec.Struct, frozen=True, tag=True):
-    """This attempt is over: given up, or merged."""
+    """Tells that this attempt is over: given up, or merged."""
 
     attempt: EffectId
 
 
 class Planned(msgspec.Struct, frozen=True, tag=True):
+    """Answers a Plan with the splits."""
+
     number: int
     splits: tuple[ChunkSplit, ...]
 
 
 class Unplanned(msgspec.Struct, frozen=True, tag=True):
+    """Answers a Plan that cannot be had, with the reason."""
+
     number: int
     alarm: Alarm
 
 
 class ReadDone(msgspec.Struct, frozen=True, tag=True):
+    """Answers a Read whose rows are staged."""
+
     number: int
     event: ChunkStaged
 
 
 class Unread(msgspec.Struct, frozen=True, tag=True):
-    """`why`: for the operator; '' where the attempt was stopped."""
+    """Answers a Read that failed.  `why`: for the operator; '' where the attempt was stopped."""
 
     number: int
     why: str

@@ -1,8 +1,7 @@
 """The process that reads for a copy: it plans, starts Spark when it is first needed, and reads several chunks at once.
 
-Started as `python -m tidelock.adapters.row_copy.process FD`; on the socket FD come a `Begin`, then orders (`orders`).
-It ends when the other side closes the socket or is gone, and Java with it, which ends when the pipe from this process
-does.
+Started as `python -m tidelock.adapters.row_copy.process FD`.  On the socket FD come a `Begin`, then orders (`orders`).
+It ends when the other side closes the socket or is gone, and Java ends with it, when the pipe from this process closes.
 """
 
 from __future__ import annotations
@@ -46,11 +45,12 @@ from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.protocol.effects import EffectId, ReadChunk
 
 THREADS: Final = 16
-GATHER_SECONDS: Final = 0.2
+COLLECT_SECONDS: Final = 0.2
 END_SECONDS: Final = 4.0  # of an orderly end; Java goes in any case, when this process has
 
 
 def main() -> None:
+    """Serves orders until the socket closes."""
     # The socket tells when to end; what we start must not ignore them.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: _hush())
@@ -68,13 +68,15 @@ def main() -> None:
 
 
 def _hush() -> None:
-    """From here on: what a Java that is ended makes its Python complain of is nobody's concern."""
+    """Silences Python's complaints about Java from here on: Java is being ended."""
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, sys.stderr.fileno())
     os.close(silence)
 
 
 class CopyWorker:
+    """Carries orders out, each in a thread."""
+
     def __init__(self, begin: Begin, channel: socket.socket) -> None:
         self._feed, self._group = begin.feed, begin.group
         self._channel = channel
@@ -88,6 +90,7 @@ class CopyWorker:
         self._pool = ThreadPoolExecutor(THREADS, "copy")
 
     def take(self, order: CopyOrder) -> None:
+        """Starts to carry out an order."""
         match order:
             case PlanOrder():
                 self._pool.submit(self._plan, order)
@@ -97,7 +100,7 @@ class CopyWorker:
                 self._stop(order.attempt)
 
     def end(self) -> None:
-        """Spark is gone then; answers go nowhere any more."""
+        """Ends Spark; answers go nowhere any more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._jobs.end()
 
@@ -136,11 +139,11 @@ class CopyWorker:
         if alone:
             self._pool.submit(self._read, [order.effect])
         else:
-            self._gather()
+            self._collect()
 
-    def _gather(self) -> None:
-        """What is asked for at once comes at once."""
-        timer = threading.Timer(GATHER_SECONDS, self._read_due)
+    def _collect(self) -> None:
+        """Waits a moment, so that orders that come together are read together."""
+        timer = threading.Timer(COLLECT_SECONDS, self._read_due)
         timer.daemon = True
         timer.start()
 
@@ -162,7 +165,7 @@ class CopyWorker:
             self._answer(Unread(unread.number, ""))
         for tag in idle:
             self._jobs.cancel(tag)
-        self._gather()
+        self._collect()
 
     def _read(self, effects: list[ReadChunk]) -> None:
         tag = f"tidelock {effects[0].id.epoch} {effects[0].id.counter}"
@@ -191,7 +194,7 @@ class CopyWorker:
             stopped = set(self._stopped)
         for order in reads:
             self._answer(Unread(order.number, "" if order.effect.id in stopped else why))
-        self._gather()
+        self._collect()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One reading of chunks of a table, from the wait until the log is visible to the place where the log ends after it."""
+"""Reads chunks of a table once, from the wait until the log is visible to the place where the log ends after it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from tidelock.engine.protocol.events import ChunkStaged
 
 
 class Request(msgspec.Struct, frozen=True):
-    """Chunks of one table, of one split."""
+    """Chunks of one table, of one split, to be read."""
 
     effects: tuple[ReadChunk, ...]
     table: TargetTable
 
 
 def read(feed: Feed, group: int, request: Request, jobs: Jobs, tag: str) -> list[ChunkStaged]:
-    """What became of each chunk.  `tag`: that its jobs can be cancelled by.
+    """Returns the result of each chunk.  `tag`: its jobs can be cancelled by it.
 
     Raises NotCopied, SourceError, Missing, SparkFailed, and what Spark and the target's `stage` raise.
     """
@@ -78,7 +78,7 @@ def _place(feed: Feed, group: int, effect: ReadChunk, source: CopySource, table:
 
 
 def _pieces(feed: Feed, asked: BlockingServer, source: CopySource) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """How a scan is shared out, and the columns that tell it."""
+    """Returns how a scan is shared out, and the columns that tell it."""
     pieces, _ = asyncio.run(mysql_pieces(asked, source.table, feed.spark.piece_rows))
     return tuple(pieces), cut_by(source.table)
 

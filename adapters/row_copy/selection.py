@@ -1,4 +1,4 @@
-"""The rows of a chunk as SQL for the source, in agreement with `engine.model.chunk_ranges` to the last row."""
+"""Selects the rows of a chunk by SQL at the source, in agreement with `engine.model.chunk_ranges` to the last row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SourceOf: TypeAlias = Callable[[str], SourceColumn]
 
 
 def is_spelled(column: SourceColumn) -> bool:
-    """Can a bucket be told by this column, at the source as in the log?"""
+    """Returns whether a bucket can be computed from this column, at the source as in the log."""
     kind, charset = column.column.kind, column.column.charset
     if kind in (Kind.TEXT, Kind.ENUM, Kind.SET):
         return is_utf8(charset) or charset in _CHARSETS
@@ -30,7 +30,8 @@ def is_spelled(column: SourceColumn) -> bool:
 
 
 def condition(split: ChunkSplit, chunk: int, source: SourceOf) -> str:
-    """SQL over the source table `t`.  By KEYS no range tells the rows: `adapters.row_copy.keyed` does."""
+    """Returns a condition over the source table `t`.  Chunks by KEYS have none: `adapters.row_copy.keyed` reads them.
+    """
     if not split.bounds:
         return "1 = 1"
     low, high = split.span(chunk)
@@ -41,12 +42,12 @@ def condition(split: ChunkSplit, chunk: int, source: SourceOf) -> str:
 
 
 def place(split: ChunkSplit, source: SourceOf) -> str:
-    """SQL of the number of a row's chunk, by BUCKET."""
+    """Returns SQL for the number of a row's chunk, by BUCKET."""
     return f"INTERVAL({_rank(split, source)}, {', '.join(str(rank) for (rank,) in split.bounds)})"
 
 
 def at_or_behind(names: Sequence[str], low: Rank) -> str:
-    """(names) >= (low), spelled so that the server reads a range of its index."""
+    """Returns (names) >= (low), spelled so that the server reads a range of its index."""
     first, value = names[0], low[0]
     if len(low) == 1:
         return f"{first} >= {value}"
@@ -54,7 +55,7 @@ def at_or_behind(names: Sequence[str], low: Rank) -> str:
 
 
 def before(names: Sequence[str], high: Rank) -> str:
-    """(names) < (high)."""
+    """Returns (names) < (high)."""
     first, value = names[0], high[0]
     if len(high) == 1:
         return f"{first} < {value}"
@@ -79,9 +80,10 @@ def _spelled(column: SourceColumn) -> str:
 
 
 def name_of(column: SourceColumn) -> str:
+    """Returns the quoted name of a column of `t`."""
     return f"t.{quote('mysql', column.name)}"
 
 
 def listed(columns: Sequence[SourceColumn]) -> str:
-    """What is selected of each, named `c0`, `c1`, …"""
+    """Returns the select list, named `c0`, `c1`, …."""
     return ", ".join(f"{asked(column).sql} AS c{n}" for n, column in enumerate(columns))

@@ -18,7 +18,7 @@ from tidelock.engine.model.records import TableName
 
 
 class NotCopied(Exception):
-    """These tables cannot be copied: `args[0]` says why, `hint` what to do."""
+    """Tables cannot be copied: `args[0]` says why, `hint` what to do."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -26,7 +26,9 @@ class NotCopied(Exception):
 
 
 class CopySource:
-    """`table`: the source's own.  `target`: what it is called there.  `rows`, `row_bytes`: about, by statistics."""
+    """A source table to copy.  `table`: the source's own.  `target`: its name there.  `rows`, `row_bytes`: about, by
+    statistics.
+    """
 
     def __init__(self, table: SourceTable, rule: Rule, target: TableName, rows: int, row_bytes: int) -> None:
         self.table = table
@@ -38,7 +40,7 @@ class CopySource:
 
     @cached_property
     def columns(self) -> dict[str, SourceColumn]:
-        """Those that the target gets, by the names they have there."""
+        """The columns that the target gets, by the names they have there."""
         kept = (self.table.columns[i] for i in self.mapping.kept)
         return {column.name: source for column, source in zip(self.mapping.shape.columns, kept, strict=True)}
 
@@ -51,7 +53,7 @@ class CopySource:
 
     @property
     def reading(self) -> RowReading:
-        """What makes the target's rows of those that are read."""
+        """The conversion of rows that are read to the target's rows."""
         filtered = Filter(self.rule, self.table.shape, self.target) if self.mapping.filters else None
         return RowReading(tuple(asked(column) for column in self.read), filtered)
 
@@ -62,7 +64,9 @@ class CopySource:
 
 
 async def sources(feed: Feed, server: Server, targets: Sequence[TableName]) -> dict[TableName, CopySource]:
-    """By the target's names.  Raises NotCopied where one has no source, or several; SourceError."""
+    """Returns source tables by the target's names.  Raises SourceError, and NotCopied where one has no source, or
+    several.
+    """
     mapping = Mapping(rules_of(feed), feed.schema)
     wanted = frozenset(targets)
     found = await read_shapes(server, lambda name: mapping.selects(name) and mapping.target(name) in wanted)

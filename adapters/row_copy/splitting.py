@@ -1,4 +1,4 @@
-"""How tables that are to be copied are split in chunks (`engine.model.chunk_ranges`), by what the source knows of them.
+"""Splits tables to be copied into chunks (`engine.model.chunk_ranges`), by what the source knows of them.
 
 | a table                                              | is split by                                                  |
 |------------------------------------------------------|--------------------------------------------------------------|
@@ -38,7 +38,7 @@ _RANKS: Final = 1 << 32
 async def splits(
     feed: Feed, server: Server, wanted: Sequence[Wanted], tables: Mapping[TableName, TargetTable]
 ) -> tuple[ChunkSplit, ...]:
-    """For what is wanted, all of one mode.  Raises NotCopied, SourceError."""
+    """Splits the queued tables or rows, all of one mode.  Raises NotCopied, SourceError."""
     targets = list(dict.fromkeys(wish.table for wish in wanted))
     if missing := [str(name) for name in targets if name not in tables]:
         raise NotCopied(f"{', '.join(missing)}: the target has no such table", "`tidelock init` makes it; see `check`")
@@ -77,7 +77,7 @@ async def _split(source: CopySource, table: TargetTable, server: Server, rows: i
 
 
 def _leading_numbers(source: CopySource) -> tuple[str, ...]:
-    """The integers that the source's key begins with, as the target names them."""
+    """Returns the integers that the source's key begins with, as the target names them."""
     names = {column.name: name for name, column in source.columns.items()}
     kinds = {column.name: column.column.kind for column in source.columns.values()}
     found = list[str]()
@@ -89,7 +89,9 @@ def _leading_numbers(source: CopySource) -> tuple[str, ...]:
 
 
 def _bucketed(source: CopySource, table: TargetTable) -> tuple[str, ...]:
-    """The source's key, else the target's, as the target names it; empty where no bucket can be told by it."""
+    """Returns the source's key, else the target's, as the target names it; empty where no bucket can be computed from
+    it.
+    """
     names = {column.name: name for name, column in source.columns.items()}
     for key in (tuple(names.get(column, "") for column in source.key), table.key):
         columns = [source.columns.get(name) for name in key]
@@ -99,7 +101,7 @@ def _bucketed(source: CopySource, table: TargetTable) -> tuple[str, ...]:
 
 
 async def _walk(source: CopySource, server: Server, names: tuple[str, ...], rows: int) -> tuple[Rank, ...]:
-    """Where chunks of `rows` rows begin, but for the first; of rows that share a rank all are in one."""
+    """Returns where chunks of `rows` rows begin, except the first; all rows that share a rank are in one chunk."""
     places = [name_of(source.columns[name]) for name in names]
     columns = ", ".join(places)
     table = qualified("mysql", source.table.name)

@@ -1,7 +1,8 @@
-"""What Spark runs for a chunk, on whatever machine it likes: rows of the source become canonical, then are staged.
+"""The task that Spark runs for a chunk, on any machine: makes rows of the source canonical, then stages them.
 
-The rows come as Arrow batches, a column after the other, and leave so; only a row filter looks at whole rows.  The task
-of partition n fills the n-th staging table and answers one row: how many rows are staged, and those that are refused.
+The rows come as Arrow batches, one column after the other, and leave so; only a row filter looks at whole rows.  The
+task of partition n fills the n-th staging table and answers one row: how many rows are staged, and those that are
+refused.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ANSWER: Final = "part int, staged binary"
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """Which rows of a source table of this shape belong to the target, and which of their columns."""
+    """Selects the rows of a source table of this shape that belong to the target, and their columns."""
 
     rule: Rule
     shape: Shape
@@ -32,14 +33,16 @@ class Filter(msgspec.Struct, frozen=True):
 
 
 class RowReading(msgspec.Struct, frozen=True):
-    """How what came becomes rows of the target.  `asked`: what that is, column by column; with a filter those of the
-    source's table, else the target's."""
+    """The conversion of what came to rows of the target.
+
+    `asked`: how each column was read; with a filter the columns are those of the source's table, else the target's.
+    """
 
     asked: tuple[AskedColumn, ...]
     filter: Filter | None
 
     def columns(self) -> Callable[[list[list[Value]]], Columns]:
-        """A function from what came, by column, to the target's rows, by column."""
+        """Returns a function from what came, by column, to the target's rows, by column."""
         readers = [reader(one) for one in self.asked]
 
         def canonical(came: list[list[Value]]) -> Columns:
@@ -57,11 +60,12 @@ class RowReading(msgspec.Struct, frozen=True):
 
 
 def by_column(rows: list[Row], width: int) -> Columns:
+    """Turns rows into columns."""
     return [list(values) for values in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
 
 
 class Task(msgspec.Struct, frozen=True):
-    """`places`: of each partition."""
+    """The work of all partitions.  `places`: the staging table of each."""
 
     places: tuple[Staging, ...]
     reading: RowReading
@@ -80,11 +84,12 @@ class Task(msgspec.Struct, frozen=True):
 
 
 def stage(place: Staging, batches: Iterable[Columns]) -> Staged:
-    """By the target's own way.  Raises what that raises."""
+    """Stages rows in the target's own way.  Raises what that raises."""
     return stager(place.endpoint)(place, batches)
 
 
 def stager(target: Endpoint) -> Callable[[Staging, Iterable[Columns]], Staged]:
+    """Returns the function that stages rows at this kind of target."""
     if target.dialect == "postgres":
         from tidelock.adapters.postgres.target.staging import stage as into_postgres
 

@@ -1,1 +1,1 @@
-"""The shells around the machines: effects are carried out, answers become events."""
+"""The shells around the machines: they carry effects out, and turn answers into events."""

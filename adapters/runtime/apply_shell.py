@@ -48,7 +48,7 @@ DRAIN_SECONDS = 10.0
 
 
 class Shell:
-    """`apply_ddl`: carries out that effect.
+    """The shell of one machine.  `apply_ddl`: carries out that effect.
 
     `ended`: set when the feed halted, stood down, caught up, was told to stop, or cannot begin (`refusal`).
     """
@@ -86,19 +86,24 @@ class Shell:
 
     @property
     def restarts(self) -> int:
+        """The number of times that reading the log began anew."""
         return self._log.restarts
 
     @property
     def unanswered(self) -> Unanswered:
+        """The transaction that the source has prepared for long and not decided."""
         return self._log.unanswered
 
     def post(self, event: ApplyEvent) -> None:
+        """Puts an event into the mailbox, and wakes the loop."""
         self._mailbox.append(event)
         self._wake.set()
 
     async def run(self, start: Position, further: Sequence[Position] = ()) -> None:
-        """Read the log from behind `start`, until `ended`; `further`: as in `RequestResend`.  Raises whatever a sink
-        raises: that is a bug, and the process must not go on."""
+        """Reads the log from behind `start`, until `ended`; `further`: as in `RequestResend`.
+
+        Raises whatever a sink raises: that is a bug, and the process must not go on.
+        """
         beginning = self._start(self._begin(start, further))
         try:
             while not self.ended.is_set():
@@ -116,7 +121,7 @@ class Shell:
             await self._close()
 
     async def _begin(self, start: Position, further: Sequence[Position]) -> None:
-        """What is wanted already is copied from the first row of the log on."""
+        """Begins with the copies that are queued already, so that they cover the log from its first row on."""
         await self.copies.want((await self._sink.control()).wanted, 0)
         self._start(self._watch_control())
         await self.copies.none_about_to_begin()
@@ -128,18 +133,18 @@ class Shell:
         self.ended.set()
 
     def displaced(self) -> None:
-        """A newer owner has the feed: whatever we would still write, its fence rejects."""
+        """Ends the shell: a newer owner has the feed, and its fence rejects whatever we would still write."""
         self.stepped_down = StepDown("a newer owner has taken the feed over", again=False)
         self.ended.set()
         self._wake.set()
 
     def begin_anew(self, reason: str) -> None:
-        """The run takes the feed over once more, from what the target holds."""
+        """Ends the shell, so that the run takes the feed over once more, from what the target holds."""
         self.stepped_down = StepDown(reason, again=True)
         self.ended.set()
 
     def stop(self) -> None:
-        """Finish what is in flight, then end (SIGTERM, SIGINT)."""
+        """Finishes what is in flight, then ends (SIGTERM, SIGINT)."""
         if not self.stopping:
             self.stopping = True
             self.post(Paused(True))
@@ -210,7 +215,7 @@ class Shell:
             self.post(await work)
 
     async def _record_halt(self, halt: Halt) -> None:
-        """A zombie's alarm is none: the newer owner took its source connection, or its locks."""
+        """Stores the halt, unless a newer owner has the feed: a zombie's alarm counts for nothing."""
         alarm = halt.alarm
         halt = replace(halt, alarm=replace(alarm, hint=self._way_out(alarm.hint)))
         if await self._sink.record_halt(halt):
@@ -222,7 +227,7 @@ class Shell:
     # ------------------------------------------------------------------ the operator
 
     async def _watch_control(self) -> None:
-        """What the operator asked for at the target: pause, resume, rows retry and skip, copies, repairs."""
+        """Asks the target for operators' requests: pause, resume, rows retry and skip, copies, repairs."""
         paused = False
         while True:
             if self.machine.state is State.FLOWING and not self.stopping:

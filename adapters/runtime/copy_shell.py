@@ -1,11 +1,11 @@
-"""The copy part of a shell: what is wanted becomes plans, effects of a copy become work of the sink and the copier.
+"""The copy part of a shell: turns requests into plans, and effects of a copy into work of the sink and the copier.
 
-It decides nothing about rows.  It asks the copier how to split what operators want, once for each wish and one plan
-after another, as the machine takes one copy at a time; and it counts what people want to see.
+It decides nothing about rows.  It asks the copier how to split what operators queued, once for each request and one
+plan after another, because the machine takes one copy at a time; and it counts for the progress display.
 
-A wish lies in `tidelock_wanted` until its copy begins or is refused, so a death loses none.  Wishes are read beside
-everything else: what was read before a copy began may still name what it has taken away.  Hence no wish is asked for
-twice by one process (an ordinal never comes again), and what was read meanwhile is forgotten.
+A request is in `tidelock_wanted` until its copy begins or is refused, so a crash loses none.  Requests are read beside
+everything else: what was read before a copy began may still name what the copy has removed.  Hence no process plans a
+request twice (an ordinal is never used again), and requests that were read meanwhile are forgotten.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ WITHOUT_COPIER = Alarm(
 
 
 class _Counted(msgspec.Struct):
-    """`found`, `before`: chunks and rows that were merged when this process or the copy began; `since`: of the first
-    read (monotonic)."""
+    """Counts of one copy.  `found`, `before`: chunks and rows that were merged when this process or the copy began;
+    `since`: time of the first read (monotonic).
+    """
 
     chunks: int
     merged: int
@@ -57,7 +58,8 @@ class _Counted(msgspec.Struct):
 
 
 class Copies:
-    """`essential`: the feed begins with this copy: refused, it is an end, as nothing must be applied without it.
+    """The copies of a feed.  `essential`: the feed begins with this copy: if it is refused the feed ends, because
+    nothing may be applied without it.
 
     `answered`: how many copies have begun or were refused.
     """
@@ -85,15 +87,16 @@ class Copies:
         self._staged: dict[EffectId, TableName] = {}  # of these chunks, which are being read or wait for their merge
 
     def attach(self, post: Callable[[ApplyEvent], None], end: Callable[[Alarm], None]) -> None:
-        """Once, at first.  `end`: called with why nothing may go on."""
+        """Connects to the shell, once.  `end`: is called with the reason why nothing may go on."""
         self._post = post
         self._end = end
 
-    # ------------------------------------------------------------------ what is wanted
+    # ------------------------------------------------------------------ requests
 
     async def want(self, wanted: Sequence[Wanted], answered: int) -> None:
-        """Plan what operators want, unless something is about to begin.  `answered`: as it was before `wanted` was
-        read."""
+        """Plans what operators queued, unless a copy is about to begin.  `answered`: as it was before `wanted` was
+        read.
+        """
         fresh = (w for w in wanted if w.ordinal not in self._asked)
         new = sorted(fresh, key=lambda w: (w.mode != "resync", w.ordinal))  # without that nothing may be applied
         if not new or not self._free.is_set() or answered != self.answered:
@@ -102,6 +105,7 @@ class Copies:
         await self._plan(list(same))
 
     async def none_about_to_begin(self) -> None:
+        """Notes that no copy is about to begin."""
         await self._free.wait()
 
     async def _plan(self, wishes: list[Wanted]) -> None:
@@ -117,7 +121,7 @@ class Copies:
         self._settled()
         self._tell(str(alarm))
         if self._essential:
-            self._end(alarm)  # the wishes stay, for the next run
+            self._end(alarm)  # the requests stay, for the next run
         else:
             await self._sink.refuse(tables, alarm)
 
@@ -125,9 +129,10 @@ class Copies:
         self._free.set()
         self.answered += 1
 
-    # ------------------------------------------------------------------ what the machine wants done
+    # ------------------------------------------------------------------ effects
 
     async def carry_out(self, effect: CopyEffect) -> None:
+        """Starts to carry out an effect."""
         match effect:
             case BeginCopy():
                 await self._begin(effect)
@@ -186,13 +191,14 @@ class Copies:
         await self._sink.drop_staged(attempt)
 
     async def close(self) -> None:
+        """Ends what runs."""
         if self._copier is not None:
             await self._copier.close()
 
-    # ------------------------------------------------------------------ what people see
+    # ------------------------------------------------------------------ progress
 
     def resume(self, copied: Iterable[Copied], rows: Mapping[str, int]) -> None:
-        """These tables are being copied, from their chunks `merged` on, which hold so many `rows`."""
+        """Goes on with copies of these tables, from their `merged` chunks on, which hold so many `rows`."""
         for one in copied:
             if one.split.by is not By.KEYS and len(one.merged) < one.split.chunks:
                 name, found = one.split.table, len(one.merged)
@@ -210,11 +216,11 @@ class Copies:
 
     @property
     def active(self) -> bool:
-        """Whether tables are being copied now."""
+        """Tells whether tables are being copied now."""
         return any(table.merged < table.chunks for table in self.figures())
 
     def figures(self) -> tuple[TableCopy, ...]:
-        """Of tables that are being copied, and of those that have been since this process began."""
+        """Figures of tables that are being copied, or have been since this process began."""
         return tuple(self._figure(name, counted) for name, counted in self._tables.items())
 
     def _figure(self, name: TableName, counted: _Counted) -> TableCopy:

@@ -33,39 +33,50 @@ ENDED = "the run ended"
 
 
 class Recorded(msgspec.Struct, array_like=True):
-    """`now`: microseconds; `events`: (type name, msgpack of the event).  The last record's only one is `End`, with why
-    it ended."""
+    """One step.  `now`: microseconds; `events`: (type name, msgpack of the event).  The last record's only event is
+    `End`, with the reason.
+    """
 
     now: int
     events: list[tuple[str, bytes]]
 
 
 class Recorder(Protocol):
+    """Records the steps of a machine."""
+
     @property
     def full(self) -> bool:
-        """As large as it may become: the machine is better begun anew, with a new file."""
+        """Tells whether the file has reached its limit: the feed is better taken over anew, with a new file."""
         ...
 
-    def record(self, now: int, events: Sequence[ApplyEvent]) -> None: ...
+    def record(self, now: int, events: Sequence[ApplyEvent]) -> None:
+        """Records one step at `now` (microseconds)."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Ends the record with its reason."""
 
 
 class NoJournal:
+    """Records nothing."""
+
     @property
     def full(self) -> bool:
+        """Is never full."""
         return False
 
     def record(self, now: int, events: Sequence[ApplyEvent]) -> None:
-        pass
+        """Drops the step."""
 
     def close(self) -> None:
-        pass
+        """Does nothing."""
 
 
 class Journal:
-    """`failed` is called once with what happened where the disk does not take a record, or the file has become twice as
-    large as it may; nothing is recorded from then on."""
+    """A journal in a file.
+
+    `failed` is called once with the reason where the disk does not take a record, or the file has become twice as large
+    as it may; nothing is recorded from then on.
+    """
 
     def __init__(
         self,
@@ -75,7 +86,7 @@ class Journal:
         most_bytes: int = 1 << 30,
         keep: int = 3,
     ) -> None:
-        """Raises JournalError where there can be no such file."""
+        """Opens the file.  Raises JournalError where there can be no such file."""
         self._path = Path(path)
         self._encode = msgspec.msgpack.Encoder(enc_hook=tuple).encode  # a row image is read back as a tuple
         self._failed = failed
@@ -92,9 +103,11 @@ class Journal:
 
     @property
     def full(self) -> bool:
+        """Tells whether the file has reached its limit."""
         return self._file is not None and self._size >= self._most
 
     def record(self, now: int, events: Sequence[ApplyEvent]) -> None:
+        """Writes one step at `now` (microseconds)."""
         if self._file is None:
             return
         if self._size >= 2 * self._most:
@@ -104,6 +117,7 @@ class Journal:
         self._write(self._encode(Recorded(now, [(type(e).__name__, self._encode(e)) for e in events])))
 
     def close(self) -> None:
+        """Writes the end and closes the file."""
         if self._file is not None:
             self._end(ENDED)
 
@@ -131,7 +145,7 @@ class Journal:
 
 
 def rotate(path: Path, keep: int) -> None:
-    """Move what is there to `path.1`, that to `path.2` and so on; of older files `keep` stay.  Raises OSError."""
+    """Moves the file to `path.1`, that to `path.2` and so on; of older files `keep` stay.  Raises OSError."""
     if not path.exists() or not stat.S_ISREG(path.stat().st_mode):
         return
     names = [path, *(path.with_name(f"{path.name}.{number}") for number in range(1, keep + 1))]
@@ -143,7 +157,7 @@ def rotate(path: Path, keep: int) -> None:
 
 
 class JournalError(Exception):
-    """The file is no journal of this version, or cannot be one; `args[0]` says where."""
+    """A file is no journal of this version, or cannot be one; `args[0]` says where."""
 
     def __init__(self, message: str, hint: str = "Read it with the version of Tidelock that wrote it") -> None:
         super().__init__(message)
@@ -151,7 +165,7 @@ class JournalError(Exception):
 
 
 class JournalEnding(msgspec.Struct, frozen=True):
-    """How a journal ends.  `cut`: the last record is not whole, at byte `at`."""
+    """The end of a journal.  `cut`: the last record is incomplete, at byte `at`."""
 
     why: str
     cut: bool = False
@@ -164,7 +178,7 @@ class JournalEnding(msgspec.Struct, frozen=True):
 
 
 def read(path: Path | str) -> Iterator[Options | tuple[int, list[ApplyEvent]] | JournalEnding]:
-    """The options, then each step's time and events, then how it ends.  Raises JournalError."""
+    """Yields the options, then each step's time and events, then how it ends.  Raises JournalError."""
     with open(path, "rb") as file:
         first = True
         while True:
@@ -189,8 +203,9 @@ def read(path: Path | str) -> Iterator[Options | tuple[int, list[ApplyEvent]] | 
 
 
 def replay(path: Path | str) -> Iterator[str]:
-    """Step a new machine through the journal; yields the transcript, line by line, and how it ends.  Raises
-    JournalError."""
+    """Steps a new machine through the journal; yields the transcript, line by line, and how it ends.  Raises
+    JournalError.
+    """
     from tidelock.engine.replay import Replay
 
     steps = read(path)

@@ -1,4 +1,4 @@
-"""What a running feed tells people: one `Sample`, shown on a terminal, as plain lines or as JSON lines."""
+"""Shows a running feed to people: one `Sample`, on a terminal, as plain lines or as JSON lines."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TextIO, TypeAlias
 
 import msgspec
 
+from tidelock.adapters.config.former_words import share
 from tidelock.adapters.ports.capture_messages import prepared_for
 from tidelock.adapters.runtime.table_copy import TableCopy, bars, summary
 
@@ -22,7 +23,9 @@ BAR_WIDTH = 40
 
 
 class Hindered(msgspec.Struct, frozen=True):
-    """What is tried again and again at the source or the target, for how long, in the words of the last failure."""
+    """Work that is tried again and again at the source or the target: for how many seconds, and the last failure's
+    words.
+    """
 
     at: Literal["source", "target"]
     seconds: float
@@ -35,17 +38,21 @@ class Hindered(msgspec.Struct, frozen=True):
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """A feed at one moment.
 
-    `rows_total`, `batches_total`, `lock_waits_total`, `retries_total`, `restarts`: since this process started.
-    `fenced_total`: writes of a worker that a newer owner's fence rejected.
-    `lag_seconds`: source commit time of what is committed, behind the source's clock; None: nothing seen yet.
-    `lanes`: rows queued and running, per lane.  `locks_held`: locks that someone holds or waits for.
-    `parked_rows`: rows now in `tidelock_parked`.  `position`: the checkpoint.  `alarm`: why it halted.
-    `prepared`: a transaction that the source has prepared and not decided, for longer than one has patience, and so
-    long (`prepared_seconds`): its rows come when it is committed.
-    `copies`: of tables that are being copied, or have been since this process started.
-    `source_silent_seconds`, `target_silent_seconds`: how long they have not answered.  `unreachable`: which of them has
-    not for longer than the feed's `ready_seconds`, in words; '' as long as all is well.
-    `hindrances`: what is tried again, from its second second on.
+    - `rows_total`, `batches_total`, `lock_waits_total`, `retries_total`, `restarts`: since this process started.
+    - `fenced_total`: writes of a worker that a newer owner's fence rejected.
+    - `lag_seconds`: source commit time of what is committed, behind the source's clock; None: nothing seen yet.
+    - `lanes`: rows queued and running, per lane.
+    - `locks_held`: locks that are held or waited for.
+    - `failed_rows`: row changes that are set aside now; `parked_rows` is the former name.
+    - `position`: the checkpoint.
+    - `alarm`: why it halted.
+    - `prepared`: a transaction that the source has prepared and not decided for `prepared_seconds`, which is long; its
+      rows come when it is committed.
+    - `copies`: of tables that are being copied, or have been since this process started.
+    - `source_silent_seconds`, `target_silent_seconds`: how long they have not answered.
+    - `unreachable`: which of them has not answered for longer than the feed's `ready_seconds`, in words; '' where both
+      have.
+    - `hindrances`: work that is tried again, from its second second on.
     """
 
     state: RunState = "starting"
@@ -55,7 +62,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     lanes: tuple[int, ...] = ()
     lock_waits_total: int = 0
     locks_held: int = 0
-    parked_rows: int = 0
+    failed_rows: int = 0
     batches_total: int = 0
     position: str = ""
     alarm: str | None = None
@@ -69,20 +76,28 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     target_silent_seconds: float = 0.0
     unreachable: str = ""
     hindrances: tuple[Hindered, ...] = ()
+    parked_rows: int = 0
+
+    def __post_init__(self) -> None:
+        share(self, failed_rows="parked_rows")
 
 
 class Progress(Protocol):
-    """Where samples go.  `update` may be called as often as the caller likes; what is shown is up to the receiver."""
+    """A receiver of samples.  `update` may be called as often as the caller likes; the receiver decides what is shown.
+    """
 
-    def update(self, sample: Sample) -> None: ...
+    def update(self, sample: Sample) -> None:
+        """Takes the newest sample."""
 
-    def message(self, text: str) -> None: ...
+    def message(self, text: str) -> None:
+        """Shows a message."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Shows the last sample, and ends."""
 
 
 def progress_on(stream: TextIO, name: str, json: bool = False) -> Progress:
-    """The way that suits `stream`: JSON lines on request, a live view on a terminal, else plain lines."""
+    """Returns the receiver that suits `stream`: JSON lines on request, a live view on a terminal, else plain lines."""
     if json:
         return JsonLines(stream)
     return LiveView(name) if stream.isatty() and stream is sys.stdout else PlainLines(stream, name)
@@ -98,6 +113,7 @@ class Paced:
         self._due = 0.0
 
     def due(self, sample: Sample) -> bool:
+        """Returns whether to show this sample now."""
         now = time.monotonic()
         if sample.state == self._state and now < self._due:
             self.held = sample
@@ -107,20 +123,23 @@ class Paced:
 
 
 class JsonLines:
-    """One JSON object a line: `{"sample": …}` or `{"message": …}`."""
+    """Prints one JSON object a line: `{"sample": …}` or `{"message": …}`."""
 
     def __init__(self, stream: TextIO, seconds: float = 1.0) -> None:
         self._stream = stream
         self._paced = Paced(seconds)
 
     def update(self, sample: Sample) -> None:
+        """Prints the sample, if it is due."""
         if self._paced.due(sample):
             self._write({"sample": sample})
 
     def message(self, text: str) -> None:
+        """Prints a message."""
         self._write({"message": text})
 
     def close(self) -> None:
+        """Prints the last sample."""
         if self._paced.held:
             self._write({"sample": self._paced.held})
             self._paced.held = None
@@ -130,7 +149,7 @@ class JsonLines:
 
 
 class PlainLines:
-    """A line every few seconds, for logs."""
+    """Prints a line every few seconds, for logs."""
 
     def __init__(self, stream: TextIO, name: str, seconds: float = PLAIN_SECONDS) -> None:
         self._stream = stream
@@ -138,20 +157,23 @@ class PlainLines:
         self._paced = Paced(seconds)
 
     def update(self, sample: Sample) -> None:
+        """Prints the sample, if it is due."""
         if self._paced.due(sample):
             self.message(one_line(sample))
 
     def message(self, text: str) -> None:
+        """Prints a message."""
         print(f"{self._name}: {text}", file=self._stream, flush=True)
 
     def close(self) -> None:
+        """Prints the last sample."""
         if self._paced.held:
             self.message(one_line(self._paced.held))
             self._paced.held = None
 
 
 class LiveView:
-    """A view that is drawn again in place: the totals, and a bar of waiting rows per lane."""
+    """Draws a view in place: the totals, and a bar of waiting rows per lane."""
 
     def __init__(self, name: str) -> None:
         # Here and not at the top: rich costs more than the rest of a start, and only terminals need it.
@@ -164,13 +186,16 @@ class LiveView:
         self._live.start()
 
     def update(self, sample: Sample) -> None:
+        """Draws the sample, if it is due."""
         if self._paced.due(sample):
             self._draw(sample)
 
     def message(self, text: str) -> None:
+        """Prints a message above the view."""
         self._live.console.print(f"{self._name}: {text}", markup=False, highlight=False)
 
     def close(self) -> None:
+        """Draws the last sample, and leaves it on the terminal."""
         if self._paced.held:
             self._draw(self._paced.held)
             self._paced.held = None
@@ -182,7 +207,7 @@ class LiveView:
 
 
 def one_line(sample: Sample) -> str:
-    """The sample in words; counters that are zero and only matter otherwise are left out."""
+    """Returns the sample in words, without counters that are zero and only matter otherwise."""
     parts = [
         sample.state,
         f"{sample.rows_total:,} rows",
@@ -190,7 +215,7 @@ def one_line(sample: Sample) -> str:
         f"lag {_lag(sample)}",
     ]
     parts += [f"{sum(sample.lanes):,} rows in {len(sample.lanes)} lanes"] if any(sample.lanes) else []
-    parts += [f"{sample.parked_rows:,} parked"] if sample.parked_rows else []
+    parts += [f"{sample.failed_rows:,} failed rows"] if sample.failed_rows else []
     parts += [f"{sample.retries_total:,} retries"] if sample.retries_total else []
     parts += [f"{sample.restarts:,} restarts"] if sample.restarts else []
     parts += [f"at {sample.position}"] if sample.position else []
@@ -202,7 +227,7 @@ def one_line(sample: Sample) -> str:
 
 
 def live_view(name: str, sample: Sample, fullest: int) -> RenderableType:
-    """`fullest`: the longest lane seen so far, which fills a whole bar."""
+    """Returns the view.  `fullest`: the longest lane seen so far, in rows, which fills a whole bar."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -214,8 +239,8 @@ def live_view(name: str, sample: Sample, fullest: int) -> RenderableType:
         f"{sample.batches_total:,} batches   {sample.locks_held:,} locks   {sample.lock_waits_total:,} waits"
     )
     trouble = Text(
-        f"{sample.parked_rows:,} parked   {sample.retries_total:,} retries   {sample.restarts:,} restarts",
-        style="yellow" if sample.parked_rows else "dim",
+        f"{sample.failed_rows:,} failed rows   {sample.retries_total:,} retries   {sample.restarts:,} restarts",
+        style="yellow" if sample.failed_rows else "dim",
     )
     lanes = Table.grid(padding=(0, 1))
     for number, rows in enumerate(sample.lanes):

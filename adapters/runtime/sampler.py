@@ -1,4 +1,4 @@
-"""What a run shows of itself: samples of the machine, a few times a second, for the progress and for HTTP alike."""
+"""Takes samples of a run's machine, a few times a second, for the progress and for HTTP alike."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ SHOWN_SECONDS = 1.0  # a deadlock, and a lock that is had at the second try, hin
 
 
 class Silent(NamedTuple):
-    """Seconds for which each has not answered."""
+    """Seconds for which source and target have not answered."""
 
     source: float
     target: float
     log: float = 0.0
 
 
-class Board:
-    """`latest`: the newest sample."""
+class Sampler:
+    """The sampler of one run.  `latest`: the newest sample."""
 
     def __init__(
         self,
@@ -37,7 +37,9 @@ class Board:
         silent: Callable[[], Silent],
         ready_seconds: float,
     ) -> None:
-        """`silent`: how long source and target have not answered.  `ready_seconds`: how long is too long."""
+        """Takes what is sampled.  `silent`: how long source and target have not answered.  `ready_seconds`: how long is
+        too long.
+        """
         self.latest = Sample()
         self._machine = machine
         self._shell = shell
@@ -46,6 +48,7 @@ class Board:
         self._ready_seconds = ready_seconds
 
     async def report(self) -> None:
+        """Takes samples until it is cancelled."""
         rows, then = 0, time.monotonic()
         while True:
             await asyncio.sleep(SAMPLE_SECONDS)
@@ -59,7 +62,7 @@ class Board:
 
 
 def with_silence(sample: Sample, silent: Silent, ready_seconds: float) -> Sample:
-    """The sample, and which of them has not answered for too long."""
+    """Returns the sample with the silences, and which side has not answered for too long."""
     named = {"source": silent.source, "target": silent.target, "log in Kafka": silent.log}
     return msgspec.structs.replace(
         sample,
@@ -74,7 +77,7 @@ def with_silence(sample: Sample, silent: Silent, ready_seconds: float) -> Sample
 
 
 def sample_of(seen: ApplyStatus | None, shell: Shell, rate: float) -> Sample:
-    """`seen`: of the shell's machine."""
+    """Returns a sample of the machine.  `seen`: of the shell's machine."""
     if seen is None:
         return Sample()
     return Sample(
@@ -85,7 +88,7 @@ def sample_of(seen: ApplyStatus | None, shell: Shell, rate: float) -> Sample:
         lanes=seen.lanes,
         lock_waits_total=seen.lock_waits,
         locks_held=seen.locks,
-        parked_rows=seen.parked,
+        failed_rows=seen.parked,
         batches_total=seen.batches,
         position=str(seen.position),
         alarm=str(shell.halt.alarm) if shell.halt else None,

@@ -1,4 +1,4 @@
-"""How far the copy of one table is, for people: as a line, as a bar, as figures."""
+"""Shows the progress of one table's copy: as a line, as a bar, as figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ BAR_WIDTH: Final = 30
 
 
 class TableCopy(msgspec.Struct, frozen=True):
-    """By its chunks: `merged` of all `chunks` are at the target for good, `reading` and `staged` ones on the way there.
+    """The progress of a copy by its chunks: `merged` of all `chunks` are at the target for good, `reading` and `staged`
+    ones on the way there.
 
     `rows`: merged in `seconds`, from the first read that was seen to the last merge.  `found`, `before`: chunks and
     rows that were merged when looking began.
@@ -32,15 +33,17 @@ class TableCopy(msgspec.Struct, frozen=True):
 
     @property
     def done(self) -> bool:
+        """Tells whether all chunks are merged."""
         return self.merged == self.chunks
 
     @property
     def rows_per_second(self) -> float:
+        """Rows merged per second, as far as it was seen."""
         return self.rows / self.seconds if self.seconds else 0.0
 
     @property
     def seconds_left(self) -> float | None:
-        """If what is left goes as fast as what was seen; None while nothing was."""
+        """Seconds until the copy is done at the present rate; None while nothing was merged."""
         seen = self.merged - self.found
         return (self.chunks - self.merged) * self.seconds / seen if seen else None
 
@@ -52,7 +55,7 @@ class TableCopy(msgspec.Struct, frozen=True):
 
 
 def summary(copies: Sequence[TableCopy]) -> str:
-    """Of those under way, in a few words; '' where there is none."""
+    """Returns a few words on copies under way; '' where there is none."""
     under_way = [copy for copy in copies if not copy.done]
     if len(under_way) < 2:
         return "".join(f"copying {copy}" for copy in under_way)
@@ -62,7 +65,7 @@ def summary(copies: Sequence[TableCopy]) -> str:
 
 
 def bars(copies: Sequence[TableCopy]) -> Table:
-    """A bar a table; its lighter part is on the way."""
+    """Returns a bar for each table; its lighter part is on the way."""
     from rich.table import Table
     from rich.text import Text
 

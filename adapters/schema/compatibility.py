@@ -1,7 +1,7 @@
-"""Whether a target column holds every value of a source column: exactly what loses nothing is accepted.
+"""Decides whether a target column holds every value of a source column: a type is accepted where nothing is lost.
 
-Where a target type may refuse a value (`boolean` for 2, `time` for 25:00:00, an ENUM without the error value) but never
-changes one, it is accepted too: the row is parked, not altered.
+A target type that may refuse a value (`boolean` for 2, `time` for 25:00:00, an ENUM without the error value) but never
+changes one is accepted too: the row fails and is set aside, not altered.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _UNLIMITED = 1 << 32
 
 
 def compatible(column: Column, target: TargetColumn, dialect: Dialect, declared: str = "") -> str:
-    """Why `target` cannot hold every value of `column` unchanged, and which type would do; '' where it can.
+    """Returns why `target` cannot hold every value of `column` unchanged, and which type would do; '' where it can.
 
     `declared`: the source's COLUMN_TYPE where it is known: it tells CHAR from VARCHAR and the sizes of TEXT and BLOB.
     """
@@ -57,7 +57,7 @@ def compatible(column: Column, target: TargetColumn, dialect: Dialect, declared:
 
 
 def _no_width(type_: str) -> str:
-    """Without the display width of integers and without ZEROFILL, which change no value; one name for one type."""
+    """Returns a type without the display width of integers and ZEROFILL, which change no value, under one name."""
     type_ = type_.replace("geomcollection", "geometrycollection")
     return re.sub(r"\b((?:tiny|small|medium|big)?int|year)\(\d+\)", r"\1", type_).replace(" zerofill", "")
 
@@ -70,7 +70,7 @@ def _integer_fits(column: Column, size: int, unsigned: bool) -> str:
 
 
 def _number(column: Column, type_: Type, integers: dict[str, int], exact: tuple[str, ...]) -> str | None:
-    """The verdict on a number in a number; None where `type_` is none of the exact numbers."""
+    """Judges a number in a number; returns None where `type_` is none of the exact numbers."""
     if column.kind is Kind.DECIMAL:
         whole, scale = column.precision - column.scale, column.scale
     else:
@@ -99,7 +99,7 @@ def _fraction(column: Column, type_: Type, default: int) -> str:
 
 
 def _characters(column: Column) -> int:
-    """The longest text of a value, of the kinds whose values are text."""
+    """Returns the longest text of a value, in characters, for the kinds whose values are text."""
     match column.kind:
         case Kind.TEXT:
             return column.length or _UNLIMITED
@@ -245,5 +245,5 @@ def _mysql_text(column: Column, type_: Type, declared: str) -> str:
 
 
 def _size(type_: str, family: str) -> int:
-    """Bytes that a TEXT or BLOB type holds; 0 for another type."""
+    """Returns the bytes that a TEXT or BLOB type holds; 0 for another type."""
     return _BYTES.get(type_.removesuffix(family), 0) if type_.endswith(family) else 0

@@ -1,4 +1,4 @@
-"""CREATE TABLE for a target, made from a source table: own text through `schema.type_map`, nothing unread."""
+"""Makes CREATE TABLE for a target from a source table; every word of it comes from `schema.type_map` or is checked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TEXTS = (Kind.TEXT, Kind.ENUM, Kind.SET)
 
 
 def identifier(dialect: Dialect, name: str) -> str:
-    """Quoted.  Raises TargetError for a name that PostgreSQL would cut."""
+    """Returns a quoted name.  Raises TargetError for a name that PostgreSQL would cut."""
     if dialect == "postgres" and len(name.encode()) > NAME_BYTES:
         raise TargetError(
             f"the name {name} has {len(name.encode())} bytes, and PostgreSQL cuts names at {NAME_BYTES}",
@@ -27,11 +27,14 @@ def identifier(dialect: Dialect, name: str) -> str:
 
 
 def qualified(dialect: Dialect, name: TableName) -> str:
+    """Returns the quoted schema and table."""
     return f"{identifier(dialect, name.schema)}.{identifier(dialect, name.table)}"
 
 
 def column_type(column: SourceColumn, dialect: Dialect, json: str = "") -> str:
-    """With character set and collation for MySQL, where the source names them.  `json`: the type of JSON columns."""
+    """Returns a column's type, with character set and collation for MySQL, where the source names them.  `json`: the
+    type of JSON columns.
+    """
     if json and column.column.kind is Kind.JSON:
         return json
     if dialect == "postgres":
@@ -44,7 +47,7 @@ def column_type(column: SourceColumn, dialect: Dialect, json: str = "") -> str:
 
 
 def create_table(source: SourceTable, target: TableName, dialect: Dialect, json: str = "") -> list[str]:
-    """One statement, which does nothing where the table exists.  Raises TargetError.
+    """Returns one statement, which does nothing where the table exists.  Raises TargetError.
 
     Left out: defaults and AUTO_INCREMENT (the log holds every value), generated expressions (their values are written
     as they come), unique indexes whose equality is not the target's (a prefix, an expression): a target that is less
@@ -77,13 +80,13 @@ def _nullability(column: SourceColumn, dialect: Dialect) -> str:
 
 
 def acting(rules: tuple[str, str]) -> tuple[tuple[str, str], ...]:
-    """(event, rule) of ON UPDATE and ON DELETE where they do more than refuse."""
+    """Returns (event, rule) of ON UPDATE and ON DELETE where they do more than refuse."""
     events = zip(("UPDATE", "DELETE"), rules, strict=True)
     return tuple((event, rule) for event, rule in events if rule in ("CASCADE", "SET NULL", "SET DEFAULT"))
 
 
 def foreign_key(dialect: Dialect, key: ForeignKey, parent: TableName, rules: tuple[tuple[str, str], ...]) -> str:
-    """What follows ADD in ALTER TABLE; without a name, which is unique in a whole MySQL database."""
+    """Returns the text after ADD in ALTER TABLE; without a name, which would be unique in a whole MySQL database."""
     own, theirs = (", ".join(identifier(dialect, c) for c in names) for names in (key.columns, key.parent_columns))
     events = "".join(f" ON {event} {rule}" for event, rule in rules)
     return f"FOREIGN KEY ({own}) REFERENCES {qualified(dialect, parent)} ({theirs}){events}"
@@ -96,7 +99,9 @@ def add_foreign_keys(
     rules: Mapping[tuple[TableName, str], tuple[str, str]],
     dialect: Dialect,
 ) -> list[str]:
-    """Those that refer to one of `tables` and that the target can hold.  `rules`: ON UPDATE and ON DELETE of each."""
+    """Returns statements for keys that refer to one of `tables` and that the target can hold.  `rules`: ON UPDATE and
+    ON DELETE of each.
+    """
     place = qualified(dialect, target_name(source.name))
     keys = [k for k in source.foreign_keys if k.parent in tables]
     return [
@@ -108,7 +113,9 @@ def add_foreign_keys(
 
 
 def _holds(key: ForeignKey, child: SourceTable, parent: SourceTable) -> bool:
-    """PostgreSQL wants a unique parent key, and compares texts by bytes where the source may fold them."""
+    """Returns whether the target can hold a key: PostgreSQL wants a unique parent key, and compares texts by bytes
+    where the source may fold them.
+    """
     unique = any(set(u.columns) == set(key.parent_columns) and not u.opaque for u in parent.uniques)
     folded = any(c.name in key.columns and c.column.kind in _TEXTS for c in child.columns)
     return unique and not folded

@@ -1,4 +1,4 @@
-"""Tables of MySQL in the words of MariaDB, and the other way round: types and collations that only one of them has."""
+"""Rewrites tables of MySQL for MariaDB and the other way round: types and collations that only one of them has."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MYSQL_BINARY, _MARIADB_BINARY = "utf8mb4_0900_bin", "utf8mb4_nopad_bin"
 
 
 def reworded(table: SourceTable, *, mariadb: bool) -> SourceTable:
-    """`table` for a target that is the other server; `mariadb`: that is MariaDB.
+    """Returns `table` for a target that is the other server; `mariadb`: the target is MariaDB.
 
-    A collation that it lacks becomes the one that tells all texts apart, as no other is sure to keep apart what the
-    source does: a target that is stricter refuses rows.
+    A collation that it lacks becomes the one that tells all texts apart, because no other is sure to keep apart what
+    the source does: a target that is stricter refuses rows.
     """
     return replace(table, columns=tuple(_column(column, mariadb) for column in table.columns))
 

@@ -1,4 +1,4 @@
-"""A table of a MySQL or MariaDB source as its catalogue tells it: for `check` and `init`, never for reading rows."""
+"""A table of a MySQL or MariaDB source as its catalogue has it: for `check` and `init`, never for reading rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tidelock.engine.model.schema import ForeignKey, UniqueKey
 
 
 class SourceColumn(msgspec.Struct, frozen=True):
-    """`type`: COLUMN_TYPE as the server spells it.  `default`: SQL text of a literal default, '' for none."""
+    """A column.  `type`: COLUMN_TYPE as the server spells it.  `default`: SQL text of a literal default, '' for none.
+    """
 
     column: Column
     type: str
@@ -23,11 +24,12 @@ class SourceColumn(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
+        """The column's name."""
         return self.column.name
 
 
 class SourceTable(msgspec.Struct, frozen=True):
-    """`uniques`: the primary key, where there is one, is first and named PRIMARY."""
+    """A table.  `uniques`: the primary key, where there is one, is first and named PRIMARY."""
 
     name: TableName
     columns: tuple[SourceColumn, ...]
@@ -36,17 +38,21 @@ class SourceTable(msgspec.Struct, frozen=True):
 
     @property
     def primary_key(self) -> tuple[str, ...]:
+        """The columns of the primary key; empty: it has none."""
         return self.uniques[0].columns if self.uniques and self.uniques[0].name == "PRIMARY" else ()
 
     @property
     def shape(self) -> Shape:
+        """The table's columns as rows of the log have them."""
         return Shape(self.name, tuple(c.column for c in self.columns), self.primary_key)
 
 
 def projected(
     table: SourceTable, columns: Columns, parent_renames: Callable[[TableName], dict[str, str]]
 ) -> SourceTable:
-    """What of a table is replicated, under the target's column names; keys that lose a column are left out."""
+    """Returns the part of a table that is replicated, under the target's column names; keys that lose a column are left
+    out.
+    """
     kept = {
         c.name: columns.rename.get(c.name, c.name)
         for c in table.columns

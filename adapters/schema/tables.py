@@ -1,6 +1,7 @@
-"""From rows of a catalogue to `TargetTable`s: what the dialects share.
+"""Makes `TargetTable`s from rows of a catalogue: what the dialects share.
 
-Fail closed: an index whose equality cannot be computed from a log row is `opaque`, and says why.
+Where in doubt it assumes the worst: an index whose equality cannot be computed from a log row is `opaque`, and says
+why.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from tidelock.engine.model.schema import ForeignKey, TargetColumn, TargetTable, 
 
 
 class Index(msgspec.Struct, frozen=True):
-    """`unique`: as the engine sees it.  `primary`: of a primary key.
+    """An index of the catalogue.  `unique`: as the engine sees it.  `primary`: of a primary key.
 
-    `identifies`: equal values in its columns mean the same row, and the target takes them as such in an upsert:
-    not so for partial, deferrable, expression and exclusion indexes.
+    `identifies`: equal values in its columns mean the same row, and the target takes them as such in an upsert: not so
+    for partial, deferrable, expression and exclusion indexes.
     """
 
     table: TableName
@@ -28,7 +29,7 @@ class Index(msgspec.Struct, frozen=True):
 
 
 def key_of(columns: Iterable[TargetColumn], indexes: Sequence[Index]) -> tuple[str, ...]:
-    """The columns that identify a row: primary key, else a unique index over NOT NULL columns, else none.
+    """Returns the columns that identify a row: primary key, else a unique index over NOT NULL columns, else none.
 
     The primary key serves even where it is opaque (equal columns are the same row under any equality).  Of several
     others the one with the fewest columns wins, then the first by name, so that every run chooses the same.
@@ -49,7 +50,7 @@ def assemble(
     indexes: Iterable[Index],
     foreign_keys: Iterable[ForeignKey],
 ) -> dict[TableName, TargetTable]:
-    """The tables of `names` that are there, in that order."""
+    """Returns the tables of `names` that exist, in that order."""
     by_table: dict[TableName, list[Index]] = defaultdict(list)
     for index in indexes:
         by_table[index.table].append(index)

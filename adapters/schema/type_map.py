@@ -1,4 +1,4 @@
-"""Which type of a target holds what a source column holds (design 9), for making tables."""
+"""Maps the type of a source column to a type of a target that holds its values (design 9), for making tables."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ class Type(NamedTuple):
     @classmethod
     @functools.lru_cache(maxsize=1024)  # thousands of tables share a few types
     def of(cls, text: str) -> Type:
+        """Parses a type."""
         found = _BOUND.search(text)
         numbers = tuple(int(n) for n in found[1].split(",")) if found and re.fullmatch(r"[\d,\s-]+", found[1]) else ()
         bare = " ".join(_BOUND.sub("", text).split())
@@ -52,11 +53,12 @@ class Type(NamedTuple):
         return cls(re.sub(r" (unsigned|zerofill|signed)\b", "", bare).strip(), numbers, unsigned)
 
     def first(self, default: int) -> int:
+        """Returns the first number of the type, or `default`."""
         return self.numbers[0] if self.numbers else default
 
 
 def postgres_type(column: Column) -> str:
-    """The type for CREATE TABLE in PostgreSQL."""
+    """Returns the type for CREATE TABLE in PostgreSQL."""
     match column.kind:
         case Kind.INT:
             return _postgres_integer(column)
@@ -83,7 +85,7 @@ def _postgres_integer(column: Column) -> str:
 
 
 def mysql_type(column: Column) -> str:
-    """The type for CREATE TABLE in MySQL and MariaDB where the source's own spelling is not known."""
+    """Returns the type for CREATE TABLE in MySQL and MariaDB where the source's own spelling is not known."""
     unsigned = " unsigned" if column.unsigned else ""
     match column.kind:
         case Kind.INT:
@@ -113,17 +115,19 @@ def mysql_type(column: Column) -> str:
 
 
 def without_comments(type_: str) -> str:
-    """MariaDB's COLUMN_TYPE says in a comment that a column is COMPRESSED, which changes no value."""
+    """Returns COLUMN_TYPE without MariaDB's comment that a column is COMPRESSED, which changes no value."""
     return _COMMENT.sub("", type_)
 
 
 def quoted(text: str) -> str:
-    """A string literal of either dialect; MySQL reads it so with NO_BACKSLASH_ESCAPES or without a backslash in it."""
+    """Returns a string literal of either dialect; MySQL reads it so with NO_BACKSLASH_ESCAPES or without a backslash in
+    it.
+    """
     return "'" + text.replace("'", "''") + "'"
 
 
 def integer_range(column: Column) -> tuple[int, int]:
-    """Smallest and largest value of an INT, YEAR or BIT."""
+    """Returns the smallest and largest value of an INT, YEAR or BIT."""
     match column.kind:
         case Kind.YEAR:
             return 0, 2155

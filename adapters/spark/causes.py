@@ -1,4 +1,4 @@
-"""What Spark raises, in a few words."""
+"""Words errors of Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _RAISED: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \n].*\n
 
 
 def cause(error: Exception) -> str:
-    """The last cause, which is the database's or ours, and not a page of Java."""
+    """Returns the last cause, which is the database's or ours, and not a page of Java."""
     java = getattr(error, "java_exception", None)
     while java is not None and java.getCause() is not None:
         java = java.getCause()

@@ -1,4 +1,4 @@
-"""When two columns of different servers hold equal values: the form that both are compared in.
+"""Brings values of two columns of different servers into one form, in which equal values are equal.
 
 A server's text of a value is turned into something that is equal in Python exactly when the values are: `1.50` and
 `1.5`, two JSON documents whose members stand in another order, two spellings of one address.  NULL is None in every
@@ -49,7 +49,7 @@ _quoted = functools.partial(json.dumps, ensure_ascii=False)
 
 
 class Form(enum.StrEnum):
-    """What two columns are compared as.  BITS: `0101`.  BYTES: hexadecimal, or the SHA-256 of it."""
+    """The form in which two columns are compared.  BITS: `0101`.  BYTES: hexadecimal, or the SHA-256 of it."""
 
     NUMBER = "number"
     BITS = "bits"
@@ -63,7 +63,7 @@ class Form(enum.StrEnum):
 
 
 def form(source: SourceColumn, target: str, *, is_json: bool = False) -> Form:
-    """The source's form, but where the target holds something plainer that.
+    """Returns the source's form, or a plainer one where the target holds something plainer.
 
     `target`: its type as it spells it.  `is_json`: the source declares a text to be JSON, as MariaDB does.
     """
@@ -80,7 +80,7 @@ def form(source: SourceColumn, target: str, *, is_json: bool = False) -> Form:
 
 
 def shown(of: Form, value: Value) -> Value:
-    """A value for people and for JSON."""
+    """Returns a value for people and for JSON."""
     match value:
         case int() if of is Form.TIME:
             seconds, micros = divmod(abs(value), 1_000_000)
@@ -97,7 +97,9 @@ def shown(of: Form, value: Value) -> Value:
 
 
 def normal(of: Form) -> Normal:
-    """A function of a server's text (DOUBLE: a float); a text that is not of the form stands for itself."""
+    """Returns the function that normalises a server's text (DOUBLE: a float); a text that is not of the form stands for
+    itself.
+    """
     read = _READERS.get(of)
     if read is None:
         return lambda text: text
@@ -119,18 +121,18 @@ def _number(text: str) -> str:
 
 
 def _double(value: float) -> Value:
-    """`-0.0` is `0.0`; NaN equals itself."""
+    """Normalises a double: `-0.0` is `0.0`; NaN equals itself."""
     return "NaN" if value != value else value + 0.0
 
 
 def _moment(text: str) -> str:
-    """Without zeros at the end of a fraction, and without a midnight."""
+    """Normalises a moment: without zeros at the end of a fraction, and without a midnight."""
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return text.removesuffix(" 00:00:00")
 
 
 def _time(text: str) -> int | str:
-    """Microseconds.  Of an interval too, but for one with months, which have no length."""
+    """Returns microseconds.  Also of an interval, unless it has months, which have no length."""
     found = _INTERVAL.fullmatch(text)
     if found is None or not text:
         return text
@@ -141,7 +143,7 @@ def _time(text: str) -> int | str:
 
 
 def _document(text: str) -> str:
-    """JSON again, its members sorted by name and its numbers in one spelling."""
+    """Returns JSON with its members sorted by name and its numbers in one spelling."""
     return _written(json.loads(text, parse_float=Decimal, parse_int=Decimal))
 
 

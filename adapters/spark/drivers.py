@@ -16,10 +16,11 @@ _POM: Final = Path(__file__).with_name("drivers.pom.xml")
 
 
 def drivers() -> Jars:
+    """Returns the drivers."""
     versions = [version_in(_POM, artifact) for artifact in ("mariadb-java-client", "postgresql")]
     folder = cache() / f"jdbc-{'-'.join(versions)}"
-    mend = "run `make servers`, or `python -m tidelock.adapters.spark.drivers`, which needs Maven"
-    return Jars("JDBC drivers", _POM, _POM.with_name("drivers.sha256"), folder, mend)
+    hint = "run `make servers`, or `python -m tidelock.adapters.spark.drivers`, which needs Maven"
+    return Jars("JDBC drivers", _POM, _POM.with_name("drivers.sha256"), folder, hint)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A feed's row filter as SQL for a MySQL or MariaDB source, with the meaning that it has in the stream.
+"""Translates a feed's row filter to SQL for a MySQL or MariaDB source, with the meaning that it has in the stream.
 
 That meaning is `engine.capture.row_filter`'s: text compares byte for byte, whatever the column's collation; times
 compare as their canonical text.
@@ -18,7 +18,9 @@ _EXACT = (Kind.INT, Kind.YEAR, Kind.BIT, Kind.DECIMAL)
 
 
 def condition_sql(condition: Condition, columns: Mapping[str, SourceColumn]) -> str:
-    """`columns`: of the source table by name.  The condition has been compiled for them before, so it fits."""
+    """Returns the condition.  `columns`: of the source table by name.  The condition has been compiled for them before,
+    so it fits.
+    """
     match condition:
         case Compare(column, op, literal):
             return _comparison(columns[column], op, literal)
@@ -54,12 +56,12 @@ def _comparison(column: SourceColumn, op: str, literal: str) -> str:
 
 
 def _decimal(literal: str) -> str:
-    """A number as the filter's reader took it, which is a decimal number, perhaps with an exponent."""
+    """Parses a number as the filter's reader took it, which is a decimal number, perhaps with an exponent."""
     return f"({literal})"
 
 
 def _moment(literal: str, scale: int) -> str:
-    """As `engine.capture.row_filter` completes it."""
+    """Completes a moment as `engine.capture.row_filter` does."""
     date, _, time = literal.replace("T", " ").partition(" ")
     whole, _, fraction = (time or "00:00:00").partition(".")
     digits = fraction.rstrip("0").ljust(scale, "0")

@@ -1,6 +1,6 @@
-"""Jars from Maven Central, fetched with Maven into a folder of the cache; nothing is installed on the machine.
+"""Fetches jars from Maven Central with Maven into a folder of the cache; nothing is installed on the machine.
 
-A pom names what is wanted, a lock file the SHA-256 of every jar that this brings along.  What does not match is not
+A pom names the versions, a lock file the SHA-256 of every jar that comes with them.  A jar that does not match is not
 put in place, so what runs is what was locked.
 """
 
@@ -22,8 +22,11 @@ _COPY: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-depe
 
 
 class Jars(NamedTuple):
-    """`name`: what they are, `mend`: what gets them, for messages.  `folder`: where they are, or will be, named after
-    their version."""
+    """A set of jars.
+
+    `name`: what they are, `mend`: what gets them, for messages.  `folder`: where they are, or will be, named after
+    their version.
+    """
 
     name: str
     pom: Path
@@ -32,19 +35,19 @@ class Jars(NamedTuple):
     mend: str = "run `make servers`"
 
     def there(self) -> Path:
-        """The folder.  Raises Missing."""
+        """Returns the folder.  Raises Missing."""
         if not self.folder.exists():
             raise Missing(f"{self.name} not found in {self.folder.parent}: {self.mend}")
         return self.folder
 
     def verified(self) -> Path:
-        """As `there`, each jar read and compared with the lock."""
+        """Returns the folder as `there` does, once each jar was read and compared with the lock.  Raises Missing."""
         folder = self.there()
         self._compare(folder)
         return folder
 
     def fetch(self) -> None:
-        """Download, compare, then put in place by a rename.  Raises Missing with what Maven said."""
+        """Downloads and compares, then puts in place by a rename.  Raises Missing with what Maven said."""
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{self.folder.name}-", dir=self.folder.parent) as scratch:
             jars = Path(scratch) / "jars"
@@ -80,7 +83,7 @@ class Jars(NamedTuple):
 
 
 def version_in(pom: Path, artifact: str) -> str:
-    """The version of the artifact (a regular expression) that a pom names."""
+    """Returns the version of the artifact (a regular expression) that a pom names."""
     found = re.search(rf"<artifactId>{artifact}</artifactId>\s*<version>(.+?)</version>", pom.read_text())
     assert found is not None, f"{pom.name} names no version of {artifact}"
     return found[1]

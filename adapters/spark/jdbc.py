@@ -37,7 +37,9 @@ _MARIADB_TLS: Final = {"disable": "disable", "require": "trust", "verify-ca": "v
 
 
 class Database(msgspec.Struct, frozen=True):
-    """`encrypted`: what `sslmode=prefer` came to when we connected ourselves; MariaDB's driver has no such mode."""
+    """A database as Spark reads it.  `encrypted`: what `sslmode=prefer` came to when we connected ourselves; MariaDB's
+    driver has no such mode.
+    """
 
     endpoint: Endpoint
     encrypted: bool = False
@@ -45,10 +47,10 @@ class Database(msgspec.Struct, frozen=True):
     def read(
         self, spark: SparkSession, query: str, predicates: Sequence[str], *, types: str = "", fetch: int = FETCH_ROWS
     ) -> DataFrame:
-        """The rows of `query`, a partition for each predicate over its columns.
+        """Returns the rows of `query`, with a partition for each predicate over its columns.
 
-        `types`: those of the columns, as Spark spells them, where they are not to follow from the server's.
-        `fetch`: rows that the driver asks for, and holds, at once.
+        `types`: those of the columns, as Spark spells them, where they are not to follow from the server's.  `fetch`:
+        rows that the driver asks for, and holds, at once.
         """
         properties = self._properties | {"fetchsize": str(fetch)} | ({"customSchema": types} if types else {})
         return spark.read.jdbc(

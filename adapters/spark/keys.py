@@ -49,7 +49,7 @@ class NoSuchKey(ValueError):
 
 
 def canonical(form: Form, column: Column, shown: Any) -> Value:
-    """The value of the log.  `shown`: as `forms.shown` has it, whole.  Raises NoSuchKey."""
+    """Returns the value of the log.  `shown`: as `forms.shown` has it, complete.  Raises NoSuchKey."""
     if shown is None:
         raise NoSuchKey(f"column {column.name} is NULL")
     try:
@@ -77,7 +77,7 @@ def _number(shown: Any, _: int) -> int:
 
 
 def _decimal(shown: Any, scale: int) -> str:
-    """All digits of the scale, and those beyond it that another server may have."""
+    """Returns all digits of the scale, and those beyond it that another server may have."""
     number = Decimal(shown)
     if not number.is_finite():
         raise ValueError
@@ -120,7 +120,7 @@ def _fraction(digits: str | None, scale: int) -> str:
 
 
 def _address(family: socket.AddressFamily) -> Callable[[Any, int], str]:
-    """As the log spells it, which is the system's own way."""
+    """Returns an address as the log spells it, which is the system's own way."""
     return lambda shown, _: socket.inet_ntop(family, socket.inet_pton(family, shown))
 
 
@@ -149,7 +149,7 @@ _READERS: Final[dict[Kind, Callable[[Any, int], Value]]] = {
 
 
 def predicates(dialect: Dialect, columns: Sequence[SideColumn], names: Sequence[str], keys: Sequence[Row]) -> list[str]:
-    """SQL that together holds for the rows of these keys.  `names`: what the columns are called there.
+    """Returns SQL that together holds for the rows of these keys.  `names`: of the columns there.
 
     A key that the server cannot write is left out: it cannot hold it either.
     """
@@ -179,7 +179,7 @@ def _tuple(row: Sequence[str]) -> str:
 
 
 def _literals(dialect: Dialect, columns: Sequence[SideColumn], keys: Sequence[Row]) -> list[tuple[str, ...]]:
-    """A literal for each value, by rows."""
+    """Returns a literal for each value, by rows."""
     written = _postgres if dialect == "postgres" else _mysql
     try:
         values = zip(*keys, strict=True)
@@ -190,7 +190,7 @@ def _literals(dialect: Dialect, columns: Sequence[SideColumn], keys: Sequence[Ro
 
 
 def _postgres(column: SideColumn, values: Sequence[Value]) -> list[str]:
-    return postgres.elements(column.name, renderer(column.column, column.type, "park")(values))
+    return postgres.elements(column.name, renderer(column.column, column.type, "dead_letter")(values))
 
 
 def _mysql(column: SideColumn, values: Sequence[Value]) -> list[str]:
@@ -200,7 +200,7 @@ def _mysql(column: SideColumn, values: Sequence[Value]) -> list[str]:
 
 
 def _word(column: Column, value: Value) -> str:
-    """Bytes are what does not decode in the column's charset."""
+    """Returns a text, or bytes where it does not decode in the column's charset."""
     if isinstance(value, bytes):
         return f"_{column.charset} {mysql.blob(value)}"
     return f"_utf8mb4 {mysql.blob(value.encode())}"

@@ -1,10 +1,10 @@
-"""How a table is cut into pieces that are read in parallel: each side for itself, along what its server reads best.
+"""Cuts a table into pieces that are read in parallel: each side for itself, along what its server reads best.
 
-The sides need not be cut alike, as rows are compared by the hash of their key and not by where they were found.  So no
-server's order of texts has to agree with another's.  PostgreSQL is cut by its blocks, which suits every table, also one
-without a key.  MySQL and MariaDB are cut along the primary key by walking it, a piece's rows a step, so that a skewed
-key and a key of several columns give pieces of one size; where its columns cannot be written as literals, or there is
-none, the table is one piece, read in one consistent view.
+The sides need not be cut alike, because rows are compared by the hash of their key and not by where they were found.
+So no server's order of texts has to agree with another's.  PostgreSQL is cut by its blocks, which suits every table,
+also one without a key.  MySQL and MariaDB are cut along the primary key by walking it, a piece's rows a step, so that a
+skewed key and a key of several columns give pieces of one size.  Where its columns cannot be written as literals, or
+there is none, the table is one piece, read in one consistent view.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ _WRITABLE = (Kind.INT, Kind.DECIMAL, Kind.TEXT, Kind.DATE, Kind.DATETIME, Kind.T
 class Asked(Protocol):
     """A connection that can be asked."""
 
-    async def ask(self, sql: str, *args: Any) -> list[tuple[Any, ...]]: ...
+    async def ask(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        """Returns the rows of a query."""
 
 
 def cut_by(table: SourceTable) -> tuple[str, ...]:
-    """The columns that a MySQL or MariaDB table is cut by; empty: it is one piece."""
+    """Returns the columns that a MySQL or MariaDB table is cut by; empty: it is one piece."""
     kinds = {c.name: c.column.kind for c in table.columns}
     return table.primary_key if all(kinds[name] in _WRITABLE for name in table.primary_key) else ()
 
 
 async def mysql_pieces(server: Asked, table: SourceTable, rows: int) -> tuple[list[str], int]:
-    """Predicates over the key's columns, named `p0`, `p1`, …, and how many rows there are.  Raises SourceError."""
+    """Returns predicates over the key's columns, named `p0`, `p1`, …, and how many rows there are.  Raises SourceError.
+    """
     place = f"{quote('mysql', table.name.schema)}.{quote('mysql', table.name.table)}"
     key = cut_by(table)
     if not key:
@@ -66,7 +68,7 @@ def _between(names: list[str], low: list[str] | None, high: list[str] | None) ->
 
 
 def _after(names: Sequence[str], bound: Sequence[str]) -> str:
-    """(names) > (bound), spelled so that MySQL's optimizer reads a range of the index."""
+    """Returns (names) > (bound), spelled so that MySQL's optimizer reads a range of the index."""
     first, value = names[0], bound[0]
     if len(names) == 1:
         return f"{first} > {value}"
@@ -93,7 +95,9 @@ def _literal(value: Any) -> str:
 
 
 async def postgres_pieces(server: Asked, name: TableName, count: int) -> list[str]:
-    """`count` ranges of blocks, as predicates over `p0`, a row's `ctid`; the last is open, as the table may grow."""
+    """Returns `count` ranges of blocks, as predicates over `p0`, a row's `ctid`; the last is open, because the table
+    may grow.
+    """
     rows = await server.ask(
         "SELECT pg_relation_size(c.oid) / current_setting('block_size')::int FROM pg_class c "
         "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s AND c.relkind = 'r'",

@@ -1,8 +1,9 @@
-"""One Spark session for one command: on this machine (`local[*]`) or on the feed's cluster (`spark.master`).
+"""Starts one Spark session for one command: on this machine (`local[*]`) or on the feed's cluster (`spark.master`).
 
-What Spark is told goes through a file that only we can read: a command line is open to every user of a machine.  All it
-writes on this machine, its log too, is in one temporary folder that goes with the session; a folder whose owner was
-killed goes with the next session.  It says nothing itself; where it does not start, the end of its log is the error.
+Spark's settings go through a file that only we can read, because a command line is open to every user of a machine.
+All that it writes on this machine, its log too, is in one temporary folder that goes with the session; a folder whose
+owner was killed goes with the next session.  It prints nothing itself; where it does not start, the end of its log is
+the error.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class SparkFailed(Exception):
 
 @contextlib.contextmanager
 def session(wanted: Spark, name: str, java_options: str = "") -> Iterator[SparkSession]:
-    """`java_options`: more of them for the driver.
+    """Opens a session.  `java_options`: more of them for the driver.
 
     Raises Missing without pyspark, Java or the drivers, SparkFailed if it does not start.
     """
@@ -71,7 +72,7 @@ def _sweep() -> None:
 
 
 def _write_settings(folder: Path, wanted: Spark, name: str, jars: list[Path], java_options: str) -> None:
-    """The feed's own settings come last, so they win."""
+    """Writes the settings; the feed's own come last, so they win."""
     (folder / "log4j2.properties").write_text(_QUIET)
     settings = {
         "spark.app.name": f"tidelock {name}",
@@ -102,7 +103,7 @@ def _escaped(value: str) -> str:
 
 @contextlib.contextmanager
 def _environment(home: str) -> Iterator[None]:
-    """Python workers run this Python, and the Java that was found."""
+    """Sets the environment, so that Python workers run this Python, and the Java that was found is used."""
     before = dict(os.environ)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["JAVA_HOME"] = home
@@ -130,7 +131,9 @@ def _started(folder: Path) -> SparkSession:
 
 @contextlib.contextmanager
 def _stderr_into(path: Path) -> Iterator[None]:
-    """What is started inside keeps it as its stderr: Java itself writes warnings there before it reads any setting."""
+    """Redirects stderr inside the block: a process started there keeps it.  Java itself writes warnings before it reads
+    any setting.
+    """
     sys.stderr.flush()
     ours = os.dup(2)
     try:
@@ -144,7 +147,7 @@ def _stderr_into(path: Path) -> Iterator[None]:
 
 
 def _stop(spark: SparkSession) -> None:
-    """The session, and the Java process behind it, which pyspark would keep until Python ends; it may be gone."""
+    """Ends the session and the Java process behind it, which pyspark would keep until Python ends; it may be gone."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 

@@ -1,10 +1,10 @@
 """Ends a Spark that waits for a database which has fallen silent, so that nothing waits for it without end.
 
-Spark reads over JDBC, in Java.  A limit on the driver's reads (`socketTimeout`) cannot tell a wire that is silent from
-a query that works for an hour before its first row; so that stays off, and while a session is open each database is
-asked now and then on a connection of its own, as lanes do (`adapters.process.patience`).  A server that answers, be it
-by a refusal, is waited for.  One that twice says nothing ends Java: a task that reads from a socket cannot be
-interrupted.  What fell silent for one connection alone is TCP keepalive's to find.
+Spark reads over JDBC, in Java.  A limit on the driver's reads (`socketTimeout`) cannot tell a dead connection from a
+query that works for an hour before its first row, so it stays off.  While a session is open, each database is asked now
+and then on a connection of its own, as lanes do (`adapters.process.patience`).  A server that answers, even by a
+refusal, is waited for.  One that twice says nothing ends Java: a task that reads from a socket cannot be interrupted.
+Where a single connection fell silent, TCP keepalive finds it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ END_SECONDS: Final = 1.0  # nobody waits for a look that is under way
 
 
 class Vigil:
-    """Context manager.  `silent`: which database has not answered, in words, once Java was ended for it; else ''."""
+    """A context manager that watches.  `silent`: which database has not answered, in words, once Java was ended for it;
+    else ''.
+    """
 
     def __init__(self, places: Sequence[Endpoint], end: Callable[[], None]) -> None:
         self.silent = ""
@@ -57,7 +59,7 @@ class Vigil:
 
 
 def answers(place: Endpoint) -> bool:
-    """Within `connect_timeout`; a refusal is an answer too."""
+    """Returns whether a database answers within `connect_timeout`; a refusal is an answer too."""
 
     async def ask() -> None:
         async with session(place):
@@ -71,7 +73,7 @@ def answers(place: Endpoint) -> bool:
 
 
 def end_java() -> None:
-    """The Java of this process's Spark, at once: what is asked of it fails."""
+    """Ends the Java of this process's Spark at once: what is asked of it fails."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway

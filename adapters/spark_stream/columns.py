@@ -51,17 +51,19 @@ _PLAIN: Final[dict[Kind, spark.DataType]] = {
 
 
 def schema_of(shape: Shape | None) -> spark.StructType:
-    """Of the whole stream, or of one table's changes."""
+    """Returns the schema of the whole stream, or of one table's changes."""
     image = _TEXTS if shape is None else row_type(shape)
     images = [spark.StructField(name, image) for name in ("before", "after")]
     return spark.StructType([*_META, *images, *_ORIGIN])
 
 
 def row_type(shape: Shape) -> spark.StructType:
+    """Returns the struct type of a table's rows."""
     return spark.StructType([spark.StructField(column.name, type_of(column)) for column in shape.columns])
 
 
 def type_of(column: Column) -> spark.DataType:
+    """Returns the narrowest type of Spark that holds all values of the column."""
     match column.kind:
         case Kind.INT if column.unsigned:
             return _WIDER.get(column.length, _UNSIGNED_64)
@@ -76,17 +78,21 @@ def type_of(column: Column) -> spark.DataType:
 
 
 def text(value: Value) -> str:
-    """Exact text of a value that is not NULL; bytes in hexadecimal.  Raises ValueError: text that does not decode."""
+    """Returns the exact text of a value that is not NULL; bytes in hexadecimal.  Raises ValueError: text that does not
+    decode.
+    """
     return value.hex() if isinstance(value, bytes) else value if isinstance(value, str) else repr(value)
 
 
 def text_of(kind: Kind) -> Callable[[Value], str]:
+    """Returns `text` for values of one kind."""
     return _decoded if kind is Kind.TEXT else text
 
 
 def reader(column: Column, wanted: spark.DataType) -> Callable[[Value], Any]:
-    """From a value that is not NULL to one that Arrow takes for `wanted`.  It raises ValueError for one that does not
-    fit."""
+    """Returns the function from a value that is not NULL to one that Arrow takes for `wanted`.  It raises ValueError
+    for a value that does not fit.
+    """
     match wanted:
         case spark.StringType():
             return text_of(column.kind)

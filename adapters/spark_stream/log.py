@@ -1,13 +1,12 @@
-"""What the data source needs of a log: where it begins and ends, and the records between two places of a partition.
+"""Protocol of a log for the data source: where it begins and ends, and the records between two places of a partition.
 
-A *place* is a position of the source's log, which says by itself where reading goes on; beside it is kept where the
+A *place* is a position of the source's log, which says by itself where reading goes on.  Beside it is kept where the
 record behind it was found last, a hint that saves the search.  Places of all partitions, as JSON, are Spark's offsets:
+`{"0": {"file": "binlog.000003", "offset": 4567, "rows": 0, "gtids": "", "at": 81}}`.
 
-    {"0": {"file": "binlog.000003", "offset": 4567, "rows": 0, "gtids": "", "at": 81}}
-
-*Exactness*: whoever reads from one place to another walks the chain (`engine.log.chain`).  A record that was there
-before is dropped, one that is missing is an error, and so is a chain that does not end where it was meant to.  So is a
-place of another log, however like it is named (`engine.model.lineage`).
+*Exactness*: a reader from one place to another walks the chain (`engine.log.chain`).  A record that came before is
+dropped.  A missing record is an error, and so is a chain that does not end where it should.  So is a place of another
+log, even under the same name (`engine.model.lineage`).
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ class ChangesError(Exception):
 
 
 class LogPlace(msgspec.Struct, frozen=True):
-    """Behind `position`.  `at`: number of the next record (Kafka: its offset); -1: to be looked for."""
+    """A place behind `position`.  `at`: number of the next record (Kafka: its offset); -1: to be looked for."""
 
     position: Position
     at: int = -1
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """What one task reads: a partition's records from one place to another."""
+    """The work of one task: a partition's records from one place to another."""
 
     partition: int
     start: LogPlace
@@ -50,25 +49,26 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 class ChangeLog(Protocol):
-    """Can be pickled.  Every method raises ChangesError."""
+    """A log of changes.  It can be pickled.  Every method raises ChangesError."""
 
     def first(self) -> dict[int, LogPlace]:
-        """Where each partition begins; one that never held a record is left out."""
+        """Returns where each partition begins; one that never held a record is left out."""
         ...
 
     def last(self, start: dict[int, LogPlace], most: int | None) -> dict[int, LogPlace]:
-        """Where each partition ends, or `most` records behind its `start`, where that is earlier."""
+        """Returns where each partition ends, or `most` records behind its `start`, where that is earlier."""
         ...
 
-    def slices(self, start: dict[int, LogPlace], end: dict[int, LogPlace]) -> list[Slice]: ...
+    def slices(self, start: dict[int, LogPlace], end: dict[int, LogPlace]) -> list[Slice]:
+        """Returns the work between two offsets."""
 
     def read(self, part: Slice) -> Iterator[tuple[int, LogBatch]]:
-        """Records with their numbers: each once, in order, none missing."""
+        """Yields records with their numbers: each once, in order, none missing."""
         ...
 
 
 def offsets(places: dict[int, LogPlace]) -> dict[str, dict[str, Any]]:
-    """Places as Spark stores them."""
+    """Returns places as Spark stores them."""
     return {
         str(partition): {**msgspec.structs.asdict(place.position), "at": place.at}
         for partition, place in sorted(places.items())
@@ -76,7 +76,7 @@ def offsets(places: dict[int, LogPlace]) -> dict[str, dict[str, Any]]:
 
 
 def places(stored: Any) -> dict[int, LogPlace]:
-    """The other way; `at` may be missing.  Raises ChangesError."""
+    """Parses places as Spark stores them; `at` may be missing.  Raises ChangesError."""
     try:
         return {int(number): _place(dict(fields)) for number, fields in stored.items()}
     except (AttributeError, TypeError, ValueError) as error:
@@ -92,7 +92,7 @@ def _place(fields: dict[str, Any]) -> LogPlace:
 
 
 def follow(records: Iterable[tuple[int, LogBatch]], part: Slice) -> Iterator[tuple[int, LogBatch]]:
-    """The records of the slice out of those that were read from its start on.  Raises ChangesError."""
+    """Yields the records of the slice out of those that were read from its start on.  Raises ChangesError."""
     chain = Chain(part.start.position)
     begun = False
     for number, batch in records:
@@ -111,12 +111,12 @@ def follow(records: Iterable[tuple[int, LogBatch]], part: Slice) -> Iterator[tup
 
 
 def named_alike(one: Position, other: Position) -> bool:
-    """Places of two logs that bear one name."""
+    """Returns whether places are of two logs that bear one name."""
     return one.order == other.order and not agree(one.proof, other.proof)
 
 
 def same_place(one: Position, other: Position) -> bool:
-    """As the chain sees it where reading begins."""
+    """Returns whether two places are one, as the chain sees it where reading begins."""
     if not agree(one.proof, other.proof):
         return False
     if one.gtids and other.gtids:
@@ -125,6 +125,7 @@ def same_place(one: Position, other: Position) -> bool:
 
 
 def gap(partition: int, stood: Position, found: Position) -> ChangesError:
+    """Returns the error about missing records."""
     if named_alike(stood, found):
         return another_log(f"partition {partition} of the log", stood, found)
     return ChangesError(
@@ -135,7 +136,7 @@ def gap(partition: int, stood: Position, found: Position) -> ChangesError:
 
 
 def another_log(where: str, stood: Position, found: Position) -> ChangesError:
-    """`where` was read up to `stood`, and has another log's place of that name now."""
+    """Returns the error that `where` was read up to `stood`, and now has another log's place of that name."""
     before, now = decode(stood.proof), decode(found.proof)
     assert before is not None and now is not None, "else they agree"
     return ChangesError(

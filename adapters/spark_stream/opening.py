@@ -1,4 +1,4 @@
-"""Which log the options of the data source name, and what a table looks like there."""
+"""Opens the log that the options of the data source name, and finds the columns of a table there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidelock.engine.model.records import Shape, TableName
 
 
 def open_log(options: Mapping[str, str]) -> ChangeLog:
-    """Raises ChangesError."""
+    """Opens the log.  Raises ChangesError."""
     if ("feed" in options) == ("journal" in options):
         raise ChangesError("which changes are to be read?", "Give one of the options `feed` and `journal`")
     if "journal" in options:
@@ -35,7 +35,7 @@ def open_log(options: Mapping[str, str]) -> ChangeLog:
 
 
 def shape_of(options: Mapping[str, str], table: str) -> Shape:
-    """The columns of a table by its name at the target.  Raises ChangesError."""
+    """Returns the columns of a table by its name at the target.  Raises ChangesError."""
     schema, _, name = table.partition(".")
     log = open_log(options)
     if isinstance(log, Recording):
@@ -51,7 +51,7 @@ def _feed(path: str) -> Feed:
 
 
 def _at_source(feed: Feed, table: TableName) -> Shape:
-    """From the source's catalogue, mapped as the feed says."""
+    """Returns a table from the source's catalogue, mapped as the feed says."""
     rules = mapping.Mapping(rules_of(feed), feed.schema)
 
     def wanted(name: TableName) -> bool:

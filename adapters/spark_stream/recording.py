@@ -20,17 +20,19 @@ from tidelock.engine.protocol.events import LogArrived, SourceFailed, TakenOver
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """`adapters.spark_stream.log.ChangeLog`; its records are numbered from 0."""
+    """A journal as `adapters.spark_stream.log.ChangeLog`; its records are numbered from 0."""
 
     path: str
 
     def first(self) -> dict[int, LogPlace]:
+        """Returns where the journal begins."""
         for event in self._events():
             if isinstance(event, TakenOver):
                 return {0: LogPlace(event.checkpoint, 0)}
         return {}
 
     def last(self, start: dict[int, LogPlace], most: int | None) -> dict[int, LogPlace]:
+        """Returns where the journal ends, or `most` records behind `start`."""
         first = self.first()
         if not first:
             return start
@@ -48,10 +50,12 @@ class Recording(msgspec.Struct, frozen=True):
         return {0: end or begin}
 
     def slices(self, start: dict[int, LogPlace], end: dict[int, LogPlace]) -> list[Slice]:
+        """Returns the one slice between two places."""
         begin = start or self.first()
         return [Slice(0, begin[0], end[0])] if end and not same_place(begin[0].position, end[0].position) else []
 
     def read(self, part: Slice) -> Iterator[tuple[int, LogBatch]]:
+        """Yields batches with their numbers."""
         stood: Position | None = None
         for number, batch in self._taken():
             if stood is None and not same_place(batch.prev, part.start.position):
@@ -65,7 +69,7 @@ class Recording(msgspec.Struct, frozen=True):
         raise self._begun_anew(part.start)
 
     def shape(self, table: TableName) -> Shape:
-        """As the journal used it last."""
+        """Returns the columns of a table as the journal used them last."""
         found = None
         for _, batch in self._taken():
             found = next((shape for shape in batch.shapes.values() if shape.name == table), found)
@@ -90,7 +94,7 @@ class Recording(msgspec.Struct, frozen=True):
         )
 
     def _taken(self) -> Iterator[tuple[int, LogBatch]]:
-        """Batches in the order of the chain, each with all shapes so far, numbered."""
+        """Yields batches in the order of the chain, each with all shapes so far, numbered."""
         chain: Chain | None = None
         gap_at: Position | None = None
         shapes: dict[int, Shape] = {}

@@ -1,4 +1,4 @@
-"""From records of the log to rows of the stream, in batches of Arrow."""
+"""Turns records of the log into rows of the stream, in batches of Arrow."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _ROWS: Final = 5000  # of a batch of Arrow, about
 
 
 class Rows:
-    """`table`: whose rows (`schema.table`), in its own columns; '': all tables', as maps of text.
+    """The conversion of records.
 
-    `schema`: of the stream (`adapters.spark_stream.columns`).  Statements are always among the rows.
+    `table`: whose rows (`schema.table`), in its own columns; '': all tables', as maps of text.  `schema`: of the stream
+    (`adapters.spark_stream.columns`).  Statements are always among the rows.
     """
 
     def __init__(self, schema: StructType, table: str, misfits: Misfits) -> None:
@@ -36,7 +37,7 @@ class Rows:
         self._images: dict[Shape, _Image] = {}
 
     def batches(self, records: Iterable[tuple[int, LogBatch]], partition: int) -> Iterator[pyarrow.RecordBatch]:
-        """Raises ChangesError."""
+        """Yields the rows.  Raises ChangesError."""
         rows: list[tuple[Any, ...]] = []
         for number, batch in records:
             rows += self._rows(batch, partition, number)
@@ -94,7 +95,7 @@ class Rows:
         return image
 
     def _struct(self, shape: Shape) -> _Image:
-        """Columns that the record does not have yet are NULL."""
+        """Returns a row as a struct; columns that the record does not have yet are NULL."""
         places = {column.name: index for index, column in enumerate(shape.columns)}
         unknown = [name for name in places if name not in self._columns]
         if unknown:

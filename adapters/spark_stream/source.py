@@ -28,25 +28,32 @@ OPTIONS = ("feed", "journal", "table", "startingOffsets", "endingOffsets", "maxR
 
 
 class TidelockSource(DataSource):
-    """Options: `feed` (the YAML of a feed with `log: kafka://…`, or with a `journal`) or `journal` (a file);
-    `table` (`schema.table` at the target: that table's own columns); `startingOffsets` (`earliest`, the default,
-    `latest`, or offsets as JSON); `endingOffsets` (`latest`, or JSON; not of streams); `maxRecordsPerTrigger` (of each
-    partition; a record holds some hundred rows); `misfits` (`fail`, the default, or `null`)."""
+    """The data source.
+
+    Options: `feed` (the YAML of a feed with `log: kafka://…`, or with a `journal`) or `journal` (a file); `table`
+    (`schema.table` at the target: that table's own columns); `startingOffsets` (`earliest`, the default, `latest`, or
+    offsets as JSON); `endingOffsets` (`latest`, or JSON; not of streams); `maxRecordsPerTrigger` (of each partition; a
+    record holds some hundred rows); `misfits` (`fail`, the default, or `null`).
+    """
 
     @classmethod
     def name(cls) -> str:
+        """Returns the name of the format."""
         return "tidelock"
 
     def schema(self) -> StructType:
+        """Returns the columns of the stream."""
         known(self.options)
         table = self.options.get("table", "")
         return schema_of(shape_of(self.options, table) if table else None)
 
     def reader(self, schema: StructType) -> BatchReader:
+        """Returns a reader of all changes until now."""
         known(self.options)
         return BatchReader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:
+        """Returns a reader of the stream."""
         known(self.options)
         if "endingOffsets" in self.options:
             raise ChangesError("a stream has no endingOffsets", "Use spark.read, or .trigger(availableNow=True)")
@@ -54,7 +61,7 @@ class TidelockSource(DataSource):
 
 
 class _Reading:
-    """What both readers do."""
+    """The common part of both readers."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._log: ChangeLog = open_log(options)
@@ -66,6 +73,7 @@ class _Reading:
         self._most = _count(options.get("maxRecordsPerTrigger"))
 
     def first(self) -> dict[int, LogPlace]:
+        """Returns where reading begins."""
         match self._starting:
             case "earliest":
                 return self._log.first()
@@ -75,13 +83,17 @@ class _Reading:
                 return _read(text)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """Yields the rows of a slice.  Runs in a task of Spark."""
         part: Slice = partition.value
         rows = Rows(self._schema, self._table, self._misfits)
         yield from rows.batches(self._log.read(part), part.partition)
 
 
 class BatchReader(_Reading, DataSourceReader):
+    """Reads the changes from one place to another, once."""
+
     def partitions(self) -> list[InputPartition]:
+        """Returns the slices to read."""
         start = self.first()
         end = self._log.last(start, None) if self._ending == "latest" else _read(self._ending)
         # Spark would make an empty list one partition without a value
@@ -93,20 +105,24 @@ class BatchReader(_Reading, DataSourceReader):
 
 
 class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets as in `adapters.spark_stream.log`."""
+    """Reads the changes as a stream.  Offsets are as in `adapters.spark_stream.log`."""
 
     _goal: dict[int, LogPlace] | None = None
 
     def initialOffset(self) -> dict[str, Any]:
+        """Returns the offsets where a new stream begins."""
         return offsets(self.first())
 
     def getDefaultReadLimit(self) -> ReadLimit:
+        """Returns how much one micro-batch reads."""
         return ReadAllAvailable() if self._most is None else ReadMaxRows(self._most)
 
     def prepareForTriggerAvailableNow(self) -> None:
+        """Fixes the end, for a stream that stops once it has read what is there now."""
         self._goal = self._log.last({}, None)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Returns where the next micro-batch ends."""
         begin = places(start)
         end = self._log.last(begin, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
         if self._goal is not None:
@@ -114,11 +130,12 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         return offsets({**begin, **end})
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Returns the slices between two offsets."""
         return [InputPartition(part) for part in self._log.slices(places(start), places(end))]
 
 
 def known(options: Mapping[str, str]) -> None:
-    """Raises ChangesError: a slip in an option's name must not change what is read."""
+    """Checks the options' names, because a typing error must not change what is read.  Raises ChangesError."""
     names = {name.lower() for name in OPTIONS}
     unknown = sorted(name for name in options if name.lower() not in names and name.lower() != "path")
     if unknown:

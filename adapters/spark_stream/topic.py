@@ -44,22 +44,27 @@ Result = TypeVar("Result")
 
 
 class TopicLog(msgspec.Struct, frozen=True):
-    """`adapters.spark_stream.log.ChangeLog`; offsets are the numbers of its records."""
+    """A topic as `adapters.spark_stream.log.ChangeLog`; Kafka's offsets are the numbers of its records."""
 
     endpoint: Endpoint
     feed: str
 
     @property
     def name(self) -> str:
+        """The topic's name."""
         return changes_topic(self.feed)
 
     def first(self) -> dict[int, LogPlace]:
+        """Returns where each partition begins."""
+
         async def ask(ends: Ends) -> dict[int, LogPlace]:
             return {number: place for number in ends.partitions if (place := await ends.first_place(number))}
 
         return self._asked(ask)
 
     def last(self, start: dict[int, LogPlace], most: int | None) -> dict[int, LogPlace]:
+        """Returns where each partition ends, or `most` records behind its `start`."""
+
         async def ask(ends: Ends) -> dict[int, LogPlace]:
             found = {number: await ends.last_place(number, start.get(number), most) for number in ends.partitions}
             return {number: place for number, place in found.items() if place is not None}
@@ -67,6 +72,8 @@ class TopicLog(msgspec.Struct, frozen=True):
         return self._asked(ask)
 
     def slices(self, start: dict[int, LogPlace], end: dict[int, LogPlace]) -> list[Slice]:
+        """Returns slices between two places."""
+
         async def ask(ends: Ends) -> list[Slice]:
             parts = [await ends.slices(number, start.get(number), place) for number, place in sorted(end.items())]
             return list(itertools.chain.from_iterable(parts))
@@ -74,7 +81,7 @@ class TopicLog(msgspec.Struct, frozen=True):
         return self._asked(ask)
 
     def read(self, part: Slice) -> Iterator[tuple[int, LogBatch]]:
-        """A slice that `slices` made."""
+        """Yields the records of a slice that `slices` made."""
         return follow(self._records(part), part)
 
     def _records(self, part: Slice) -> Iterator[tuple[int, LogBatch]]:
@@ -140,25 +147,25 @@ class TopicLog(msgspec.Struct, frozen=True):
 
 
 class Ends(Places):
-    """Questions about the places of a topic; `partitions`: their numbers.  Raises LogError too."""
+    """Finds places of a topic; `partitions`: their numbers.  Raises LogError too."""
 
     def __init__(self, kafka: dict[str, Any], topic: str, partitions: int) -> None:
         super().__init__(kafka, topic)
         self.partitions = range(partitions)
 
     async def first_place(self, partition: int) -> LogPlace | None:
-        """Where it begins; None: nothing was ever written to it."""
+        """Returns where the partition begins; None: nothing was ever written to it."""
         async with self._asking(partition) as log:
             message = await log.at_or_behind(log.begin)
             if message is None and log.begin:
                 raise LogError(
                     f"partition {partition} of {self._topic} holds no record any more",
-                    "Run the feed until it has told where it stands, then start the stream",
+                    "Run the feed until it has published its position, then start the stream",
                 )
         return LogPlace(decode(message.value).batch.prev, message.offset) if message else None
 
     async def last_place(self, partition: int, start: LogPlace | None, most: int | None) -> LogPlace | None:
-        """Where it ends, or `most` records behind `start`; None: nothing was ever written to it."""
+        """Returns where the partition ends, or `most` records behind `start`; None: nothing was ever written to it."""
         async with self._asking(partition) as log:
             begin, end = log.begin, log.end
         if start is not None and not begin <= start.at <= end:
@@ -168,6 +175,7 @@ class Ends(Places):
         return await self._stands(partition, end) or start
 
     async def slices(self, partition: int, start: LogPlace | None, end: LogPlace) -> list[Slice]:
+        """Returns slices between two places."""
         start = await self._start(partition, start)
         end = await self._found(partition, end)
         count = min(max(1, (end.at - start.at) // SLICE_RECORDS), MOST_SLICES)
@@ -176,7 +184,9 @@ class Ends(Places):
         return [Slice(partition, one, other) for one, other in itertools.pairwise(places) if one.at < other.at]
 
     async def _start(self, partition: int, start: LogPlace | None) -> LogPlace:
-        """A partition that is new since the last offsets is read from its first record, which must be there yet."""
+        """Returns where to read a partition from.  One that is new since the last offsets is read from its first
+        record, which must still be there.
+        """
         if start is not None:
             return await self._found(partition, start)
         async with self._asking(partition) as log:
@@ -187,7 +197,7 @@ class Ends(Places):
         return first
 
     async def _found(self, partition: int, place: LogPlace) -> LogPlace:
-        """The place with the offset of the record behind it.  Raises ChangesError."""
+        """Returns the place with the offset of the record behind it.  Raises ChangesError."""
         stands = await self._stands_or_begins(partition, place.at)
         if stands is not None and same_place(stands, place.position):
             return place
@@ -200,7 +210,7 @@ class Ends(Places):
         return LogPlace(place.position, offset)
 
     async def _stands_or_begins(self, partition: int, offset: int) -> Position | None:
-        """Where the chain stands before `offset`, which may be where it begins; None: there is no such offset."""
+        """Returns the chain's place before `offset`, which may be where it begins; None: there is no such offset."""
         async with self._asking(partition) as log:
             inside = log.begin <= offset <= log.end
             behind = await log.at_or_behind(offset) if inside else None
@@ -210,7 +220,7 @@ class Ends(Places):
         return before.position if before else decode(behind.value).batch.prev if behind else None
 
     async def _stands(self, partition: int, offset: int) -> LogPlace | None:
-        """Where the chain stands before `offset`; None: there is no record."""
+        """Returns the chain's place before `offset`; None: there is no record."""
         async with self._asking(partition) as log:
             step = _NEIGHBOURS
             while True:
@@ -233,6 +243,7 @@ def _begun(batch: LogBatch) -> Chain:
 
 
 def too_short(topic: str, partition: int, place: LogPlace | None) -> ChangesError:
+    """Returns the error that the topic no longer reaches back to a place."""
     where = f"holds {place.position}" if place else "reaches back to its beginning"
     return ChangesError(
         f"partition {partition} of {topic} no longer {where}",

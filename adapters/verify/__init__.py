@@ -1,1 +1,1 @@
-"""Reconciliation: do both ends hold the same rows?  Spark reads, this compares."""
+"""Reconciliation: checks whether both ends hold the same rows.  Spark reads, this compares."""

@@ -1,14 +1,14 @@
-"""A column as each server is asked for it, so that equal values are equal texts in nearly all cases.
+"""Makes the SQL by which each server writes a column, so that equal values are equal texts in nearly all cases.
 
-The servers do the work: what travels is text that no driver reads any meaning into, so microseconds, TIME beyond a day,
-unsigned integers, zero dates and 65 digits arrive as they are.  Only floating point numbers travel as doubles, as the
-servers print them differently.  Equal texts are equal values; texts that differ are looked at again in Python
+The servers do the work: what travels is text that no driver interprets, so microseconds, TIME beyond a day, unsigned
+integers, zero dates and 65 digits arrive as they are.  Only floating point numbers travel as doubles, because the
+servers print them differently.  Equal texts are equal values; texts that differ are compared again in Python
 (`adapters.spark.comparable_values`), so a server that spells an equal value in another way costs time and is no false
 alarm.
 
 Long texts, documents and bytes are replaced by their SHA-256 while whole rows are compared.  A row is one text: its
-values joined by commas, NULL as `N`, a text that might hold a comma with its length in front, so that no two rows have
-the same.
+values joined by commas, NULL as `N`, a text that might hold a comma with its length in front, so that no two different
+rows have the same text.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 def mysql_cell(own: SourceColumn, source: SourceColumn, form: Form, target: str, *, no_zero_dates: bool) -> Cell:
-    """Of `own` at a MySQL or MariaDB server, be it the source column itself or its partner at the target.
+    """Returns the cell of `own` at a MySQL or MariaDB server, be it the source column itself or its partner at the
+    target.
 
     `target`: the target's type, which the text must agree with.  `no_zero_dates`: they are NULL at the target.
     """
@@ -75,7 +76,7 @@ def _mysql_text(own: SourceColumn, source: SourceColumn, form: Form, target: str
 
 
 def _mysql_moment(kind: Kind, scale: int, target: str, name: str) -> str:
-    """PostgreSQL prints no zeros at the end of a fraction, MySQL as many as the column says."""
+    """Returns SQL without zeros at the end of a fraction: PostgreSQL prints none, MySQL as many as the column says."""
     type_ = Type.of(target)
     if type_.base in ("datetime", "timestamp", "time", "interval") or type_.base.startswith(("timestamp ", "time ")):
         if kind is Kind.DATE:
@@ -110,7 +111,7 @@ def _mysql_bytes(own: SourceColumn, source: SourceColumn, target: str, name: str
 
 
 def postgres_cell(name: str, type: str, source: SourceColumn, form: Form) -> Cell:
-    """Of a PostgreSQL column of `type`."""
+    """Returns the cell of a PostgreSQL column of `type`."""
     quoted = f"t.{quote('postgres', name)}"
     text = _postgres_text(quoted, type, source, form)
     digest = f"encode(sha256(convert_to({text}, 'UTF8')), 'hex')"
@@ -142,7 +143,7 @@ def _same_scale(source: SourceColumn, target: str) -> bool:
 
 
 def _is_long(source: SourceColumn, form: Form) -> bool:
-    """Whether a value may be longer than is good for a row's text."""
+    """Returns whether a value may be too long for a row's text."""
     column = source.column
     if form is Form.BYTES:
         return not (column.kind is Kind.BINARY and 0 < column.length <= _SHORT_BYTES)
@@ -150,7 +151,8 @@ def _is_long(source: SourceColumn, form: Form) -> bool:
 
 
 def row_text(dialect: Dialect, cells: Sequence[Cell]) -> str:
-    """SQL of one text for the row.  Of a double it says only whether it is NULL: the number travels beside it."""
+    """Returns SQL of one text for the row.  Of a double it says only whether it is NULL: the number travels beside it.
+    """
     if not cells:
         return "''"
     parts = [_marked(dialect, cell) for cell in cells]

@@ -1,4 +1,6 @@
-"""Both servers of a feed, open, with what their catalogues say of its tables: what each plan of reading begins with."""
+"""Opens both servers of a feed and reads what their catalogues say of its tables: every plan of reading begins with
+that.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,14 @@ class AskedTarget:
         self._chat = chat
 
     async def ask(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        """Returns the rows of a query."""
         return await self._chat.fetch(sql, *args)
 
 
 class Survey:
-    """`source`, `chat`: to be asked; `own`: the target once more, where it is a MySQL or MariaDB.  `pairs`: the tables,
-    in order of their names at the target."""
+    """Both servers, open.  `source`, `chat`: connections to source and target; `own`: the target once more, where it is
+    a MySQL or MariaDB.  `pairs`: the tables, in order of their names at the target.
+    """
 
     def __init__(
         self, feed: Feed, seen: Catalogue, source: BlockingServer, chat: AskedTarget, own: BlockingServer | None
@@ -45,7 +49,7 @@ class Survey:
         self.pairs: list[ComparedTable] = pairs(feed, seen)
 
     async def databases(self) -> tuple[Database, Database]:
-        """Source and target, as Spark reads them."""
+        """Returns source and target, as Spark reads them."""
         target = await _is_encrypted(self.own) if self.own else False
         return (
             Database(self.feed.source_url, await _is_encrypted(self.source)),
@@ -55,7 +59,7 @@ class Survey:
 
 @asynccontextmanager
 async def survey(feed: Feed, only: Sequence[str]) -> AsyncIterator[Survey]:
-    """`only`: source tables, `db.table`, `*` for any text; empty for all.
+    """Opens both servers.  `only`: source tables, `db.table`, `*` for any text; empty for all.
 
     Raises NotComparable, Refused, SourceError, TargetError.
     """
@@ -73,7 +77,7 @@ async def survey(feed: Feed, only: Sequence[str]) -> AsyncIterator[Survey]:
 
 
 async def paired(feed: Feed, only: Sequence[str]) -> list[ComparedTable]:
-    """As `Survey.pairs`.  Raises what `survey` raises."""
+    """Returns `Survey.pairs`.  Raises what `survey` raises."""
     async with survey(feed, only) as seen:
         return seen.pairs
 
@@ -99,7 +103,7 @@ async def _catalogue(
 
 
 async def _documents(source: BlockingServer, names: list[TableName]) -> dict[TableName, frozenset[str]]:
-    """MariaDB's JSON is a text with a check."""
+    """Returns columns that MariaDB declares as JSON: a text with a check."""
     checks = await catalogue.checks(source, names)
     return {
         table: frozenset(found[1] for _, clause in clauses if (found := _JSON_CHECK.fullmatch(clause)))

@@ -1,8 +1,8 @@
-"""`tidelock verify --since`: the keys of all rows that the source's log says have changed since some moment.
+"""`tidelock verify --since`: collects the keys of all rows that the source's log says have changed since some moment.
 
 The log is read and mapped as the feed reads it, so a key is the target's, and an update that leaves the row filter
-names its row as well.  A table is looked at as a whole where a key cannot say which row is meant: it has none, it was
-emptied by a statement, a key is NULL, or there are too many.  What the log does not hold is not seen: rows
+names its row as well.  A table is compared completely where a key cannot say which row is meant: it has none, it was
+emptied by a statement, a key is NULL, or there are too many.  Changes that the log does not hold are not seen: rows
 that somebody else changed at the target, and what a cascade changed at a source that does not log them.
 """
 
@@ -38,18 +38,19 @@ Changed: TypeAlias = dict[TableName, "tuple[Row, ...] | None"]
 
 
 class Since(msgspec.Struct, frozen=True):
-    """`position`: where reading begins.  `after_us`: what was committed before (microseconds since the epoch) is passed
-    over."""
+    """The moment.  `position`: where reading begins.  `after_us`: changes committed before (microseconds since the
+    epoch) are skipped.
+    """
 
     position: Position
     after_us: int = 0
 
 
 def since(feed: Feed, text: str, now: datetime) -> Since:
-    """`text`: `FILE:OFFSET`, an age (`90min`, `2h`, `1d`), a time in ISO 8601 (UTC where it names no zone), or the file
-    of a report, which stands for the position where its run began.
+    """Parses a moment.
 
-    Raises NotComparable, BadReport, SourceError.
+    `text`: `FILE:OFFSET`, an age (`90min`, `2h`, `1d`), a time in ISO 8601 (UTC where it names no zone), or the file of
+    a report, which stands for the position where its run began.  Raises NotComparable, BadReport, SourceError.
     """
     if found := _PLACE.fullmatch(text):
         return Since(Position(found[1], int(found[2])))
@@ -67,7 +68,7 @@ def since(feed: Feed, text: str, now: datetime) -> Since:
 
 
 def span(text: str) -> timedelta | None:
-    """Of `90min`, `2h`, `1d`; None for anything else."""
+    """Parses a length of time such as `90min`, `2h`, `1d`; returns None for anything else."""
     found = _AGE.fullmatch(text)
     return timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
 
@@ -86,7 +87,7 @@ def _moment(text: str, now: datetime) -> datetime:
 
 
 def _server_id(feed: Feed) -> int:
-    """Not the feed's own, which would end its reading."""
+    """Returns a replica id other than the feed's own, whose reading it would end."""
     return derived_server_id(f"{feed.name}/verify")
 
 
@@ -97,11 +98,12 @@ def changed(
     keys: Mapping[TableName, Sequence[str]],
     tell: Callable[[str], None],
 ) -> Changed:
-    """What the log holds from there to `end` of the tables `keys`, which are the target's, with its key's columns.
+    """Returns the changed keys in the log up to `end`, of the tables `keys`, which are the target's, with its key's
+    columns.
 
     `tell` is told how far reading is.  Raises NotComparable, SourceError.
     """
-    gathered = _Gathered(feed, since, keys)
+    collected = _Collected(feed, since, keys)
     told = time.monotonic()
     order = msgspec.structs.replace(order_of(feed, since.position), server_id=_server_id(feed))
     source = source_of(feed.source_url)
@@ -111,12 +113,12 @@ def changed(
             return {}
         with closing(source.reader(order)) as reader:
             for batch in reader.batches():
-                gathered.take(batch)
+                collected.take(batch)
                 if batch.last.order >= end.order:
-                    return gathered.found
+                    return collected.found
                 if time.monotonic() - told > TOLD_SECONDS:
                     told = time.monotonic()
-                    tell(f"{gathered.changes:,} changes up to {batch.last}")
+                    tell(f"{collected.changes:,} changes up to {batch.last}")
     except OtherHistory as error:
         raise NotComparable(error.message, f"Verify without --since. {error.hint}") from None
     except PurgedPosition as error:
@@ -127,7 +129,7 @@ def changed(
     raise AssertionError("the log is read until it fails")
 
 
-class _Gathered:
+class _Collected:
     def __init__(self, feed: Feed, since: Since, keys: Mapping[TableName, Sequence[str]]) -> None:
         self.changes = 0
         self._feed, self._after_us, self._keys = feed, since.after_us, keys

@@ -1,9 +1,9 @@
-"""The two passes over a table that Spark runs: sums of all buckets, and the rows of those whose sums differ.
+"""Runs the two passes over a table on Spark: sums of all buckets, and the rows of those whose sums differ.
 
 The first pass hashes each row's text and adds the hashes up by bucket (count, exclusive or, and the sum of a part, so
-that rows that are there twice do not cancel out), on both sides at once; only the sums are shuffled.  A differing row
-is missed only if both images have the same 64-bit hash.  The second pass brings the rows of the buckets in question to
-the driver, ordered by bucket, and holds one bucket in memory.
+that rows that occur twice do not cancel out), on both sides at once; only the sums are shuffled.  A differing row is
+missed only if both images have the same 64-bit hash.  The second pass brings the rows of the buckets in question to the
+driver, ordered by bucket, and holds one bucket in memory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PART_ROWS: Final = 100_000
 
 
 class Sums(msgspec.Struct, frozen=True):
-    """Of one table.  `buckets`: those whose sums differ."""
+    """The result of the first pass over a table.  `buckets`: those whose sums differ."""
 
     source_rows: int
     target_rows: int
@@ -66,13 +66,14 @@ class AskedRows(msgspec.Struct, frozen=True):
 
 
 class Passes:
-    """Of one session.  What Spark raises comes out as it is."""
+    """The passes of one session.  What Spark raises comes out as it is."""
 
     def __init__(self, spark: SparkSession, plan: ReadingPlan) -> None:
         self._spark = spark
         self._plan = plan
 
     def sums(self, cut: Cut) -> Sums:
+        """Returns the sums of a table."""
         from pyspark.sql import functions as F
 
         sides = [*self._digests(cut, SOURCE), *self._digests(cut, TARGET)]
@@ -109,7 +110,7 @@ class Passes:
         return [(at, self._plan.source, pieces) for at, pieces in pairs]
 
     def source_rows(self, cut: Cut, asked: AskedRows) -> DataFrame:
-        """These rows as they are now: read before this returns, and kept."""
+        """Returns these rows as they are now: read before this returns, and kept."""
         from pyspark import StorageLevel
 
         frame = self._rows(cut, SOURCE, asked).persist(StorageLevel.DISK_ONLY)
@@ -117,7 +118,7 @@ class Passes:
         return frame
 
     def buckets(self, cut: Cut, source: DataFrame, asked: AskedRows) -> Iterator[Bucket]:
-        """Beside them the rows of the target, read now; rows that are the same text by text have cancelled out."""
+        """Yields these rows beside those of the target, read now; rows whose texts are the same have cancelled out."""
         both = source.unionByName(self._rows(cut, TARGET, asked))
         kept = both.groupBy("b", "v").agg({"side": "sum", "place": "max"}).toDF("b", "v", "more", "place")
         # Each part is a job of its own, and only one is in memory.
@@ -151,7 +152,9 @@ class Passes:
     def _asked(
         self, cut: Cut, side: Side, database: Database, pieces: Sequence[str], asked: AskedRows
     ) -> tuple[DataFrame, int]:
-        """Rows of one table, and in how many parts.  The server finds keys by its index, buckets of an integer too."""
+        """Returns rows of one table, and in how many parts.  The server finds keys by its index, and buckets of an
+        integer too.
+        """
         if asked.keys:
             queries = keyed_queries(side, cut.pair, cut.buckets, asked.keys)
             return _union([database.read(self._spark, query, []) for query in queries]), len(queries)
@@ -161,7 +164,7 @@ class Passes:
 
 
 def _is_share(cut: Cut, asked: AskedRows) -> bool:
-    """Is it worth while to leave out the other buckets?"""
+    """Returns whether it is worth while to leave out the other buckets."""
     return len(asked.buckets) <= cut.buckets // 2
 
 

@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing else: pictures of how much differs, and where in each table."""
+"""Renders the report as one HTML page without other files: pictures of how much differs, and where in each table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ svg { width: 100%; height: auto; display: block; } svg text { fill: currentColor
 
 
 def page(report: VerifyReport) -> str:
-    """Every text that comes from a database is escaped."""
+    """Returns the page.  Every text that comes from a database is escaped."""
     title = f"{report.feed}: {report.verdict}"
     head = f"<meta charset='utf-8'><meta name='viewport' content='width=device-width'><title>{escape(title)}</title>"
     facts = (
@@ -42,7 +42,7 @@ def page(report: VerifyReport) -> str:
 
 
 def _overview(report: VerifyReport) -> str:
-    names = ("source_rows", "target_rows", "matched", "missing", "extra", "different", "unsettled", "parked")
+    names = ("source_rows", "target_rows", "matched", "missing", "extra", "different", "still_changing", "failed_rows")
     head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in ("table", *names))
     lines = []
     for table in report.tables:
@@ -65,7 +65,7 @@ def _legend() -> str:
 
 
 def _shares(table: TableReport) -> str:
-    """A bar of all rows; what differs is at least a line wide."""
+    """Draws a bar of all rows; differing rows are at least a line wide."""
     counts = {kind: getattr(table, kind) for kind in _COLOURS}
     all_rows = sum(counts.values()) or 1
     widths = {kind: max(count / all_rows * _WIDTH, 3.0) if count else 0.0 for kind, count in counts.items()}
@@ -81,7 +81,7 @@ def _shares(table: TableReport) -> str:
 
 
 def _places(table: TableReport) -> str:
-    """Differences along the key, or along the pieces in which the table was read."""
+    """Draws the differences along the key, or along the pieces in which the table was read."""
     bins: dict[str, Counter[int]] = {kind: Counter() for kind in _COLOURS}
     for found in table.differences:
         bins[found.kind][min(int(found.place * BINS), BINS - 1)] += found.rows

@@ -1,4 +1,4 @@
-"""What is to be read of each table: all of it, each side cut in pieces, or the rows of some keys."""
+"""Plans the reading of each table: all of it, each side cut in pieces, or the rows of some keys."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ MOST_BUCKETS = 262_143
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """One table's reading.  `sources`: pieces of each source table, as predicates; `rows`: about how many there are.
+    """The reading of one table.  `sources`: pieces of each source table, as predicates; `rows`: about how many there
+    are.
 
-    `low`, `high`: the range of an integer key at the source, for pictures; None: it has none.
-    `keys`: only rows of these keys are looked at, and all of them; None: the whole table is.  `small`: neither side has
-    many rows (`spark.small_rows`), so that Spark is not worth its start.
+    `low`, `high`: the range of an integer key at the source, for pictures; None: it has none.  `keys`: only rows of
+    these keys are compared, and all of them; None: the whole table is.  `small`: neither side has many rows
+    (`spark.small_rows`), so that Spark is not worth its start.
     """
 
     pair: ComparedTable
@@ -37,29 +38,33 @@ class Cut(msgspec.Struct, frozen=True):
 
     @property
     def buckets(self) -> int:
-        """Odd, so that keys in even steps fall into all of them."""
+        """The number of buckets; odd, so that keys in even steps fall into all of them."""
         return min(self.rows // BUCKET_ROWS, MOST_BUCKETS) | 1
 
     @property
     def pieces(self) -> int:
+        """The number of pieces of all source tables."""
         return sum(map(len, self.sources)) + len(self.target)
 
 
 class ReadingPlan(msgspec.Struct, frozen=True):
+    """The reading of all tables."""
+
     source: Database
     target: Database
     tables: tuple[Cut, ...]
 
     @property
     def needs_spark(self) -> bool:
+        """Tells whether a table is not small."""
         return not all(cut.small for cut in self.tables)
 
 
 async def plan(
     feed: Feed, only: Sequence[str], keys: Mapping[TableName, tuple[Row, ...] | None] | None = None
 ) -> ReadingPlan:
-    """`only`: source tables, `db.table`, `*` for any text; empty for all.  `keys`: of these target tables alone, the
-    rows of these keys, or all (None).
+    """Plans the reading.  `only`: source tables, `db.table`, `*` for any text; empty for all.  `keys`: of these target
+    tables alone, the rows of these keys, or all (None).
 
     Raises NotComparable, Refused, SourceError, TargetError.
     """
@@ -75,12 +80,15 @@ async def plan(
 
 
 def listed(pair: ComparedTable, keys: tuple[Row, ...], small_rows: int) -> Cut:
-    """Rows of a table by their keys; where those cannot be written after all, it is read in one piece."""
+    """Returns the reading of rows by their keys; where those cannot be written after all, the table is read in one
+    piece.
+    """
     pieces = ("1 = 1",)
     return Cut(pair, (pieces,) * len(pair.sources), pieces, len(keys), keys=keys, small=0 < len(keys) <= small_rows)
 
 
 async def whole(seen: Survey, pair: ComparedTable) -> Cut:
+    """Returns the reading of a whole table."""
     size = seen.feed.spark.piece_rows
     made = [await mysql_pieces(seen.source, seen.seen.sources[side.name], size) for side in pair.sources]
     if seen.own:
@@ -94,7 +102,9 @@ async def whole(seen: Survey, pair: ComparedTable) -> Cut:
 
 
 async def is_small(seen: Survey, pair: ComparedTable) -> bool:
-    """The target is asked as well: it may have many rows that the source has not."""
+    """Returns whether neither side has many rows.  The target is asked as well: it may have many rows that the source
+    has not.
+    """
     most = seen.feed.spark.small_rows
     sides: list[tuple[Asked, Side]] = [(seen.source, side) for side in pair.sources]
     sides.append((seen.chat, pair.target))

@@ -1,8 +1,8 @@
-"""What each side is asked: for all rows their key and one text, and for the rows of some buckets every value.
+"""Makes the queries to each side: for all rows their key and one text, and for the rows of some buckets every value.
 
-A *bucket* is a share of a table's rows, by their key; the same rows at both ends.  The columns of a query are
-`k`: the bucket, where the key is one integer, or else the text that the bucket is a hash of; `p0`, `p1`, …: what pieces
-are cut by; and, of digests, `r`: the row's text, `d0`, …: its doubles; of rows, `c0`, …: its values.
+A *bucket* is a share of a table's rows, by their key; the same rows at both ends.  The columns of a query are `k`: the
+bucket, where the key is one integer, or else the text that the bucket is a hash of; `p0`, `p1`, …: the columns that
+pieces are cut by; and, of digests, `r`: the row's text, `d0`, …: its doubles; of rows, `c0`, …: its values.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ _LOOSE = (Form.DOUBLE, Form.JSON, Form.ADDRESS)
 
 
 def digest_query(side: Side, pair: ComparedTable, buckets: int) -> str:
+    """Returns the query for digests of all rows."""
     doubles = [f"{cell.text} AS d{n}" for n, cell in enumerate(doubles_of(side.cells))]
     return _select(side, pair, buckets, [f"{row_text(side.dialect, side.cells)} AS r", *doubles])
 
 
 def rows_query(side: Side, pair: ComparedTable, buckets: int, where: str = "") -> str:
-    """`where`: SQL over `t`."""
+    """Returns the query for values of rows.  `where`: SQL over `t`."""
     values = [f"{_as_text(side, cell)} AS c{n}" for n, cell in enumerate(side.cells)]
     return _select(side, pair, buckets, values, where)
 
 
 def keyed_queries(side: Side, pair: ComparedTable, buckets: int, keys: Sequence[Row]) -> list[str]:
-    """`rows_query`s that together give the rows of these keys, some perhaps twice: a server may take two keys for one.
+    """Returns `rows_query`s that together give the rows of these keys, some perhaps twice: a server may take two keys
+    for one.
 
     Conditions stand inside, on the columns as they are, so that an index serves and Spark need not know their types.
     """
@@ -42,11 +44,12 @@ def keyed_queries(side: Side, pair: ComparedTable, buckets: int, keys: Sequence[
 
 
 def _as_text(side: Side, cell: Cell) -> str:
-    """Of a number too: Spark has no integers as large as MySQL's, and decimals of 38 digits."""
+    """Returns SQL of a text, of a number too: Spark has no integers as large as MySQL's, and decimals of 38 digits."""
     return f"CAST({cell.text} AS CHAR)" if side.dialect == "mysql" and cell.form is Form.NUMBER else cell.text
 
 
 def doubles_of(cells: Iterable[Cell]) -> list[Cell]:
+    """Returns the cells that are doubles."""
     return [cell for cell in cells if cell.form is Form.DOUBLE]
 
 

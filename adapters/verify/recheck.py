@@ -1,9 +1,9 @@
-"""Which rows really differ, while both sides change: a pure judge over rounds of looking.
+"""Decides which rows really differ while both sides change, by rechecking them in rounds.  Pure.
 
-A round reads the suspected rows at the source, then waits until the feed has applied everything up to there, then reads
-them at the target.  A row whose target is merely behind is equal then.  One that is written on and on may differ in
-every round, but not in the same way: it is judged to differ only when `SETTLED` rounds in a row have seen the very same
-two images.  What is neither equal nor the same by the last round is *unsettled*, and no difference.
+A round reads the rows at the source, waits until the feed has applied everything up to there, then reads them at the
+target.  A row whose target was merely behind is equal then.  A row that is written all the time may differ in every
+round, but not in the same way: it counts as a difference only when `SAME_ROUNDS` rounds in a row saw the same two
+images.  A row that is neither equal nor the same by the last round is *still changing*, and no difference.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from tidelock.adapters.spark.comparable_values import Value
 
-SETTLED = 3
+SAME_ROUNDS = 3
 ROUNDS = 8
 
 Image: TypeAlias = tuple[Value, ...]
@@ -37,6 +37,7 @@ class SeenRow(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> DifferenceKind:
+        """The kind of the difference."""
         if self.source is not None and self.target is not None and self.source_count == self.target_count:
             return "different"
         less = self.target is None or (self.source is not None and self.source_count > self.target_count)
@@ -44,7 +45,7 @@ class SeenRow(msgspec.Struct, frozen=True):
 
     @property
     def rows(self) -> int:
-        """How many rows it stands for."""
+        """The number of rows that differ."""
         return 1 if self.kind == "different" else abs(self._count(True) - self._count(False))
 
     def _count(self, source: bool) -> int:
@@ -52,17 +53,18 @@ class SeenRow(msgspec.Struct, frozen=True):
         return 0 if image is None else count
 
 
-class Suspects:
-    """The judge for one table.  `differences`: judged so far, by key."""
+class Recheck:
+    """The rows of one table that are rechecked.  `differences`: rows found to differ so far, by key."""
 
     def __init__(self) -> None:
         self.differences: dict[RowKey, SeenRow] = {}
         self._watched: dict[RowKey, tuple[SeenRow, int]] = {}
 
     def look(self, found: Mapping[RowKey, SeenRow], *, final: bool = False) -> None:
-        """One round: all rows of the asked buckets that were not the same at both ends.
+        """Takes the result of one round.
 
-        `final`: nothing can have changed during the round, so that once is enough.
+        `found`: all rows of the buckets that were asked for and are not the same at both ends.  `final`: nothing can
+        have changed during the round, so that one round decides.
         """
         watched: dict[RowKey, tuple[SeenRow, int]] = {}
         for key, seen in found.items():
@@ -70,7 +72,7 @@ class Suspects:
                 continue
             before, times = self._watched.get(key, (None, 0))
             times = times + 1 if before == seen else 1
-            if times < SETTLED and not final:
+            if times < SAME_ROUNDS and not final:
                 watched[key] = (seen, times)
             else:
                 self.differences[key] = seen
@@ -78,18 +80,19 @@ class Suspects:
 
     @property
     def watched(self) -> dict[RowKey, SeenRow]:
-        """To be asked again."""
+        """Rows to read again in the next round."""
         return {key: seen for key, (seen, _) in self._watched.items()}
 
     @property
-    def unsettled(self) -> int:
+    def still_changing(self) -> int:
+        """The number of rows that are not decided yet."""
         return len(self._watched)
 
 
 def compared(key: int, bucket: int, source: Iterable[Image], target: Iterable[Image]) -> dict[RowKey, SeenRow]:
-    """The rows of one bucket that are not the same at both ends.
+    """Returns the rows of one bucket that are not the same at both ends.
 
-    `key`: of how many columns, the first of an image, it is; 0: equal images are counted.
+    `key`: the number of an image's first columns that are its key; 0: equal images are counted.
     """
     ours, theirs = _by_key(key, source), _by_key(key, target)
     found = {}

@@ -1,4 +1,4 @@
-"""The statements that would mend differing rows now, for people to read (`tidelock repair --dry-run`).
+"""Statements that would repair differing rows now, for people to read (`tidelock repair --dry-run`).
 
 They are not what `repair` does: the feed reads the rows again at a place of its own choosing, and writes them there.
 """
@@ -21,8 +21,10 @@ from tidelock.adapters.verify.verify import Verification, VerifyProgress, spark_
 from tidelock.engine.model.records import Kind
 
 
-def mending(feed: Feed, made: ReadingPlan, wait_seconds: float, progress: VerifyProgress) -> tuple[list[str], str]:
-    """Statements for the target, and a note on what keeps them from being sure, or ''.
+def repair_statements(
+    feed: Feed, made: ReadingPlan, wait_seconds: float, progress: VerifyProgress
+) -> tuple[list[str], str]:
+    """Returns statements for the target, and a note on why they may be out of date, or ''.
 
     Raises Missing, SparkFailed, SourceError, TargetError.
     """
@@ -32,12 +34,14 @@ def mending(feed: Feed, made: ReadingPlan, wait_seconds: float, progress: Verify
     return [
         statement(table.cut.pair, seen, feed.zero_dates)
         for table in tables
-        for _, seen in sorted(table.suspects.differences.items(), key=lambda item: str(item[0]))
+        for _, seen in sorted(table.recheck.differences.items(), key=lambda item: str(item[0]))
     ], run.note
 
 
 def statement(pair: ComparedTable, seen: SeenRow, zero_dates: ZeroDates) -> str:
-    """INSERT, UPDATE or DELETE for one row of a table with a key; a comment where the target cannot hold the row."""
+    """Returns INSERT, UPDATE or DELETE for one row of a table with a key; a comment where the target cannot hold the
+    row.
+    """
     try:
         return _statement(pair, seen, zero_dates)
     except (Unwritable, mysql.Unwritable) as error:
@@ -75,7 +79,9 @@ def _literals(pair: ComparedTable, image: tuple[FormValue, ...], zero_dates: Zer
 
 
 def _literal(dialect: Dialect, form: Form, column: SideColumn, value: FormValue, zero_dates: ZeroDates) -> str:
-    """What the log could not hold (in a row that the target alone has) is written as it is shown."""
+    """Returns a literal.  A value that the log could not hold (in a row that the target alone has) is written as it is
+    shown.
+    """
     if value is None:
         return "NULL"
     text = shown(form, value)

@@ -1,4 +1,6 @@
-"""What `tidelock verify` found: plain data, for the terminal, as JSON, for the page, and for what goes on from it."""
+"""The result of `tidelock verify`: plain data, for the terminal, as JSON, for the page, and for commands that go on
+from it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from typing import Any
 import msgspec
 
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.former_words import share
 from tidelock.adapters.spark.comparable_values import Form, Value, shown
 from tidelock.adapters.verify.recheck import DifferenceKind, RowKey, SeenRow
 from tidelock.adapters.verify.table_pairs import ComparedTable
@@ -31,8 +34,8 @@ class BadReport(Exception):
 class Difference(msgspec.Struct, frozen=True):
     """One row that is not the same, or equal rows without a key.
 
-    `key`: by column, whole; empty without a key.  `columns`: those that differ, as [source, target], long values cut.
-    `rows`: how many.  `place`: where in the table, 0 to 1.
+    `key`: by column, complete; empty without a key.  `columns`: those that differ, as [source, target], long values
+    cut.  `rows`: how many.  `place`: where in the table, 0 to 1.
     """
 
     kind: DifferenceKind
@@ -43,7 +46,7 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def ends(self) -> tuple[str, str]:
-        """What to say in place of a value of the source and of the target: '' where the end has one.
+        """The words in place of a value of the source and of the target: '' where that end has one.
 
         Of rows without a key one end may have fewer of the same.
         """
@@ -56,7 +59,8 @@ class TableReport(msgspec.Struct, frozen=True, kw_only=True):
     else both counts are of the keys that were looked at.
 
     `missing`, `extra`: rows that only the source, only the target has; `different`: same key, other values.
-    `unsettled`: rows that changed in every round and so could not be judged.  `parked`: changes set aside by the feed.
+    `still_changing`: rows that changed in every round and so could not be judged.  `failed_rows`: changes that the feed
+    has set aside.  `unsettled` and `parked` are the former names.
     `complete`: every difference is listed; else `differences` holds the first ones.
     """
 
@@ -70,15 +74,21 @@ class TableReport(msgspec.Struct, frozen=True, kw_only=True):
     missing: int
     extra: int
     different: int
-    unsettled: int
-    parked: int
     pieces: int
     seconds: float
     complete: bool
     differences: tuple[Difference, ...]
+    still_changing: int = 0
+    failed_rows: int = 0
+    unsettled: int = 0
+    parked: int = 0
+
+    def __post_init__(self) -> None:
+        share(self, still_changing="unsettled", failed_rows="parked")
 
     @property
     def total(self) -> int:
+        """The number of rows that differ."""
         return self.missing + self.extra + self.different
 
 
@@ -105,16 +115,18 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def equal(self) -> bool:
+        """Tells whether no row differs."""
         return not any(table.total for table in self.tables)
 
     @property
     def verdict(self) -> str:
+        """The number of rows that differ, in words."""
         total = sum(table.total for table in self.tables)
         return f"{total:,} row{'s differ' if total > 1 else ' differs'}" if total else "no differences"
 
 
 def read_report(path: str, feed: Feed) -> VerifyReport:
-    """Raises BadReport: not a report, of another feed, or of a version that does not say enough."""
+    """Reads a report.  Raises BadReport: not a report, of another feed, or of a version that does not say enough."""
     again = "Make one with `tidelock verify FEED --report FILE`"
     try:
         report = msgspec.json.decode(Path(path).read_bytes(), type=VerifyReport)
@@ -134,7 +146,7 @@ def read_report(path: str, feed: Feed) -> VerifyReport:
 
 
 def difference(pair: ComparedTable, key: RowKey, seen: SeenRow, place: float) -> Difference:
-    """Of a row that one side lacks, the columns that are NULL are left out."""
+    """Returns the difference for the report.  Of a row that one side lacks, columns that are NULL are left out."""
     columns = dict[str, tuple[Any, Any]]()
     for n, (name, form) in enumerate(zip(pair.columns, pair.forms, strict=True)):
         one, other = (None if image is None else image[n] for image in (seen.source, seen.target))

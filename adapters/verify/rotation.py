@@ -1,10 +1,10 @@
-"""A share of a feed's rows, to be compared now; the next share begins where this one ends (`tidelock verify --every`).
+"""Chooses the share of a feed's rows to compare now; the next share begins where it ends (`tidelock verify --every`).
 
-Tables come one after another, by name.  One whose key is an integer, and that one source table fills, is taken in
-ranges of that key, each about as large as a task reads; any other table is taken whole, as no order of its keys is the
-same at both ends.  The ranges of a table leave no gap: the first has no lower end and the last no upper one, so a row
-that only the target has is in one of them too.  Rows that come while a table is passed through are seen or not; the
-next pass will see them.
+Tables come one after another, by name.  A table whose key is an integer, and that one source table fills, is taken in
+ranges of that key, each about as large as a task reads.  Any other table is taken as a whole, because no order of its
+keys is the same at both ends.  The ranges of a table leave no gap: the first has no lower end and the last no upper
+one, so a row that only the target has is in one of them too.  Rows that come while a table is passed through are seen
+or not; the next pass will see them.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ from tidelock.engine.model.records import TableName
 
 
 class RotationPlace(msgspec.Struct, frozen=True):
-    """Behind the key `after` of `table` (None: at its beginning).  `table` None: at the beginning of all."""
+    """The place behind the key `after` of `table` (None: at its beginning).  `table` None: at the beginning of all."""
 
     table: TableName | None = None
     after: int | None = None
 
 
 class Range(msgspec.Struct, frozen=True):
-    """Some rows of one table.  `first`, `last`: no row of the table is before, none behind.  `behind`: what is next."""
+    """A range of one table's rows.  `first`, `last`: no row of the table is before, none behind.  `behind`: the next
+    place.
+    """
 
     cut: Cut
     first: bool
@@ -39,7 +41,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class Share(msgspec.Struct, frozen=True):
-    """`databases`: source and target.  `total`: about how many rows all tables have."""
+    """The rows to compare now.  `databases`: source and target.  `total`: about how many rows all tables have."""
 
     databases: tuple[Database, Database]
     ranges: tuple[Range, ...]
@@ -47,15 +49,17 @@ class Share(msgspec.Struct, frozen=True):
 
     @property
     def plan(self) -> ReadingPlan:
+        """The reading of these rows."""
         return ReadingPlan(*self.databases, tuple(part.cut for part in self.ranges))
 
     @property
     def rows(self) -> int:
+        """About how many rows these are."""
         return sum(part.cut.rows for part in self.ranges)
 
 
 async def share(feed: Feed, only: Sequence[str], part: float, place: RotationPlace) -> Share:
-    """The next `part` (0 to 1) of all rows, at least one range; it ends where the tables do.
+    """Returns the next `part` (0 to 1) of all rows, at least one range; it ends where the tables do.
 
     `only`: source tables, all if empty.  Raises NotComparable, Refused, SourceError, TargetError.
     """
@@ -85,7 +89,7 @@ async def _ranges(seen: Survey, place: RotationPlace) -> AsyncIterator[Range]:
 
 
 async def _count(seen: Survey, pair: ComparedTable) -> int:
-    """About; what the source's statistics say."""
+    """Returns about how many rows a table has, by the source's statistics."""
     rows = 0
     for side in pair.sources:
         found = await seen.source.ask(
@@ -98,7 +102,7 @@ async def _count(seen: Survey, pair: ComparedTable) -> int:
 
 
 async def _next(seen: Survey, pair: ComparedTable, after: int | None) -> tuple[Cut, int | None]:
-    """A range of the table, or all of it, and where it ends; None: with the table."""
+    """Returns a range of the table, or all of it, and where it ends; None: at the table's end."""
     if not pair.integer or len(pair.sources) > 1:
         return await whole(seen, pair), None
     (side,) = pair.sources

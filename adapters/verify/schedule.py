@@ -1,11 +1,11 @@
-"""Verify while the feed runs: a share of all rows a round, round after round (`tidelock verify --every`).
+"""Compares a share of all rows each round, round after round, while the feed runs (`tidelock verify --every`).
 
 Each round starts Spark where its tables are not small, compares the next share (`adapters.verify.rotation`) and stops
-Spark again, so that nothing is held between rounds.  Where it stands is kept in a file, so that a restart goes on;
-without it, it begins anew.  A *pass* is once through all tables.
+Spark again, so that nothing is held between rounds.  The place is kept in a file, so that a restart goes on; without
+it, a run begins anew.  A *pass* is once through all tables.
 
-What is known of a table's differences is what its last whole pass found, or the present one so far, where that is more:
-a figure that fell to 0 when a pass begins would hide what nobody has mended.
+The known differences of a table are those of its last complete pass, or of the present one so far, where that is more:
+a figure that fell to 0 when a pass begins would hide differences that nobody has repaired.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ class FoundDifferences(msgspec.Struct):
     now: dict[str, int] = {}
 
     def known(self, kind: str) -> int:
+        """Returns the known differences of a kind."""
         return max(self.before.get(kind, 0), self.now.get(kind, 0))
 
 
 class ScheduleState(msgspec.Struct):
-    """`place`: where the next share begins.  `covered`: rows of the present pass so far, of about `total`.
+    """The state between rounds.  `place`: where the next share begins.  `covered`: rows of the present pass so far, of
+    about `total`.
 
     `rows`: compared since the file was begun; `succeeded`: when the last round ended, seconds since the epoch.
     """
@@ -56,7 +58,7 @@ class ScheduleState(msgspec.Struct):
     succeeded: float = 0.0
 
     def take(self, part: Share, report: VerifyReport, now: float) -> None:
-        """One round more."""
+        """Adds the result of one round."""
         for at, told in zip(part.ranges, report.tables, strict=True):
             found = self.tables.setdefault(told.table, FoundDifferences())
             if at.first:
@@ -74,25 +76,25 @@ class ScheduleState(msgspec.Struct):
 
     @property
     def share(self) -> float:
-        """Of the present pass that is done."""
+        """The share of the present pass that is done, 0 to 1."""
         return min(self.covered / self.total, 1.0) if self.total else 0.0
 
 
 def load(path: Path) -> ScheduleState:
-    """What is no state of ours counts as none."""
+    """Reads the state; a file that is no state of ours counts as none."""
     with contextlib.suppress(OSError, msgspec.MsgspecError):
         return msgspec.json.decode(path.read_bytes(), type=ScheduleState)
     return ScheduleState()
 
 
 def store(path: Path, state: ScheduleState) -> None:
-    """Whole or not at all.  Raises OSError."""
+    """Writes the state, whole or not at all.  Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     private.write(path, msgspec.json.format(msgspec.json.encode(state), indent=2))
 
 
 def place_of(feed: Feed) -> Path:
-    """Where a feed's state is kept if nothing else is said."""
+    """Returns where a feed's state is kept by default."""
     home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(home) / "tidelock" / f"{feed.name}.verify.json"
 
@@ -100,7 +102,7 @@ def place_of(feed: Feed) -> Path:
 def round_of(
     feed: Feed, tables: Sequence[str], part: float, state: ScheduleState, wait_seconds: float, progress: VerifyProgress
 ) -> VerifyReport:
-    """Compare the next share, and note in `state` what was found.
+    """Compares the next share, and notes in `state` what was found.
 
     Raises NotComparable, Refused, Missing, SparkFailed, SourceError, TargetError.
     """
@@ -112,7 +114,7 @@ def round_of(
 
 
 def metrics(state: ScheduleState) -> str:
-    """In Prometheus' text format."""
+    """Returns the state in Prometheus' text format."""
     lines: list[str] = []
 
     def add(name: str, kind: str, text: str, *values: tuple[str, float]) -> None:

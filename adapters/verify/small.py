@@ -1,8 +1,8 @@
-"""Tables of few rows, compared without Spark: this process asks both servers the same questions.
+"""Compares tables of few rows without Spark: this process asks both servers the same questions.
 
 For twenty rows Spark costs a Java machine, which compiles a dozen programs before it reads the first of them: ten
 seconds of processor time, and minutes where others want the processors too.  Here the answers are read as they come.
-Of a row's text one is held at each end, and of rows only those of the buckets in question.
+One digest of each row is held at each end, and complete rows only of the buckets in question.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ Answer = TypeVar("Answer")
 
 
 class SmallRow(NamedTuple):
+    """A row and its bucket."""
+
     bucket: int
     image: Image
 
@@ -38,11 +40,13 @@ class Kept(list[SmallRow]):
     """Rows of the source as they were."""
 
     def unpersist(self) -> None:
+        """Drops the rows."""
         self.clear()
 
 
 class Small:
-    """Context manager; as `adapters.verify.digest_passes.Passes`, for cuts that are `small`.
+    """A reader of small tables, as a context manager; it does what `adapters.verify.digest_passes.Passes` does, for
+    cuts that are `small`.
 
     Raises SourceError, TargetError.
     """
@@ -63,12 +67,13 @@ class Small:
         self._runner.close()
 
     def sums(self, cut: Cut) -> Sums:
+        """Returns the sums of a table."""
         ours, theirs = (self._digests(cut, side) for side in (SOURCE, TARGET))
         differ = [n for n in ours.keys() | theirs.keys() if ours.get(n) != theirs.get(n)]
         return Sums(_total(ours), _total(theirs), sorted(differ))
 
     def _digests(self, cut: Cut, side: int) -> dict[int, Counter[RowDigest]]:
-        """By bucket, each row's text with its numbers, and how often it is there."""
+        """Returns by bucket each row's text with its numbers, and how often it occurs."""
         found: dict[int, Counter[RowDigest]] = {}
         for at in _sides(cut, side):
             doubles = sum(cell.form == "double" for cell in at.cells)
@@ -83,11 +88,11 @@ class Small:
         return found
 
     def source_rows(self, cut: Cut, asked: AskedRows) -> Kept:
-        """These rows as they are now."""
+        """Returns these rows as they are now."""
         return Kept(self._rows(cut, SOURCE, asked))
 
     def buckets(self, cut: Cut, source: Kept, asked: AskedRows) -> Iterator[Bucket]:
-        """Beside them the rows of the target, read now."""
+        """Yields these rows beside those of the target, read now."""
         target = self._rows(cut, TARGET, asked)
         buckets: dict[int, Bucket] = {}
         for rows, name in ((source, "source"), (target, "target")):
@@ -131,7 +136,7 @@ class Small:
 
 
 def _opened(place: Endpoint) -> AbstractAsyncContextManager[RowStream]:
-    """The session is told what Spark's are told."""
+    """Opens a session with the settings that Spark's sessions have."""
     start = POSTGRES_START if place.dialect == "postgres" else f"SET SESSION {MYSQL_START}"
     return streaming(place, start)
 
@@ -151,12 +156,12 @@ def _bucket(cut: Cut, key: Any) -> int:
 
 
 def _text(value: Any) -> Any:
-    """MySQL answers with bytes where it takes a text for a binary one."""
+    """Decodes bytes: MySQL answers with bytes where it takes a text for a binary one."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
 def _double(value: Any) -> Any:
-    """`-0.0` is `0.0`; NaN equals itself."""
+    """Normalises a double: `-0.0` is `0.0`; NaN equals itself."""
     if value is None:
         return None
     number = float(value)

@@ -1,8 +1,9 @@
-"""Which tables and columns of a feed are compared, and how each side is asked for them.
+"""Pairs the tables and columns of a feed that are compared, and describes how each side is asked for them.
 
 A table of the target is compared with the rows that the feed sends there: of one source table or of several, of the
-columns that are replicated, under their new names, where the row filter holds.  What only the target has is not looked
-at.  Rows are matched by the target's key; without one, or where the feed does not fill it, equal rows are counted.
+columns that are replicated, under their new names, where the row filter holds.  Columns that only the target has are
+not compared.  Rows are matched by the target's key; without one, or where the feed does not fill it, equal rows are
+counted.
 """
 
 from __future__ import annotations
@@ -59,14 +60,15 @@ class Side(msgspec.Struct, frozen=True):
 
     @property
     def table(self) -> str:
+        """The table's quoted name."""
         return f"{quote(self.dialect, self.name.schema)}.{quote(self.dialect, self.name.table)}"
 
 
 class ComparedTable(msgspec.Struct, frozen=True):
-    """A target table and where its rows come from.
+    """A target table and the source tables of its rows.
 
-    `columns`: names at the target, the key first.  `key`: how many of them are its key, 0 without one.
-    `forms`: how each is compared.  `integer`: the key is one integer at both ends.
+    `columns`: names at the target, the key first.  `key`: how many of them are its key, 0 without one.  `forms`: how
+    each is compared.  `integer`: the key is one integer at both ends.
     """
 
     name: TableName
@@ -79,11 +81,13 @@ class ComparedTable(msgspec.Struct, frozen=True):
 
     @property
     def source_names(self) -> str:
+        """The names of the source tables."""
         return ", ".join(str(side.name) for side in self.sources)
 
     def canonical(self, keys: Iterable[Sequence[Value]]) -> tuple[Row, ...]:
-        """Keys as rows are compared by them, as the log has them; none where one of them cannot be had, or without a
-        key."""
+        """Returns keys as the log has them, from keys as rows are compared by them; none where one of them cannot be
+        had, or without a key.
+        """
         columns = [column.column for column in self.sources[0].columns[: self.key]]
         try:
             rows = (
@@ -99,8 +103,11 @@ class ComparedTable(msgspec.Struct, frozen=True):
 
 
 class Catalogue(msgspec.Struct, frozen=True):
-    """What both servers say.  `targets`: every target table that is there, by name; `own`: the same as a MySQL or
-    MariaDB target describes its columns; `documents`: columns that MariaDB declares to be JSON, by table."""
+    """The catalogues of both servers.
+
+    `targets`: every existing target table, by name; `own`: the same as a MySQL or MariaDB target describes its columns;
+    `documents`: columns that MariaDB declares to be JSON, by table.
+    """
 
     dialect: Dialect
     sources: Mapping[TableName, SourceTable]
@@ -110,7 +117,7 @@ class Catalogue(msgspec.Struct, frozen=True):
 
 
 def pairs(feed: Feed, seen: Catalogue) -> list[ComparedTable]:
-    """One for each target table, in order of their names.  Raises NotComparable."""
+    """Returns one pair for each target table, in order of their names.  Raises NotComparable."""
     by_target: dict[TableName, list[SourceTable]] = defaultdict(list)
     for table in seen.sources.values():
         by_target[feed.target_name(table.name)].append(table)

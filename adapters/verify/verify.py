@@ -1,9 +1,9 @@
-"""`tidelock verify`: do both ends hold the same rows?  While they change, too.
+"""`tidelock verify`: checks whether both ends hold the same rows, also while they change.
 
 First all buckets of all tables are summed up at both ends (`adapters.verify.digest_passes`; of a table of few rows
 without Spark, `adapters.verify.small`).  Where the sums differ, rows may really differ or be on their way: the rows of
 those buckets are read at the source, the feed is given time to pass the end of the log as it then was, and only then
-they are read at the target.  That is done again, for fewer and fewer buckets, until every row is equal or judged
+they are read at the target.  That is repeated, for fewer and fewer buckets, until every row is equal or known to differ
 (`adapters.verify.recheck`).
 """
 
@@ -27,7 +27,7 @@ from tidelock.adapters.verify.catalogues import paired
 from tidelock.adapters.verify.changed_keys import Changed, Since, changed, since
 from tidelock.adapters.verify.digest_passes import AskedRows, Bucket, Passes, Sums
 from tidelock.adapters.verify.plan import Cut, ReadingPlan, plan
-from tidelock.adapters.verify.recheck import ROUNDS, RowKey, SeenRow, Suspects, compared
+from tidelock.adapters.verify.recheck import ROUNDS, Recheck, RowKey, SeenRow, compared
 from tidelock.adapters.verify.report import FORMAT, TableReport, VerifyReport, difference
 from tidelock.adapters.verify.small import Small
 from tidelock.adapters.verify.watermark import (
@@ -42,14 +42,15 @@ from tidelock.engine.model.records import Position
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MOST_SUSPECTS = 200_000
+MOST_RECHECKED = 200_000
 MOST_KEYS = 20_000
-VerifyPhase: TypeAlias = Literal["starting Spark", "reading the log", "reading", "waiting", "looking again"]
+VerifyPhase: TypeAlias = Literal["starting Spark", "reading the log", "reading", "waiting", "rechecking"]
 
 
 class VerifyStep(msgspec.Struct, frozen=True):
-    """What is going on.  `table`: '' for all.  `rows`: about how many there are to read, 0 where that says nothing.
-    `until`: what is waited for."""
+    """The present step.  `table`: '' for all.  `rows`: about how many there are to read, 0 where that says nothing.
+    `until`: what is waited for.
+    """
 
     phase: VerifyPhase
     table: str = ""
@@ -62,38 +63,43 @@ class VerifyStep(msgspec.Struct, frozen=True):
 
 
 class VerifyProgress(Protocol):
-    """Told of each step; while Spark works, `spark` may be asked how far it is."""
+    """A receiver of progress.  It is told of each step; while Spark works, it may ask `spark` how far it is."""
 
-    def begin(self, step: VerifyStep) -> None: ...
+    def begin(self, step: VerifyStep) -> None:
+        """Takes a new step."""
 
-    def attach(self, spark: SparkSession) -> None: ...
+    def attach(self, spark: SparkSession) -> None:
+        """Takes the session of Spark."""
 
     def tell(self, text: str) -> None:
-        """How far the present step is."""
+        """Takes words on how far the present step is."""
 
 
 class TableReading(Protocol):
-    """How the rows of one table are had.  What `source_rows` gives is kept until it is told to `unpersist()`."""
+    """A reader of one table.  The result of `source_rows` is kept until it is told to `unpersist()`."""
 
-    def sums(self, cut: Cut) -> Sums: ...
+    def sums(self, cut: Cut) -> Sums:
+        """Returns the sums of a table."""
 
-    def source_rows(self, cut: Cut, asked: AskedRows) -> Any: ...
+    def source_rows(self, cut: Cut, asked: AskedRows) -> Any:
+        """Reads rows of the source."""
 
-    def buckets(self, cut: Cut, source: Any, asked: AskedRows) -> Iterator[Bucket]: ...
+    def buckets(self, cut: Cut, source: Any, asked: AskedRows) -> Iterator[Bucket]:
+        """Yields rows of the source beside those of the target, by bucket."""
 
 
 class TableVerification:
-    """One table on its way.  `asked`: rows to look at in the next round.  `complete`: all differences are held."""
+    """The state of one table.  `asked`: rows to read in the next round.  `complete`: all differences are held."""
 
     def __init__(self, cut: Cut, sums: Sums, seconds: float) -> None:
         self.cut, self.sums, self.seconds = cut, sums, seconds
-        self.suspects = Suspects()
+        self.recheck = Recheck()
         self.places: dict[RowKey, float] = {}
         self.asked = AskedRows(tuple(sums.buckets), cut.keys or ())
         self.complete = True
 
     def collect(self, buckets: Iterable[Bucket]) -> dict[RowKey, SeenRow]:
-        """The rows among these that are not the same at both ends; not all of them if they are too many."""
+        """Returns the rows among these that are not the same at both ends; not all of them if they are too many."""
         found: dict[RowKey, SeenRow] = {}
         for bucket in buckets:
             source, target = ([row.image for row in rows] for rows in (bucket.source, bucket.target))
@@ -101,30 +107,32 @@ class TableVerification:
             if differs:
                 found |= differs
                 self._note(bucket, differs)
-            if len(found) > MOST_SUSPECTS:
+            if len(found) > MOST_RECHECKED:
                 self.complete = False
                 break
         return found
 
     def narrow(self, found: dict[RowKey, SeenRow]) -> None:
-        """Before the first round: ask again only for what differs now, unless that is too much to be held."""
+        """Prepares the first round: only rows that differ now are asked for, unless they are too many to be held."""
         if self.complete:
             self.asked = self._asked(found)
         self.complete = True
 
     def judge(self, found: dict[RowKey, SeenRow], quiet: bool) -> None:
-        """End of a round.  `quiet`: nothing was written at the source meanwhile, so what differs differs."""
-        self.suspects.look(found, final=quiet or not self.complete)
-        self.asked = self._asked(self.suspects.watched)
+        """Ends a round.  `quiet`: nothing was written at the source meanwhile, so a row that differs counts as a
+        difference.
+        """
+        self.recheck.look(found, final=quiet or not self.complete)
+        self.asked = self._asked(self.recheck.watched)
 
     def _asked(self, rows: Mapping[RowKey, SeenRow]) -> AskedRows:
-        """By key, unless they are many or one has no key that can be written."""
+        """Returns what to ask for: keys, unless they are many or one has no key that can be written."""
         buckets = tuple(sorted({seen.bucket for seen in rows.values()}))
         keys = self.cut.pair.canonical(rows) if len(rows) <= MOST_KEYS else ()
         return AskedRows(buckets, keys or self.cut.keys or ()) if buckets else AskedRows()
 
     def _note(self, bucket: Bucket, differs: dict[RowKey, SeenRow]) -> None:
-        """A row's place is where it was seen first: among rows that are asked for by key it has none."""
+        """Notes a row's place where it was seen first: rows that are asked for by key have none."""
         for image, place in (*bucket.target, *bucket.source):
             key = image[: self.cut.pair.key] if self.cut.pair.key else image
             if key in differs:
@@ -139,7 +147,8 @@ class TableVerification:
 
 class Verification:
     """One run over all tables.  `spark`: None where the plan needs none.  `note`: why the feed was not known to be up
-    to date, or ''."""
+    to date, or ''.
+    """
 
     def __init__(
         self, feed: Feed, made: ReadingPlan, spark: SparkSession | None, wait_seconds: float, progress: VerifyProgress
@@ -157,7 +166,7 @@ class Verification:
         return self._passes
 
     def judged(self) -> list[TableVerification]:
-        """What Spark raises comes out as SparkFailed."""
+        """Compares all tables and returns them.  What Spark raises comes out as SparkFailed."""
         with _explained(), self._small:
             tables = [self._summed(cut) for cut in self._plan.tables]
             self._narrow([table for table in tables if table.asked])
@@ -169,9 +178,10 @@ class Verification:
         return tables
 
     def tables(self) -> tuple[TableReport, ...]:
+        """Compares all tables and returns their reports."""
         tables = self.judged()
-        parked = asyncio.run(_parked(self._feed)) if not self.note else {}
-        return tuple(_report(table, parked) for table in tables)
+        failed = asyncio.run(_failed_rows(self._feed)) if not self.note else {}
+        return tuple(_report(table, failed) for table in tables)
 
     def _summed(self, cut: Cut) -> TableVerification:
         if cut.keys is not None:
@@ -182,7 +192,9 @@ class Verification:
         return TableVerification(cut, sums, time.monotonic() - begun)
 
     def _narrow(self, tables: Sequence[TableVerification]) -> None:
-        """Leave out what both servers only spell differently, and what was on its way while the sums were made."""
+        """Leaves out rows that both servers only spell differently, and rows that were on their way while the sums were
+        made.
+        """
         for table in tables:
             frame = self._source_rows(table)
             table.narrow(table.collect(self._reading(table.cut).buckets(table.cut, frame, table.asked)))
@@ -194,7 +206,7 @@ class Verification:
         applied = self._applied(source_position(self._feed))
         for table, frame in frames:
             begun = time.monotonic()
-            self._progress.begin(VerifyStep("looking again", str(table.cut.pair.name)))
+            self._progress.begin(VerifyStep("rechecking", str(table.cut.pair.name)))
             found = table.collect(self._reading(table.cut).buckets(table.cut, frame, table.asked))
             frame.unpersist()
             quiet = applied and before.order == source_position(self._feed).order
@@ -203,13 +215,13 @@ class Verification:
 
     def _source_rows(self, table: TableVerification) -> Any:
         begun = time.monotonic()
-        self._progress.begin(VerifyStep("looking again", str(table.cut.pair.name)))
+        self._progress.begin(VerifyStep("rechecking", str(table.cut.pair.name)))
         frame = self._reading(table.cut).source_rows(table.cut, table.asked)
         table.seconds += time.monotonic() - begun
         return frame
 
     def _applied(self, position: Position) -> bool:
-        """Whether the feed has passed `position`; it is waited for until it has failed to once."""
+        """Returns whether the feed has passed `position`.  It is waited for, until it has failed to once."""
         if self.note:
             return False
         self._progress.begin(VerifyStep("waiting", until=f"for the feed to pass {position}"))
@@ -224,10 +236,11 @@ class Verification:
 def verify(
     feed: Feed, tables: Sequence[str], wait_seconds: float, progress: VerifyProgress, when: str = ""
 ) -> VerifyReport:
-    """`tables`: source tables, all if empty.  `wait_seconds`: how long the feed may take to pass a position.  `when`:
-    only rows that changed since (`adapters.verify.changed_keys`); '' all.
+    """Compares both sides.
 
-    Raises NotComparable, BadReport, Refused, Missing, SparkFailed, SourceError, TargetError.
+    `tables`: source tables, all if empty.  `wait_seconds`: how long the feed may take to pass a position.  `when`: only
+    rows that changed since (`adapters.verify.changed_keys`); '' all.  Raises NotComparable, BadReport, Refused,
+    Missing, SparkFailed, SourceError, TargetError.
     """
     first = since(feed, when, datetime.now(UTC)) if when else None
     if first is not None:
@@ -244,8 +257,11 @@ def verify(
 
 @contextlib.contextmanager
 def spark_for(feed: Feed, made: ReadingPlan, progress: VerifyProgress) -> Iterator[SparkSession | None]:
-    """A session, where the plan needs one.  Raises Missing, SparkFailed; also SparkFailed in the place of whatever was
-    raised in it because a database fell silent."""
+    """Opens a session of Spark, where the plan needs one.
+
+    Raises Missing, SparkFailed; also SparkFailed in place of an error inside the block that came because a database
+    fell silent.
+    """
     if not made.needs_spark:
         yield None
         return
@@ -269,7 +285,8 @@ def _changed(feed: Feed, tables: Sequence[str], first: Since, end: Position, pro
 def examine(
     feed: Feed, made: ReadingPlan, spark: SparkSession | None, wait_seconds: float, progress: VerifyProgress
 ) -> VerifyReport:
-    """The same in a session that runs, if one is needed.  Raises SparkFailed, SourceError, TargetError."""
+    """Compares by a plan, in a session that is open, if one is needed.  Raises SparkFailed, SourceError, TargetError.
+    """
     begun, clock, position = datetime.now(UTC), time.monotonic(), source_position(feed)
     run = Verification(feed, made, spark, wait_seconds, progress)
     tables = run.tables()
@@ -291,11 +308,11 @@ def _told(feed: Feed, tables: tuple[TableReport, ...], note: str, begun: datetim
     )
 
 
-def _report(table: TableVerification, parked: dict[str, int]) -> TableReport:
-    pair, sums, judged = table.cut.pair, table.sums, table.suspects
+def _report(table: TableVerification, failed: dict[str, int]) -> TableReport:
+    pair, sums, judged = table.cut.pair, table.sums, table.recheck
     listed = [difference(pair, key, seen, table.places.get(key, 0.0)) for key, seen in judged.differences.items()]
     counts = {kind: sum(d.rows for d in listed if d.kind == kind) for kind in ("missing", "extra", "different")}
-    matched = sums.source_rows - counts["missing"] - counts["different"] - judged.unsettled
+    matched = sums.source_rows - counts["missing"] - counts["different"] - judged.still_changing
     matched -= counts["extra"] if table.cut.keys is not None else 0
     return TableReport(
         table=str(pair.name),
@@ -306,8 +323,8 @@ def _report(table: TableVerification, parked: dict[str, int]) -> TableReport:
         target_rows=sums.target_rows,
         matched=max(matched, 0),
         **counts,
-        unsettled=judged.unsettled,
-        parked=parked.get(str(pair.name), 0),
+        still_changing=judged.still_changing,
+        failed_rows=failed.get(str(pair.name), 0),
         pieces=table.cut.pieces,
         seconds=round(table.seconds, 2),
         complete=table.complete,
@@ -315,14 +332,14 @@ def _report(table: TableVerification, parked: dict[str, int]) -> TableReport:
     )
 
 
-async def _parked(feed: Feed) -> dict[str, int]:
+async def _failed_rows(feed: Feed) -> dict[str, int]:
     async with operator.books(feed) as books:
-        return {table.table: table.rows for table in await books.parked_tables()}
+        return {table.table: table.rows for table in await books.failed_tables()}
 
 
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
-    """What Spark raises in a few words: the last cause, which is the database's, and not a page of Java."""
+    """Replaces Spark's error by its last cause, which is the database's, and not a page of Java."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

@@ -1,6 +1,6 @@
-"""Has the feed applied everything that the source had at some moment?  The target's checkpoint tells.
+"""Finds out from the target's checkpoint whether the feed has applied everything that the source had at some moment.
 
-Without a feed that ever ran, the rows came here in some other way and there is nothing to wait for.
+Where no feed ever ran, the rows came here in some other way and there is nothing to wait for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator import feed_control as operator
-from tidelock.adapters.operator.store import CONDUCTOR
+from tidelock.adapters.operator.store import COORDINATOR
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.wiring.sources import source_of
@@ -22,12 +22,13 @@ POLL_SECONDS = 0.2
 
 
 def source_position(feed: Feed) -> Position:
-    """The end of the source's log.  Raises SourceError."""
+    """Returns the end of the source's log.  Raises SourceError."""
     return source_of(feed.source_url).end()[0]
 
 
 def proven_position(feed: Feed, position: Position) -> Position:
-    """The same with what proves which log it is a place of, where the source still tells."""
+    """Returns the end of the source's log with the proof of which log it is a place of, where the source still tells.
+    """
     try:
         return source_of(feed.source_url).witnessed(position)
     except SourceError:
@@ -35,7 +36,7 @@ def proven_position(feed: Feed, position: Position) -> Position:
 
 
 def confirm_checkpoints(feed: Feed) -> None:
-    """Raises OtherHistory where the feed stands in another log than the source's."""
+    """Raises OtherHistory where the feed's checkpoint is of another log than the source's."""
     for place in asyncio.run(_checkpoints(feed)):
         source_of(feed.source_url).confirm(place)
 
@@ -50,7 +51,8 @@ async def _checkpoints(feed: Feed) -> list[Position]:
 def wait_until_applied(
     feed: Feed, position: Position, seconds: float, tell: Callable[[str], None] = lambda _: None
 ) -> bool:
-    """Whether all groups of the feed have passed `position` within `seconds`.  `tell` hears where the last of them is.
+    """Returns whether all groups of the feed have passed `position` within `seconds`.  `tell` is told where the last of
+    them is.
 
     Raises TargetError.
     """
@@ -62,7 +64,7 @@ async def _wait(feed: Feed, position: Position, seconds: float, tell: Callable[[
     async with operator.books(feed) as books:
         while True:
             checkpoints = await books.checkpoints()
-            places = [place for group, (place, _) in checkpoints.items() if group != CONDUCTOR]
+            places = [place for group, (place, _) in checkpoints.items() if group != COORDINATOR]
             if places and all(place.order >= position.order for place in places):
                 return True
             if time.monotonic() - begun > seconds:
@@ -72,7 +74,7 @@ async def _wait(feed: Feed, position: Position, seconds: float, tell: Callable[[
 
 
 def has_run(feed: Feed) -> bool:
-    """Whether the target knows the feed.  Raises TargetError when it cannot be reached."""
+    """Returns whether the target knows the feed.  Raises TargetError when it cannot be reached."""
     return asyncio.run(_has_run(feed))
 
 

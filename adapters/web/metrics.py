@@ -16,7 +16,9 @@ def _escaped(label: str) -> str:
 
 
 def metrics(sample: Sample) -> str:
-    """Lag is left out while it is unknown: a 0 would look like being caught up."""
+    """Returns the sample in Prometheus' text format.  Lag is left out while it is unknown: a 0 would look like being
+    caught up.
+    """
     lines: list[str] = []
 
     def add(name: str, kind: str, text: str, *values: tuple[str, float]) -> None:
@@ -31,7 +33,8 @@ def metrics(sample: Sample) -> str:
         add("lag_seconds", "gauge", "How far the target is behind the source.", ("", sample.lag_seconds))
     add("lock_waits_total", "counter", "Rows that waited for another row's commit.", ("", sample.lock_waits_total))
     add("locks", "gauge", "Locks held or waited for.", ("", sample.locks_held))
-    add("parked_rows", "gauge", "Row changes set aside for an operator.", ("", sample.parked_rows))
+    add("failed_rows", "gauge", "Row changes set aside with their error, for an operator.", ("", sample.failed_rows))
+    add("parked_rows", "gauge", "The former name of tidelock_failed_rows, for one release.", ("", sample.failed_rows))
     lanes = [(f'{{lane="{number}"}}', rows) for number, rows in enumerate(sample.lanes)]
     add("lane_rows", "gauge", "Rows queued and running in a lane.", *lanes)
     add("batches_total", "counter", "Transactions committed at the target.", ("", sample.batches_total))

@@ -1,4 +1,4 @@
-"""A page of metrics for a process that has no event loop: `/metrics` and `/livez`, from a thread of its own."""
+"""Serves a page of metrics for a process without an event loop: `/metrics` and `/livez`, from a thread of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidelock.adapters.web.metrics import CONTENT_TYPE
 
 @contextmanager
 def served(address: tuple[str, int], metrics: Callable[[], str]) -> Iterator[int]:
-    """Serve while the block runs; gives the port (`address` may ask for any free one with 0).  Raises ListenError."""
+    """Serves while the block runs; gives the port (`address` may ask for any free one with 0).  Raises ListenError."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

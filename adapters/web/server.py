@@ -15,7 +15,7 @@ READY = ("running", "caught up")
 
 
 async def start(address: tuple[str, int], latest: Callable[[], Sample]) -> tuple[web.AppRunner, int]:
-    """A listening server and its port.  Raises ListenError."""
+    """Starts a server and returns its port.  Raises ListenError."""
     runner = web.AppRunner(application(latest), access_log=None, handle_signals=False, shutdown_timeout=1.0)
     await runner.setup()
     host, port = address
@@ -31,6 +31,8 @@ async def start(address: tuple[str, int], latest: Callable[[], Sample]) -> tuple
 
 
 def application(latest: Callable[[], Sample]) -> web.Application:
+    """Returns the pages; `latest` gives the newest sample."""
+
     async def show_metrics(_: web.Request) -> web.Response:
         return web.Response(body=metrics(latest()).encode(), headers={"Content-Type": CONTENT_TYPE})
 

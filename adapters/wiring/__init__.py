@@ -1,1 +1,1 @@
-"""Which implementation serves which database: one line each."""
+"""Chooses the implementation for each database: one line each."""

@@ -20,19 +20,21 @@ class CaptureProcess:
 
     @property
     def pid(self) -> int:
+        """The process id."""
         return self._child.pid
 
     @property
     def unanswered(self) -> Unanswered:
-        """As it told last."""
+        """The prepared transaction that the process reported last."""
         return self._child.unanswered
 
     async def begin(self, order: CaptureOrder) -> None:
+        """Sends the order."""
         await self._child.connect()
         await self._child.send(order)
 
     async def next(self) -> LogBatch | Failed:
-        """The next batch, or why there are no more."""
+        """Returns the next batch, or why there are no more."""
         frame = await self._child.message()
         if isinstance(frame, Failed):
             return frame
@@ -41,5 +43,5 @@ class CaptureProcess:
         return self._decoder.batch(kind, body)
 
     async def stop(self) -> None:
-        """End it and wait until it is gone."""
+        """Ends the process and waits until it is gone."""
         await self._child.stop()

@@ -1,4 +1,4 @@
-"""How `check` and `init` look at a target, whichever database it is."""
+"""Opens a target for `check` and `init`, whichever database it is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidelock.adapters.ports.target_inspection import CannotRun, Target
 
 @asynccontextmanager
 async def opened(endpoint: Endpoint) -> AsyncIterator[Target]:
-    """Raises Refused, also for what goes wrong while it is open."""
+    """Opens the target.  Raises Refused, also for errors while it is open."""
     if endpoint.scheme == "hive":
         raise CannotRun(error("target-hive", f"{endpoint} is not looked at", "Hive has `run`, `check` and `status`"))
     opening = _postgres(endpoint) if endpoint.dialect == "postgres" else _mysql(endpoint)

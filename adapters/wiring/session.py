@@ -1,4 +1,4 @@
-"""One short conversation with a target database: what `tidelock status`, `rows`, `ddl` and the like need, and no more.
+"""Opens one short session with a target database, for `tidelock status`, `rows`, `ddl` and the like.
 
 SQL is written once for both dialects, with `%s` for each argument; every statement commits by itself.
 """
@@ -26,26 +26,30 @@ STREAMED_ROWS = 100
 
 
 class RowStream(Protocol):
+    """Reads rows as they come."""
+
     def __call__(self, sql: str) -> AsyncIterator[tuple[Any, ...]]:
-        """The rows, as they come.  Raises SourceError, TargetError."""
+        """Yields the rows, as they come.  Raises SourceError, TargetError."""
         ...
 
 
 class TargetSession(Protocol):
+    """A session with a target."""
+
     dialect: Dialect
 
     async def fetch(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
-        """The rows.  Raises TargetError."""
+        """Returns the rows.  Raises TargetError."""
         ...
 
     async def execute(self, sql: str, *args: Any) -> int:
-        """How many rows changed.  Raises TargetError."""
+        """Returns how many rows changed.  Raises TargetError."""
         ...
 
 
 @asynccontextmanager
 async def session(target: Endpoint) -> AsyncIterator[TargetSession]:
-    """Raises TargetError when the target cannot be reached or refuses us."""
+    """Opens a session.  Raises TargetError when the target cannot be reached or refuses us."""
     if target.scheme == "hive":
         raise TargetError(f"this command has nothing to say about {target}", "Hive has `run`, `check` and `status`")
     opened = await (_open_postgres(target) if target.dialect == "postgres" else _open_mysql(target))
@@ -57,9 +61,9 @@ async def session(target: Endpoint) -> AsyncIterator[TargetSession]:
 
 @asynccontextmanager
 async def streaming(place: Endpoint, start: str) -> AsyncIterator[RowStream]:
-    """A session that answers row by row, at a source or a target; `start`: the first statement of it.
+    """Opens a session that answers row by row, at a source or a target; `start`: its first statement.
 
-    What MySQL and MariaDB answer is text, or bytes where they take it for binary.  Raises SourceError, TargetError.
+    MySQL and MariaDB answer with text, or bytes where they take it for binary.  Raises SourceError, TargetError.
     """
     if place.dialect == "postgres":
         postgres = await _open_postgres(place)
@@ -99,6 +103,8 @@ async def _mysql_stream(
 
 
 class PostgresSession:
+    """A session with PostgreSQL."""
+
     dialect: Dialect = "postgres"
 
     def __init__(self, connection: asyncpg.Connection, target: Endpoint) -> None:
@@ -106,6 +112,7 @@ class PostgresSession:
         self._target = target
 
     async def fetch(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        """Returns the rows."""
 
         try:
             return [tuple(row) for row in await self._connection.fetch(_numbered(sql, args), *args)]
@@ -113,6 +120,7 @@ class PostgresSession:
             raise _refused(self._target, error) from None
 
     async def execute(self, sql: str, *args: Any) -> int:
+        """Returns how many rows changed."""
 
         try:
             answer: str = await self._connection.execute(_numbered(sql, args), *args)
@@ -122,6 +130,7 @@ class PostgresSession:
         return int(count) if count.isdigit() else 0
 
     async def stream(self, sql: str) -> AsyncIterator[tuple[Any, ...]]:
+        """Yields the rows as they come."""
 
         try:
             async with self._connection.transaction(readonly=True):
@@ -131,6 +140,7 @@ class PostgresSession:
             raise _refused(self._target, error) from None
 
     async def close(self) -> None:
+        """Closes the connection."""
         try:
             await self._connection.close(timeout=self._target.connect_seconds)
         except (OSError, TimeoutError):
@@ -138,7 +148,8 @@ class PostgresSession:
 
 
 class MySqlSession:
-    """PyMySQL in a thread: one statement at a time for one operator, with the reader's rules for TLS."""
+    """A session with MySQL or MariaDB: PyMySQL in a thread, one statement at a time, with the reader's rules for TLS.
+    """
 
     dialect: Dialect = "mysql"
 
@@ -147,9 +158,11 @@ class MySqlSession:
         self._target = target
 
     async def fetch(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        """Returns the rows."""
         return (await asyncio.to_thread(self._run, sql, args))[0]
 
     async def execute(self, sql: str, *args: Any) -> int:
+        """Returns how many rows changed."""
         return (await asyncio.to_thread(self._run, sql, args))[1]
 
     def _run(self, sql: str, args: tuple[Any, ...]) -> tuple[list[tuple[Any, ...]], int]:
@@ -163,6 +176,7 @@ class MySqlSession:
             raise _refused(self._target, error) from None
 
     async def close(self) -> None:
+        """Closes the connection."""
         if self._connection.open:
             self._connection.close()
 
@@ -223,7 +237,7 @@ def _postgres_errors() -> tuple[type[Exception], ...]:
 
 
 def _numbered(sql: str, args: tuple[Any, ...]) -> str:
-    """PostgreSQL's `$1` for each `%s`; without arguments every `%` is only itself, as in PyMySQL."""
+    """Returns SQL with PostgreSQL's `$1` for each `%s`; without arguments every `%` is only itself, as in PyMySQL."""
     if not args:
         return sql
     numbers = itertools.count(1)
@@ -253,7 +267,7 @@ def _refused(target: Endpoint, error: Exception) -> TargetError:
 
 
 def _unheard(error: Exception) -> bool:
-    """True where no connection came about, or it was lost before the answer."""
+    """Returns whether no connection came about, or it was lost before the answer."""
     import asyncpg
 
     if isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError | asyncpg.InternalClientError):

@@ -1,8 +1,8 @@
-"""Faust's consumer as our log needs it: committed records only, and a place in the partition that we choose.
+"""Faust's consumer with what our log needs: committed records only, and a place in the partition that we choose.
 
-Both settings are fixed inside Faust: it reads committed records for `exactly_once` alone, whose transactions are not
-wanted here, and lets a fetch wait for 1.5 s at the end of a partition, which holds up all others of the same broker,
-and a seek as well.  tests/adapters/test_consumer.py holds them against a broker.
+Both settings are fixed inside Faust.  It reads committed records for `exactly_once` alone, whose transactions are not
+wanted here.  It lets a fetch wait for 1.5 s at the end of a partition, which holds up all others of the same broker,
+and a seek as well. tests/adapters/test_consumer.py holds them against a broker.
 """
 
 from __future__ import annotations
@@ -21,11 +21,15 @@ logging.getLogger(__name__).setLevel(logging.WARNING)  # its services tell of ev
 
 
 class App(faust.App):
+    """A Faust app with our consumer."""
+
     def _create_directories(self) -> None:
-        """None: there are no tables, and the local disk holds nothing."""
+        """Makes no directories: there are no tables, and the local disk holds nothing."""
 
 
 class CommittedThread(driver.AIOKafkaConsumerThread):
+    """The consumer's thread, with our settings."""
+
     def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
         consumer._isolation_level = "read_committed"
@@ -34,14 +38,18 @@ class CommittedThread(driver.AIOKafkaConsumerThread):
 
 
 class CommittedConsumer(driver.Consumer):
+    """The consumer, with our thread."""
+
     async def perform_seek(self) -> None:
-        """Nothing, where Faust would go to the committed offsets: each group sets its partition's place."""
+        """Does nothing, where Faust would go to the committed offsets: each group sets its partition's place."""
 
     def _new_consumer_thread(self) -> Any:
         return CommittedThread(self, loop=self.loop, beacon=self.beacon)
 
 
 class CommittedTransport(driver.Transport):
+    """The transport, with our consumer."""
+
     Consumer = CommittedConsumer
 
 
@@ -53,10 +61,12 @@ class PartitionFetcher:
         self._tp = tp
 
     async def seek(self, offset: int) -> None:
-        """In the consumer's own thread, which may be in the middle of a fetch: Faust's seek would crash it for good.
+        """Seeks in the consumer's own thread, which may be in the middle of a fetch: Faust's seek would crash it for
+        good.
 
         Faust commits only what follows its last commit without a hole, and would wait for ever for what the seek passed
-        over; after every rebalance it would then read from that old commit again.  So its books begin anew here.
+        over; after every rebalance it would then read from that old commit again.  So its records of commits begin anew
+        here.
         """
         consumer: Any = self._app.consumer
         thread = consumer._thread
@@ -67,7 +77,9 @@ class PartitionFetcher:
             book.pop(self._tp, None)
 
     def pause(self) -> None:
+        """Stops fetching from the partition."""
         self._app.consumer.pause_partitions({self._tp})
 
     def resume(self) -> None:
+        """Fetches again."""
         self._app.consumer.resume_partitions({self._tp})

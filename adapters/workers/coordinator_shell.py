@@ -1,7 +1,7 @@
-"""The shell around a feed's conductor (`cluster.coordinator`): run by the worker that owns partition 0 of `control`.
+"""The shell around a feed's coordinator (`cluster.coordinator`): run by the worker that owns partition 0 of `control`.
 
-Taking over, in this order: our epoch is committed at the target, which fences older conductors' statements; the sole
-pen of the control topic is opened, which shuts them out there; only then is the topic read.  Whatever is read after
+It takes over in this order: our epoch is committed at the target, which fences older coordinators' statements; the sole
+writer of the control topic is opened, which shuts them out there; only then is the topic read.  Whatever is read after
 that can no longer change under us.  The publisher's id does the same for the log.
 """
 
@@ -52,15 +52,17 @@ from tidelock.engine.protocol.group_reports import FeedState, GroupReport
 
 log = logging.getLogger(__name__)
 
-CONDUCTOR: Final = -1
+COORDINATOR: Final = -1
 """Its group in the bookkeeping."""
 TICK_SECONDS: Final = 0.1
 AGAIN_SECONDS: Final = 2.0
 DISPLACED_SECONDS: Final = 12.0  # longer than a session lives at the broker: by then we know whether it is still ours
 
 
-class ConductorShell:
-    """Conducts until stopped: a conductor that was displaced, or whose feed halted and was mended, begins anew."""
+class CoordinatorShell:
+    """Coordinates until stopped.  A coordinator that was displaced, or whose feed halted and was released by an
+    operator, begins anew.
+    """
 
     def __init__(self, feed: Feed, worker: str, control_topic: ControlTopic) -> None:
         self._feed = feed
@@ -71,53 +73,53 @@ class ConductorShell:
         self._ours = asyncio.Event()
 
     async def run(self) -> None:
-        """Raises only what is a bug."""
+        """Coordinates until stopped.  Raises only what is a bug."""
         while not self._stop.is_set():
             try:
-                await self._conduct()
+                await self._coordinate()
             except (TargetError, SourceError, LogError, KafkaError) as error:
                 what, hint = getattr(error, "message", error), of_workers(getattr(error, "hint", ""))
-                log.warning("feed %s cannot be conducted: %s. %s", self._feed.name, what, hint)
+                log.warning("feed %s has no coordinator: %s. %s", self._feed.name, what, hint)
                 await self._rest(AGAIN_SECONDS)
 
     async def stop(self) -> None:
-        """`run` returns once the publisher is gone and every session is closed."""
+        """Stops.  `run` returns once the publisher is gone and every session is closed."""
         self._stop.set()
 
     def reassigned(self) -> None:
-        """A rebalance has left the feed with us, or given it to us again: then a displaced conductor need not wait."""
+        """Ends the wait of a displaced coordinator: a rebalance has left the feed with us, or given it to us again."""
         self._ours.set()
 
     async def _rest(self, seconds: float, sooner: asyncio.Event | None = None) -> None:
-        """Until stopped, or until `sooner`."""
+        """Waits until stopped, or until `sooner`."""
         waiting = [asyncio.create_task(event.wait()) for event in (self._stop, sooner) if event is not None]
         await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:
             task.cancel()
 
-    async def _conduct(self) -> None:
+    async def _coordinate(self) -> None:
         async with session(self._feed.target_url) as target:
             found = await refusals(self._feed, target)
         if found:
             raise TargetError("; ".join(map(str, found)), "`tidelock check` shows it")
-        sink = make_sink(self._feed, self._mapping, group=CONDUCTOR)
+        sink = make_sink(self._feed, self._mapping, group=COORDINATOR)
         pen = SoleWriter(self._feed)
         try:
             taken = await self._take_over(sink, pen)
-            conducting = _Conducting(self._feed, self._mapping, sink, pen, self._stop)
-            unwatch = self._control.watch(conducting.hear)
+            coordinating = _Coordinating(self._feed, self._mapping, sink, pen, self._stop)
+            unwatch = self._control.watch(coordinating.hear)
             try:
-                await conducting.run(taken)
+                await coordinating.run(taken)
             finally:
                 unwatch()
         finally:
             await pen.close()
             await sink.close()
-        if conducting.halted is not None:
-            log.error("feed %s halted: %s", self._feed.name, conducting.halted.alarm)
-            await self._mended()
-        elif conducting.displaced:
-            log.warning("feed %s: this conductor is over, %s", self._feed.name, conducting.displaced)
+        if coordinating.halted is not None:
+            log.error("feed %s halted: %s", self._feed.name, coordinating.halted.alarm)
+            await self._released()
+        elif coordinating.displaced:
+            log.warning("feed %s: this coordinator is over, %s", self._feed.name, coordinating.displaced)
             self._ours.clear()
             await self._rest(DISPLACED_SECONDS, self._ours)
 
@@ -146,17 +148,17 @@ class ConductorShell:
             reports=tuple(seen.groups.values()),
         )
 
-    async def _mended(self) -> None:
-        """Until an operator has passed the statement, or cleared the halt."""
+    async def _released(self) -> None:
+        """Waits until an operator has passed the statement, or cleared the halt."""
         while not self._stop.is_set():
             with contextlib.suppress(TargetError):
-                if not await halted_group(self._feed, CONDUCTOR):
+                if not await halted_group(self._feed, COORDINATOR):
                     return
             await self._rest(AGAIN_SECONDS)
 
 
-class _Conducting:
-    """One epoch of a conductor.  `halted`, `displaced`: why it ended, if it was not stopped."""
+class _Coordinating:
+    """One epoch of a coordinator.  `halted`, `displaced`: why it ended, if it was not stopped."""
 
     def __init__(self, feed: Feed, mapping: Mapping, sink: Sink, pen: SoleWriter, stop: asyncio.Event) -> None:
         self.halted: Halt | None = None
@@ -177,6 +179,7 @@ class _Conducting:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def hear(self, news: News) -> None:
+        """Hands news of the control topic to the machine."""
         if isinstance(news, GroupReport):
             self._post(news)
 
@@ -189,7 +192,7 @@ class _Conducting:
         self._wake.set()
 
     async def run(self, taken: FeedTaken) -> None:
-        """Until stopped, displaced or halted.  Raises what a task raises: that is a bug."""
+        """Runs until stopped, displaced or halted.  Raises what a task raises: that is a bug."""
         self._tables = list(taken.tables)
         self._mailbox.insert(0, taken)
         self._start(self._write())
@@ -244,7 +247,7 @@ class _Conducting:
     # ------------------------------------------------------------------ effects
 
     async def _write(self) -> None:
-        """One after another: a plan is stored before it is announced."""
+        """Writes records one after another: a plan is stored before it is announced."""
         while True:
             while self._to_write:
                 effect = self._to_write[0]

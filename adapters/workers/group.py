@@ -1,7 +1,7 @@
-"""One table group at this worker: take it over at the target, run its apply machine over its partition, report.
+"""Runs one table group at this worker: takes it over at the target, runs its apply machine over its partition, reports.
 
 A group that stood down (a newer owner, lost commits) or halted is not given up while Kafka says that the partition is
-ours: after a while, or once an operator has mended it, it is taken over anew.
+ours: after a while, or once an operator has cleared the halt, it is taken over anew.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MEND_SECONDS: Final = 2.0
 
 
 class GroupRunner:
-    """`fenced`: how often a newer owner's fence stopped a write of ours.  `latest`: what this group shows of itself."""
+    """One group.  `fenced`: how often a newer owner's fence stopped a write of ours.  `latest`: the newest sample."""
 
     def __init__(
         self, feed: Feed, number: int, worker: str, control: ControlTopic, places: Places, fetcher: Fetcher
@@ -80,7 +80,7 @@ class GroupRunner:
         return f"group {self.number} of feed {self._feed.name}"
 
     async def run(self) -> None:
-        """Own the group until stopped.  Raises only what is a bug."""
+        """Owns the group until stopped.  Raises only what is a bug."""
         while not self._stop.is_set():
             try:
                 plan = await self._plan()
@@ -94,18 +94,18 @@ class GroupRunner:
                 await self._trouble(Alarm("kafka", str(error), "Is the broker up?"))
 
     async def stop(self) -> None:
-        """Finish what is in flight; `run` returns."""
+        """Finishes what is in flight; then `run` returns."""
         self._stop.set()
         if self._shell is not None:
             self._shell.stop()
 
     async def reassigned(self) -> None:
-        """A rebalance has left the group with us, or given it to us again: then a fenced one need not wait."""
+        """Ends the wait of a fenced group: a rebalance has left the group with us, or given it to us again."""
         self._ours.set()
         await self.log.reassigned()
 
     async def _plan(self) -> TablePartitioning | None:
-        """The plan, once it has this group; None: stopped before."""
+        """Returns the plan, once it has this group; None: stopped before."""
         plan = asyncio.create_task(self._control.plan_with(self.number))
         stop = asyncio.create_task(self._stop.wait())
         await asyncio.wait((plan, stop), return_when=asyncio.FIRST_COMPLETED)
@@ -158,7 +158,7 @@ class GroupRunner:
             seen = machine.status()
             assert seen is not None, "it halts once it has taken over"
             await self._write(seen, "halted")
-            await self._mended()
+            await self._released()
         elif shell.stepped_down is not None and not shell.stepped_down.again:
             self.fenced += 1
             log.warning("%s: a write was rejected, %s", self, shell.stepped_down.reason)
@@ -172,8 +172,8 @@ class GroupRunner:
         self._alarm = alarm
         await self._rest(AGAIN_SECONDS)
 
-    async def _mended(self) -> None:
-        """Until an operator has passed the statement (`tidelock ddl done|skip`), or a worker is started again."""
+    async def _released(self) -> None:
+        """Waits until an operator has passed the statement (`tidelock ddl done|skip`), or a worker is started again."""
         while not self._stop.is_set():
             with contextlib.suppress(TargetError):
                 if not await halted_group(self._feed, self.number):
@@ -181,7 +181,7 @@ class GroupRunner:
             await self._rest(MEND_SECONDS)
 
     async def _rest(self, seconds: float, sooner: asyncio.Event | None = None) -> None:
-        """Until stopped, or until `sooner`."""
+        """Waits until stopped, or until `sooner`."""
         waiting = [asyncio.create_task(event.wait()) for event in (self._stop, sooner) if event is not None]
         await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:
@@ -190,7 +190,7 @@ class GroupRunner:
     # ------------------------------------------------------------------ statements
 
     async def _pass(self, effect: ApplyDdl, sink: Sink, tables: list[TableName]) -> DdlApplied | DdlFailed:
-        """Vote for the statement and wait until it has run; then see what it made of the tables."""
+        """Votes for the statement and waits until it has run; then reads the tables."""
         failure = await sink.settle()
         if failure is not None:
             return DdlFailed(effect.id, failure)
@@ -210,7 +210,7 @@ class GroupRunner:
     # ------------------------------------------------------------------ reports
 
     async def _report(self, machine: ApplyMachine, shell: Shell, partition: PartitionLog) -> None:
-        """News soon, and a sign of life when there are none."""
+        """Reports news soon, and a sign of life when there are none."""
         rows, then, spoke = 0, time.monotonic(), 0.0
         told: object = None
         while True:
@@ -226,7 +226,7 @@ class GroupRunner:
             rows, then = sample.rows_total, now
             self.latest = msgspec.structs.replace(sample, rows_per_second=rate)
             hindrance = "; ".join(f"the {one.at}: {one.message}" for one in sample.hindrances)
-            news = (seen.saved, seen.position, self._vote, sample.state, sample.parked_rows, hindrance)
+            news = (seen.saved, seen.position, self._vote, sample.state, sample.failed_rows, hindrance)
             if news != told or now - spoke > QUIET_SECONDS:
                 told, spoke = news, now
                 await self._write(seen, sample.state, hindrance)

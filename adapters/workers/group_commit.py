@@ -1,9 +1,9 @@
-"""Group commit between two threads: one gathers what the source says, the other commits what was gathered.
+"""Group commit between two threads: one collects what the source says, the other commits what was collected.
 
-The capture thread hands its batches to `add`, which cuts them by the plan and encodes them into the flush that is open.
-The publishing loop takes the open flush whenever it is free, and while it commits that one, the next gathers: the
-busier the source, the larger the transactions.  Memory is bounded however large a source transaction is: there is one
-flush with the committer and one open, and `add` waits while the open one is full.
+The capture thread hands its batches to `add`, which cuts them by the plan and encodes them into the open flush.  The
+publishing loop takes the open flush whenever it is free, and while it commits that one, the next fills: the busier the
+source, the larger the transactions.  Memory is bounded however large a source transaction is: there is one flush with
+the committer and one open, and `add` waits while the open one is full.
 """
 
 from __future__ import annotations
@@ -43,8 +43,11 @@ class TooLarge(Exception):
 
 @dataclasses.dataclass
 class Flush:
-    """One Kafka transaction: `records` as (partition, value) in order.  `position`: where it takes every partition.
-    `rows`: how many of each table.  `statement`: its last record, in every partition."""
+    """One Kafka transaction: `records` as (partition, value) in order.  `position`: the end of every partition after
+    it.
+
+    `rows`: how many of each table.  `statement`: its last record, in every partition.
+    """
 
     position: Position
     end_us: int = 0
@@ -54,10 +57,13 @@ class Flush:
     statement: Ddl | None = None
 
 
-class FlushGathering:
-    """`limit`: max.message.bytes of the topic.  `flush_bytes`: what an open flush holds at most, give or take a batch.
+class FlushBuffer:
+    """The open flush, and its hand-over.
+
+    `limit`: max.message.bytes of the topic.  `flush_bytes`: what an open flush holds at most, give or take a batch.
     `flush_seconds`: the least time between two flushes, unless the open one is full; far behind the source,
-    `BEHIND_PATIENCE` times as long.  Made inside the loop."""
+    `BEHIND_PATIENCE` times as long.  Made inside the loop.
+    """
 
     def __init__(
         self, publisher: LogPartitioner, plan: TablePartitioning, origin: str, limit: int, flush_bytes: int,
@@ -80,8 +86,10 @@ class FlushGathering:
     # ------------------------------------------------------------------ in the capture thread
 
     def add(self, batch: LogBatch) -> None:
-        """Gather the batch; waits while the open flush is full or a statement waits for leave.  Raises TooLarge,
-        NoGroup: nothing that is open will be taken, `fail` must follow."""
+        """Adds a batch; waits while the open flush is full or a statement waits for leave.
+
+        Raises TooLarge, NoGroup: nothing that is open will be taken, `fail` must follow.
+        """
         with self._room:
             self._room.wait_for(lambda: self._open.size < self._flush_bytes and self._publisher.statement is None)
             sound, self._sound = self._sound, False  # until all of the batch is in, the flush must not be settled
@@ -99,7 +107,7 @@ class FlushGathering:
                 self._call(self._full)
 
     def fail(self, failed: Failed) -> None:
-        """Nothing more will come.  What is open is dropped: a restart reads it again."""
+        """Ends the flow: nothing more will come.  What is open is dropped: a restart reads it again."""
         with self._room:
             self._failed = failed
             self._call(self._some)
@@ -119,7 +127,7 @@ class FlushGathering:
     # ------------------------------------------------------------------ in the loop
 
     async def take(self) -> Flush | Failed:
-        """The open flush, settled, once there is one and its time has come; or why there are no more."""
+        """Returns the open flush, settled, once there is one and its time has come; or why there are no more."""
         while True:
             await self._some.wait()
             wait = self._taken_at + self._patience() - time.monotonic()
@@ -138,13 +146,15 @@ class FlushGathering:
                 return flush
 
     def _patience(self) -> float:
-        """Far behind the source nobody waits for one transaction more, and larger flushes make larger batches."""
+        """Returns the time to wait: far behind the source, larger flushes make larger batches, and nobody waits for one
+        transaction.
+        """
         end_us = self._publisher.end_us
         behind = end_us > 0 and time.time() - end_us / 1e6 > BEHIND_SECONDS
         return self._flush_seconds * (BEHIND_PATIENCE if behind else 1)
 
     def _settled(self) -> Flush | None:
-        """The open flush; None: nothing has happened."""
+        """Returns the open flush; None: nothing has happened."""
         flush, publisher = self._open, self._publisher
         flush.records += [(home, self._encoded(part)) for home, part in publisher.heartbeats()]
         if not flush.records:
@@ -154,7 +164,7 @@ class FlushGathering:
         return flush
 
     def go_on(self, plan: TablePartitioning) -> None:
-        """The statement has passed everywhere."""
+        """Notes that the statement has passed everywhere."""
         with self._room:
             self._plan = plan.version
             self._publisher.go_on(plan)
@@ -162,7 +172,7 @@ class FlushGathering:
 
 
 def _contents(batch: LogBatch) -> str:
-    """For people: the statement, the row, or of many rows the largest."""
+    """Returns words for people: the statement, the row, or of many rows the largest."""
     if not batch.rows:
         return "a statement"
     largest = max(batch.rows, key=_bytes)
@@ -171,13 +181,13 @@ def _contents(batch: LogBatch) -> str:
 
 
 def _bytes(change: RowChange) -> int:
-    """About what a row takes in a record."""
+    """Returns about what a row takes in a record, in bytes."""
     values = [*(change.before or ()), *(change.after or ())]
     return sum(len(value) if isinstance(value, str | bytes) else 9 for value in values)
 
 
 def _name(shape: Shape, change: RowChange) -> str:
-    """Table and primary key, cut short."""
+    """Returns table and primary key, cut short."""
     row = change.after if change.after is not None else change.before or ()
     key = ", ".join(
         f"{column.name}={str(value)[:60]}"

@@ -1,4 +1,4 @@
-"""The end of the log: where a publisher goes on.  To be read only once every older publisher is fenced."""
+"""Finds the end of the log, where a publisher goes on.  To be read only once every older publisher is fenced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidelock.engine.model.table_partitioning import TablePartitioning
 
 
 class LogEnd(msgspec.Struct, frozen=True):
-    """`statement`: the last record, if it is one: behind it nothing was published yet."""
+    """The end of the log.  `statement`: the last record, if it is one: behind it nothing was published yet."""
 
     position: Position
     end_us: int = 0
@@ -31,7 +31,7 @@ class Uneven(Exception):
 
 
 async def read_end(places: Places, plan: TablePartitioning, start: Position) -> LogEnd:
-    """Where all partitions end; `start` if none holds a record.  A new partition is empty, and begins there.
+    """Returns where all partitions end; `start` if none holds a record.  A new partition is empty, and begins there.
 
     Raises Uneven, KafkaError, WireError.
     """

@@ -1,4 +1,4 @@
-"""The publisher process's view of its parent: what it is told, and the leave that it gives."""
+"""The parent as the publisher process sees it: what it is told, and the leave that it gives."""
 
 from __future__ import annotations
 
@@ -29,18 +29,21 @@ class Parent:
 
     @classmethod
     async def on(cls, channel: socket.socket) -> Parent:
+        """Returns the parent at the other end of `channel`."""
         return cls(*await asyncio.open_connection(sock=channel))
 
     def tell(self, kind: int, message: msgspec.Struct) -> None:
+        """Sends a message to the parent."""
         body = msgspec.msgpack.encode(message)
         self._writer.write((len(body) + 1).to_bytes(4, "little") + bytes((kind,)) + body)
 
     async def leave(self, position: Position, statement: Ddl) -> TablePartitioning:
-        """Tell that a statement waits; the plan to go on under."""
+        """Tells that a statement waits, and returns the plan to go on under."""
         self.tell(AT_STATEMENT, AtStatement(position, statement))
         return await self._plans.get()
 
     async def close(self) -> None:
+        """Closes the connection."""
         self._writer.close()
         with contextlib.suppress(ConnectionError):
             await self._writer.wait_closed()
@@ -54,7 +57,7 @@ class Parent:
 
 
 class PublishReport:
-    """What was committed since it was last told; told `REPORT_SECONDS` after it happened at the latest."""
+    """The commits since the last report; they are reported `REPORT_SECONDS` after they happened at the latest."""
 
     def __init__(self, parent: Parent, end: LogEnd) -> None:
         self._parent = parent
@@ -63,12 +66,14 @@ class PublishReport:
         self._due: asyncio.TimerHandle | None = None
 
     def add(self, flush: Flush) -> None:
+        """Adds a committed flush."""
         self._position, self._end_us = flush.position, flush.end_us
         self._rows.update(flush.rows)
         if self._due is None:
             self._due = asyncio.get_running_loop().call_later(REPORT_SECONDS, self.send)
 
     def send(self) -> None:
+        """Sends the report, if there is anything to say."""
         if self._due is not None:
             self._due.cancel()
             self._due = None

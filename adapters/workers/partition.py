@@ -37,13 +37,16 @@ LONGEST_RESTART_SECONDS: Final = 5.0
 
 
 class Fetcher(Protocol):
-    """What the consumer does for one partition."""
+    """The consumer as one partition needs it."""
 
-    async def seek(self, offset: int) -> None: ...
+    async def seek(self, offset: int) -> None:
+        """Reads on from `offset`."""
 
-    def pause(self) -> None: ...
+    def pause(self) -> None:
+        """Stops reading."""
 
-    def resume(self) -> None: ...
+    def resume(self) -> None:
+        """Reads again."""
 
 
 class TakenRecord(msgspec.Struct):
@@ -55,6 +58,8 @@ class TakenRecord(msgspec.Struct):
 
 
 class PartitionLog:
+    """The log of one partition."""
+
     unanswered = Unanswered()  # the publisher reads the source's log
 
     def __init__(self, partition: int, places: Places, fetcher: Fetcher) -> None:
@@ -76,17 +81,18 @@ class PartitionLog:
 
     @property
     def silent_seconds(self) -> float:
-        """Since the last record came, or since it was asked for; 0 while nothing is wanted."""
+        """Seconds since the last record came, or since it was asked for; 0 while nothing is asked for."""
         return 0.0 if self._paused or self._reading is None else time.monotonic() - self._heard
 
     def attach(self, post: Callable[[ApplyEvent], None], room: asyncio.Event) -> None:
+        """Takes the function that events go to, and the event without which nothing more is handed over."""
         self._post = post
         self._room = room
 
     # ------------------------------------------------------------------ from the consumer
 
     def offer(self, offset: int, value: bytes, ack: Callable[[], object]) -> None:
-        """A record as Faust hands it over; `ack` acknowledges it.  Never waits."""
+        """Takes a record as Faust hands it over; `ack` acknowledges it.  Never waits."""
         self._heard = time.monotonic()
         self._waiting.append((offset, value, ack))
         self._bytes += len(value)
@@ -96,16 +102,18 @@ class PartitionLog:
         self._news.set()
 
     def excuse(self) -> None:
-        """The silence so far was our own."""
+        """Restarts the count of silence, because it was our own."""
         self._heard = time.monotonic()
 
     def ask_again(self) -> None:
-        """Nothing comes: have the machine ask for a resend."""
+        """Makes the machine ask for a resend, because nothing comes."""
         what = f"partition {self._partition} is silent while the log goes on"
         self._post(SourceFailed(Alarm("kafka", what, "It is asked for again"), retryable=True))
 
     async def reassigned(self) -> None:
-        """After a rebalance the same partition is ours, and the consumer has forgotten its place and what it heard."""
+        """Finds its place again after a rebalance: the partition is still ours, and the consumer has forgotten its
+        place and acknowledgements.
+        """
         self._clear()
         for record in self._taken:
             record.ack = None
@@ -113,7 +121,7 @@ class PartitionLog:
             await self._fetcher.seek(max(self._offset + 1, self._sought))
 
     def saved(self, position: Position) -> None:
-        """The checkpoint at the target is at `position`."""
+        """Notes that the checkpoint at the target is at `position`."""
         taken = self._taken
         while taken and taken[0].last.order <= position.order:
             record = taken.popleft()
@@ -128,7 +136,9 @@ class PartitionLog:
     # ------------------------------------------------------------------ to the machine
 
     async def read_from(self, position: Position, reader: int, further: Sequence[Position] = ()) -> None:
-        """Whatever becomes of the source, Kafka keeps all records that receipts are of, so `further` needs no look."""
+        """Reads on behind `position`.  `further` needs no look: whatever becomes of the source, Kafka keeps all records
+        that receipts are of.
+        """
         async with self._turn:
             if self._reading is not None:
                 self.restarts += 1
@@ -198,7 +208,7 @@ class PartitionLog:
         return offset, value, ack
 
     def _again(self, offset: int, ack: Callable[[], object]) -> None:
-        """A record that was taken before, handed over again."""
+        """Handles a record that was taken before and is handed over again."""
         for record in self._taken:
             if record.offset == offset:
                 record.ack = ack
@@ -206,13 +216,14 @@ class PartitionLog:
         ack()
 
     async def close(self) -> None:
+        """Pauses the partition; nothing more is handed over."""
         if self._reading is not None and self._reading is not asyncio.current_task():
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
 
 
 def _missed(partition: int, position: Position, batch: LogBatch) -> Alarm:
-    what = f"partition {partition} was handed over from {batch.prev} on, and is wanted from {position} on"
+    what = f"partition {partition} was handed over from {batch.prev} on, and must be from {position} on"
     return Alarm("kafka", what, "It is asked for again", str(position))
 
 

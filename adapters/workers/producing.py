@@ -1,8 +1,8 @@
 """The publisher's producer: one transaction for each flush, fenced by its id, and what its errors mean.
 
-aiokafka retries what may be retried for ever, so a broker that is away for a moment only takes time; an answer that was
-lost is asked for again under the same producer id and epoch, and Kafka knows whether it has committed.  After
-`ANSWER_SECONDS` the operator should hear of it, so then the process ends and the next one says what it meets.
+aiokafka retries for ever what may be retried, so a broker that is away for a moment only takes time.  An answer that
+was lost is asked for again under the same producer id and epoch, and Kafka knows whether it has committed.  After
+`ANSWER_SECONDS` the operator should hear of it, so then the process ends and the next one reports what it meets.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ TRANSACTION_MS: Final = 600_000
 
 
 def producer_of(kafka: dict[str, Any], transactional_id: str, limit: int) -> AIOKafkaProducer:
-    """`limit`: max.message.bytes of the topic, which holds for a request's part of one partition."""
+    """Returns the producer.  `limit`: max.message.bytes of the topic, which holds for a request's part of one
+    partition.
+    """
     return AIOKafkaProducer(
         **kafka,
         transactional_id=transactional_id,
@@ -40,8 +42,10 @@ def producer_of(kafka: dict[str, Any], transactional_id: str, limit: int) -> AIO
 
 
 async def commit(producer: AIOKafkaProducer, topic: str, flush: Flush) -> None:
-    """All of the flush, or nothing.  Raises KafkaError, TimeoutError: then nobody knows which, and the producer is of
-    no use any more."""
+    """Commits all of the flush, or nothing.
+
+    Raises KafkaError, TimeoutError: then nobody knows which, and the producer is of no use any more.
+    """
     async with asyncio.timeout(ANSWER_SECONDS):
         await producer.begin_transaction()
         sent = [await producer.send(topic, value, partition=partition) for partition, value in flush.records]
@@ -50,7 +54,7 @@ async def commit(producer: AIOKafkaProducer, topic: str, flush: Flush) -> None:
 
 
 async def sees(producer: AIOKafkaProducer, topic: str, partitions: int) -> None:
-    """Until the producer knows so many partitions of the topic.  Raises KafkaError, TimeoutError."""
+    """Waits until the producer knows so many partitions of the topic.  Raises KafkaError, TimeoutError."""
     async with asyncio.timeout(ANSWER_SECONDS):
         while len(await producer.partitions_for(topic)) < partitions:
             await producer.client.force_metadata_update()
@@ -58,7 +62,7 @@ async def sees(producer: AIOKafkaProducer, topic: str, partitions: int) -> None:
 
 
 async def message_limit(kafka: dict[str, Any], topic: str) -> int:
-    """The topic's max.message.bytes; Kafka's default where we may not ask."""
+    """Returns the topic's max.message.bytes; Kafka's default where we may not ask."""
     admin = AIOKafkaAdminClient(**kafka)
     try:
         await admin.start()
@@ -70,7 +74,7 @@ async def message_limit(kafka: dict[str, Any], topic: str) -> int:
 
 
 def explained(error: KafkaError | TimeoutError) -> Failed:
-    """Why publishing ended.  A fenced producer is not to be tried again."""
+    """Returns why publishing ended.  A fenced producer is not to be tried again."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, ProducerFenced | InvalidProducerEpoch):

@@ -1,4 +1,4 @@
-"""The publisher process as the conductor sees it: started, told what to publish, heard, stopped."""
+"""The publisher process as the coordinator sees it: started, told what to publish, heard, stopped."""
 
 from __future__ import annotations
 
@@ -38,19 +38,21 @@ class PublisherProcess:
 
     @property
     def pid(self) -> int:
+        """The process id."""
         return self._child.pid
 
     @property
     def unanswered(self) -> Unanswered:
-        """As it told last."""
+        """The prepared transaction that the process reported last."""
         return self._child.unanswered
 
     async def begin(self, order: PublishOrder) -> None:
+        """Sends the order."""
         await self._child.connect()
         await self._child.send(order)
 
     async def next(self) -> Published | AtStatement | Failed:
-        """What the process tells next."""
+        """Returns the next message of the process."""
         frame = await self._child.message()
         if isinstance(frame, Failed):
             return frame
@@ -59,9 +61,9 @@ class PublisherProcess:
         return said
 
     async def go_on(self, plan: TablePartitioning) -> None:
-        """Leave to publish behind the statement, under `plan`."""
+        """Gives leave to publish behind the statement, under `plan`."""
         await self._child.send(PublishOn(plan))
 
     async def stop(self) -> None:
-        """End it and wait until it is gone."""
+        """Ends the process and waits until it is gone."""
         await self._child.stop()

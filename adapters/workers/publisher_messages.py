@@ -1,4 +1,4 @@
-"""What the publisher process and its parent tell each other: frames of `adapters.process.frames`, over one socket pair.
+"""Messages between the publisher process and its parent: frames of `adapters.process.frames`, over one socket pair.
 
 To the process: its `PublishOrder` first, then a `PublishOn` for each `AtStatement`.  From it: `Published` and
 `AtStatement`, in between `Unanswered`, and last of all a `Failed` (`adapters.ports.capture_messages`).
@@ -20,11 +20,12 @@ AT_STATEMENT: Final = 0x53
 
 
 class PublishOrder(msgspec.Struct, frozen=True):
-    """`capture`: how to read the source; its `start` holds only while no record was ever committed (normally
-    `plan.position`, or the feed's checkpoint if retention has emptied the log); else the log's end does.
+    """The order.
 
-    `log`: where Kafka is; holds a password, so it travels over the socket pair only.  `topic`: the changes topic, which
-    has at least `plan.partitions` partitions.  `transactional_id`: the same for all publishers of the feed: it fences.
+    `capture`: how to read the source.  Its `start` holds only while no record was ever committed (normally
+    `plan.position`, or the feed's checkpoint if retention has emptied the log); else the log's end does.  `log`: where
+    Kafka is; holds a password, so it travels over the socket pair only.  `topic`: the changes topic, which has at least
+    `plan.partitions` partitions.  `transactional_id`: the same for all publishers of the feed: it fences.
     `flush_bytes`, `flush_ms`: a transaction holds at most so much, and waits at most so long for more while busy.
     """
 
@@ -38,16 +39,17 @@ class PublishOrder(msgspec.Struct, frozen=True):
 
 
 class PublishOn(msgspec.Struct, frozen=True):
-    """The statement has passed everywhere: publish on, under this plan."""
+    """Tells that the statement has passed everywhere: publish on, under this plan."""
 
     plan: TablePartitioning
 
 
 class Published(msgspec.Struct, frozen=True):
-    """Every partition of the log now ends at `position`, committed.  Told a few times a second, and first of all at the
-    start, with where the log ended.
+    """Tells that every partition of the log now ends at `position`, committed.  Sent a few times a second, and first of
+    all at the start, with where the log ended.
 
-    `rows`: rows published since the last report, by target table.  `end_us`: source time of `position` (0: unknown).
+    `rows`: rows published since the last report, by target table.  `end_us`: source time of `position` in microseconds
+    (0: unknown).
     """
 
     position: Position
@@ -56,8 +58,9 @@ class Published(msgspec.Struct, frozen=True):
 
 
 class AtStatement(msgspec.Struct, frozen=True):
-    """`ddl` is committed as the last record of every partition, which end at `position`; nothing is published until
-    `PublishOn`.  Told again by each new process until something was published behind it."""
+    """Tells that `ddl` is committed as the last record of every partition, which end at `position`.  Nothing is
+    published until `PublishOn`.  Sent again by each new process until something was published behind it.
+    """
 
     position: Position
     ddl: Ddl

@@ -6,7 +6,7 @@ order:
 
 1. The transactional producer starts, which fences any older publisher of the feed and ends its open transaction.
 2. Only then is the log's end read: nobody can move it any more, and it says where the source is read on from.
-3. A thread reads and decodes the source; this loop commits what it gathered, one Kafka transaction after another.
+3. A thread reads and decodes the source; this loop commits what it collected, one Kafka transaction after another.
 4. After a statement it waits for `GoOn`; the end of the log tells a later process that one waits.
 
 It holds no state, so every failure has one answer: it says why and ends, and the next one begins at 1.  A commit whose
@@ -37,7 +37,7 @@ from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.process.frames import receive
 from tidelock.adapters.process.gc_tuning import calm
 from tidelock.adapters.wiring.sources import load_reader, source_of
-from tidelock.adapters.workers.group_commit import FlushGathering, TooLarge
+from tidelock.adapters.workers.group_commit import FlushBuffer, TooLarge
 from tidelock.adapters.workers.log_end import LogEnd, Uneven, read_end
 from tidelock.adapters.workers.parent import Parent, PublishReport
 from tidelock.adapters.workers.producing import ANSWER_SECONDS, commit, explained, message_limit, producer_of, sees
@@ -51,6 +51,7 @@ SWITCH_SECONDS: Final = 0.0005  # the loop, which waits for answers, gets its tu
 
 
 def main() -> None:
+    """Runs the process."""
     for number in (signal.SIGINT, signal.SIGHUP):  # a terminal's go to the whole group; our parent decides
         signal.signal(number, signal.SIG_IGN)
     logging.disable(logging.CRITICAL)  # aiokafka logs each of its many tries; what matters is told to the parent
@@ -64,7 +65,7 @@ def main() -> None:
 
 
 async def _run(order: PublishOrder, channel: socket.socket) -> None:
-    """Publish until something fails or the parent is gone; the last frame says why."""
+    """Publishes until something fails or the parent is gone; the last frame says why."""
     parent = await Parent.on(channel)
     publishing = asyncio.create_task(publish(order, parent))
     await asyncio.wait([publishing, parent.gone], return_when=asyncio.FIRST_COMPLETED)
@@ -77,7 +78,7 @@ async def _run(order: PublishOrder, channel: socket.socket) -> None:
 
 
 async def publish(order: PublishOrder, parent: Parent) -> Failed:
-    """Why it ended."""
+    """Publishes, and returns why it ended."""
     try:
         await reach(order.log)
         kafka = client_options(order.log)
@@ -110,7 +111,7 @@ async def _publish_from(
         plan = await parent.leave(end.position, end.statement)
         await sees(producer, order.topic, plan.partitions)
     source = order.capture.source
-    gathering = FlushGathering(
+    buffer = FlushBuffer(
         LogPartitioner(plan, end.position),
         plan,
         f"{source.host}:{source.port}",
@@ -127,9 +128,9 @@ async def _publish_from(
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(parent.tell, UNANSWERED, waits)
 
-    threading.Thread(target=_gather, args=(capture, gathering, tell), name="capture", daemon=True).start()
+    threading.Thread(target=_capture, args=(capture, buffer, tell), name="capture", daemon=True).start()
     while True:
-        flush = await gathering.take()
+        flush = await buffer.take()
         if isinstance(flush, Failed):
             report.send()
             return flush
@@ -139,24 +140,26 @@ async def _publish_from(
             report.send()
             plan = await parent.leave(flush.position, flush.statement)
             await sees(producer, order.topic, plan.partitions)
-            gathering.go_on(plan)
+            buffer.go_on(plan)
 
 
-def _gather(order: CaptureOrder, gathering: FlushGathering, tell: Callable[[Unanswered], None]) -> None:
-    """In the capture thread: all that the source says, until it fails us.  `tell`: what it has prepared for long."""
+def _capture(order: CaptureOrder, buffer: FlushBuffer, tell: Callable[[Unanswered], None]) -> None:
+    """Reads the source, in the capture thread, until that fails.  `tell`: takes a transaction that is prepared for
+    long.
+    """
     reader, told = source_of(order.source).reader(order), Unanswered()
     try:
         for batch in reader.batches():
-            gathering.add(batch)
+            buffer.add(batch)
             if (now := reader.unanswered) != told:
                 told = now
                 tell(told)
     except SourceError as error:
-        gathering.fail(Failed.of(error))
+        buffer.fail(Failed.of(error))
     except TooLarge as error:
-        gathering.fail(Failed("TooLarge", str(error), error.hint, retryable=False))
+        buffer.fail(Failed("TooLarge", str(error), error.hint, retryable=False))
     except NoGroup as error:
-        gathering.fail(
+        buffer.fail(
             Failed(
                 "NoGroup",
                 str(error),
@@ -166,12 +169,12 @@ def _gather(order: CaptureOrder, gathering: FlushGathering, tell: Callable[[Unan
             )
         )
     except Exception as error:  # a bug: the parent must hear of it, whatever it is
-        gathering.fail(Failed(type(error).__name__, f"the capture failed: {error!r}", "Please report this", False))
+        buffer.fail(Failed(type(error).__name__, f"the capture failed: {error!r}", "Please report this", False))
         raise
 
 
 async def _close(producer: AIOKafkaProducer) -> None:
-    """Without waiting for what could not be sent: it is not committed, and the next publisher undoes it."""
+    """Closes without waiting for what could not be sent: it is not committed, and the next publisher undoes it."""
     with contextlib.suppress(KafkaError, TimeoutError, asyncio.CancelledError):
         await asyncio.wait_for(stopped(producer), CLOSE_SECONDS)
 

@@ -1,4 +1,4 @@
-"""The publisher as its conductor drives it: started, held at the log's end, let go on, started anew with a delay.
+"""The publisher as its coordinator controls it: started, held at the log's end, let go on, started anew with a delay.
 
 To hold it, it is not started: its id is taken (which shuts any older publisher out) and the log's end is read, which
 nobody can move then.  A log that ends with a statement needs no holding: every publisher waits there by itself.
@@ -47,7 +47,7 @@ TELLS_SECONDS: Final = 2.0
 
 
 class Publishing:
-    """`post` takes what the publisher says.  `displaced` is called when another publisher has shut ours out."""
+    """The publisher.  `post` takes what it says.  `displaced` is called when another publisher has shut ours out."""
 
     def __init__(self, feed: Feed, post: Callable[[CoordinatorEvent], None], displaced: Callable[[str], None]) -> None:
         self._feed = feed
@@ -62,12 +62,12 @@ class Publishing:
         self._start: StartPublisher | None = None
         self._running: asyncio.Task[None] | None = None
         self._delay = 0.0
-        self._heard: float | None = None  # when the source's log last went on; None: nothing is wanted
+        self._heard: float | None = None  # when the source's log last went on; None: nothing is asked for
         self.hindrance = ""
         """Why the publisher was started anew, until the source's log goes on."""
 
     async def start(self, effect: StartPublisher) -> None:
-        """In the place of any before."""
+        """Starts a publisher in place of any before."""
         await self._end()
         delay, self._delay = self._delay, min(max(self._delay * 2, FIRST_RESTART_SECONDS), LONGEST_RESTART_SECONDS)
         self._start = effect
@@ -75,6 +75,7 @@ class Publishing:
         self._begin(self._run(effect, delay))
 
     async def go_on(self, effect: GoOn) -> None:
+        """Lets it publish behind the statement."""
         self._heard = time.monotonic()
         if self._process is not None:
             with contextlib.suppress(ConnectionError):  # it has died: `next` says so
@@ -84,20 +85,23 @@ class Publishing:
             self._begin(self._publish(effect.plan, self._start))
 
     async def stop(self) -> None:
+        """Ends it."""
         await self._end()
 
     @property
     def unanswered(self) -> Unanswered:
-        """Returns what the source has long prepared and not decided, as far as the present publisher has seen it."""
+        """The transaction that the source has prepared for long and not decided, as far as the present publisher has
+        seen it.
+        """
         return self._process.unanswered if self._process is not None else Unanswered()
 
     @property
     def silent_seconds(self) -> float:
-        """Since the source's log went on; an idle source tells so each second."""
+        """Seconds since the source's log went on; an idle source reports that each second."""
         return 0.0 if self._heard is None else max(0.0, time.monotonic() - self._heard - TELLS_SECONDS)
 
     def check(self) -> None:
-        """Raises what ended our side of the conversation: that is a bug."""
+        """Raises the error that ended our side of the conversation: that is a bug."""
         if self._running is not None and self._running.done() and not self._running.cancelled():
             self._running.result()
 
@@ -156,7 +160,9 @@ class Publishing:
             first = False
 
     async def _hear(self, process: PublisherProcess, first: bool) -> bool:
-        """Is there more to come?  `first`: what it says before it has asked the source."""
+        """Takes a message, and returns whether there is more to come.  `first`: what it says before it has asked the
+        source.
+        """
         before = process.unanswered
         said = await process.next()
         if process.unanswered not in (before, Unanswered()):

@@ -1,7 +1,8 @@
-"""Where the log of a scaled-out feed begins, when it has no plan yet.
+"""Finds where the log of a scaled-out feed begins, when it has no plan yet.
 
-Where groups have worked before (an embedded run is group 0), it begins where they all stand; what they committed beyond
-that only their receipts know, and another division of the tables would pass it by: then they must end cleanly first.
+Where groups have worked before (an embedded run is group 0), it begins at the place that all of them have reached.
+What they committed beyond that only their receipts know, and another division of the tables would pass it by: then they
+must end cleanly first.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tidelock.engine.model.records import Position
 
 
 async def beginning(feed: Feed) -> Position:
-    """Raises SourceError, TargetError."""
+    """Returns the place.  Raises SourceError, TargetError."""
     stood = await _where_groups_stand(feed)
     if stood is not None:
         return await proven(feed, stood)
@@ -32,7 +33,7 @@ async def beginning(feed: Feed) -> Position:
 
 
 async def _where_groups_stand(feed: Feed) -> Position | None:
-    """None: none of them has worked."""
+    """Returns the place that all groups have reached; None: none of them has worked."""
     async with session(feed.target_url) as target:
         books = f"{quote(target.dialect, feed.schema)}.tidelock_"
         stored = await target.fetch(f"SELECT grp, position FROM {books}checkpoint WHERE feed = %s", feed.name)
@@ -50,7 +51,7 @@ async def _where_groups_stand(feed: Feed) -> Position | None:
     if receipts[0][0] or any(place.order != places[0].order for place in places):
         told = ", ".join(f"group {group} at {place}" for group, place in sorted(positions.items()))
         raise TargetError(
-            f"feed {feed.name} has no plan in Kafka, and stands in the middle of its work at {feed.target_url}: {told}",
+            f"feed {feed.name} has no plan in Kafka, and is in the middle of its work at {feed.target_url}: {told}",
             "End the embedded run cleanly first (`tidelock run FEED --until-caught-up`, with `log: embedded`). If it "
             f"was no embedded run, the feed's topics are lost: {COPY_ANEW}",
         )

@@ -1,5 +1,6 @@
-"""Whether the target answers a worker, asked every few seconds on a session of its own: groups may rest for hours, and
-those that work may wait for a lock.  What goes wrong here halts nothing: it shows in `silent_seconds`."""
+"""Asks the target every few seconds whether it answers, on a session of its own: groups may be idle for hours, and
+those that work may wait for a lock.  A failure here halts nothing: it shows in `silent_seconds`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ LOCK_SECONDS: Final = 5
 
 
 class TargetWatch:
-    """An async context manager: inside, the target is asked."""
+    """Asks the target while it is open; an async context manager."""
 
     def __init__(self, target: Endpoint) -> None:
         self._target = target
@@ -31,7 +32,7 @@ class TargetWatch:
 
     @property
     def silent_seconds(self) -> float:
-        """Since the target last answered."""
+        """Seconds since the target last answered."""
         return max(0.0, time.monotonic() - self._answered - ASK_SECONDS)
 
     async def __aenter__(self) -> TargetWatch:
@@ -75,7 +76,7 @@ class TargetWatch:
         return self._ask
 
     def _drop(self) -> None:
-        """Without a word to the server, which may not hear it."""
+        """Closes the connection without telling the server, which may not answer."""
         cut, self._cut, self._ask = self._cut, lambda: None, None
         with contextlib.suppress(Exception):
             cut()

@@ -1,11 +1,11 @@
 """A worker of a scaled-out feed as a Faust app: Kafka says which partitions are ours, we run a group for each.
 
 The app has two agents.  The one on the changes topic hands each record to its group; it never waits, so that a group
-that stands still holds up no other.  The one on the control topic reads nothing that matters: whoever is assigned its
-only partition is the conductor.
+that waits holds up no other.  The one on the control topic ignores what it reads: the worker that is assigned its only
+partition is the coordinator.
 
-Faust is held to what it was seen to do well (measured.md): membership, assignment, fetching.  It keeps no state of
-ours, its acknowledgements are in offset order by partition, its web server and leader are off.  A member that is
+Only those parts of Faust are used that were measured to work well: membership, assignment, fetching.  It keeps no state
+of ours, its acknowledgements are in offset order by partition, its web server and leader are off.  A member that is
 killed and started again under the same name (`--name`) keeps its partitions: static membership.
 """
 
@@ -34,7 +34,7 @@ from tidelock.adapters.process.gc_tuning import calm
 from tidelock.adapters.runtime.progress import Sample
 from tidelock.adapters.runtime.sampler import Silent, with_silence
 from tidelock.adapters.workers.consumer import App, CommittedTransport, PartitionFetcher
-from tidelock.adapters.workers.coordinator_shell import ConductorShell
+from tidelock.adapters.workers.coordinator_shell import CoordinatorShell
 from tidelock.adapters.workers.group import GroupRunner
 from tidelock.adapters.workers.target_watch import TargetWatch
 from tidelock.engine.protocol.group_reports import FeedState
@@ -47,34 +47,35 @@ REBALANCE_SECONDS: Final = 5.0  # how long the others wait for one that does not
 COMMIT_SECONDS: Final = 1.0
 BUFFER_RECORDS: Final = 64
 FETCH_BYTES: Final = 4 << 20
-METADATA_MS: Final = 1_000  # a topic that the conductor makes or widens is noticed so soon
+METADATA_MS: Final = 1_000  # a topic that the coordinator makes or widens is noticed so soon
 
 
 WATCH_SECONDS: Final = 1.0
 SILENT_SECONDS: Final = 4.0
 LOST_SECONDS: Final = 20.0
-TELLS_SECONDS: Final = 6.0  # of its own accord the conductor speaks every five seconds
+TELLS_SECONDS: Final = 6.0  # of its own accord the coordinator speaks every five seconds
 
 
-class Deaf(Exception):
+class NoRecordsReceived(Exception):
     """Kafka's records do not reach this worker any more."""
 
 
 class Worker:
-    """`name`: of this worker in reports, and its static membership if it was given one.
+    """One worker.  `name`: in reports, and its static membership if it was given one.
 
-    `watched`: whoever runs it looks at `failed`, which says why it must end."""
+    `watched`: the caller looks at `failed`, which says why the worker must end.
+    """
 
     def __init__(self, feed: Feed, name: str = "", *, watched: bool = False) -> None:
         self.feed = feed
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
         self.control = ControlTopic(feed)
         self.groups: dict[int, GroupRunner] = {}
-        self.conductor: ConductorShell | None = None
+        self.coordinator: CoordinatorShell | None = None
         self.failed: BaseException | None = None
         self._watched = watched
         self._stack = contextlib.AsyncExitStack()
-        self._told = 0.0  # when the conductor last said anything
+        self._told = 0.0  # when the coordinator last said anything
         self._born = time.monotonic()
         self._target = TargetWatch(feed.target_url)
         self._running: dict[object, asyncio.Task[None]] = {}
@@ -117,11 +118,11 @@ class Worker:
 
     @cached_property
     def places(self) -> Places:
-        """Made inside the loop, where its client wants to be made."""
+        """The offset finder; made inside the loop, where its client has to be made."""
         return Places(client_options(self.feed.log_url), self.changes)
 
     async def reachable(self) -> None:
-        """The broker lets us in, and the topics are there.  Raises LogError."""
+        """Checks that the broker lets us in, and that the topics exist.  Raises LogError."""
         await ensure(self.feed.log_url, self.feed.name, 1)
 
     # ------------------------------------------------------------------ agents
@@ -155,9 +156,11 @@ class Worker:
             self._told = time.monotonic()
 
     async def _assigned(self, app: Any, assigned: Iterable[TP], **_: Any) -> None:
-        """Groups that stay ours go on; one that has moved to another worker is fenced off by then, or soon."""
+        """Starts and ends groups after a rebalance.  Groups that stay ours go on; one that has moved to another worker
+        is fenced by then, or soon.
+        """
         ours = {tp.partition for tp in assigned if tp.topic == self.changes}
-        conducts = any(tp.topic == self.elects for tp in assigned)
+        coordinates = any(tp.topic == self.elects for tp in assigned)
         for number in [n for n in self.groups if n not in ours]:
             self._let_go(number, self.groups.pop(number).stop)
         for number in sorted(ours):
@@ -165,19 +168,22 @@ class Worker:
                 await self.groups[number].reassigned()
             else:
                 self._take(number)
-        if self.conductor is not None and conducts:
-            self.conductor.reassigned()
-        if self.conductor is not None and not conducts:
-            conductor, self.conductor = self.conductor, None
-            self._let_go("conductor", conductor.stop)
-        elif self.conductor is None and conducts:
-            self.conductor = ConductorShell(self.feed, self.name, self.control)
-            self._run("conductor", self.conductor.run())
+        if self.coordinator is not None and coordinates:
+            self.coordinator.reassigned()
+        if self.coordinator is not None and not coordinates:
+            coordinator, self.coordinator = self.coordinator, None
+            self._let_go("coordinator", coordinator.stop)
+        elif self.coordinator is None and coordinates:
+            self.coordinator = CoordinatorShell(self.feed, self.name, self.control)
+            self._run("coordinator", self.coordinator.run())
         await self._flow(set(assigned))
 
     async def _flow(self, assigned: set[TP]) -> None:
-        """Faust would first ask the group's coordinator for the committed offsets, and stands still for a minute or
-        more while that is away, or for good where one rebalance overtakes another.  Our places come from the target."""
+        """Lets records flow without Faust's own start of a partition.
+
+        Faust would first ask the group's coordinator for the committed offsets, and stops for a minute or more while
+        that is away, or for good where one rebalance overtakes another.  Our places come from the target.
+        """
         consumer = self.app.consumer
         consumer.resume_partitions(assigned)
         self.app.flow_control.resume()
@@ -201,13 +207,13 @@ class Worker:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        """Whoever runs the app looks at `failed`; Faust's own command knows only crashes."""
+        """Sets `failed`, for the caller of the app; Faust's own command knows only crashes."""
         self.failed = error
         if not self._watched:
             self._crash = asyncio.get_running_loop().create_task(self.app.crash(error))
 
     def _let_go(self, key: object, stop: Callable[[], Any]) -> None:
-        """What is in flight finishes beside the rebalance, which must not wait for it; a newer owner's fence holds."""
+        """Ends a group beside the rebalance, which must not wait for what is in flight; a newer owner's fence holds."""
         task = asyncio.get_running_loop().create_task(self._give_up(key, stop))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
@@ -219,26 +225,29 @@ class Worker:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _before_shutdown(self, *_: Any, **__: Any) -> None:
-        """What is in flight finishes and is checkpointed before the others take over."""
+        """Finishes and checkpoints what is in flight before other workers take over."""
         for number in list(self.groups):
             group = self.groups.pop(number)
             await self._give_up(number, group.stop)
-        if self.conductor is not None:
-            conductor, self.conductor = self.conductor, None
-            await self._give_up("conductor", conductor.stop)
+        if self.coordinator is not None:
+            coordinator, self.coordinator = self.coordinator, None
+            await self._give_up("coordinator", coordinator.stop)
         await asyncio.gather(*self._leaving)
         await self._stack.aclose()
 
-    # ------------------------------------------------------------------ standing still
+    # ------------------------------------------------------------------ silence
 
     async def _watch(self) -> None:
-        """Every partition tells at least its source's time each second.  One that is silent while the log goes on is
-        asked for again; if that does not help, this worker ends, and is better started anew."""
+        """Watches for silent partitions.
+
+        Every partition brings at least its source's time each second.  One that is silent while the log goes on is
+        asked for again; if that does not help, this worker ends, and is better started anew.
+        """
         looked = time.monotonic()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             before, looked = looked, time.monotonic()
-            if looked - before > SILENT_SECONDS:  # this process stood still itself
+            if looked - before > SILENT_SECONDS:  # this process did not run meanwhile
                 for group in self.groups.values():
                     group.log.excuse()
                 continue
@@ -248,7 +257,7 @@ class Worker:
             longest = max(group.log.silent_seconds for group in silent)
             log.warning("%s: nothing from Kafka for %.0f s", ", ".join(map(str, silent)), longest)
             if longest > LOST_SECONDS:
-                self._fail(Deaf(f"nothing from Kafka for {longest:.0f} s while its log goes on"))
+                self._fail(NoRecordsReceived(f"nothing from Kafka for {longest:.0f} s while its log goes on"))
                 return
             await self._flow({TP(self.changes, number) for number in self.groups} | self._elected())
             for group in silent:
@@ -258,17 +267,18 @@ class Worker:
         return time.monotonic() - self._told < SILENT_SECONDS
 
     def _elected(self) -> set[TP]:
-        return {TP(self.elects, 0)} if self.conductor is not None else set()
+        return {TP(self.elects, 0)} if self.coordinator is not None else set()
 
     # ------------------------------------------------------------------ what it shows
 
     @property
     def parked(self) -> int:
-        """Rows now parked in the whole feed."""
+        """The number of failed rows in the whole feed."""
         return sum(report.parked for report in self.control.seen.groups.values())
 
     @property
     def latest(self) -> Sample:
+        """Returns a sample of this worker."""
         samples = [group.latest for group in self.groups.values()]
         halt = self.control.state.alarm if self.control.state is not None else None
         sample = Sample(
@@ -278,7 +288,7 @@ class Worker:
             rows_per_second=sum(s.rows_per_second for s in samples),
             lag_seconds=max((s.lag_seconds for s in samples if s.lag_seconds is not None), default=None),
             lanes=tuple(rows for s in samples for rows in s.lanes),
-            parked_rows=sum(s.parked_rows for s in samples),
+            failed_rows=sum(s.failed_rows for s in samples),
             retries_total=sum(s.retries_total for s in samples),
             restarts=sum(s.restarts for s in samples),
             hindrances=tuple(one for s in samples for one in s.hindrances),
@@ -290,7 +300,7 @@ class Worker:
 
     @property
     def _silent(self) -> Silent:
-        """A conductor that has halted says no more."""
+        """Returns how long the source has been silent; a coordinator that has halted says no more."""
         state, unheard = self.control.state, time.monotonic() - (self._told or self._born)
         if state is not None and state.alarm is not None:
             return Silent(0.0, self._target.silent_seconds)
@@ -299,7 +309,7 @@ class Worker:
 
     @property
     def _prepared(self) -> Unanswered:
-        """As the conductor told it, unless that was long ago."""
+        """Returns the prepared transaction that the coordinator reported, unless that was long ago."""
         state = self.control.state
         if state is None or time.monotonic() - self._told > LOST_SECONDS:
             return Unanswered()

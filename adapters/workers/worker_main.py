@@ -13,7 +13,7 @@ from tidelock.adapters.ports.source_errors import OtherHistory
 from tidelock.adapters.process.signals import heard
 from tidelock.adapters.runtime.progress import Progress
 from tidelock.adapters.wiring.sources import overview_of, source_of
-from tidelock.adapters.workers.worker import Deaf, Worker
+from tidelock.adapters.workers.worker import NoRecordsReceived, Worker
 from tidelock.engine.model.records import Position
 
 OK, FAILED, OPERATOR = 0, 1, 4
@@ -22,8 +22,10 @@ STOP_SECONDS: Final = 30.0
 
 
 async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress) -> int:
-    """Until a signal comes, or the whole feed has caught up with what the source has now.  Raises LogError,
-    SourceError: the operator must mend something first."""
+    """Runs a worker until a signal comes, or the whole feed has caught up with what the source has now.
+
+    Raises LogError, SourceError: the operator must correct something first.
+    """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("tidelock").setLevel(logging.INFO)
     # While a broker is away each of our clients says so hundreds of times a second; what follows from it, we say.
@@ -44,7 +46,7 @@ async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress)
 
 
 async def _stopped(worker: Worker) -> None:
-    """In order; a process that cannot end so ends all the same, or nobody would start it anew."""
+    """Stops the worker in order.  A process that cannot end so ends all the same, or nobody would start it anew."""
     try:
         await asyncio.wait_for(worker.app.stop(), STOP_SECONDS)
     except asyncio.CancelledError:
@@ -62,7 +64,7 @@ async def _until(worker: Worker, stop: asyncio.Event, goal: Position | None, pro
     while not stop.is_set():
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), SAMPLE_SECONDS)
-        if isinstance(worker.failed, Deaf):
+        if isinstance(worker.failed, NoRecordsReceived):
             progress.message(f"{worker.failed}; start the worker again")
             return FAILED
         if worker.failed is not None:
@@ -81,7 +83,9 @@ async def _until(worker: Worker, stop: asyncio.Event, goal: Position | None, pro
 
 
 async def _of_that_log(worker: Worker, checkpoint: Position, progress: Progress) -> bool:
-    """A checkpoint of another log compares with nothing: the publisher, which asks as well, halts the feed."""
+    """Compares a checkpoint with the log: one of another log compares with nothing, and the publisher, which asks as
+    well, halts the feed.
+    """
     try:
         await asyncio.to_thread(source_of(worker.feed.source_url).confirm, checkpoint)
     except OtherHistory as other:

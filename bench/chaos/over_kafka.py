@@ -107,7 +107,7 @@ class Chaos:
         if kind in ("kill", "kill, away", "freeze"):
             if len(standing) < 2:
                 return  # one must be left
-            busy = {self._workers.conductor, *self._workers.owners.values()}
+            busy = {self._workers.coordinator, *self._workers.owners.values()}
             name = self._rng.choice([name for name in standing if name in busy] or standing)
         undisturbed = self._calm
         begun = time.monotonic()

@@ -70,7 +70,7 @@ def _length(text: str | bytes | CopyCommand) -> int:
 
 def _postgres(step: str, batch_rows: int, images: bool) -> Case:
     table = account.binding()
-    build, make = PostgresStatements(table, "park"), steps(table)[step]
+    build, make = PostgresStatements(table, "dead_letter"), steps(table)[step]
     return statements(lambda rows: build.of(make(rows), careful=False), batch_rows, images)
 
 

@@ -25,7 +25,7 @@ from tidelock.engine.protocol.effects import ApplyEffect, EffectId, ParkedRow
 from tidelock.engine.protocol.events import ParkedKey
 
 _RETRY_US = 200_000
-_FOLLOWS = "an earlier change of the same row stays parked: retry the whole table, or skip that change first"
+_FOLLOWS = "an earlier change of the same row failed too: retry the whole table, or skip that change first"
 
 
 class ParkedRetry:

@@ -24,7 +24,7 @@ _ENCODER = msgspec.msgpack.Encoder(enc_hook=tuple)  # a row may be anything that
 Place = tuple[str, int, int]
 _Key = tuple[TableName, Row | None]  # None: may be any row of the table
 
-BLOCKED = "an earlier change of this row is parked"
+BLOCKED = "an earlier change of this row failed"
 
 
 class ParkedChange(msgspec.Struct, frozen=True, array_like=True):

@@ -85,7 +85,7 @@ class ChunkMerge:
             return "the table has another key now"
         places = parked_rows.of_rows(self.table, self.effect.gone)
         if places is None:
-            return "changes are parked that concern other rows too, or may; retry or skip them first"
+            return "failed rows concern other rows too, or may; retry or skip them first"
         self.effect = replace(self.effect, unparked=tuple(places))
         return ""
 

@@ -318,7 +318,7 @@ class CopyMachine:
     def _refuse(self, splits: Sequence[ChunkSplit], why: str) -> None:
         tables = tuple(split.table for split in splits)
         names = ", ".join(map(str, tables))
-        hint = "Mend that, then `tidelock copy FEED` again; the feed goes on as before"
+        hint = "Correct that, then `tidelock copy FEED` again; the feed goes on as before"
         self._emit(RefuseCopy(Alarm("copy", f"tables are not copied: {why}", hint, str(self.position), names), tables))
 
 
@@ -326,7 +326,7 @@ def _refused(split: ChunkSplit, chunk: int, message: str, position: Position) ->
     return Alarm(
         "copy",
         f"the target refused rows of chunk {chunk} of {split.table}: {message}",
-        "Mend the target (a type too narrow, a constraint that the source does not have, rows that are parked or that "
+        "Correct the target (a type too narrow, a constraint that the source does not have, failed rows or rows that "
         "others wrote), then `tidelock run FEED`; what is merged stays",
         str(position),
         str(split.table),

@@ -106,7 +106,9 @@ def test_an_operator_s_way_through_a_halt(feed: Path) -> None:
         "DROP COLUMN note",
     ):
         assert words in status.stdout
-    assert json.loads(tidelock("status", feed, "--json").stdout)["parked"][0]["rows"] == 2
+    told = json.loads(tidelock("status", feed, "--json").stdout)
+    assert told["failed_rows"][0]["rows"] == 2
+    assert told["parked"] == told["failed_rows"], "the former name, for one release"
 
     listed = tidelock("rows", "list", feed)
     assert listed.returncode == 4
@@ -124,8 +126,11 @@ def test_an_operator_s_way_through_a_halt(feed: Path) -> None:
 
     skipped = tidelock("rows", "skip", feed, "0-101:55:1", "--json")
     assert (skipped.returncode, json.loads(skipped.stdout)["rows"]) == (0, 1)
+    assert json.loads(skipped.stdout)["wish"] == json.loads(skipped.stdout)["queued"] == "skip"
+    (kept,) = [row for row in json.loads(tidelock("rows", "list", feed, "--json").stdout) if row["queued"]]
+    assert (kept["id"], kept["wish"], kept["parked_seconds"]) == ("0-101:55:1", "skip", kept["failed_seconds"])
     retried = tidelock("rows", "retry", feed, "--all")
-    assert (retried.returncode, "1 parked row to retry" in retried.stdout) == (0, True)
+    assert (retried.returncode, "1 failed row queued for retry" in retried.stdout) == (0, True)
     assert "nobody runs this feed now" in retried.stdout
 
     assert "ALTER TABLE account DROP COLUMN note" in tidelock("ddl", "show", feed).stdout
@@ -133,8 +138,13 @@ def test_an_operator_s_way_through_a_halt(feed: Path) -> None:
     assert json.loads(done.stdout) == {"feed": "shop", "passed": "0-101:77", "as": "done"}
     assert_one_paragraph(tidelock("ddl", "skip", feed), 1, "not halted")
 
+    (table,) = json.loads(tidelock("status", feed, "--json").stdout)["failed_rows"]
+    assert (table["queued_retry"], table["queued_skip"]) == (table["wished_retry"], table["wished_skip"]) == (1, 1)
+
+    feed.write_text(feed.read_text(encoding="utf-8") + "zero_dates: park\n", encoding="utf-8")
     paused = tidelock("pause", feed)
-    assert (paused.returncode, "paused is wanted" in paused.stdout) == (0, True)
+    assert paused.stderr.count("zero_dates: 'park' is called 'dead_letter' now") == 1
+    assert (paused.returncode, "the desired state is paused" in paused.stdout) == (0, True)
     assert json.loads(tidelock("status", feed, "--json").stdout)["desired_state"] == "paused"
     assert json.loads(tidelock("resume", feed, "--json").stdout)["desired_state"] == "running"
 

@@ -239,6 +239,26 @@ def test_wrong(read: Read, tmp_path: Path, case: str) -> None:
     assert caught.value.exit_code == 2
 
 
+def test_former_values_still_work_and_say_their_new_word(
+    read: Read, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    feed = read(PLAIN + "zero_dates: park\non_conflict: park\n")
+    assert (feed.zero_dates, feed.on_conflict) == ("dead_letter", "dead_letter")
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.splitlines() == [
+        f"tidelock: {tmp_path / 'shop.yaml'}, line {line}: {key}: 'park' is called 'dead_letter' now, "
+        "and will be refused by the next release"
+        for line, key in ((6, "zero_dates"), (7, "on_conflict"))
+    ]
+
+
+def test_words_of_today_say_nothing(read: Read, capsys: pytest.CaptureFixture[str]) -> None:
+    assert read(PLAIN + "zero_dates: dead_letter\n").zero_dates == "dead_letter"
+    read(PLAIN.replace("source: shop.account", "source: park.park") + "zero_dates: 'null'\n")
+    assert capsys.readouterr() == ("", "")
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         load(tmp_path / "none.yaml")

@@ -98,7 +98,7 @@ async def test_a_percent_sign_in_a_statement_is_only_itself(feed: Feed, target: 
 
 async def test_status_of_a_feed_that_never_ran(feed: Feed) -> None:
     seen = await operator.status(feed)
-    assert (seen.epoch, seen.checkpoint, seen.parked, seen.needs_operator) == (0, None, (), False)
+    assert (seen.epoch, seen.checkpoint, seen.failed_rows, seen.needs_operator) == (0, None, (), False)
     with pytest.raises(TargetError, match="knows no feed shop"):
         await operator.set_state(feed, "paused")
 
@@ -109,7 +109,7 @@ async def test_status_with_tables_but_no_owner(feed: Feed, target: TargetSession
         await operator.set_state(feed, "paused")
 
 
-async def test_status_tells_owner_checkpoint_receipts_parked_and_halt(feed: Feed, target: TargetSession) -> None:
+async def test_status_tells_owner_checkpoint_receipts_failed_rows_and_halt(feed: Feed, target: TargetSession) -> None:
     await own(target, feed, HALT)
     position = Position("bin.000001", 900, gtids="0-101-76")
     sql = f"INSERT INTO {feed.schema}.tidelock_checkpoint (feed, grp, position) VALUES (%s, 0, %s)"
@@ -127,8 +127,9 @@ async def test_status_tells_owner_checkpoint_receipts_parked_and_halt(feed: Feed
     assert seen.checkpoint_seconds is not None
     assert 0 <= seen.checkpoint_seconds < 60
     assert seen.halted == HALT
-    assert [(p.table, p.rows, p.wished_retry) for p in seen.parked] == [("shop.account", 1, 0), ("shop.item", 1, 0)]
-    assert 0 <= seen.parked[0].oldest_seconds < 60
+    failed = [(t.table, t.rows, t.queued_retry) for t in seen.failed_rows]
+    assert failed == [("shop.account", 1, 0), ("shop.item", 1, 0)]
+    assert 0 <= seen.failed_rows[0].oldest_seconds < 60
     assert seen.needs_operator
     assert seen.live is None
 
@@ -140,41 +141,41 @@ async def test_pause_and_resume(feed: Feed, target: TargetSession) -> None:
         assert (await operator.status(feed)).desired_state == state
 
 
-async def test_parked_rows_are_listed_and_shown_with_their_values(feed: Feed, target: TargetSession) -> None:
+async def test_failed_rows_are_listed_and_shown_with_their_values(feed: Feed, target: TargetSession) -> None:
     await own(target, feed)
     first = await park(target, feed, 0, (1, "old"), (1, b"\xff\x00"))
     second = await park(target, feed, 1, (1, "x"), None, table="item")
-    assert [row.id for row in await operator.parked(feed)] == [first, second]
-    assert [row.id for row in await operator.parked(feed, "shop.item")] == [second]
-    assert [row.id for row in await operator.parked(feed, limit=1)] == [first]
-    detail = await operator.parked_detail(feed, first)
+    assert [row.id for row in await operator.failed_rows(feed)] == [first, second]
+    assert [row.id for row in await operator.failed_rows(feed, "shop.item")] == [second]
+    assert [row.id for row in await operator.failed_rows(feed, limit=1)] == [first]
+    detail = await operator.failed_row(feed, first)
     assert (detail.before, detail.after) == ({"id": 1, "note": "old"}, {"id": 1, "note": b"\xff\x00"})
     assert (detail.change.key, detail.change.error) == ("id=1", "duplicate email")
-    assert (await operator.parked_detail(feed, second)).after is None
+    assert (await operator.failed_row(feed, second)).after is None
     for wrong in ("0-101:55:9", "nonsense", "a:b:c"):
         with pytest.raises(TargetError, match=wrong):
-            await operator.parked_detail(feed, wrong)
+            await operator.failed_row(feed, wrong)
 
 
-async def wishes(feed: Feed) -> dict[str, str]:
-    return {row.id: row.wish for row in await operator.parked(feed)}
+async def queued(feed: Feed) -> dict[str, str]:
+    return {row.id: row.queued for row in await operator.failed_rows(feed)}
 
 
 async def test_a_retry_takes_the_whole_table_a_skip_only_its_row(feed: Feed, target: TargetSession) -> None:
     await own(target, feed)
     a, b, c = [await park(target, feed, n, None, (n, "a")) for n in range(3)]
     other = await park(target, feed, 3, None, (1, "a"), table="item")
-    assert await operator.wish(feed, "skip", [b]) == 1
-    assert await wishes(feed) == {a: "", b: "skip", c: "", other: ""}
-    assert await operator.wish(feed, "retry", [a]) == 2
-    assert await wishes(feed) == {a: "retry", b: "skip", c: "retry", other: ""}
-    assert await operator.wish(feed, "retry", []) == 1
-    assert await operator.wish(feed, "retry", []) == 0
-    assert await operator.wish(feed, "skip", [], "shop.item") == 1
-    assert await wishes(feed) == {a: "retry", b: "skip", c: "retry", other: "skip"}
+    assert await operator.queue(feed, "skip", [b]) == 1
+    assert await queued(feed) == {a: "", b: "skip", c: "", other: ""}
+    assert await operator.queue(feed, "retry", [a]) == 2
+    assert await queued(feed) == {a: "retry", b: "skip", c: "retry", other: ""}
+    assert await operator.queue(feed, "retry", []) == 1
+    assert await operator.queue(feed, "retry", []) == 0
+    assert await operator.queue(feed, "skip", [], "shop.item") == 1
+    assert await queued(feed) == {a: "retry", b: "skip", c: "retry", other: "skip"}
     with pytest.raises(TargetError, match="0-101:55:9"):
-        await operator.wish(feed, "skip", [c, "0-101:55:9"])
-    assert (await wishes(feed))[c] == "retry"
+        await operator.queue(feed, "skip", [c, "0-101:55:9"])
+    assert (await queued(feed))[c] == "retry"
 
 
 async def test_ddl_done_passes_exactly_the_statement_that_halted(feed: Feed, target: TargetSession) -> None:
@@ -199,12 +200,12 @@ async def test_what_is_asked_of_a_feed_reaches_all_its_groups(feed: Feed, target
     assert [state for _, state, _, _ in await owners(feed, target)] == ["paused"] * 3
     a = await park(target, feed, 0, None, (1, "a"), group=0)
     b = await park(target, feed, 1, None, (2, "a"), group=1)
-    assert [row.id for row in await operator.parked(feed)] == [a, b]
-    assert (await operator.parked_detail(feed, b)).after == {"id": 2, "note": "a"}
-    assert (await operator.status(feed)).parked[0].rows == 2
-    assert await operator.wish(feed, "skip", [b]) == 1
-    assert await operator.wish(feed, "retry", []) == 1
-    assert await wishes(feed) == {a: "retry", b: "skip"}
+    assert [row.id for row in await operator.failed_rows(feed)] == [a, b]
+    assert (await operator.failed_row(feed, b)).after == {"id": 2, "note": "a"}
+    assert (await operator.status(feed)).failed_rows[0].rows == 2
+    assert await operator.queue(feed, "skip", [b]) == 1
+    assert await operator.queue(feed, "retry", []) == 1
+    assert await queued(feed) == {a: "retry", b: "skip"}
 
 
 async def test_a_statement_is_passed_for_all_groups_once_all_have_come_to_it(feed: Feed, target: TargetSession) -> None:

@@ -36,7 +36,7 @@ def body(rig: Rig, id_: int) -> list[str | None]:
 def test_a_refused_row_is_parked_with_its_later_changes_and_the_rest_goes_on(notes: Rig) -> None:
     spoil(notes)
     assert notes.catch_up_code() == OPERATOR
-    assert "3 row changes are parked" in notes.said()
+    assert "3 failed rows" in notes.said()
     differences = notes.differences()
     assert (differences.matched, differences.different, differences.total) == (1999, 1, 1), differences
     listed = notes.command("rows", "list", "--json")
@@ -80,7 +80,7 @@ def test_a_retry_that_fails_again_parks_again(notes: Rig) -> None:
     assert notes.catch_up_code() == OPERATOR
     assert notes.parked() == 3
     assert notes.differences().total == 1
-    assert all(row["wish"] == "" for row in notes.command("rows", "list", "--json").json)
+    assert all(row["queued"] == "" for row in notes.command("rows", "list", "--json").json)
 
 
 def test_a_running_feed_carries_a_wish_out(notes: Rig) -> None:

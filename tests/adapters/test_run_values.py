@@ -29,7 +29,7 @@ PAIRS = [
 ]
 OPERATOR = 4
 STATEMENTS = 200
-LATER = "an earlier change of this row is parked"
+LATER = "an earlier change of this row failed"
 
 
 @pytest.fixture(scope="module")

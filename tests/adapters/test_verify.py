@@ -96,7 +96,7 @@ def written_on(rig: Rig, planted: Planted, rate: float) -> Iterator[None]:
 def check(report: VerifyReport, planted: Planted, expected: list[tuple[str, str, str, str]]) -> None:
     assert found(report) == expected
     assert report.settled, report.note
-    assert [t.unsettled for t in report.tables] == [0, 0]
+    assert [t.still_changing for t in report.tables] == [0, 0]
     assert all(t.source_rows >= planted.rows and t.complete for t in report.tables)
 
 
@@ -164,7 +164,7 @@ def test_every_value_is_equal_to_itself(
     refused = {number for number, _, _, reason in keyed.cells if reason}
     assert {int(d.key["id"]) % 1000 for d in table.differences} == refused, table.differences
     assert {d.kind for d in table.differences} == {"missing"}
-    assert table.parked == table.missing == len(refused) * 2
+    assert table.failed_rows == table.missing == len(refused) * 2
 
 
 @pytest.mark.parametrize("small_rows", [0, 10_000], ids=["spark", "small"])

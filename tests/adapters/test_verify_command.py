@@ -130,7 +130,7 @@ def test_a_termination_ends_java_and_leaves_no_folder(
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in java), "Java's end")
     assert not folders[0].exists()
     said = [line.removeprefix(f"{rig.name}: ") for line in log.read_text().splitlines()]
-    steps = {"starting Spark", f"reading {rig.schema}.t, about 2 rows", f"looking again {rig.schema}.t"}
+    steps = {"starting Spark", f"reading {rig.schema}.t, about 2 rows", f"rechecking {rig.schema}.t"}
     assert set(said[:-1]) <= steps | {line for line in said if line.startswith("… ")}
     assert said[-1].startswith(("waiting for the feed to pass ", "… waiting for")), said
 

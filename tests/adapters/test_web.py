@@ -8,6 +8,7 @@ import re
 import socket
 
 import aiohttp
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -25,7 +26,7 @@ BUSY = Sample(
     lanes=(10, 0, 7),
     lock_waits_total=3,
     locks_held=40,
-    parked_rows=2,
+    failed_rows=2,
     batches_total=99,
     position="bin.000002:400",
     retries_total=1,
@@ -81,6 +82,19 @@ def test_metrics_are_prometheus_text() -> None:
     typed = set(re.findall(r"^# TYPE (\S+) (?:counter|gauge)$", text, re.MULTILINE))
     assert {name.partition("{")[0] for name in values} == typed
     assert all(name.endswith("_total") for name in re.findall(r"^# TYPE (\S+) counter$", text, re.MULTILINE))
+
+
+def test_a_renamed_metric_has_both_names() -> None:
+    lines = metrics(BUSY).splitlines()
+    assert {"tidelock_failed_rows 2", "tidelock_parked_rows 2"} <= set(lines)
+    assert "# HELP tidelock_parked_rows The former name of tidelock_failed_rows, for one release." in lines
+
+
+def test_a_renamed_field_of_a_sample_has_both_names_and_is_read_under_the_former() -> None:
+    told = json.loads(msgspec.json.encode(BUSY))
+    assert (told["failed_rows"], told["parked_rows"]) == (2, 2)
+    del told["failed_rows"]  # as a run of the last release tells it
+    assert msgspec.json.decode(json.dumps(told), type=Sample).failed_rows == 2
 
 
 def test_metrics_parse_with_prometheus_own_parser() -> None:
@@ -145,4 +159,4 @@ def test_live_view_shows_each_lane_by_its_length() -> None:
     bars = [line.count("━") for line in text.splitlines() if "lane" in line]
     assert bars == [40, 0, 28]
     assert "12,345,678 rows" in text
-    assert "2 parked" in text
+    assert "2 failed rows" in text

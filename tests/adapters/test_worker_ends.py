@@ -45,7 +45,7 @@ def test_a_worker_whose_feed_has_no_plan_yet_stops_at_once(
     rig.target_url = "postgresql://postgres@127.0.0.1:1/postgres"
     worker = Process(["worker", str(rig.feed)], rig.output)
     try:
-        until(lambda: "cannot be conducted" in rig.said(), "a conductor without its target")
+        until(lambda: "has no coordinator" in rig.said(), "a coordinator without its target")
         worker.signal(signal.SIGHUP)
         assert worker.code(20.0) == 0, rig.said()
     finally:

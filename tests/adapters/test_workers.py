@@ -174,7 +174,7 @@ def test_killed_workers_are_started_again(
     """One with its children, one alone."""
     workers = make_workers(mariadb, request.getfixturevalue(target), "killed", 3, batch_rows=200)
     with recorded(workers):
-        for name, alone in (("w1", False), ("w2", True), (workers.conductor, False)):
+        for name, alone in (("w1", False), ("w2", True), (workers.coordinator, False)):
             workers.kill(name, alone=alone)
             workers.until_flowing()
 
@@ -182,9 +182,9 @@ def test_killed_workers_are_started_again(
 def test_another_worker_takes_over_from_a_killed_one(make_workers: Make, mariadb: Server, postgres: Server) -> None:
     workers = make_workers(mariadb, postgres, "heirs", 3, batch_rows=200)
     with recorded(workers):
-        gone = workers.conductor
+        gone = workers.coordinator
         workers.kill(gone, back_after=None)
-        workers.until(lambda: gone not in {*workers.owners.values(), workers.conductor}, "heirs")
+        workers.until(lambda: gone not in {*workers.owners.values(), workers.coordinator}, "heirs")
         workers.until_flowing()
 
 
@@ -194,10 +194,10 @@ def test_a_worker_that_wakes_after_others_took_over_writes_nothing(
     """Stopped for longer than its session lives, in the middle of its work, its children with it."""
     workers = make_workers(mariadb, postgres, "zombie", 2, batch_rows=50)
     with recorded(workers):
-        workers.until(lambda: workers.conductor in workers.owners.values(), "a group of the conductor's")
-        zombie = workers.conductor
+        workers.until(lambda: workers.coordinator in workers.owners.values(), "a group of the coordinator's")
+        zombie = workers.coordinator
         workers.freeze(zombie)
-        workers.until(lambda: zombie not in {*workers.owners.values(), workers.conductor}, "heirs")
+        workers.until(lambda: zombie not in {*workers.owners.values(), workers.coordinator}, "heirs")
         workers.until_flowing()
         workers.thaw(zombie)
         workers.until(lambda: workers.fenced >= 1, "a rejected write")
@@ -271,7 +271,7 @@ def count_statements(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    "killing", [pytest.param(False, marks=pytest.mark.proof), True], ids=["in peace", "conductor killed"]
+    "killing", [pytest.param(False, marks=pytest.mark.proof), True], ids=["in peace", "coordinator killed"]
 )
 def test_statements_under_load_run_once(killing: bool, make_workers: Make, mariadb: Server, postgres: Server) -> None:
     workers = make_workers(mariadb, postgres, "ddl", 3)
@@ -287,7 +287,7 @@ def test_statements_under_load_run_once(killing: bool, make_workers: Make, maria
             before = workers.passed
             act()
             if killing:
-                workers.kill(workers.conductor)
+                workers.kill(workers.coordinator)
             workers.until(lambda before=before: workers.passed != before, "the statement")
     finally:
         writer.stop()
@@ -329,7 +329,9 @@ def test_status_shows_every_group(make_workers: Make, mariadb: Server, postgres:
     said = rig.command("status", "@", "--json")
     assert said.code == 0, said.err
     shown = said.json["scale_out"]
-    assert shown["conductor"] in ("w1", "w2")
+    assert shown["coordinator"] in ("w1", "w2")
+    assert shown["conductor"] == shown["coordinator"], "the former name, for one release"
+    assert all(group["parked"] == group["failed_rows"] == 0 for group in shown["groups"])
     assert [(group["group"], group["state"]) for group in shown["groups"]] == [(n, "running") for n in range(GROUPS)]
     assert {group["worker"] for group in shown["groups"]} == {"w1", "w2"}
     text = rig.command("status").out
@@ -337,7 +339,7 @@ def test_status_shows_every_group(make_workers: Make, mariadb: Server, postgres:
 
 
 def test_a_prepare_without_an_answer_is_told(make_workers: Make, mariadb: Server, postgres: Server) -> None:
-    """In the status, by the worker that conducts, and as a metric of every worker."""
+    """In the status, by the worker that coordinates, and as a metric of every worker."""
     address = f"127.0.0.1:{free_port()}"
     workers = make_workers(mariadb, postgres, "prepared", 1, http=address)
     rig = workers.rig

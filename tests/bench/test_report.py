@@ -1,6 +1,7 @@
 """The page of results: written anew in its places, whatever is missing or of another form."""
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,14 @@ def test_only_places_are_written_and_again_gives_the_same(results: Path, tmp_pat
 def test_the_page_has_a_place_for_every_result() -> None:
     _, homeless = filled(PAGE.read_text(), dict.fromkeys([*KINDS, "growth"], ""))
     assert homeless == []
+
+
+def test_each_figure_of_the_short_page_is_in_the_tables() -> None:
+    short = (PAGE.parent / "performance.md").read_text()
+    figures = re.findall(r"\d+(?:,\d{3})+|\d+\.\d+", short)
+    assert len(figures) > 30
+    told = set(re.findall(r"\d+(?:,\d{3})+|\d+\.\d+", PAGE.read_text()))
+    assert set(figures) - told == set()
 
 
 def test_axes_have_round_numbers() -> None:

@@ -105,7 +105,7 @@ def test_only_what_comes_after_the_bad_change_of_a_row_is_parked_with_it() -> No
     assert effects == [
         (
             "apply 1.5 lane 0 held [0-1:1:0 0-1:1:1 0-1:1:2]: insert shop.account (1, a, x); "
-            "park 0-1:1:1 of shop.account (too long), 0-1:1:2 of shop.account (an earlier change of this row is parked)"
+            "park 0-1:1:1 of shop.account (too long), 0-1:1:2 of shop.account (an earlier change of this row failed)"
         )
     ]
 
@@ -123,7 +123,7 @@ def test_a_parked_row_is_known_by_the_targets_equality() -> None:
     assert effects == [
         (
             "apply 1.3 lane 0 [0-1:2:0 0-1:2:1]: insert shop.word (c, 2, x); park 0-1:2:0 of shop.word "
-            "(an earlier change of this row is parked)"
+            "(an earlier change of this row failed)"
         )
     ]
 
@@ -135,7 +135,7 @@ def test_parked_rows_and_their_wishes_come_back_at_takeover() -> None:
     again = scenario.restarted()
     assert list(again.take("take over epoch 2 at 200 parked")) == []
     assert [line.strip() for line in again.take("log 3 resent: delete account 1 a x")] == [
-        "→ apply 2.1 lane 1 [0-1:3:0]: park 0-1:3:0 of shop.account (an earlier change of this row is parked)"
+        "→ apply 2.1 lane 1 [0-1:3:0]: park 0-1:3:0 of shop.account (an earlier change of this row failed)"
     ]
     list(again.take("committed 2.1"))
     assert [line.strip() for line in again.take("wish retry 0-1:1:0 0-1:2:0 0-1:3:0")] == [

@@ -373,7 +373,7 @@ def test_a_repair_of_a_row_that_is_parked_together_with_another_is_given_up() ->
     feed = repairing(Feed(parked=[item_parked(1, (1, "a"), (5, "a"))]))
     feed.step(ChunkStaged(feed.reads()[-1].id, at(0), 1))
     assert of(feed.wanted, MergeChunk) == []
-    given_up(feed, "changes are parked that concern other rows too")
+    given_up(feed, "failed rows concern other rows too")
 
 
 def test_a_repair_of_a_table_with_another_key_is_given_up() -> None:

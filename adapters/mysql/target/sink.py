@@ -91,7 +91,7 @@ class MySqlSink:
         lanes: int = 8,
         origin: str = "",
         path: str = "",
-        zero_dates: Literal["park", "null"] = "park",
+        zero_dates: Literal["dead_letter", "null"] = "dead_letter",
         lock_timeout_seconds: int = LOCK_TIMEOUT_SECONDS,
         target_name: Callable[[TableName], TableName] = lambda name: name,
         eager: bool = False,

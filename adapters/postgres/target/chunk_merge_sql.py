@@ -114,7 +114,7 @@ class ChunkMergeSql:
         arrays = []
         for name, values in zip(self._effect.key, zip(*keys, strict=True), strict=True):
             type_ = self._types[name]
-            texts = renderer(_column(name, type_, values), type_, "park")(values)
+            texts = renderer(_column(name, type_, values), type_, "dead_letter")(values)
             arrays.append(f"{array(name, texts)}::{base_type(type_)}[]")
         return f"unnest({', '.join(arrays)}) AS k({', '.join(map(identifier, self._effect.key))})"
 

@@ -89,7 +89,7 @@ class PostgresSink:
         lanes: int = 8,
         origin: str = "",
         path: str = "",
-        zero_dates: ZeroDates = "park",
+        zero_dates: ZeroDates = "dead_letter",
         synchronous_commit: bool = False,
         lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
         target_name: Callable[[TableName], TableName] = lambda name: name,

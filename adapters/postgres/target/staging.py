@@ -69,7 +69,7 @@ class _Stager:
 
     def __init__(self, place: Staging) -> None:
         binding = Binding(0, place.shape, place.table)
-        zero_dates: ZeroDates = "null" if place.zero_dates == "null" else "park"
+        zero_dates: ZeroDates = "null" if place.zero_dates == "null" else "dead_letter"
         self.rows = 0
         self.refused: list[RefusedRow] = []
         self._place = place

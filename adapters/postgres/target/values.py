@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from tidelock.engine.model.records import Column, Kind, Value
 
 Renderer: TypeAlias = Callable[[Sequence[Value]], Sequence[str | None]]
-ZeroDates: TypeAlias = Literal["park", "null"]
+ZeroDates: TypeAlias = Literal["dead_letter", "null"]
 
 _MODIFIER = re.compile(r"\([^()]*\)")
 _NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -76,7 +76,7 @@ def is_own_text(column: Column, type: str) -> bool:
     """Tell whether `renderer` writes the value's own text, once a date has no zeros: then row images can write it."""
     if column.kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
         return base_type(type) != "bytea"
-    return column.kind is not Kind.TIME and renderer(column, type, "park") in (_unchanged, _to_number)
+    return column.kind is not Kind.TIME and renderer(column, type, "dead_letter") in (_unchanged, _to_number)
 
 
 def _length(type: str) -> int:
@@ -122,7 +122,7 @@ def _to_date(name: str, zero_dates: ZeroDates) -> Renderer:
         joined = ",".join(filter(None, values))
         if "-00" not in joined and "0000-" not in joined:
             return values
-        if zero_dates == "park":
+        if zero_dates == "dead_letter":
             raise Unwritable(
                 f"column {name}: a zero date, which PostgreSQL cannot hold (`zero_dates: null` writes NULL)"
             )

@@ -1,4 +1,4 @@
-"""The conductor with real servers: MariaDB → Kafka → PostgreSQL.  The groups are played by the test."""
+"""The coordinator with real servers: MariaDB → Kafka → PostgreSQL.  The groups are played by the test."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.operator import feed_control as operator
 from tidelock.adapters.ports.sink import Sink, TargetError
 from tidelock.adapters.wiring.sinks import make_sink
-from tidelock.adapters.workers import coordinator_shell as conductor_shell
-from tidelock.adapters.workers.coordinator_shell import ConductorShell
+from tidelock.adapters.workers import coordinator_shell
+from tidelock.adapters.workers.coordinator_shell import CoordinatorShell
 from tidelock.adapters.workers.start_position import beginning
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.records import Position, TableName
@@ -102,20 +102,20 @@ async def player(rig: Rig) -> AsyncIterator[Player]:
 
 
 @contextlib.asynccontextmanager
-async def conducting(player: Player, worker: str = "w1") -> AsyncIterator[ConductorShell]:
-    conductor = ConductorShell(player.feed, worker, player.control)
-    running = asyncio.create_task(conductor.run())
+async def coordinating(player: Player, worker: str = "w1") -> AsyncIterator[CoordinatorShell]:
+    coordinator = CoordinatorShell(player.feed, worker, player.control)
+    running = asyncio.create_task(coordinator.run())
     try:
-        yield conductor
-        assert not running.done(), "the conductor ended by itself"
+        yield coordinator
+        assert not running.done(), "the coordinator ended by itself"
     finally:
-        await conductor.stop()
+        await coordinator.stop()
         async with asyncio.timeout(SECONDS):
             await running
 
 
 async def test_the_first_plan_is_stored_the_log_published_and_the_least_group_counts(player: Player) -> None:
-    async with conducting(player):
+    async with coordinating(player):
         plan = await player.control.plan_with(1)
         assert (plan.version, plan.partitions) == (1, 2)
         assert sorted(group for _, group in plan.tables) == [0, 1]
@@ -133,7 +133,7 @@ async def test_the_first_plan_is_stored_the_log_published_and_the_least_group_co
 
 
 async def test_a_statement_runs_once_when_both_groups_have_voted(player: Player) -> None:
-    async with conducting(player):
+    async with coordinating(player):
         for group in (0, 1):
             await player.own(group)
         player.rig.at_source("CREATE TABLE added (id int PRIMARY KEY)", "INSERT INTO added VALUES (1)")
@@ -163,18 +163,18 @@ async def test_a_statement_runs_once_when_both_groups_have_voted(player: Player)
 
 
 async def test_another_worker_takes_over_before_a_statement_and_after_it_has_run(player: Player) -> None:
-    async with conducting(player):
+    async with coordinating(player):
         for group in (0, 1):
             await player.own(group)
         player.rig.at_source("ALTER TABLE account ADD COLUMN more int", "INSERT INTO account VALUES (1, 'a', 2)")
         _, statement = await player.log_ends_with_statement()
         before = (await player.control.plan_with(0)).position
         await player.report(0, before, statement)
-    async with conducting(player, "w2"):
+    async with coordinating(player, "w2"):
         await player.report(1, before, statement)
         await player.state(lambda state: state.passed == statement and state.worker == "w2")
         await player.report(0, statement.end)
-    async with conducting(player, "w3"):
+    async with coordinating(player, "w3"):
         await player.state(lambda state: state.worker == "w3" and state.passed == statement)
         await player.report(1, statement.end)
         here = player.here()
@@ -186,16 +186,16 @@ async def test_another_worker_takes_over_before_a_statement_and_after_it_has_run
     assert [name for (name,) in columns].count("more") == 1
 
 
-async def test_two_conductors_at_once_only_the_newer_one_counts(
+async def test_two_coordinators_at_once_only_the_newer_one_counts(
     player: Player, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The older one, a zombie, is shut out wherever it writes; it does not try again meanwhile."""
-    monkeypatch.setattr(conductor_shell, "DISPLACED_SECONDS", 10 * SECONDS)
-    async with conducting(player, "zombie"):
+    monkeypatch.setattr(coordinator_shell, "DISPLACED_SECONDS", 10 * SECONDS)
+    async with coordinating(player, "zombie"):
         player.rig.at_source("INSERT INTO account VALUES (2, 'b')")
         first = player.here()
         await player.state(lambda state: state.worker == "zombie" and state.published.order >= first.order)
-        async with conducting(player, "w2"):
+        async with coordinating(player, "w2"):
             state = await player.state(lambda state: state.worker == "w2")
             player.rig.at_source("INSERT INTO account VALUES (1, 'a')")
             here = player.here()
@@ -204,7 +204,7 @@ async def test_two_conductors_at_once_only_the_newer_one_counts(
 
 
 async def test_more_partitions_make_a_new_plan_where_all_is_drained(player: Player) -> None:
-    async with conducting(player):
+    async with coordinating(player):
         for group in (0, 1):
             await player.own(group)
         player.rig.at_source("INSERT INTO account VALUES (1, 'a')")
@@ -212,7 +212,7 @@ async def test_more_partitions_make_a_new_plan_where_all_is_drained(player: Play
         await player.state(lambda state: state.published.order >= here.order)
     player.rig.options["partitions"] = 3
     player.feed = loader.load(player.rig.feed)
-    async with conducting(player):
+    async with coordinating(player):
         end = (await player.state(lambda state: state.state == "draining for a new plan")).published
         await player.report(0, end)
         await player.report(1, end)
@@ -240,7 +240,7 @@ async def test_an_embedded_run_is_gone_on_from_but_not_from_the_middle_of_its_wo
 
 
 async def test_status_shows_the_groups_from_any_machine(player: Player) -> None:
-    async with conducting(player):
+    async with coordinating(player):
         for group in (0, 1):
             await player.own(group)
         plan = await player.control.plan_with(1)
@@ -250,7 +250,7 @@ async def test_status_shows_the_groups_from_any_machine(player: Player) -> None:
         await player.until(lambda: len(player.control.seen.groups) == 2)
         seen = await operator.status(player.feed)
         assert seen.scale_out is not None
-        assert (seen.scale_out.conductor, seen.scale_out.plan) == ("w1", 1)
+        assert (seen.scale_out.coordinator, seen.scale_out.plan) == ("w1", 1)
         assert [(g.group, g.worker, g.vote) for g in seen.scale_out.groups] == [(0, "w", ""), (1, "w", "0-1:7")]
         assert seen.scale_out.groups[0].checkpoint == plan.position
         said = await asyncio.to_thread(player.rig.command, "status")
