@@ -65,27 +65,29 @@ _FAILED = {
 
 
 class Replay:
-    """A machine that tells what it does."""
+    """Steps a machine and tells what it does."""
 
     def __init__(self, options: Options) -> None:
         self.machine = ApplyMachine(options)
 
     def step(self, now: int, events: Sequence[ApplyEvent]) -> list[str]:
+        """Step the machine; returns the lines of the transcript."""
         return tell(now, events, self.machine.step(now, events))
 
 
 def tell(now: int, events: Sequence[ApplyEvent], effects: Sequence[ApplyEffect]) -> list[str]:
-    """The transcript of one step: its events, then the effects they had together."""
+    """Returns the transcript of one step: its events, then the effects they had together."""
     told = [f"{now / 1_000_000:.6f}  {line}" for event in events for line in spell_event(event)]
     return told + [f"  → {spell_effect(effect)}" for effect in effects]
 
 
 def spell_id(id_: EffectId) -> str:
+    """Spell an effect's id, as transcripts do."""
     return f"{id_.epoch}.{id_.counter}"
 
 
 def spell_event(event: ApplyEvent) -> Iterator[str]:
-    """One line, or one a batch of the log."""
+    """Spell an event: one line, or one a batch of the log."""
     match event:
         case TakenOver():
             yield (
@@ -130,6 +132,7 @@ def spell_event(event: ApplyEvent) -> Iterator[str]:
 
 
 def spell_effect(effect: ApplyEffect) -> str:
+    """Spell an effect, in one line."""
     match effect:
         case ApplyBatch():
             return _spell_batch(effect)
@@ -161,7 +164,7 @@ def spell_effect(effect: ApplyEffect) -> str:
         case Halt():
             return f"halt ({effect.alarm.kind}): {effect.alarm}"
         case StepDown():
-            return f"stand down{', take over again' if effect.again else ''}: {effect.reason}"
+            return f"step down{', take over again' if effect.again else ''}: {effect.reason}"
         case CaughtUp():
             return "caught up"
         case _:

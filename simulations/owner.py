@@ -96,6 +96,7 @@ class Owner:
         self.caught_up = False
         self.halt: Halt | None = None
         self.stepped_down: StepDown | None = None
+        self.asked_from: set[str] = set()  # places that the log was asked for once more
         self.hangs = 0
         self.dies_at = -1
         self.skew = 0
@@ -216,6 +217,7 @@ class Owner:
             case RefuseCopy():
                 self._refused(effect.alarm)
             case RequestResend():
+                self.asked_from.add(str(effect.position))
                 skipped = chance.randrange(1, 9) if self._faults.strikes("hole") else 0
                 behind = self._history.behind(effect.position, skipped)
                 self._read_behind(effect.position, behind, effect.further, chance)

@@ -261,7 +261,7 @@ class World:
         elif owner.stepped_down and owner.stepped_down.again and self._asked(owner):
             self.coverage["streamed: taken over anew"] += 1
         elif owner.stepped_down and not (self._faults.forgot and owner.stepped_down.again):
-            raise Mistake(f"the newest owner stood down: {owner.stepped_down}")
+            raise Mistake(f"the newest owner stepped down: {owner.stepped_down}")
         self._take_over()
         if again:
             self._copy_again(again)
@@ -270,6 +270,8 @@ class World:
         """Returns the family that is to be copied anew, if any."""
         if owner.refused_its_own:
             raise Mistake(f"the feed halts for another log, and it is its own: {halt}")
+        if halt.alarm.kind == "gap" and halt.alarm.position not in owner.asked_from:
+            raise Mistake(f"the feed halts at a gap, and has not asked for the log once more: {halt}")
         if halt.alarm.kind == source_log.OTHER:
             self.log.put_right()
         if halt.ddl is not None:

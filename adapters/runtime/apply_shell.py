@@ -50,7 +50,7 @@ DRAIN_SECONDS = 10.0
 class Shell:
     """The shell of one machine.  `apply_ddl`: carries out that effect.
 
-    `ended`: set when the feed halted, stood down, caught up, was told to stop, or cannot begin (`refusal`).
+    `ended`: set when the feed halted, stepped down, caught up, was told to stop, or cannot begin (`refusal`).
     """
 
     def __init__(

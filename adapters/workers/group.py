@@ -1,6 +1,6 @@
 """Runs one table group at this worker: takes it over at the target, runs its apply machine over its partition, reports.
 
-A group that stood down (a newer owner, lost commits) or halted is not given up while Kafka says that the partition is
+A group that stepped down (a newer owner, lost commits) or halted is not given up while Kafka says that the partition is
 ours: after a while, or once an operator has cleared the halt, it is taken over anew.
 """
 

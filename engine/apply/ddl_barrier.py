@@ -29,7 +29,7 @@ _RETRY_US = 200_000
 
 
 class Passage(enum.Enum):
-    """What becomes of a statement once everything before it is committed."""
+    """Fate of a statement once everything before it is committed."""
 
     PASS = "pass"
     APPLY = "apply"
@@ -75,7 +75,7 @@ def alarm(ddl: Ddl, position: str) -> Alarm:
 
 
 class Stage(enum.Enum):
-    """How far the statement at the barrier is (the table above)."""
+    """Stage of the statement at the barrier (the table above)."""
 
     OPEN = "open"
     DRAINING = "draining"

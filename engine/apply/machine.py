@@ -32,7 +32,8 @@ from tidelock.engine.protocol.events import ApplyEvent, GoalSet, TakenOver
 
 
 class State(enum.Enum):
-    """WAITING for the takeover; FLOWING; HALTED by an alarm; FENCED by a newer owner."""
+    """Name of a state: WAITING for the takeover; FLOWING; HALTED by an alarm; FENCED by a newer owner, or over for
+    another reason."""
 
     WAITING = "starting"
     FLOWING = "running"
@@ -41,26 +42,26 @@ class State(enum.Enum):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """Nothing is known of the target yet.  `goal`: what the pipeline will be told."""
+    """State before the takeover: nothing is known of the target.  `goal`: what the pipeline will be told."""
 
     goal: Position | None = None
 
 
 class Flowing(msgspec.Struct, frozen=True):
-    """The feed is ours."""
+    """State in which the feed is ours."""
 
     pipeline: Pipeline
 
 
 class Halted(msgspec.Struct, frozen=True):
-    """The feed stopped for an operator to see to it; nothing is taken any more."""
+    """State after an alarm: nothing is taken any more, an operator sees to it."""
 
     pipeline: Pipeline
     alarm: Alarm
 
 
 class Fenced(msgspec.Struct, frozen=True):
-    """This owner is over; nothing is taken any more."""
+    """State of an owner that is over: nothing is taken any more."""
 
     pipeline: Pipeline
 
@@ -122,17 +123,17 @@ class ApplyMachine:
 
     @property
     def state(self) -> State:
-        """The state, by name."""
+        """Name of the state."""
         return _NAMES[type(self._state)]
 
     @property
     def now(self) -> int:
-        """The time of the last step, microseconds."""
+        """Time of the last step, microseconds."""
         return self._context.now
 
     @property
     def alarm(self) -> Alarm | None:
-        """Why the feed halted; None if it did not."""
+        """Reason why the feed halted; None if it did not."""
         return self._state.alarm if isinstance(self._state, Halted) else None
 
     @property
@@ -152,38 +153,38 @@ class ApplyMachine:
 
     @property
     def hindrances(self) -> dict[Literal["source", "target"], Hindrance]:
-        """What keeps us from going on at the `target` and the `source`, as far as it is tried again."""
+        """Troubles at the `target` and the `source` that are tried again and again."""
         return self._state.pipeline.hindrances if isinstance(self._state, Flowing) else {}
 
     @property
     def pipeline(self) -> Pipeline:
-        """All that is there from the takeover on."""
+        """Parts that are there from the takeover on."""
         assert not isinstance(self._state, Waiting), "the feed is not taken over yet"
         return self._state.pipeline
 
     @property
     def tables(self) -> Mapping[TableName, TargetTable]:
-        """The target's tables, as they are known to be."""
+        """Tables of the target, as they are known to be."""
         return self.pipeline.tables
 
     @property
     def batches(self) -> BatchScheduler:
-        """What is planned, sent and not known to be committed; the lanes and locks with it."""
+        """Changes that are planned or sent and not known to be committed, with their lanes and locks."""
         return self.pipeline.batches
 
     @property
     def copying(self) -> CopyMachine:
-        """The copies that are under way or wished for."""
+        """Copies that are under way or asked for."""
         return self.pipeline.copying
 
     @property
     def streaming(self) -> Streaming:
-        """The transaction that is applied as it comes, if one is."""
+        """Transaction that is applied as it comes, if one is."""
         return self.pipeline.streaming
 
     @property
     def watermark(self) -> Watermark:
-        """What is committed without a gap, and up to where a checkpoint says so."""
+        """Prefix of the log that is committed without a gap, and the checkpoint of it."""
         return self.pipeline.watermark
 
     @property
@@ -212,7 +213,7 @@ class ApplyMachine:
         )
 
     def snapshot(self) -> dict[str, int | str | list[int]]:
-        """Figures for people: state, position, lanes, locks."""
+        """Returns figures for people: state, position, lanes, locks."""
         if isinstance(self._state, Waiting):
             return {"state": self.state.value}
         batches, pipeline = self.batches, self.pipeline

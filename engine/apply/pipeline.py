@@ -1,4 +1,4 @@
-"""The pipeline of one owner: from the takeover of the feed until the owner halts or stands down.
+"""The pipeline of one owner: from the takeover of the feed until the owner halts or steps down.
 
 intake → fence (receipts) → barrier (DDL) → lock table → lanes → merge → batch → watermark → checkpoint.
 
@@ -92,7 +92,7 @@ class Pipeline:
 
     @property
     def hindrances(self) -> dict[Literal["source", "target"], Hindrance]:
-        """What keeps us from going on at the `target` and the `source`, as far as it is tried again."""
+        """Troubles at the `target` and the `source` that are tried again and again; the oldest of each end."""
         parts = (self.batches, self.copying, self.streaming, self._barrier, self.checkpointer)
         found = [part.hindrance for part in parts if part.hindrance is not None]
         ends: dict[Literal["source", "target"], Hindrance] = {}

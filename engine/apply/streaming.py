@@ -9,7 +9,7 @@ completed; then it commits.  Until then no reader of the target sees any of it.
 
 What has been taken is not there any more, so a transaction that is lost is never tried again from here.  Its receipt
 is asked for under the same id, which tells three things: whether it was committed after all (an answer of COMMIT was
-lost), whether the feed is still ours, and that nothing is left of it.  Then this owner stands down, and the next one
+lost), whether the feed is still ours, and that nothing is left of it.  Then this owner steps down, and the next one
 begins again at the checkpoint.  The same follows where its end does not come: it is rolled back after a while, and
 asked for once the log goes on; the next owner waits twice as long, so that one of them ends it.
 """
@@ -47,8 +47,13 @@ _PIECES = 8  # share the room for bytes
 
 
 class Phase(enum.Enum):
-    """OPENING, OPEN, COMMITTING: of the target's transaction.  LEAVING: told to roll back.  LEFT: rolled back, until
-    the log goes on.  ASKING: its receipt is asked for.  None of them: nothing of it is at the target."""
+    """Phase of the target's transaction.
+
+    OPENING, OPEN, COMMITTING: it is being opened, takes pieces, is to commit.
+    LEAVING: told to roll back.  LEFT: rolled back, until the log goes on.
+    ASKING: its receipt is asked for.
+    NONE: nothing of it is at the target.
+    """
 
     NONE = "none"
     OPENING = "opening"
@@ -60,7 +65,11 @@ class Phase(enum.Enum):
 
 
 class Streaming:
-    """`rows`: taken from the log, and not known to be in the target's transaction."""
+    """Applies one large transaction at a time, piece by piece.
+
+    `rows`: taken from the log, and not known to be in the target's transaction.
+    `hindrance`: why the transaction does not go on just now, though that is tried.
+    """
 
     def __init__(
         self,
@@ -109,23 +118,24 @@ class Streaming:
         return bool(self) and working and not self._waiting and self._window is None
 
     def piece_rows(self, row_bytes: float) -> int:
-        """About how many rows a piece may have."""
+        """Returns about how many rows a piece may have; `row_bytes`: of a row, 0 where nobody knows."""
         most = self._options.batch_rows
         return max(1, min(most, int(self._options.max_in_flight_bytes / _PIECES / row_bytes))) if row_bytes else most
 
     def figures(self) -> dict[str, int]:
-        """For people: rows of it that the target has taken."""
+        """Returns, for people, how many of its rows the target has taken."""
         return {"streamed": self._total} if self else {}
 
     # ------------------------------------------------------------------ the log
 
     def begin(self) -> None:
-        """All before it is committed."""
+        """Begin with the next piece; all before it is committed."""
         assert not self._batches.busy, "a large transaction runs alone"
         self._batches.streaming = True
 
     def take(self, changes: list[Change], end: Position, end_us: int) -> None:
-        """The next piece, up to the place `end` of the log."""
+        """Take the next piece, up to the place `end` of the log; `end_us`: source time there, microseconds since the
+        epoch."""
         self._taken = end, end_us
         if changes:
             self._waiting.append(changes)
@@ -133,7 +143,7 @@ class Streaming:
             self._cover.add(changes)
 
     def end(self) -> None:
-        """All of it is taken."""
+        """Note that all of it is taken."""
         assert self._taken is not None, "a transaction has a piece"
         position, end_us = self._taken
         nothing = self._phase is Phase.NONE and not self._waiting
@@ -142,7 +152,7 @@ class Streaming:
             self._done()
 
     def heard(self) -> None:
-        """The log goes on."""
+        """Note that the log goes on."""
         self._idle_since = None
         if self._phase is Phase.LEFT:
             self._ask()
@@ -181,7 +191,7 @@ class Streaming:
             self._emit(CommitBatch(self._opening.id))
 
     def _send_piece(self) -> None:
-        """The piece, or the part of it that is looked at."""
+        """Send the piece, or the part of it that is looked at."""
         search, batches, id_ = self._search, self._batches, self._next_id()
         bad = dict(search.bad) if search is not None else {}
         run, aside = batches.parked_rows.sift(self._piece if search is None else search.tried, bad)
@@ -202,7 +212,7 @@ class Streaming:
         self._emit(self._sent)
 
     def _wait(self) -> None:
-        """For more of the log, but not for ever with a transaction open."""
+        """Wait for more of the log, but not for ever with a transaction open."""
         if self._idle_since is None:
             self._idle_since = self.now
         elif self.now - self._idle_since >= self._options.stream_idle_us:
@@ -214,12 +224,14 @@ class Streaming:
     # ------------------------------------------------------------------ answers
 
     def answers(self, id_: EffectId) -> bool:
+        """Is this the reply to what was sent last?"""
         if self._sent is not None:
             return self._sent.id == id_
         return self._opening is not None and self._opening.id == id_
 
     def ready(self) -> StepDown | None:
-        """The transaction is open, or a piece is in it.  Returns how this owner ends, if nothing is left of it."""
+        """Take BatchReady: the transaction is open, or a piece is in it.  Returns how this owner ends, if nothing is
+        left of it."""
         self.hindrance = None
         if self._sent is not None:
             self._applied(self._sent)
@@ -249,6 +261,7 @@ class Streaming:
         return self._piece if self._search is None else self._search.piece
 
     def committed(self) -> None:
+        """Take BatchCommitted: the transaction is at the target, its receipt with it."""
         if self._phase not in (Phase.COMMITTING, Phase.ASKING):
             return
         assert self._opening is not None and self._window is not None
@@ -262,13 +275,14 @@ class Streaming:
         self._forget()
 
     def rolled_back(self) -> None:
+        """Take BatchRolledBack: nothing is left of the transaction."""
         if self._phase is Phase.LEAVING:
             self._phase = Phase.LEFT
             if self._idle_since is None:  # the log went on meanwhile
                 self._ask()
 
     def failed(self, failure: Failure) -> Failure | None:
-        """Returns what the machine must give up for."""
+        """Take BatchFailed.  Returns what the machine must give up for."""
         how = policy(failure)
         if how is Policy.SPLIT and self._sent is not None and not self._sent.covered:
             self._refused(failure)
@@ -289,6 +303,6 @@ class Streaming:
         self._sent = None
 
     def _ask(self) -> None:
-        """Asks what became of it, before anything else is done."""
+        """Ask what became of it, before anything else is done."""
         self._batches.retries += 1
         self._phase, self._sent, self._resting_until = Phase.ASKING, None, self.now

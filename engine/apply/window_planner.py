@@ -62,7 +62,7 @@ class WindowPlanner:
         self._relations = RelationCache(dict(taken.tables), batches.binding_locks.bind)
         self._ddl_passed = taken.ddl_passed
         self._log_end = taken.log_end
-        self._behind_until = 0  # told by an inbox with half a window, or no room for more
+        self._behind_until = 0  # told by a buffer with half a window, or no room for more
 
     def retable(self, tables: Mapping[TableName, TargetTable]) -> None:
         """The target's tables are these from now on, or their locks are others."""

@@ -1,1 +1,1 @@
-"""From a source transaction to the ordered log: mapping, row filters and loop control."""
+"""Capture: source transactions become the ordered log, through mapping, row filters and loop control."""

@@ -28,7 +28,11 @@ from tidelock.engine.protocol.events import CaptureEvent, SourceRead
 
 
 class CaptureMachine:
-    """`start`: where the log is taken up; the first batch is marked `resent`: the apply side takes it as its next."""
+    """Turns chunks of a source's log into batches of the ordered log.
+
+    `start`: where the log is taken up; the first batch is marked `resent`: the apply side takes it as its next.
+    `node`: the node that the batches go to; '' where loops cannot be.
+    """
 
     def __init__(self, mapping: Mapping, start: Position, node: str = "") -> None:
         self._mapping = mapping
@@ -41,6 +45,7 @@ class CaptureMachine:
         self._plain = True  # no table so far needs its rows changed
 
     def step(self, now: int, events: Sequence[CaptureEvent]) -> list[CaptureEffect]:
+        """Take chunks in order; returns the batches to publish.  `now` is not looked at: order is all."""
         effects: list[CaptureEffect] = []
         for event in events:
             if isinstance(event, SourceRead):
@@ -48,7 +53,7 @@ class CaptureMachine:
         return effects
 
     def _batch(self, chunk: SourceChunk) -> LogBatch | None:
-        """The chunk as a batch; None where it says nothing new.  An idle source's heartbeat tells its time."""
+        """Returns the chunk as a batch; None where it says nothing new.  An idle source's heartbeat tells its time."""
         shapes = self._announce(chunk.shapes)
         transactions: list[Transaction] = []
         rows: list[RowChange] = []
@@ -75,7 +80,10 @@ class CaptureMachine:
         return batch
 
     def _admits(self, source: SourceTransaction) -> bool:
-        """A transaction that comes in parts shows its mark in the first alone: the receipt is its first row."""
+        """Is the transaction not one that came from where it would go?
+
+        One that comes in parts shows its mark in the first alone: the receipt is its first row.
+        """
         identity = (source.source, source.number)
         if self._foreign != identity:
             self._foreign = None if origin.admits(source.marks, self._node) else identity
@@ -93,7 +101,7 @@ class CaptureMachine:
         return out
 
     def _append(self, source: SourceTransaction, transactions: list[Transaction], rows: list[RowChange]) -> None:
-        """A part without rows still tells where its transaction ends."""
+        """Add a transaction's rows.  A part without rows still tells where its transaction ends."""
         first = len(rows)
         if self._plain:
             rows += source.rows
@@ -104,8 +112,8 @@ class CaptureMachine:
             transactions.append(Transaction(source.source, source.number, first, source.complete, source.commit_us))
 
     def _related(self, ddl: Ddl) -> Ddl:
-        """A statement with those of its tables and databases alone that the feed takes; one that names others only says
-        nothing to it."""
+        """Returns a statement with those of its tables and databases alone that the feed takes; one that names only
+        others says nothing to it."""
         if ddl.kind is DdlKind.UNRELATED or not (ddl.tables or ddl.databases):
             return ddl
         tables = tuple(table for table in ddl.tables if self._mapping.selects(table))

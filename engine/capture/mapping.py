@@ -15,7 +15,7 @@ from tidelock.engine.model.records import Row, RowChange, Shape, TableName
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One entry of the feed's `tables`.
+    """Entry of the feed's `tables`.
 
     `source`, `target`: patterns (`engine.capture.pattern`).  `include` empty: all columns.  `rename`: source → target
     column.
@@ -30,7 +30,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class TableMapping:
-    """One table's mapping, compiled.  `plain`: rows pass untouched."""
+    """Mapping of one table, compiled.  `plain`: rows pass untouched."""
 
     __slots__ = ("_positions", "_test", "plain", "shape")
 
@@ -48,7 +48,7 @@ class TableMapping:
         self.plain = self._positions is None and self._test is None
 
     def apply(self, change: RowChange) -> RowChange | None:
-        """The change as the target should see it; None where it does not concern the target."""
+        """Returns the change as the target should see it; None where it does not concern the target."""
         before, after = self.image(change.before), self.image(change.after)
         if before is None and after is None:
             return None
@@ -56,29 +56,30 @@ class TableMapping:
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """Which columns of the source the target gets, by their place in a row, in order."""
+        """Columns of the source that the target gets, by their place in a row, in order."""
         return tuple(range(len(self.shape.columns))) if self._positions is None else self._positions
 
     @property
     def filters(self) -> bool:
-        """Some rows may not belong to the target."""
+        """May some rows not belong to the target?"""
         return self._test is not None
 
     def image(self, row: Row | None) -> Row | None:
-        """A row as the target should see it; None where it does not belong there, or is none."""
+        """Returns a row as the target should see it; None where it does not belong there, or is none."""
         if row is None or (self._test is not None and not self._test(row)):
             return None
         return row if self._positions is None else tuple(row[i] for i in self._positions)
 
 
 class Mapping:
-    """All rules of a feed; the first that matches a table is its rule.  `own`: tidelock's bookkeeping, never taken."""
+    """Rules of a feed; the first that matches a table is its rule.  `own`: tidelock's bookkeeping, never taken."""
 
     def __init__(self, rules: Sequence[Rule], own: str = "tidelock") -> None:
         self._rules = tuple(rules)
         self._own = own
 
     def rule(self, table: TableName) -> Rule | None:
+        """Returns the rule of a source table; None where the feed does not take it."""
         if table.schema == self._own:
             return None
         for rule in self._rules:
@@ -87,6 +88,7 @@ class Mapping:
         return None
 
     def selects(self, table: TableName) -> bool:
+        """Does the feed take this source table?"""
         return self.rule(table) is not None
 
     def draws_on(self, database: str) -> bool:
@@ -94,12 +96,13 @@ class Mapping:
         return database != self._own and any(Pattern.of(rule.source).draws_on(database) for rule in self._rules)
 
     def target(self, table: TableName) -> TableName:
-        """The target's name; a `*` in the target's pattern stands for what the source's name has there."""
+        """Returns the target's name; a `*` in the target's pattern stands for what the source's name has there."""
         rule = self.rule(table)
         return Pattern.of(rule.source).carry(table, Pattern.of(rule.target)) if rule is not None else table
 
     def sources(self, target: TableName) -> list[tuple[Rule, TableName | None]]:
-        """The source's tables that may become this one: the rule, and the name; None where it may be any of several."""
+        """Returns the source's tables that may become this one: the rule, and the name; None where it may be any of
+        several."""
         found: list[tuple[Rule, TableName | None]] = []
         for rule in self._rules:
             source, made = Pattern.of(rule.source), Pattern.of(rule.target)
@@ -115,5 +118,6 @@ class Mapping:
         return [name for _, name in self.sources(self.target(table))] != [table]
 
     def table(self, shape: Shape) -> TableMapping | None:
+        """Returns the mapping of a source table; None where the feed does not take it."""
         rule = self.rule(shape.name)
         return TableMapping(rule, shape, self.target(shape.name)) if rule is not None else None

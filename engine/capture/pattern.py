@@ -9,11 +9,12 @@ from tidelock.engine.model.records import TableName
 
 
 class PatternError(Exception):
-    """`args[0]` says what is wrong with the pattern."""
+    """Error in a pattern; `args[0]` says what is wrong with it."""
 
 
 class Pattern:
-    """The first dot parts the database from the table.  Names compare exactly: servers differ in letter case."""
+    """Pattern of table names.  The first dot parts the database from the table.  Names compare exactly: servers differ
+    in letter case."""
 
     __slots__ = ("schema", "table")
 
@@ -26,9 +27,11 @@ class Pattern:
     @staticmethod
     @lru_cache(maxsize=1024)
     def of(text: str) -> Pattern:
+        """Returns the pattern of this text.  Raises PatternError."""
         return Pattern(text)
 
     def matches(self, name: TableName) -> bool:
+        """Does the pattern match this table?"""
         schema, table = _expression(self.schema), _expression(self.table)
         return schema.fullmatch(name.schema) is not None and table.fullmatch(name.table) is not None
 
@@ -37,16 +40,16 @@ class Pattern:
         return _expression(self.schema).fullmatch(schema) is not None
 
     def carry(self, name: TableName, target: Pattern) -> TableName:
-        """The target's name for `name`, which this pattern matches; `target.fits(self)` holds."""
+        """Returns the target's name for `name`, which this pattern matches; `target.fits(self)` holds."""
         return TableName(_carry(self.schema, name.schema, target.schema), _carry(self.table, name.table, target.table))
 
     def bound_to(self, source: Pattern) -> bool:
-        """As a target of `source`: is each of its tables made of one alone?"""
+        """Is each table of this target pattern made of one table of `source` alone?"""
         pairs = ((self.schema, source.schema), (self.table, source.table))
         return all(mine.count("*") == theirs.count("*") for mine, theirs in pairs)
 
     def fits(self, source: Pattern) -> bool:
-        """Each part of a target has no `*` (many tables to one), or as many as the source's."""
+        """Has each part of this target pattern no `*` (many tables to one), or as many as the source's?"""
         pairs = ((self.schema, source.schema), (self.table, source.table))
         return all(mine.count("*") in (0, theirs.count("*")) for mine, theirs in pairs)
 

@@ -16,7 +16,7 @@ from tidelock.engine.model.records import Column, Kind, Row, Value
 
 
 class Compare(msgspec.Struct, frozen=True, tag=True):
-    """`op`: = <> < <= > >= between the value of `column` and a literal."""
+    """Comparison of the value of `column` with a literal; `op`: = <> < <= > >=."""
 
     column: str
     op: str
@@ -24,23 +24,33 @@ class Compare(msgspec.Struct, frozen=True, tag=True):
 
 
 class In(msgspec.Struct, frozen=True, tag=True):
+    """Test whether the value of `column` is one of the literals."""
+
     column: str
     literals: tuple[str, ...]
 
 
 class IsNull(msgspec.Struct, frozen=True, tag=True):
+    """Test whether the value of `column` is NULL."""
+
     column: str
 
 
 class Not(msgspec.Struct, frozen=True, tag=True):
+    """Negation; unknown stays unknown."""
+
     of: Condition
 
 
 class And(msgspec.Struct, frozen=True, tag=True):
+    """Conjunction in three-valued logic."""
+
     of: tuple[Condition, ...]
 
 
 class Or(msgspec.Struct, frozen=True, tag=True):
+    """Disjunction in three-valued logic."""
+
     of: tuple[Condition, ...]
 
 
@@ -54,11 +64,12 @@ _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?)
 
 
 class FilterError(Exception):
-    """The condition cannot be evaluated exactly on this table; `args[0]` says why."""
+    """Error of a condition that cannot be evaluated exactly on this table; `args[0]` says why."""
 
 
 def compile_filter(condition: Condition, columns: tuple[Column, ...]) -> Test:
-    """A function of a row: True, False or None (unknown).  Raises FilterError for columns it cannot compare exactly.
+    """Returns a function of a row: True, False or None (unknown).  Raises FilterError for columns it cannot compare
+    exactly.
 
     Text compares byte for byte, whatever the source's collation: a filter must not depend on a server.
     """
@@ -109,7 +120,8 @@ def _any(tests: list[Test]) -> Test:
 
 
 def _typed(column: Column, literal: str) -> Value | Decimal:
-    """The literal as the column's values are: binary floats compare as such, `x = 0.1` holds for the DOUBLE 0.1."""
+    """Returns the literal as the column's values are: binary floats compare as such, `x = 0.1` holds for the DOUBLE
+    0.1."""
     match column.kind:
         case kind if kind in _EXACT or kind in _BINARY:
             number = _number(column, literal)
@@ -136,7 +148,7 @@ def _number(column: Column, literal: str) -> Decimal:
 
 
 def _moment(column: Column, literal: str) -> str:
-    """The literal in the column's canonical form, so that text order is time order."""
+    """Returns the literal in the column's canonical form, so that text order is time order."""
     found = _MOMENT.fullmatch(literal)
     date_only = column.kind is Kind.DATE
     if found is None or (date_only and found[2] is not None):

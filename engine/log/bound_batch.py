@@ -1,5 +1,7 @@
-"""A batch of the log whose tables are known: its rows are made the changes that are planned, or put on piles, where
-they wait for more of their tables."""
+"""A batch of the log bound to the target's tables.
+
+It converts its rows to changes, which are planned, or puts them on piles, where they wait for more of their tables.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _SAMPLED = 4
 
 
 class BoundBatch:
-    """`bindings`: those of the batch's tables, by their numbers in it."""
+    """Converts a batch's rows to changes.  `bindings`: those of the batch's tables, by their numbers in it."""
 
     __slots__ = ("_batch", "bindings")
 
@@ -23,6 +25,7 @@ class BoundBatch:
         self.bindings = bindings
 
     def changes(self) -> list[Change]:
+        """Returns the changes of all rows, in log order."""
         packed = self._batch.packed
         if packed is not None:
             return packed.changes(Change, self.bindings, self._batch.transactions)
@@ -33,19 +36,20 @@ class BoundBatch:
 
     @property
     def packed(self) -> bool:
+        """Are its rows packed, and no objects yet?"""
         return self._batch.packed is not None
 
     def pile(self) -> Pile:
-        """An empty one for rows of this batch."""
+        """Returns an empty pile for rows of this batch."""
         packed = self._batch.packed
         return ChangePile() if packed is None else packed.pile()
 
     def accepts(self, pile: Pile) -> bool:
-        """May rows of this batch go onto it?"""
+        """May rows of this batch go onto the pile?"""
         return isinstance(pile, ChangePile) is not self.packed
 
     def pour(self, piles: Mapping[Binding, Pile]) -> list[Change]:
-        """Each row onto the pile of its table; the changes of those that have none."""
+        """Put each row onto the pile of its table.  Returns the changes of those that have none."""
         packed = self._batch.packed
         if packed is not None:
             return packed.pour(piles, Change, self.bindings, self._batch.transactions)
@@ -72,7 +76,7 @@ class BoundBatch:
 
 
 class ChangePile:
-    """A pile of rows that are objects already."""
+    """Pile of changes, for rows that are objects already."""
 
     __slots__ = ("_changes", "_size", "_weighed")
 
@@ -82,15 +86,17 @@ class ChangePile:
         self._size = 0
 
     def add(self, change: Change) -> None:
+        """Put a change on the pile."""
         self._changes.append(change)
 
     @property
     def rows(self) -> int:
+        """Number of changes on the pile."""
         return len(self._changes)
 
     @property
     def size(self) -> int:
-        """Some of those that came since it was asked for last tell the size of all."""
+        """About how many bytes its rows take, as a sample of those that came since it was asked for last tells."""
         if more := self._changes[self._weighed :]:
             some = more[:: -(-len(more) // _SAMPLED)]
             self._size += sum([change.size for change in some]) * len(more) // len(some)
@@ -98,5 +104,5 @@ class ChangePile:
         return self._size
 
     def changes(self, make: Callable[..., Made]) -> list[Any]:
-        """Those that it holds."""
+        """Returns the changes on the pile; `make` is for piles that hold none yet."""
         return self._changes

@@ -17,6 +17,9 @@ from tidelock.engine.model.records import LogBatch, Position
 
 
 class Verdict(enum.Enum):
+    """Verdict on a batch of the log: NEXT in order; a DUPLICATE of what was taken; behind a GAP; LATE, from a reader
+    that was replaced."""
+
     NEXT = "next"
     DUPLICATE = "duplicate"
     GAP = "gap"
@@ -24,7 +27,10 @@ class Verdict(enum.Enum):
 
 
 class Chain:
-    """`last`: the position up to which the log has been taken.  `reader`: number of the reader asked for last."""
+    """Judges whether a batch continues the log.
+
+    `last`: the position up to which the log has been taken.  `reader`: number of the reader asked for last.
+    """
 
     __slots__ = ("_resending", "last", "reader")
 
@@ -52,7 +58,8 @@ class Chain:
         return Verdict.NEXT
 
     def expect_resend(self) -> tuple[Position, int]:
-        """From now on only a new reader's batches are taken; returns the position to resend from, and its number."""
+        """Accept only a new reader's batches from now on.  Returns the position to resend from, and the reader's
+        number."""
         self._resending = True
         self.reader += 1
         return self.last, self.reader

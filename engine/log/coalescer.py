@@ -1,14 +1,13 @@
-"""Changes of tables kept back while the log is behind, until a table has enough for a statement: together they are one,
-in place of one a window.
+"""The coalescer: keeps changes of a table back, while the log is behind, until they are enough for one statement.
 
 A target pays for a statement as much as for ten of its rows, and so do we, so with many tables their statements cost
-more than their rows.  A table waits until it has `worth` changes or has waited long enough; and no more when too many
-wait, when the log is not behind, before a statement, and before a copy (`apply`).  What leaves does so in about as many
-changes as come, so that the target has work while the next is planned.
+more than their rows.  A table waits until it has `coalesce_rows` changes or has waited for `linger_us`.  It waits no
+more when too many wait, when the log is not behind, before a statement, and before a copy (`apply.window_planner`).
+Changes leave about as fast as they come, so that the target has work while the next are planned.
 
-Who waits is as if the log had it later, so it must not matter to anybody when: a table waits only if it shares no lock
-with another, that is, has no foreign key to or from it.  What conflicts with a change that waits is then a later one of
-its table, which waits behind it.  The watermark stays before the window in which the first of them came.
+A change that waits is applied as if the log had it later, so its table must share no lock with another: it has no
+foreign key to or from it.  Only a later change of the same table conflicts with it then, and that waits behind it.  The
+watermark stays before the window in which the first of them came, so nothing that waits is below a checkpoint.
 
 Rows wait on piles, one a table (`records.Pile`): changes are made of them when they are to be planned, so that those of
 a table, which are then looked at several times, are not spread over all the memory that was filled meanwhile.
@@ -26,8 +25,11 @@ from tidelock.engine.parallel.segments import Change
 
 
 class TableBacklog:
-    """Of one table, in log order.  `window`, `since`: in which and when the first of them came.  `rows`, `size`: as of
-    when they were weighed."""
+    """Changes of one table that wait, in log order.
+
+    `window`, `since`: in which window and when (microseconds) the first of them came.
+    `rows`, `size`: how many, and about how many bytes, as of when they were measured.
+    """
 
     __slots__ = ("piles", "rows", "since", "size", "window")
 
@@ -39,13 +41,13 @@ class TableBacklog:
         self.piles: list[Pile] = []
 
     def pile(self, batch: BoundBatch) -> Pile:
-        """The one that rows of `batch` go onto."""
+        """Returns the pile that rows of `batch` go onto."""
         if not self.piles or not batch.accepts(self.piles[-1]):
             self.piles.append(batch.pile())
         return self.piles[-1]
 
     def measure(self) -> tuple[int, int]:
-        """How many rows, and about how many bytes, have come since it was weighed last."""
+        """Returns how many rows, and about how many bytes, have come since this was asked last."""
         rows, size = self.rows, self.size
         self.rows = sum([pile.rows for pile in self.piles])
         self.size = sum([pile.size for pile in self.piles])
@@ -53,7 +55,10 @@ class TableBacklog:
 
 
 class Coalescer:
-    """`rows`: how many changes wait.  `size`: about how many bytes their rows take."""
+    """Keeps changes back until their tables have enough of them.
+
+    `rows`: how many changes wait.  `size`: about how many bytes their rows take.
+    """
 
     def __init__(self, options: Options) -> None:
         self.rows = 0
@@ -66,7 +71,7 @@ class Coalescer:
 
     @property
     def window(self) -> int | None:
-        """The window in which the first change came that waits."""
+        """Number of the window in which the first change came that waits."""
         return self._first.window if self._tables else None
 
     @property
@@ -75,7 +80,7 @@ class Coalescer:
         return self.rows > self._options.coalesce_limit or self.size > self._options.max_in_flight_bytes // 2
 
     def has_waited_since(self, latest: int) -> bool:
-        """Is there a table that waits since `latest` or longer?"""
+        """Is there a table that waits since `latest` (microseconds) or longer?"""
         return bool(self._tables) and self._first.since <= latest
 
     def applies_to(self, tables: Iterable[Binding]) -> bool:
@@ -84,7 +89,8 @@ class Coalescer:
         return bool(self.rows) or len(dict.fromkeys(tables)) > self._options.lanes
 
     def take_window(self, batches: Sequence[BoundBatch], window: int, now: int) -> list[Change]:
-        """Of `batches`, those of `window`, and of what waits: what is to be planned now, each table's in log order."""
+        """Take the batches of `window`.  Returns, of them and of what waits, the changes to be planned now, each
+        table's in log order."""
         ready = self._keep(batches, window, now)
         while self._full and len(ready) < self._pace:
             ready += self._leave(next(iter(self._full)))
@@ -92,8 +98,8 @@ class Coalescer:
         return ready
 
     def release(self, rows: int, latest: int) -> list[Change]:
-        """Of what waits, the tables that have waited longest, since `latest` at least, until they have `rows` changes;
-        each whole."""
+        """Release the tables that have waited longest, since `latest` at least, until they have `rows` changes; each
+        table whole."""
         released: list[Change] = []
         while len(released) < rows and self.has_waited_since(latest):
             released += self._leave(next(iter(self._tables)))
@@ -104,7 +110,7 @@ class Coalescer:
         return next(iter(self._tables.values()))
 
     def _keep(self, batches: Sequence[BoundBatch], window: int, now: int) -> list[Change]:
-        """Let wait what may; returns the changes of the rest."""
+        """Let wait what may.  Returns the changes of the rest."""
         kept: dict[Binding, TableBacklog] = {}
         piles: dict[Binding, Pile] = {}
         packed = False
@@ -127,7 +133,7 @@ class Coalescer:
         return ready
 
     def _waiting(self, binding: Binding, window: int, now: int) -> TableBacklog:
-        """What waits of a table, which may come under two shapes."""
+        """Returns the backlog of a table, which may come under two shapes."""
         name = binding.target.name
         waiting = self._tables.get(name)
         if waiting is None:

@@ -1,8 +1,8 @@
-"""What is taken from the log and not yet planned, and how much of it makes a window.
+"""The buffer between the log's arrival and its planning, and how much of it makes a window.
 
-A window is a stretch of whole batches, of no more rows than it may have unless one batch alone has more, and never goes
-over a statement.  With `consistency: transaction` it ends where no transaction is open, however long that is, and does
-not begin one whose end has not arrived.  One whose end does not fit is taken piece by piece (`streaming`).
+A window is a stretch of whole batches, of no more rows than it may have unless one batch alone has more, and never
+goes over a statement.  With `consistency: transaction` it ends where no transaction is open, however long that is, and
+does not begin one whose end has not arrived.  One whose end does not fit is taken piece by piece (`streaming`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ _FADES = 3 / 4
 
 
 class LogBuffer:
-    """`rows`: how many wait.  `row_bytes`: how large one was lately.  `atomic`: with `consistency: transaction`.
-    `open`: the last piece that was taken ends inside a transaction."""
+    """Holds batches that are taken and not planned.
+
+    `rows`: how many wait.  `row_bytes`: how large one was lately.
+    `atomic`: with `consistency: transaction`.  `open`: the last piece that was taken ends inside a transaction.
+    """
 
     def __init__(self, *, atomic: bool) -> None:
         self.rows = 0
@@ -31,21 +34,23 @@ class LogBuffer:
         return bool(self._batches)
 
     def put(self, batch: LogBatch) -> None:
+        """Add a batch at the end."""
         self._batches.append(batch)
         self.rows += len(batch.rows)
 
     def observe_size(self, size: int, rows: int) -> None:
-        """So many rows came in so many bytes (0: it is not known)."""
+        """Note that so many rows came in so many bytes (0: it is not known)."""
         if size and rows:
             self._lately = self._lately[0] * _FADES + size, self._lately[1] * _FADES + rows
             self.row_bytes = self._lately[0] / self._lately[1]
 
     @property
     def ddl(self) -> Ddl | None:
-        """The statement that comes next, if one does."""
+        """Statement that comes next, if one does."""
         return self._batches[0].ddl if self._batches else None
 
     def statement(self) -> LogBatch:
+        """Take the batch of the statement that comes next."""
         return self._batches.popleft()
 
     @property
@@ -59,7 +64,7 @@ class LogBuffer:
         return False
 
     def window(self, limit: int) -> list[LogBatch]:
-        """The batches of the next window, of about `limit` rows; none is a statement."""
+        """Take the batches of the next window, of about `limit` rows; none is a statement."""
         taken: list[LogBatch] = []
         rows = 0
         open_ = False  # atomic mode: the window would end inside a transaction
@@ -76,8 +81,8 @@ class LogBuffer:
         return taken
 
     def piece(self, limit: int) -> list[LogBatch]:
-        """The batches of the next piece of a transaction, of about `limit` rows, up to where no transaction is open, or
-        to a statement."""
+        """Take the batches of the next piece of a transaction, of about `limit` rows, up to where no transaction is
+        open, or to a statement."""
         taken: list[LogBatch] = []
         rows = 0
         while self._batches and self._batches[0].ddl is None and rows < limit:

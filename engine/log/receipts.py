@@ -1,5 +1,8 @@
-"""What a receipt covers: positions as (transaction, row ordinal), so that it means the same after a failover, a
-re-read, or a change of the selected tables; and the fence that keeps covered rows from being applied again (design 6).
+"""Receipts and the fence that they make: which rows an owner committed, so that the next one applies none again
+(design 6).
+
+A receipt names rows as (transaction, row ordinal), so that it means the same after a failover, a re-read, or a change
+of the selected tables.  It is written in the transaction of its rows, so it is durable exactly when they are.
 
 Bytes of a receipt: msgpack of {transaction source: [number delta, ordinal, number delta, ordinal, …]}, in ascending
 (number, ordinal) order within a source, deltas from 0.  About three bytes a row.  A pair of 0 and -n stands for the n
@@ -36,7 +39,7 @@ NOTHING = _ENCODER.encode({})
 
 
 def encode(changes: Iterable[Change], end: Position | None = None) -> bytes:
-    """The receipt for these changes of one lane, in any order; `end`: of the last window that they are of."""
+    """Returns the receipt for these changes of one lane, in any order; `end`: of the last window that they are of."""
     by_source: dict[str, list[tuple[int, int]]] = {}
     for change in changes:
         at = by_source.get(change.source)
@@ -62,7 +65,7 @@ def _placed(out: dict[str, list[int]], end: Position | None) -> bytes:
 
 
 def decode(covered: bytes) -> list[tuple[str, int, int]]:
-    """(source, number, ordinal) of every row that the receipt covers."""
+    """Returns (source, number, ordinal) of every row that the receipt covers."""
     return [
         (source, number, ordinal)
         for source, number, first, last in stretches(covered)
@@ -71,7 +74,7 @@ def decode(covered: bytes) -> list[tuple[str, int, int]]:
 
 
 def stretches(covered: bytes) -> Iterator[tuple[str, int, int, int]]:
-    """(source, number, first ordinal, last ordinal) of what the receipt covers."""
+    """Yields (source, number, first ordinal, last ordinal) of what the receipt covers."""
     for source, flat in _DECODER.decode(covered).items():
         if source == _PLACE:
             continue
@@ -90,12 +93,13 @@ def stretches(covered: bytes) -> Iterator[tuple[str, int, int, int]]:
 
 
 class ReceiptBuilder:
-    """The receipt of changes that are told piece by piece, each transaction's in log order."""
+    """Builds the receipt of changes that are told piece by piece, each transaction's in log order."""
 
     def __init__(self) -> None:
         self._stretches: dict[tuple[str, int], array[int]] = {}  # first and last ordinal, by turns
 
     def add(self, changes: Iterable[Change]) -> None:
+        """Cover these changes too."""
         found: array[int] | None = None
         source, number = "", -1
         for change in changes:
@@ -108,7 +112,7 @@ class ReceiptBuilder:
                 found.extend((change.ordinal, change.ordinal))
 
     def encode(self, end: Position | None = None) -> bytes:
-        """`end`: as in `encode`."""
+        """Returns the receipt of all changes so far; `end`: as in `encode`."""
         out: dict[str, list[int]] = {}
         numbers: dict[str, int] = {}
         for source, number in sorted(self._stretches):
@@ -124,14 +128,15 @@ class ReceiptBuilder:
 
 
 def end_of(covered: bytes) -> Position | None:
-    """Where the last window of its rows ends, without the GTID set there; None: an older version wrote it, or it covers
-    nothing.  Raises msgspec.MsgspecError."""
+    """Returns where the last window of a receipt's rows ends, without the GTID set there; None: an older version
+    wrote it, or it covers nothing.  Raises msgspec.MsgspecError."""
     spelled = _DECODER.decode(covered).get(_PLACE)
     return None if spelled is None else _PLACE_DECODER.decode(bytes(spelled))
 
 
 def furthest(receipts: Iterable[Receipt], begin: Position) -> tuple[Position, ...]:
-    """Places behind `begin` that a reader from there on must find in its log, for no row to be dropped in vain.
+    """Returns places behind `begin` that a reader from there on must find in its log, for no row to be dropped in
+    vain.
 
     One of each owner and server: what an owner reads is one log, and it asked for the receipts that it found.  Places
     compare at one server alone, unless nothing but file and offset names them; one of another may be before `begin`.
@@ -158,9 +163,10 @@ def _spelled(end: Position) -> list[int]:
 
 
 class Fence:
-    """The receipts found at takeover: their rows are dropped as they come by again, once each.
+    """Drops the rows of the receipts found at takeover as they come by again, once each.
 
-    A receipt whose rows have all come by may be deleted when the checkpoint passes the last of them.
+    A receipt whose rows have all come by may be deleted when the checkpoint passes the last of them.  `empty`:
+    receipts that cover no row.
     """
 
     def __init__(self, receipts: Iterable[Receipt]) -> None:
@@ -182,14 +188,14 @@ class Fence:
         self.empty: list[EffectId] = [id_ for id_, left in self._left.items() if left == 0]
 
     def __len__(self) -> int:
-        """How many covered rows have not come by yet."""
+        """Number of covered rows that have not come by yet."""
         return len(self._rows) + sum(s.last - s.first + 1 for found in self._long.values() for s in found)
 
     def __bool__(self) -> bool:
         return bool(self._rows) or bool(self._long)
 
     def admit(self, changes: list[Change]) -> tuple[list[Change], list[EffectId]]:
-        """The changes that are not covered, and the receipts whose last row was among those that are."""
+        """Returns the changes that are not covered, and the receipts whose last row was among those that are."""
         fresh: list[Change] = []
         spent: list[EffectId] = []
         for change in changes:
@@ -205,14 +211,17 @@ class Fence:
         return fresh, spent
 
     def furthest(self, begin: Position) -> tuple[Position, ...]:
-        """As `furthest`, of the receipts with rows that have not come by."""
+        """Returns `furthest` of the receipts with rows that have not come by."""
         if not self:
             return ()
         return furthest((r for id_, r in self._receipts.items() if self._left[id_] > 0), begin)
 
     def _pass(self, change: Change) -> EffectId | None:
-        """The receipt that covers the change in a stretch.  A transaction's changes come by in their order, so those
-        before it in the stretch have come by, or are of tables that are selected no more."""
+        """Returns the receipt that covers the change in a stretch.
+
+        A transaction's changes come by in their order, so those before it in the stretch have come by, or are of
+        tables that are selected no more.
+        """
         transaction = change.source, change.number
         found = self._long.get(transaction)
         if found is None:
@@ -229,8 +238,8 @@ class Fence:
         return stretch.id
 
     def close(self) -> list[EffectId]:
-        """The log is past every row that was covered at takeover: those that have not come by are below the checkpoint,
-        so their receipts are spent.  Returns them."""
+        """Give up the rest: the log is past every row that was covered at takeover, so those that have not come by
+        are below the checkpoint.  Returns their receipts, which are spent."""
         spent = [id_ for id_, left in self._left.items() if left > 0]
         self._rows.clear()
         self._long.clear()

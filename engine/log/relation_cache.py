@@ -1,7 +1,8 @@
-"""Rows of the log lined up with the target's tables: the shapes that a reader numbers, and their bindings.
+"""The relation cache: the shapes that a reader of the log has announced by number, bound to the target's tables.
 
 Each reader numbers shapes anew, so a binding is known by its shape too: what is planned and what comes next of one
-table must share it, as locks, folds and statements go by it.
+table must share it, as locks, folds and statements go by it.  (PostgreSQL's logical replication calls its like a
+relation cache.)
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable
 
 
 class RelationCache:
-    """`tables`: the target's.  `bound`: called with each new binding."""
+    """Binds batches of the log.  `tables`: the target's.  `bound`: called with each new binding."""
 
     def __init__(self, tables: Mapping[TableName, TargetTable], bound: Callable[[Binding], None]) -> None:
         self._tables = tables
@@ -24,19 +25,19 @@ class RelationCache:
         self._known: dict[Shape, Binding] = {}  # each reader numbers shapes anew
 
     def retable(self, tables: Mapping[TableName, TargetTable]) -> None:
-        """The target's tables are these from now on, or their locks are others."""
+        """Forget all bindings: the target's tables are these from now on, or their locks are others."""
         self._tables = tables
         self._bindings.clear()
         self._known.clear()
 
     def learn(self, batch: LogBatch) -> None:
-        """The shapes that the batch tells of."""
+        """Learn the shapes that the batch announces."""
         self._shapes.update(batch.shapes)
         for number in batch.shapes:
             self._bindings.pop(number, None)
 
     def bind(self, batch: LogBatch) -> BoundBatch:
-        """Raises SchemaMismatch where a row cannot be lined up."""
+        """Returns the batch with its tables.  Raises SchemaMismatch where a row cannot be bound."""
         packed = batch.packed
         numbers = dict.fromkeys([row.table for row in batch.rows]) if packed is None else packed.tables
         bindings = self._bindings

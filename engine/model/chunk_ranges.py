@@ -1,4 +1,4 @@
-"""Which chunk of a table a row belongs to, told by exact integers (design 8).
+"""Chunks of a table, and which of them a row belongs to, told by exact integers (design 8).
 
 A table that is copied while it changes is split into chunks.  The reader at the source says with SQL which rows are in
 a chunk, the ledger of the apply machine says it of the rows that come by in the log, and the two must agree to the last
@@ -43,18 +43,20 @@ UNKNOWN = -1
 
 
 class By(enum.StrEnum):
+    """Way to split a table into chunks (the table above)."""
+
     NUMBERS = "numbers"
     BUCKET = "bucket"
     KEYS = "keys"
 
 
 class ChunkSplit(msgspec.Struct, frozen=True, array_like=True):
-    """How a table is split: chunk n holds the ranks from `bounds[n-1]` up to, and without, `bounds[n]`.
+    """Split of a table into chunks: chunk n holds the ranks from `bounds[n-1]` up to, and without, `bounds[n]`.
 
     `table`, `columns`: as the target names them.  `bounds`: ascending; none: the table is one chunk.
     `keep`: the target may hold rows, and those stay as they are.
-    `keys`: by KEYS, rows that are to be read again, by their `columns`, which are the target's key: chunk 1; all other
-    rows are chunk 0, which is not copied.  No keys: nothing is (what a repair that was given up leaves behind).
+    `keys`: by KEYS, rows that are to be read again, by their `columns`, which are the target's key: chunk 1; all
+    other rows are chunk 0, which is not copied.  No keys: nothing is (what a repair that was given up leaves behind).
     """
 
     table: TableName
@@ -66,11 +68,12 @@ class ChunkSplit(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def chunks(self) -> int:
+        """Number of chunks."""
         return 2 if self.by is By.KEYS else len(self.bounds) + 1
 
     @property
     def keeps_target_rows(self) -> bool:
-        """Rows that the target holds stay when the copy begins, and changes of them take effect all the time."""
+        """Do rows that the target holds stay when the copy begins, while changes of them take effect all the time?"""
         return self.keep or self.by is By.KEYS
 
     @property
@@ -81,7 +84,7 @@ class ChunkSplit(msgspec.Struct, frozen=True, array_like=True):
         return (0,) if self.keys else (0, 1)
 
     def fault(self) -> str:
-        """Why it says nothing sensible; '' where it does."""
+        """Returns why it says nothing sensible; '' where it does."""
         if any(not low < high for low, high in pairwise(self.bounds)):
             return "its bounds do not ascend"
         if (self.bounds or self.by is By.KEYS) and not self.columns:
@@ -89,7 +92,7 @@ class ChunkSplit(msgspec.Struct, frozen=True, array_like=True):
         return ""
 
     def span(self, chunk: int) -> tuple[Rank | None, Rank | None]:
-        """(first rank of the chunk, first rank behind it); None: it has no end on that side."""
+        """Returns (first rank of the chunk, first rank behind it); None: it has no end on that side."""
         return (
             self.bounds[chunk - 1] if chunk else None,
             self.bounds[chunk] if chunk < len(self.bounds) else None,
@@ -97,7 +100,8 @@ class ChunkSplit(msgspec.Struct, frozen=True, array_like=True):
 
 
 def chunk_of(split: ChunkSplit, shape: Shape, equality: Mapping[str, Equality] = {}) -> Callable[[Row], int]:
-    """The number of a row's chunk, or UNKNOWN, for rows of this shape.  `equality`: how the target compares a column.
+    """Returns the function from a row of this shape to the number of its chunk, or UNKNOWN.  `equality`: how the
+    target compares a column.
 
     Raises SchemaMismatch where the shape lacks a column; what is returned does so for a value that has no exact rank.
     """
@@ -134,7 +138,7 @@ def _listed(split: ChunkSplit, positions: list[int], equalities: tuple[Equality,
 
 
 def bucket(text: str) -> Rank:
-    """The rank of a row by the text of its columns."""
+    """Returns the rank of a row by the text of its columns."""
     return (crc32(text.encode("ascii")),)
 
 

@@ -12,7 +12,7 @@ RESYNC: Final = "`tidelock resync FEED` lets it go on behind that place and copi
 
 
 class ErrorKind(enum.StrEnum):
-    """What a sink reports of a batch that did not commit.
+    """Kind of error of a batch that did not commit, as a sink reports it.
 
     TRANSIENT: deadlock, serialisation failure, lock timeout, connection lost before COMMIT was sent; and what the
     server lacks for now: connections, disk, memory, the right to write.
@@ -20,7 +20,8 @@ class ErrorKind(enum.StrEnum):
     ROW: a constraint, a type or a data error: some row of the batch is the cause.
     FENCED: a newer owner has taken the feed over.
     COMMITS_LOST: the target no longer holds commits that it had reported (a crash with asynchronous commit, a
-    failover); what this owner remembers is worth nothing, but the target's own checkpoint and receipts are still exact.
+    failover); what this owner remembers is worth nothing, but the target's own checkpoint and receipts are still
+    exact.
     TARGET: permission, missing table: the target itself must be mended.
     """
 
@@ -33,6 +34,9 @@ class ErrorKind(enum.StrEnum):
 
 
 class Policy(enum.StrEnum):
+    """Policy for a batch that failed: RETRY it identically; SPLIT it, to find the bad row; HALT the feed; STEP_DOWN,
+    this owner is over."""
+
     RETRY = "retry"
     SPLIT = "split"
     HALT = "halt"
@@ -40,7 +44,8 @@ class Policy(enum.StrEnum):
 
 
 class Failure(msgspec.Struct, frozen=True, array_like=True):
-    """`message`: the server's words with the table; no value of a secret. `code`: SQLSTATE or errno."""
+    """Failure of a batch.  `message`: the server's words with the table; no value of a secret.  `code`: SQLSTATE or
+    errno."""
 
     kind: ErrorKind
     message: str
@@ -48,18 +53,19 @@ class Failure(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Hindrance(msgspec.Struct, frozen=True, array_like=True):
-    """What is tried again and again, in the words of the last failure, and since when (microseconds)."""
+    """Trouble that is tried again and again: the words of the last failure, and since when (microseconds)."""
 
     since: int
     message: str
 
     @classmethod
     def after(cls, before: Hindrance | None, now: int, message: str) -> Hindrance:
+        """Returns the hindrance after another failure; `before`: the one so far, `now`: microseconds."""
         return cls(now if before is None else before.since, message)
 
 
 class Alarm(msgspec.Struct, frozen=True, array_like=True):
-    """Why the feed stopped and what the operator should do. `kind` is a stable word for scripts."""
+    """Reason why the feed stopped, and what the operator should do.  `kind` is a stable word for scripts."""
 
     kind: str
     message: str
@@ -73,13 +79,17 @@ class Alarm(msgspec.Struct, frozen=True, array_like=True):
 
 
 def lacks_parent(failure: Failure) -> bool:
-    """A row was refused because a row that it refers to is not there: PostgreSQL's SQLSTATE, MySQL's and MariaDB's
-    numbers.  (PostgreSQL says the same where a parent still has children.)"""
+    """Was a row refused because a row that it refers to is not there?
+
+    PostgreSQL's SQLSTATE, MySQL's and MariaDB's numbers tell.  PostgreSQL says the same where a parent still has
+    children.
+    """
     return failure.kind is ErrorKind.ROW and failure.code in ("23503", "1216", "1452")
 
 
 def policy(failure: Failure) -> Policy:
-    """What happens to the batch: an in-doubt batch is retried identically, its receipt's key answers (design 6)."""
+    """Returns the policy for a failed batch.  One that is in doubt is retried identically: its receipt's key answers
+    (design 6)."""
     match failure.kind:
         case ErrorKind.TRANSIENT | ErrorKind.IN_DOUBT:
             return Policy.RETRY

@@ -17,13 +17,15 @@ _MASK = 0xFFFFFFFFFFFFFFFF
 
 
 def name_hash(name: str) -> int:
+    """Returns a 64-bit hash of a table's name."""
     return xxh3_64_intdigest(name.encode())
 
 
 def key_hash(seed: int, key: Row) -> int:
-    """64-bit hash of a key's canonical values; `seed` is the table's `name_hash`.
+    """Returns a 64-bit hash of a key's canonical values; `seed` is the table's `name_hash`.
 
-    One integer is the common key, so it is mixed directly (Fibonacci hashing) rather than spelled out first.
+    One integer is the common key, so it is mixed directly (Fibonacci hashing, Knuth, TAOCP 3, 6.4) rather than
+    spelled out first.
     """
     if len(key) == 1 and type(key[0]) is int:
         return ((key[0] ^ seed) * _GOLDEN & _MASK) >> 17
@@ -31,7 +33,7 @@ def key_hash(seed: int, key: Row) -> int:
 
 
 def home_of(binding: Binding) -> Home:
-    """The `key_hash` of a binding's rows, compiled for the common key of one column."""
+    """Returns the `key_hash` of a binding's rows, compiled for the common key of one column."""
     seed = name_hash(str(binding.name))
     if len(binding.key) != 1:
         return lambda row: key_hash(seed, binding.key_of(row))  # type: ignore[arg-type]

@@ -1,5 +1,7 @@
-"""One unique index of the target lined up with a row: the lock key that a row's values make, coarser than the index's
-own equality or the same, never finer (design 5, "Fail closed")."""
+"""Unique indexes of the target over the columns of a row, and the lock keys that a row's values make.
+
+A lock key is as coarse as the index's own equality or coarser, never finer (design 5, "Fail closed").
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,10 @@ digest: Final[Callable[[Key], Digest]] = hash
 
 
 class Index:
-    """`positions` of the columns in a row, and how the target compares each.
+    """Index of the target over columns of a row.
 
+    `positions`: of the columns in a row; `equalities`: how the target compares each.  `namespace`: the number that its
+    keys begin with.  `is_key`: it is the table's key.
     `kinds`: those of the columns, where values of columns of different scale must compare (foreign keys); else empty.
     """
 
@@ -42,10 +46,12 @@ class Index:
 
     @property
     def folded(self) -> bool:
+        """Does the target compare some column in a way that takes several values for one?"""
         return any(e in (Equality.FOLDED, Equality.FOLDED_PADDED) for e in self.equalities)
 
     def values(self, row: Row) -> Key | None:
-        """Normalised values, None where one is NULL; the index-wide key where a value cannot be folded exactly."""
+        """Returns the normalised values of a row; None where one is NULL; the index-wide key where a value cannot be
+        folded exactly."""
         out: list[Value] = [self.namespace]
         for position, equality in zip(self.positions, self.equalities, strict=True):
             value = row[position]
@@ -60,12 +66,12 @@ class Index:
         return tuple(out)
 
     def index_wide(self) -> Key:
-        """The key that stands for every value of the index."""
+        """Returns the key that stands for all keys of this index."""
         return (self.namespace, _ANY, _ANY)
 
 
 def normalise(value: Value, equality: Equality) -> Value:
-    """The value as the index compares it; None where that cannot be said exactly."""
+    """Returns the value as the index compares it; None where that cannot be said exactly."""
     match equality:
         case Equality.EXACT:
             return value
@@ -76,7 +82,8 @@ def normalise(value: Value, equality: Equality) -> Value:
 
 
 def folded_key(key: Row, equalities: tuple[Equality, ...]) -> Row | None:
-    """The key as the index compares it, so that equal ones are equal; None where that cannot be said exactly."""
+    """Returns the key as the index compares it, so that equal ones are equal; None where that cannot be said exactly.
+    """
     if not any(equality is not Equality.EXACT for equality in equalities):
         return key
     values = tuple(normalise(value, equality) for value, equality in zip(key, equalities, strict=True))
@@ -84,7 +91,7 @@ def folded_key(key: Row, equalities: tuple[Equality, ...]) -> Row | None:
 
 
 def folded(value: Value) -> Value:
-    """None where it does not fold exactly, and for NULL."""
+    """Returns the text in lower case; None where it does not fold exactly, and for NULL."""
     if not isinstance(value, str):
         return value if isinstance(value, int) else None
     if not (value.isascii() and value.isprintable()):
@@ -93,7 +100,7 @@ def folded(value: Value) -> Value:
 
 
 def folded_padded(value: Value) -> Value:
-    """As `folded`; trailing spaces are none."""
+    """Returns `folded` without trailing spaces."""
     return folded(value.rstrip(" ") if isinstance(value, str) else value)
 
 
@@ -104,7 +111,7 @@ FOLDS: Final[Mapping[Equality, Callable[[Value], Value]]] = {
 
 
 def unscaled(value: Value, kind: Kind) -> Value:
-    """The value free of its column's scale: `1.50` is `1.5`, and the DECIMAL 5 is the INT 5."""
+    """Returns the value free of its column's scale: `1.50` is `1.5`, and the DECIMAL 5 is the INT 5."""
     match kind:
         case Kind.DECIMAL:
             return Decimal(value)

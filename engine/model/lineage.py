@@ -1,4 +1,4 @@
-"""Which log a position belongs to: what proves it, and whether a source's log is still that one.
+"""Proof of which log a position belongs to, and whether a source's log is still that one.
 
 A file's name, an offset and GTIDs name a place in *some* log.  A log that was begun anew (RESET MASTER), a server put
 back from a backup, another server behind the same name: each uses the same names again for other transactions, and
@@ -20,7 +20,7 @@ import msgspec
 
 
 class Group(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The last transaction at or before a position.
+    """Last transaction at or before a position.
 
     `source`, `number`: its GTID as in `engine.model.records.Transaction`; no source without GTIDs.
     `moment_us`: when it was committed first, microseconds since the epoch, the same on every replica.
@@ -42,14 +42,18 @@ class Group(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def gtid(self) -> str:
+        """GTID of the transaction, as its server spells it; '' without GTIDs."""
         separator = "-" if self.source.count("-") == 1 else ":"
         return f"{self.source}{separator}{self.number}" if self.source else ""
 
 
 class Proof(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """`server`: its UUID or id.  `begun`: when the position's file was begun (0: unknown).  `last`: None where no
-    transaction was seen.  `opened`: (source, number, moment) of the transaction that the position is inside of.
-    `part`: (end, size, when, mark) of the last event of it that was read, where moments are in seconds."""
+    """Proof of which log a position is of.
+
+    `server`: its UUID or id.  `begun`: when the position's file was begun (0: unknown).  `last`: None where no
+    transaction was seen.  `opened`: (source, number, moment) of the transaction that the position is inside
+    of.  `part`: (end, size, when, mark) of the last event of it that was read, where moments are in seconds.
+    """
 
     server: str
     begun: int
@@ -59,11 +63,12 @@ class Proof(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def encode(proof: Proof) -> str:
+    """Spell a proof as positions carry it."""
     return _ENCODER.encode(proof).decode()
 
 
 def decode(text: str) -> Proof | None:
-    """None where a position has no proof: an older version stored it, or an operator wrote it.
+    """Read a proof; None where a position has none: an older version stored it, or an operator wrote it.
 
     Raises msgspec.MsgspecError for a text that is none.
     """
@@ -71,7 +76,7 @@ def decode(text: str) -> Proof | None:
 
 
 def server_of(text: str) -> str:
-    """Where a position with this proof was read; '' where nobody knows."""
+    """Returns the server where a position with this proof was read; '' where nobody knows."""
     try:
         proof = decode(text)
     except msgspec.MsgspecError:
@@ -80,7 +85,8 @@ def server_of(text: str) -> str:
 
 
 def carried(proof: Proof, server: str) -> Proof:
-    """The proof as a reader at `server` goes on with it: the last transaction's place is one at the server before."""
+    """Returns the proof as a reader at `server` goes on with it: the last transaction's place is one at the server
+    before."""
     if server == proof.server:
         return proof
     last, proof = proof.last, msgspec.structs.replace(proof, part=None)
@@ -92,8 +98,8 @@ def carried(proof: Proof, server: str) -> Proof:
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """What the source has where the last transaction ended: when that file was begun, and the event that ends there
-    (all zero: none does)."""
+    """End of the last transaction as the source has it: when that file was begun, and the event that ends there (all
+    zero: none does)."""
 
     begun: int
     size: int = 0
@@ -102,7 +108,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 class Here(msgspec.Struct, frozen=True):
-    """What the source shows of a proof's places.
+    """Places of a proof as the source shows them.
 
     `begun`: when the position's file was begun; None: there is no such file.  `ending`: None where the last
     transaction's file is not there, or cannot be read at that place.  `exact`: GTIDs' moments are in microseconds.
@@ -115,10 +121,10 @@ class Here(msgspec.Struct, frozen=True):
 
 
 class Sought(msgspec.Struct, frozen=True):
-    """What became of the last transaction, looked for by its GTID.
+    """Answer of a source that was asked for the last transaction by its GTID.
 
-    `moment_us`: of the one that the log has; 0: it has none.  `purged`: the server had it, and its file is gone.
-    `continues`: all files that are left were begun after the position, and are numbered on from there.
+    `moment_us`: of the one that the log has; 0: it has none.  `purged`: the server had it, and its file is
+    gone.  `continues`: all files that are left were begun after the position, and are numbered on from there.
     """
 
     moment_us: int = 0
@@ -127,6 +133,8 @@ class Sought(msgspec.Struct, frozen=True):
 
 
 class Answer(enum.Enum):
+    """Answer to whether a log is the one that was read: SAME; OTHER; SEEK the last transaction by its GTID first."""
+
     SAME = "same"
     OTHER = "other"
     SEEK = "seek"  # ask for the last transaction by its GTID
@@ -144,10 +152,11 @@ def by_place(proof: Proof, here: Here) -> Answer:
 
 
 def by_gtid(proof: Proof, here: Here, found: Sought, *, further: bool = False) -> Answer:
-    """Of a log whose files do not tell: the same, where it has the last transaction as it was, or, of the same server,
-    where nothing but files behind the position were removed.
+    """Is a log whose files do not tell the same?
 
-    `further`: the log is proven at the place where it is read from, and what it has purged was before that.
+    It is where it has the last transaction as it was, or, of the same server, where nothing but files behind the
+    position were removed.  `further`: the log is proven at the place where it is read from, and what it has purged was
+    before that.
     """
     if proof.last is not None and found.moment_us:
         return Answer.SAME if found.moment_us == proof.last.moment_us else Answer.OTHER
@@ -166,7 +175,7 @@ def same_opened(proof: Proof, found: tuple[str, int, int] | None, part: Ending |
 
 
 def agree(one: str, other: str) -> bool:
-    """Whether proofs of the same place may be of one log; a position without one agrees with every other."""
+    """May proofs of the same place be of one log?  A position without one agrees with every other."""
     try:
         mine, theirs = decode(one), decode(other)
     except msgspec.MsgspecError:

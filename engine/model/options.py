@@ -21,13 +21,13 @@ _STORED: Final = {
 
 
 class Options(msgspec.Struct, frozen=True, rename=_STORED):
-    """How much an apply machine takes, plans and sends at once, and how long it waits.
+    """Settings of an apply machine: how much it takes, plans and sends at once, and how long it waits.
 
     Rows and bytes that are taken and not committed:
     `window_rows`: rows that are planned at once.
     `max_in_flight_rows`: rows taken from the log and not yet committed.
-    `max_in_flight_bytes`: about what all of them, and those that wait for more of their tables, take in memory.
-    In atomic mode a transaction that does not fit is applied as it comes (`apply.streaming`).
+    `max_in_flight_bytes`: about what all of them, and those that wait for more of their tables, take in memory.  In
+    atomic mode a transaction that does not fit is applied as it comes (`apply.streaming`).
 
     Lanes and batches:
     `lanes`: batches that are at the target at once.  `batch_rows`: rows of a batch.
@@ -36,14 +36,14 @@ class Options(msgspec.Struct, frozen=True, rename=_STORED):
 
     Tables that wait for more of their changes, while the log is behind (`log.coalescer`):
     `coalesce_rows`: a table waits until it has so many changes; 0: none waits.
-    `linger_us`: microseconds that it waits at most.
+    `linger_us`: microseconds that it waits at most (Kafka's producers have `linger.ms`).
 
     Microseconds:
     `checkpoint_us`: from one checkpoint to the next while rows flow.  `idle_checkpoint_us`: the same without rows.
     `commit_bound_us`: how long the head of the commit order may wait before all later open transactions are rolled
     back.
-    `stream_idle_us`: how long a transaction that is applied as it comes stays open at the target while nothing more of
-    it arrives.
+    `stream_idle_us`: how long a transaction that is applied as it comes stays open at the target while nothing more
+    of it arrives.
 
     Copies:
     `copy_reads`: chunks that are read or wait for their merge at once.  `copy_touched`: rows remembered for them.
@@ -71,13 +71,13 @@ class Options(msgspec.Struct, frozen=True, rename=_STORED):
 
     @property
     def whole_lanes(self) -> int:
-        """How many lanes share the tables that stay whole in a window of many: as many as two windows fill, since two
-        are under way at least while the log is behind."""
+        """Number of lanes that share the tables that stay whole in a window of many: as many as two windows fill,
+        since two are under way at least while the log is behind."""
         if not self.min_rows_per_lane:
             return self.lanes
         return min(self.lanes, 2 * -(-self.window_rows // self.min_rows_per_lane))
 
     @property
     def coalesce_limit(self) -> int:
-        """How many rows may wait for more of their tables, before those that waited longest leave."""
+        """Number of rows that may wait for more of their tables, before those that waited longest leave."""
         return 12 * self.max_in_flight_rows

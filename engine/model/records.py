@@ -38,7 +38,7 @@ Made = TypeVar("Made")
 
 
 class Kind(enum.StrEnum):
-    """What a column holds, independent of how either database spells the type."""
+    """Kind of a column's values, independent of how either database spells the type."""
 
     INT = "int"
     YEAR = "year"
@@ -63,7 +63,7 @@ class Kind(enum.StrEnum):
 
 
 class Column(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A column as the source log describes it.
+    """Column as the source log describes it.
 
     `length`: characters (TEXT), bytes (BINARY, INT width 1, 2, 3, 4 or 8) or bits (BIT); 0 where it says nothing.
     `precision`, `scale`: DECIMAL digits; `scale` is also the number of fractional second digits.
@@ -82,7 +82,7 @@ class Column(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class TableName(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True, cache_hash=True):
-    """`schema` is the MySQL database or the PostgreSQL schema."""
+    """Name of a table; `schema` is the MySQL database or the PostgreSQL schema."""
 
     schema: str
     table: str
@@ -163,7 +163,7 @@ class RowChange(msgspec.Struct, array_like=True, gc=False):
 
 
 class DdlKind(enum.StrEnum):
-    """What the barrier can do with a statement: apply the first three, pass UNRELATED, halt on OTHER."""
+    """Kind of statement to the barrier: it applies the first three, passes UNRELATED, halts on OTHER."""
 
     CREATE_TABLE = "create table"
     ADD_COLUMN = "add column"
@@ -189,28 +189,34 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Pile(Protocol):
-    """Rows of one table that wait for more of it, in log order, in as few bytes as they can and side by side; nothing
-    else is kept in memory for them.  `rows`: how many.  `size`: bytes that they take."""
+    """Pile of rows of one table that wait for more of it, in log order.
+
+    They take as few bytes as they can, side by side; nothing else is kept in memory for them.  `rows`: how
+    many.  `size`: bytes that they take.
+    """
 
     @property
-    def rows(self) -> int: ...
+    def rows(self) -> int:
+        """Number of rows."""
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """Bytes that they take."""
 
     def changes(self, make: Callable[..., Made]) -> list[Made]:
-        """As `PackedRows.changes`."""
+        """Returns the changes of all rows, as `PackedRows.changes` does."""
 
 
 class PackedRows(Protocol):
-    """A batch's rows as they came, made into objects only when they are wanted.
+    """Rows of a batch as they came, made into objects only when they are wanted.
 
     `tables`: the numbers of their shapes, each once.  Below, `bindings` goes by them, and `make` is called with the
     binding, both images, the source and number of the transaction, and the ordinal.
     """
 
     @property
-    def tables(self) -> tuple[int, ...]: ...
+    def tables(self) -> tuple[int, ...]:
+        """Numbers of their shapes, each once."""
 
     def __len__(self) -> int: ...
 
@@ -219,10 +225,10 @@ class PackedRows(Protocol):
     def changes(
         self, make: Callable[..., Made], bindings: Mapping[int, Any], transactions: Sequence[Transaction]
     ) -> list[Made]:
-        """Of all rows, in log order.  `transactions`: those of the batch."""
+        """Returns the changes of all rows, in log order.  `transactions`: those of the batch."""
 
     def pile(self) -> Pile:
-        """An empty one for rows that come so."""
+        """Returns an empty pile for rows that come so."""
 
     def pour(
         self,
@@ -231,7 +237,7 @@ class PackedRows(Protocol):
         bindings: Mapping[int, Any],
         transactions: Sequence[Transaction],
     ) -> list[Made]:
-        """Each row onto the pile of its binding; the changes of those that have none."""
+        """Put each row onto the pile of its binding.  Returns the changes of those that have none."""
 
 
 class LogBatch(msgspec.Struct, array_like=True):
@@ -255,6 +261,7 @@ class LogBatch(msgspec.Struct, array_like=True):
 
     @property
     def packed(self) -> PackedRows | None:
+        """Rows of the batch, if they are packed."""
         return None if type(self.rows) is tuple else cast(PackedRows, self.rows)
 
 
@@ -281,7 +288,8 @@ class SourceTransaction(msgspec.Struct, array_like=True):
 
 
 class SourceChunk(msgspec.Struct, array_like=True):
-    """What a reader hands over at once: about 500 rows of transactions, or exactly one with a DDL statement.
+    """Chunk of a source's log, as a reader hands it over: about 500 rows of transactions, or exactly one with a DDL
+    statement.
 
     `shapes`: tables first seen in this chunk, by number.  `last`: the position after it, GTIDs included.
     `server_us`: the time the source last told (also from heartbeats), microseconds since the epoch.

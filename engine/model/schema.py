@@ -1,10 +1,8 @@
-"""What the target's tables look like, and how a log row lines up with them.
+"""Tables of the target, and how a log row is bound to one.
 
-The lock table guards the *target's* constraints, so unique and foreign keys are
-read from the target's catalogue, never from the source: a unique index that only
-the source has cannot clash at the target.  `Equality` says when two values are
-the same to the target's index; a key may be coarser than that, never finer
-(design 5, "Fail closed").
+The lock table guards the *target's* constraints, so unique and foreign keys are read from the target's catalogue,
+never from the source: a unique index that only the source has cannot clash at the target.  `Equality` says when two
+values are the same to the target's index; a key may be coarser than that, never finer (design 5, "Fail closed").
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from tidelock.engine.model.records import Row, Shape, TableName, Value
 
 
 class Equality(enum.StrEnum):
-    """How the target's index compares a column.
+    """Way in which the target's index compares a column.
 
     EXACT: canonical values are equal exactly when the index says so (numbers, bytes, dates, `_bin` without padding,
     PostgreSQL's deterministic collations).
@@ -35,8 +33,9 @@ class Equality(enum.StrEnum):
 
 
 class TargetColumn(msgspec.Struct, frozen=True, array_like=True):
-    """`type`: as the target spells it in DDL (`character varying(64)`, `bigint unsigned`), lower case.
+    """Column of a target table.
 
+    `type`: as the target spells it in DDL (`character varying(64)`, `bigint unsigned`), lower case.
     `generated`: the target computes it, so it is never written.
     `equality`: how an index over the column compares it.
     """
@@ -50,7 +49,8 @@ class TargetColumn(msgspec.Struct, frozen=True, array_like=True):
 
 
 class UniqueKey(msgspec.Struct, frozen=True, array_like=True):
-    """`opaque`: why its equality cannot be computed from a log row (prefix, expression, partial, …); '' if it can."""
+    """Unique index.  `opaque`: why its equality cannot be computed from a log row (prefix, expression, partial, …); ''
+    if it can."""
 
     name: str
     columns: tuple[str, ...]
@@ -58,7 +58,8 @@ class UniqueKey(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ForeignKey(msgspec.Struct, frozen=True, array_like=True):
-    """`child.columns` refer to `parent.parent_columns`; `cascades`: ON DELETE/UPDATE does more than refuse."""
+    """Foreign key: `child.columns` refer to `parent.parent_columns`.  `cascades`: ON DELETE/UPDATE does more than
+    refuse."""
 
     name: str
     child: TableName
@@ -86,25 +87,24 @@ class TargetTable(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SchemaMismatch(Exception):
-    """A log row cannot be lined up with the target's table; `args[0]` says what to do."""
+    """Error of a log row that cannot be bound to the target's table; `args[0]` says what to do."""
 
 
 class Binding:
-    """A `Shape` of the log lined up with its `TargetTable`.  Sinks keep their statements by it, compared by identity.
+    """Binding of a `Shape` of the log to its `TargetTable`.  Sinks keep their statements by it, compared by identity.
 
     `columns[i]`: the target's column for value `i` of a row (None: a generated column, not written).
     `key`: positions of the key columns in a row; empty where the whole row is the key.
-    `key_of(row)`: the values that identify a row at the target (the whole row where there is no key); `identity(row)`:
-    the same, a single value without its tuple.
-    `moves(before, after)`: does a column of `constrained_positions` differ?
+    `key_of(row)`: the values that identify a row at the target (the whole row where there is no key);
+    `identity(row)`: the same, a single value without its tuple.
     `unique_positions`: positions that belong to any unique index.
     `foreign_positions`: positions that belong to any foreign key of this table.
-    `constrained_positions`: both, without the key's.
-    `has_unlogged_unique_column`: some unique index holds what the log does not tell, so no change is known to
-    leave it alone.
+    `constrained_positions`: both, without the key's.  `moves(before, after)`: does a column of them differ?
+    `has_unlogged_unique_column`: some unique index holds what the log does not tell, so no change is known to leave
+    it alone.
     `has_target_only_columns`: the target has columns that the log does not.
     `fk_free`: no foreign key of its own, and none refers to it.
-    `plain`: it has a key, is neither blind nor partial, and no foreign key refers to it.
+    `plain`: it has a key, the log tells all its columns, and no foreign key refers to it.
     """
 
     __slots__ = (
@@ -161,6 +161,7 @@ class Binding:
 
     @property
     def name(self) -> TableName:
+        """Name of the target's table."""
         return self.target.name
 
 

@@ -1,8 +1,9 @@
-"""The table plan: which group, and so which partition of the log, a table belongs to.
+"""The table partitioning of a scaled-out feed: which group, and so which partition of the log, a table belongs to.
 
-A *table group* is what must stay together: tables that foreign keys join, because their rows wait for each other in one
-lock table.  Groups are of *target* tables, and it is the target's foreign keys that count.  A partition takes several
-groups where there are more groups than partitions; they are balanced by weight (observed rows), heaviest first.
+A *table group* is what must stay together: tables that foreign keys join, because their rows wait for each other in
+one lock table.  Groups are of *target* tables, and it is the target's foreign keys that count.  A partition takes
+several groups where there are more groups than partitions; they are balanced by weight (observed rows), heaviest
+first.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from tidelock.engine.model.schema import TargetTable
 
 
 class TablePartitioning(msgspec.Struct, frozen=True):
-    """`version` rises by one with each plan, which holds from `position` on: a drained point.
+    """Assignment of tables to partitions.  `version` rises by one with each, which holds from `position` on: a drained
+    point.
 
     `since[g]`: where the log of partition g begins; its length is the number of partitions.
     """
@@ -28,6 +30,7 @@ class TablePartitioning(msgspec.Struct, frozen=True):
 
     @property
     def partitions(self) -> int:
+        """Number of partitions."""
         return len(self.since)
 
 
@@ -38,8 +41,10 @@ def partition_tables(
     before: TablePartitioning | None = None,
     weights: Mapping[TableName, int] = {},
 ) -> TablePartitioning:
-    """The plan that holds from `position` on.  A group stays where most of its weight was, so that a new table moves
-    none of the others; with no plan before, the heaviest group is placed first, each in the lightest partition.
+    """Returns the partitioning that holds from `position` on.
+
+    A group stays where most of its weight was, so that a new table moves none of the others; with none before, the
+    heaviest group is placed first, each in the lightest partition.
 
     `weights`: observed rows by table (1 where there are none).  `partitions`: never less than before.
     """
@@ -74,7 +79,7 @@ def partition_tables(
 
 
 def joined_tables(tables: Mapping[TableName, TargetTable]) -> list[list[TableName]]:
-    """The tables in groups that foreign keys join, each sorted, in the order of their first names."""
+    """Returns the tables in groups that foreign keys join, each sorted, in the order of their first names."""
     root = {name: name for name in tables}
 
     def find(name: TableName) -> TableName:

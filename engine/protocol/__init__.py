@@ -1,1 +1,1 @@
-"""What happens to a machine and what it wants done: events in, effects out, as data."""
+"""Vocabulary of the machines: events in, effects out, as data."""

@@ -1,7 +1,7 @@
-"""What happens to a feed's conductor, and what it wants done, as data.
+"""Events and effects of a feed's coordinator, as data.
 
-The rest of its vocabulary is shared: `GroupReport` (engine.protocol.group_reports) is an event, a statement's answer is
-`DdlApplied` or `DdlFailed`, the publisher's end is `SourceFailed`; `Halt` and `StepDown` mean what they mean to an
+The rest of its vocabulary is shared: `GroupReport` (engine.protocol.group_reports) is an event, a statement's answer
+is `DdlApplied` or `DdlFailed`, the publisher's end is `SourceFailed`; `Halt` and `StepDown` mean what they mean to an
 apply machine.
 """
 
@@ -20,11 +20,12 @@ from tidelock.engine.protocol.group_reports import FeedState, GroupReport
 
 
 class FeedTaken(msgspec.Struct, frozen=True):
-    """The feed is ours: what was read after our epoch was committed and older conductors were shut out of the topic.
+    """Event: the feed is ours, with what was read after our epoch was committed and older coordinators were shut out
+    of the topic.
 
     `start`: where the log begins if there is no plan yet.  `partitions`: how many the feed asks for; 0: one for each
     group of tables, at most eight.  `tables`: of the target, as they are now.  `ddl_passed`: (source, number) of the
-    last statement that has passed.  `feed`: what the conductor before us announced last.
+    last statement that has passed.  `feed`: what the coordinator before us announced last.
     """
 
     epoch: int
@@ -53,6 +54,8 @@ class StatementReached(msgspec.Struct, frozen=True):
 
 
 class PlanStored(msgspec.Struct, frozen=True):
+    """Event: the plan of this version is in the control topic and cannot be lost."""
+
     version: int
 
 

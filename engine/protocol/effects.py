@@ -13,7 +13,7 @@ from tidelock.engine.model.schema import Binding
 
 
 class EffectId(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True):
-    """(`epoch` of the owner, `counter` within it): unique for the feed's life."""
+    """Id of an effect: `epoch` of the owner and `counter` within it, unique for the feed's life."""
 
     epoch: int
     counter: int
@@ -96,12 +96,13 @@ class ApplyBatch(msgspec.Struct, gc=False):
 
 
 class ApplyPiece(msgspec.Struct, gc=False):
-    """A part of a source transaction that is too large to hold, in the open transaction of the held `batch`: `steps` in
-    order, then `parked` rows into `tidelock_parked`.  All of it takes effect in that transaction, or nothing of it.
+    """Apply a part of a source transaction that is too large to hold, in the open transaction of the held `batch`.
 
-    `covered`: what the receipt of `batch` is to say from now on; None: it stays as it is.  Sent one at a time.
+    `steps` in order, then `parked` rows into `tidelock_parked`.  All of it takes effect in that transaction, or
+    nothing of it.  `covered`: what the receipt of `batch` is to say from now on; None: it stays as it is.  Sent one at
+    a time.
     Answers: BatchReady; BatchFailed, with ErrorKind.ROW only where the transaction is open and as it was before the
-    piece.  After any other trouble it is rolled back, and nothing is left of `batch`.
+    piece.  After any other error it is rolled back, and nothing is left of `batch`.
     """
 
     id: EffectId
@@ -126,7 +127,8 @@ class RollbackBatch(msgspec.Struct, frozen=True, gc=False):
 
 
 class SaveCheckpoint(msgspec.Struct, frozen=True):
-    """In one fenced transaction: write `position`, delete the receipts in `drop`.  All up to `position` is committed.
+    """Write `position` and delete the receipts in `drop`, in one fenced transaction.  All up to `position` is
+    committed.
 
     Answers: CheckpointSaved or CheckpointFailed.
     """
@@ -137,10 +139,13 @@ class SaveCheckpoint(msgspec.Struct, frozen=True):
 
 
 class ApplyDdl(msgspec.Struct, frozen=True):
-    """All before it is committed, nothing after it runs.  The adapter translates and runs it once the older owner's
-    sessions are gone, then reads the tables again.  A TRUNCATE takes the rows that are parked for its table with it, in
-    the same transaction: retried later they would come back.  `end`: the position after it.
-    Answers: DdlApplied or DdlFailed."""
+    """Run a statement that changes the schema.  All before it is committed, nothing after it runs.
+
+    The adapter translates and runs it once the older owner's sessions are gone, then reads the tables again.  A
+    TRUNCATE takes the rows that are parked for its table with it, in the same transaction: retried later they would
+    come back.  `end`: the position after it.
+    Answers: DdlApplied or DdlFailed.
+    """
 
     id: EffectId
     ddl: Ddl
@@ -148,11 +153,14 @@ class ApplyDdl(msgspec.Struct, frozen=True):
 
 
 class BeginCopy(msgspec.Struct, frozen=True):
-    """All up to `position` is committed, nothing behind it runs.  In one fenced transaction: delete all rows of these
-    tables (children before parents) and what is parked for them (neither where `ChunkSplit.keeps_target_rows`), write
-    them to `tidelock_chunks` with no chunk merged (but `ChunkSplit.merged`), in the place of what stood there for them,
-    and save the checkpoint as `SaveCheckpoint` does.  Doing it twice is doing it once.
-    Answers: CopyBegun or CopyFailed."""
+    """Begin the copy of some tables.  All up to `position` is committed, nothing behind it runs.
+
+    In one fenced transaction: delete all rows of these tables (children before parents) and what is parked for them
+    (neither where `ChunkSplit.keeps_target_rows`), write them to `tidelock_chunks` with no chunk merged (but
+    `ChunkSplit.merged`), in the place of what stood there for them, and save the checkpoint as `SaveCheckpoint`
+    does.  Doing it twice is doing it once.
+    Answers: CopyBegun or CopyFailed.
+    """
 
     id: EffectId
     splits: tuple[ChunkSplit, ...]
@@ -174,17 +182,21 @@ class ReadChunk(msgspec.Struct, frozen=True):
 
 
 class MergeChunk(msgspec.Struct, gc=False):
-    """One target transaction: the receipt `id`, which covers nothing, as the first statement of `ApplyBatch`; then the
-    rows staged under `staged`, except those whose key (`key` columns) is in `without`; then `steps`; then the chunk is
+    """Merge a staged chunk into its table, in one target transaction.  Nothing else writes to the table meanwhile.
+
+    The transaction: the receipt `id`, which covers nothing, as the first statement of `ApplyBatch`; then the rows
+    staged under `staged`, except those whose key (`key` columns) is in `without`; then `steps`; then the chunk is
     marked as merged, and the checkpoint saved as `SaveCheckpoint` does: all up to `position` is committed, and no
-    restart reads it again.  Nothing else writes to the table meanwhile.
+    restart reads it again.
 
     No row of the chunk is there, so rows are inserted plainly: a clash is a real error.  With `split.keep` rows may be
-    there, and win: what clashes with them is passed over.  `gone`: first of all, rows with these keys are deleted; one
-    that comes back may be overwritten in its place, unique columns too, as others may refer to it.
-    `parked`: rows of the chunk that could not be put in place, `unparked`: changes that were parked for rows of `gone`,
-    as in `ApplyBatch`.  Foreign keys of the table to itself hold when all rows are in.  Are there not exactly `rows`
-    staged, the target has lost some: ErrorKind.COMMITS_LOST.
+    there, and win: what clashes with them is passed over.
+    `gone`: first of all, rows with these keys are deleted; one that comes back may be overwritten in its place,
+    unique columns too, as others may refer to it.
+    `parked`: rows of the chunk that could not be put in place, `unparked`: changes that were parked for rows of
+    `gone`, as in `ApplyBatch`.
+    Foreign keys of the table to itself hold when all rows are in.
+    `rows`: how many are staged.  If the count differs, the target has lost some: ErrorKind.COMMITS_LOST.
     Answers: BatchCommitted or BatchFailed.
     """
 
@@ -204,13 +216,13 @@ class MergeChunk(msgspec.Struct, gc=False):
 
 
 class DropStaged(msgspec.Struct, frozen=True, gc=False):
-    """What is staged under this id is needed no more; if it is still being read, stop.  No answer."""
+    """Drop what is staged under this id; if it is still being read, stop.  No answer."""
 
     staged: EffectId
 
 
 class RefuseCopy(msgspec.Struct, frozen=True):
-    """`tables` were to be copied and are not: tell the operator.  The feed goes on."""
+    """Tell the operator that `tables` were to be copied and are not.  The feed goes on."""
 
     alarm: Alarm
     tables: tuple[TableName, ...]
@@ -245,11 +257,11 @@ class Halt(msgspec.Struct, frozen=True):
 
 
 class StepDown(msgspec.Struct, frozen=True):
-    """This owner is over: stop at once, write nothing more.  `again`: take the feed over anew and go on; else a newer
+    """End this owner: stop at once, write nothing more.  `again`: take the feed over anew and go on; else a newer
     owner has it.
 
-    `stream_idle_us`: the next owner's (`Options`); None: it stays.  It doubles where the end of a large transaction did
-    not come in time: with the same patience every owner would meet the same, and none would end.
+    `stream_idle_us`: the next owner's (`Options`); None: it stays.  It doubles where the end of a large transaction
+    did not come in time: with the same patience every owner would meet the same, and none would end.
     """
 
     reason: str
@@ -258,7 +270,7 @@ class StepDown(msgspec.Struct, frozen=True):
 
 
 class CaughtUp(msgspec.Struct, frozen=True):
-    """Everything at or below the goal is committed and checkpointed."""
+    """Tell that everything at or below the goal is committed and checkpointed."""
 
 
 CopyEffect: TypeAlias = BeginCopy | ReadChunk | MergeChunk | DropStaged | RefuseCopy

@@ -14,14 +14,14 @@ from tidelock.engine.protocol.effects import EffectId
 
 
 class Receipt(msgspec.Struct, frozen=True, array_like=True):
-    """One row of `tidelock_progress`: `covered` as `engine.log.receipts` encodes it."""
+    """Row of `tidelock_progress`; `covered`: as `engine.log.receipts` encodes it."""
 
     id: EffectId
     covered: bytes
 
 
 class ParkedKey(msgspec.Struct, frozen=True, array_like=True):
-    """A row already in `tidelock_parked`; `change` as in `ParkedRow`.  `wish`: '' | 'retry' | 'skip'."""
+    """Row of `tidelock_parked`; `change` as in `ParkedRow`.  `wish`: '' | 'retry' | 'skip'."""
 
     source: str
     number: int
@@ -32,7 +32,7 @@ class ParkedKey(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Copied(msgspec.Struct, frozen=True, array_like=True):
-    """A table of `tidelock_chunks`: how it is split, and the numbers of the chunks that are merged."""
+    """Table of `tidelock_chunks`: how it is split, and the numbers of the chunks that are merged."""
 
     split: ChunkSplit
     merged: tuple[int, ...] = ()
@@ -66,34 +66,50 @@ class LogArrived(msgspec.Struct, frozen=True):
 
 
 class BatchReady(msgspec.Struct, frozen=True, gc=False):
+    """Reply to a held `ApplyBatch`, or to an `ApplyPiece`: it is in the open transaction, which waits."""
+
     id: EffectId
 
 
 class BatchCommitted(msgspec.Struct, frozen=True, gc=False):
+    """Reply to `ApplyBatch`, `CommitBatch` and `MergeChunk`: it is committed, its receipt with it."""
+
     id: EffectId
 
 
 class BatchRolledBack(msgspec.Struct, frozen=True, gc=False):
+    """Reply to `RollbackBatch`: nothing is left of it, its locks included."""
+
     id: EffectId
 
 
 class BatchFailed(msgspec.Struct, frozen=True):
+    """Reply to `ApplyBatch`, `ApplyPiece`, `CommitBatch` and `MergeChunk`: it is rolled back, or its COMMIT is in
+    doubt (`failure.kind`)."""
+
     id: EffectId
     failure: Failure
 
 
 class CheckpointSaved(msgspec.Struct, frozen=True, gc=False):
+    """Reply to `SaveCheckpoint`: it is committed."""
+
     id: EffectId
 
 
 class CheckpointFailed(msgspec.Struct, frozen=True):
+    """Reply to `SaveCheckpoint`: it is rolled back, or its COMMIT is in doubt."""
+
     id: EffectId
     failure: Failure
 
 
 class DdlApplied(msgspec.Struct, frozen=True):
-    """`tables`: all selected tables of the target as they are now.  `emptied`: those that a TRUNCATE emptied; what was
-    parked for them is gone with their rows."""
+    """Reply to `ApplyDdl`: the statement took effect.
+
+    `tables`: all selected tables of the target as they are now.  `emptied`: those that a TRUNCATE emptied; what was
+    parked for them is gone with their rows.
+    """
 
     id: EffectId
     tables: dict[TableName, TargetTable]
@@ -101,27 +117,33 @@ class DdlApplied(msgspec.Struct, frozen=True):
 
 
 class DdlFailed(msgspec.Struct, frozen=True):
+    """Reply to `ApplyDdl`: the statement did not take effect, or not surely."""
+
     id: EffectId
     failure: Failure
 
 
 class ChunksPlanned(msgspec.Struct, frozen=True):
-    """These tables are to be copied, from their first row on; what the target holds of them will go."""
+    """Tables that are to be copied, from their first row on; what the target holds of them will go."""
 
     splits: tuple[ChunkSplit, ...]
 
 
 class CopyBegun(msgspec.Struct, frozen=True, gc=False):
+    """Reply to `BeginCopy`: it is committed."""
+
     id: EffectId
 
 
 class CopyFailed(msgspec.Struct, frozen=True):
+    """Reply to `BeginCopy`: it is rolled back, or its COMMIT is in doubt."""
+
     id: EffectId
     failure: Failure
 
 
 class RefusedRow(msgspec.Struct, frozen=True, array_like=True):
-    """A row of a chunk that the target's columns cannot hold, in the shape that the log would give it, and why."""
+    """Row of a chunk that the target's columns cannot hold, in the shape that the log would give it, and why."""
 
     shape: Shape
     row: Row
@@ -129,8 +151,11 @@ class RefusedRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ChunkStaged(msgspec.Struct, frozen=True):
-    """The chunk that `ReadChunk` (`id`) asked for stands at the target, `rows` of them.  `high`: where the source's log
-    ended when the last of them had been read, or later.  `refused`: rows that are not among them."""
+    """Reply to `ReadChunk`: the chunk stands at the target, `rows` of them.
+
+    `high`: where the source's log ended when the last of them had been read, or later: DBLog's high
+    watermark.  `refused`: rows that are not among them.
+    """
 
     id: EffectId
     high: Position
@@ -139,7 +164,7 @@ class ChunkStaged(msgspec.Struct, frozen=True):
 
 
 class ChunkFailed(msgspec.Struct, frozen=True):
-    """It could not be read or staged; it may be asked for again."""
+    """Reply to `ReadChunk`: the chunk could not be read or staged; it may be asked for again."""
 
     id: EffectId
 
@@ -151,7 +176,7 @@ class ParkedWished(msgspec.Struct, frozen=True):
 
 
 class GoalSet(msgspec.Struct, frozen=True):
-    """`--until-caught-up`: emit CaughtUp once everything at or below `position` is committed."""
+    """Somebody waits until everything at or below `position` is committed (`--until-caught-up`): emit CaughtUp then."""
 
     position: Position
 
@@ -163,7 +188,7 @@ class Paused(msgspec.Struct, frozen=True):
 
 
 class SourceFailed(msgspec.Struct, frozen=True):
-    """The reader ended. `retryable`: a connection's trouble; else the log cannot be read on (purged, unknown event)."""
+    """The reader ended. `retryable`: a connection's error; else the log cannot be read on (purged, unknown event)."""
 
     alarm: Alarm
     retryable: bool

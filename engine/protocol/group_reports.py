@@ -1,7 +1,8 @@
-"""What the parts of a scaled-out feed tell each other through its control topic: plain data, the newest by key counts.
+"""Reports that the parts of a scaled-out feed give each other through its control topic: plain data, the newest by
+key counts.
 
-Reports carry the epoch of the owner that wrote them, and readers ignore those of an owner before one they have seen: a
-zombie may still write here, where no fence stops it.
+Reports carry the epoch of the owner that wrote them, and readers ignore those of an owner before one they have seen:
+a zombie may still write here, where no fence stops it.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ class Statement(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GroupReport(msgspec.Struct, frozen=True):
-    """One group, by its owner.  Key `group/<n>`.
+    """State of one group, by its owner.  Key `group/<n>`.
 
     `resolved`: everything at or below it is committed.  `checkpoint`: the same, and stored at the target for good.
-    `vote`: the statement that the group has drained before, with all that was committed durable; None while rows flow.
+    `vote`: the statement that the group has drained before, with all that was committed durable; None while rows
+    flow.
     `hindrance`: what is tried again and again, and why, in words.
     `end_us`: source time of `resolved` (0: unknown).  `at_us`: the worker's clock.  Both microseconds since the epoch.
     """
@@ -46,10 +48,10 @@ class GroupReport(msgspec.Struct, frozen=True):
 
 
 class FeedState(msgspec.Struct, frozen=True):
-    """The whole feed, by its conductor.  Key `feed`.
+    """State of the whole feed, by its coordinator.  Key `feed`.
 
-    `epoch`: the conductor's.  `resolved`, `checkpoint`: the least of its groups', never back.  `published`: the end of
-    the log.  `passed`: the last statement that has run (or that the operator passed); `emptied`: the tables that it
+    `epoch`: the coordinator's.  `resolved`, `checkpoint`: the least of its groups', never back.  `published`: the end
+    of the log.  `passed`: the last statement that has run (or that the operator passed); `emptied`: the tables that it
     emptied.  `refused`: the statement that the target refused, with which votes (group to epoch), and why.
     `prepared`: a transaction that the source has prepared and not decided for long; `prepared_since`: when it did, in
     seconds since the epoch.  `hindrance`: why the source's log is not read on just now, though that is tried again and

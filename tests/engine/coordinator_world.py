@@ -140,7 +140,7 @@ class World:
                         raise Wrong("two statements at once")
                     self.statement = effect
                 case StepDown():
-                    raise Wrong("stood down without a newer owner")
+                    raise Wrong("stepped down without a newer owner")
 
     # ------------------------------------------------------------------ what may happen next
 

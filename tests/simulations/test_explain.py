@@ -56,7 +56,7 @@ def test_waits_faults_and_parked_rows_are_told() -> None:
     assert "fault: the owner dies, and another takes over" in told
     assert "asks for the log again, from log." in told
     assert "the checkpoint moves to log." in told
-    assert "still there: stand down" in told
+    assert "still there: step down" in told
 
 
 def test_a_run_that_failed_ends_with_its_mistake() -> None:
