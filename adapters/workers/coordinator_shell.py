@@ -32,7 +32,7 @@ from tidelock.adapters.wiring.sinks import make_sink
 from tidelock.adapters.workers.publishing import Publishing
 from tidelock.adapters.workers.start_position import beginning
 from tidelock.engine.capture.mapping import Mapping
-from tidelock.engine.cluster import coordinator as machines
+from tidelock.engine.cluster.coordinator import Coordinator
 from tidelock.engine.model.records import TableName
 from tidelock.engine.protocol.coordinator_messages import (
     Announce,
@@ -168,7 +168,7 @@ class _Coordinating:
         self._sink = sink
         self._pen = pen
         self._stop = stop
-        self._machine = machines.Coordinator()
+        self._machine = Coordinator()
         self._publishing = Publishing(feed, self._post, self._displace)
         self._tables: list[TableName] = []
         self._mailbox: list[CoordinatorEvent] = []

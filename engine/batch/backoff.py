@@ -11,7 +11,7 @@ LONGEST_DELAY_US: Final = 5_000_000
 
 
 def delay_us(tries: int) -> int:
-    """How long to wait after so many failures in a row (at least one), in microseconds: doubled each time."""
+    """The wait after so many failures in a row (at least one), in microseconds: doubled with each."""
     return min(FIRST_DELAY_US << min(tries - 1, 10), LONGEST_DELAY_US)
 
 
@@ -22,7 +22,7 @@ class Backoff:
         self._waiting: list[InFlightBatch] = []
 
     def add(self, batch: InFlightBatch, until: int) -> None:
-        """Has the batch wait until this time (microseconds); its `retry_at` may be set earlier meanwhile."""
+        """Puts the batch off until this time (microseconds); its `retry_at` may be set earlier meanwhile."""
         batch.enter(Phase.BACKOFF)
         batch.retry_at = until
         self._waiting.append(batch)

@@ -21,13 +21,18 @@ RUN: Final = 16
 
 
 class BadRowSearch:
-    """`trial()` says what to try next; report `succeeded` or `failed`; `finished` once all is committed or parked."""
+    """The search for the bad rows of one refused batch.
+
+    `trial()` says what to try next; report `succeeded` or `failed`; `finished` once all is committed or parked.
+    `bad`: changes found bad in the present piece, with their errors; they are parked by its commit.  `orphans`: those
+    found bad, in any piece, that only lack a row that they refer to.
+    """
 
     def __init__(self, changes: Sequence[Change], *, atomic: bool) -> None:
         self._atomic = atomic
         self._pieces: list[list[Change]] = [list(changes)]
         self._merged = True  # what failed so far was not in log order
-        self.orphans: dict[Change, None] = {}  # the bad ones that only lack a row that they refer to
+        self.orphans: dict[Change, None] = {}
         self._lacks_parent = False
         self._reset()
 
@@ -40,6 +45,7 @@ class BadRowSearch:
 
     @property
     def finished(self) -> bool:
+        """True once everything is committed or parked."""
         return not self._pieces
 
     @property
@@ -49,7 +55,7 @@ class BadRowSearch:
 
     @property
     def probing(self) -> bool:
-        """The trial is only to learn from: hold it, then roll it back."""
+        """True if the trial is only to learn from: hold it, then roll it back."""
         return self._tried < len(self.piece)
 
     def trial(self) -> list[Change]:
@@ -66,6 +72,7 @@ class BadRowSearch:
         return [change for change in self.piece[:length] if change not in bad]
 
     def succeeded(self) -> None:
+        """Takes the report that the trial is prepared, if it is to be rolled back, or committed."""
         if not self.probing:
             run = len(self.bad) == RUN
             self._pieces.pop()
@@ -77,6 +84,7 @@ class BadRowSearch:
         self._narrow()
 
     def failed(self, error: str, *, lacks_parent: bool = False) -> None:
+        """Takes the report that the target refused the trial; `lacks_parent`: for a row that another refers to."""
         piece = self.piece
         assert self.trial(), "an empty trial cannot fail for its rows"
         if not self._atomic:
@@ -92,7 +100,7 @@ class BadRowSearch:
         self._merged = False
 
     def _row_failed(self, error: str, lacks_parent: bool) -> None:
-        """In rows mode, of `bad` and what follows them only one change is tried."""
+        """Narrows the search in rows mode, where of `bad` and what follows them only one change is tried."""
         piece, trial = self.piece, self.trial()
         if len(trial) > 1:
             self._split(len(piece) // 2)
@@ -104,7 +112,7 @@ class BadRowSearch:
                 self._reach_one_more()
 
     def _reach_one_more(self) -> None:
-        """The piece and the first change of the next."""
+        """Adds the first change of the next piece to this one."""
         piece, following = self._pieces.pop(), self._pieces.pop()
         self._pieces += [following[1:]] if len(following) > 1 else []
         self._pieces.append([*piece, following[0]])
@@ -117,7 +125,7 @@ class BadRowSearch:
         self._reset()
 
     def _narrow(self) -> None:
-        """Between a prefix that works and one that fails; one apart: the change between them is bad.
+        """Narrows the search to between a prefix that works and one that fails; one apart, the change there is bad.
 
         Where everything fails though every shorter prefix works (a constraint that is checked at COMMIT), changes are
         parked from the end until the rest commits.

@@ -45,7 +45,7 @@ class LaneOrder:
         """Notes that one more segment is committed, whoever's it is."""
 
     def is_head(self, batch: InFlightBatch) -> bool:
-        """Must no other batch commit before this one?"""
+        """True if this batch keeps others waiting."""
         return False
 
     def next_to_commit(self, batch: InFlightBatch | None, now: int) -> InFlightBatch | None:
@@ -101,7 +101,7 @@ class CommitOrder:
         self._committed_segments += 1
 
     def is_head(self, batch: InFlightBatch) -> bool:
-        """Is it this batch's turn to commit?"""
+        """True if it is this batch's turn to commit."""
         return batch is self.head
 
     def next_to_commit(self, batch: InFlightBatch | None, now: int) -> InFlightBatch | None:

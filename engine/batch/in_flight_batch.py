@@ -12,7 +12,7 @@ from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 
 
 class Phase(enum.Enum):
-    """Where a batch is.
+    """The phases of a batch.
 
     RUNNING: at the target.  PREPARED: held there, all but COMMIT done.  COMMITTING: told to commit.  ROLLING_BACK: told
     to roll back.  BACKOFF: rolled back or failed, to be sent again at `retry_at` (or when it heads the commit order).
@@ -66,7 +66,7 @@ class InFlightBatch:
 
     @property
     def id(self) -> EffectId | None:
-        """Of the transaction that was sent last."""
+        """The id of the transaction that was sent last."""
         return self.effect.id if self.effect else None
 
     @property

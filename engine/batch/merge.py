@@ -32,7 +32,7 @@ from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, Upser
 
 
 class Ranks:
-    """Where tables stand in the order of foreign keys: parents before children; `weights` break ties, higher later.
+    """Order of tables by foreign keys: parents before children; `weights` break ties, higher later.
 
     `looped`: tables in a cycle of foreign keys, self-references included.
     """
@@ -48,6 +48,7 @@ class Ranks:
         self._rank = {name: (depth[name], weights.get(name, 0), i) for i, name in enumerate(sorted(tables))}
 
     def of(self, table: TableName) -> tuple[int, int, int]:
+        """The table's place: lower ones are written first and deleted from last."""
         return self._rank[table]
 
 
@@ -180,7 +181,7 @@ class _Tied:
         self._left: dict[Key, None] = {}
 
     def hurt(self, change: Change) -> bool:
-        """Would it hurt to fold this change with those seen before?"""
+        """Sees the next change; returns whether it would hurt to fold it with those seen before."""
         before, after = change.before, change.after
         if before is None:
             assert after is not None, "a change has an image"
@@ -196,7 +197,7 @@ class _Tied:
         return after is None and self._cascades
 
     def _returns(self, index: Index, row: Row) -> bool:
-        """May the row hold a value that has left?  The index-wide key stands for any of them."""
+        """Returns whether the row may hold a value that has left; the index-wide key stands for any of them."""
         key, index_wide = index.values(row), index.index_wide()
         if key is None:
             return False

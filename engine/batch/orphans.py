@@ -1,4 +1,4 @@
-"""Parked rows whose parent was not there: they are tried again by themselves once it is.
+"""Orphans: parked rows whose parent was not there, and that are tried again by themselves once it is.
 
 A source that runs with `foreign_key_checks=0` (an import) logs children before their parents, and is right: in the end
 every child has one.  The lock of the key that both name makes the parent follow the child, as the log has them, so the

@@ -29,7 +29,10 @@ _FOLLOWS = "an earlier change of the same row failed too: retry the whole table,
 
 
 class ParkedRetry:
-    """`rows`: the changes that are parked at the target.  `hindrance`: why a batch of retries is sent again."""
+    """Keeps the parked rows and sends their retries.
+
+    `rows`: the changes that are parked at the target.  `hindrance`: why a batch of retries is sent again.
+    """
 
     def __init__(self, next_id: Callable[[], EffectId], emit: Callable[[ApplyEffect], None]) -> None:
         self.rows = ParkedRows()
@@ -102,12 +105,12 @@ class ParkedRetry:
             self.request([replace(rows[place], wish=AGAIN) for place in places if place in rows])
 
     def emptied(self, tables: Sequence[TableName]) -> None:
-        """A TRUNCATE took the rows of these tables, the parked ones included: no request brings them back."""
+        """Forgets the parked rows of these tables, which a TRUNCATE took: no request brings them back."""
         for table in tables:
             self.release(self.rows.of(table))
 
     def release(self, gone: Sequence[Place]) -> None:
-        """These are parked no more; no batch of retries is under way."""
+        """Forgets changes that are parked no more; no batch of retries is under way."""
         self.rows.release(gone)
         self._orphans.release(gone)
         self._requests.forget(gone)
@@ -116,12 +119,12 @@ class ParkedRetry:
 
     @property
     def requested(self) -> bool:
-        """Does a retry or skip wait for everything before it?  Then nothing new is planned."""
+        """True while a retry or skip waits for everything before it: then nothing new is planned."""
         return bool(self._requests)
 
     @property
     def under_way(self) -> bool:
-        """A batch of retries was sent, and it is not known what became of it."""
+        """True while a batch of retries is sent, and it is not known what became of it."""
         return self._requests.under_way
 
     def request(self, rows: Sequence[ParkedKey]) -> None:
@@ -146,7 +149,7 @@ class ParkedRetry:
             self._emit(self._requests.start(self._next_id(), self._tables, self._ranks))
 
     def answers(self, id_: EffectId) -> bool:
-        """Is this the answer to the batch that is at the target?"""
+        """True if this is the id of the batch that is at the target."""
         return self._requests.answers(id_)
 
     def committed(self) -> None:
@@ -159,7 +162,7 @@ class ParkedRetry:
         self.arrived(retried)
 
     def failed(self, failure: Failure, now: int) -> None:
-        """The identical batch again, halves of it, or a new error for its rows.  `now`: microseconds."""
+        """Sends the identical batch again after a while, or halves of it, or a new error.  `now`: microseconds."""
         if policy(failure) is Policy.RETRY:
             self._requests.again()
             self.hindrance = Hindrance.after(self.hindrance, now, failure.message)

@@ -1,4 +1,4 @@
-"""Rows set aside: a change that the target refuses is parked with its error, and so is every later change of that row
+"""Parked rows: a change that the target refuses is set aside with its error, and so is every later change of that row
 until the operator says retry or skip; all other rows go on (design 7).
 
 Rows are the same if the target's key says so: under a case-insensitive collation 'a' and 'A' are one row, and a key
@@ -28,9 +28,10 @@ BLOCKED = "an earlier change of this row failed"
 
 
 class ParkedChange(msgspec.Struct, frozen=True, array_like=True):
-    """What `ParkedRow.change` holds.  `order`: (epoch, batch, n) of its parking.  `untried`: set aside with a bad row,
-    and to be tried by itself, once by each owner (`engine.copy.chunk_merge`).  `orphan`: a row that it refers to was
-    not there (`engine.batch.orphans`).
+    """The content of `ParkedRow.change`.
+
+    `order`: (epoch, batch, n) of its parking.  `untried`: set aside with a bad row, and to be tried by itself, once by
+    each owner (`engine.copy.chunk_merge`).  `orphan`: a row that it refers to was not there (`engine.batch.orphans`).
 
     Changes that must follow each other are parked in that order, which their places in the log do not tell where
     transactions come from several sources (a failover, a ring).
@@ -48,6 +49,7 @@ _DECODER = msgspec.msgpack.Decoder(ParkedChange)
 
 
 def decode_change(change: bytes) -> ParkedChange:
+    """Decodes `ParkedRow.change`."""
     return _DECODER.decode(change)
 
 
@@ -60,7 +62,7 @@ class ParkedRows:
         self._parked: dict[TableName, int] = {}
 
     def __len__(self) -> int:
-        """How many changes are parked."""
+        """Number of parked changes."""
         return len(self._places)
 
     def __contains__(self, place: Place) -> bool:
@@ -83,7 +85,7 @@ class ParkedRows:
         return places if all(key in own for place in places for key in self._places[place]) else None
 
     def of_same_rows(self, places: Iterable[Place]) -> list[Place]:
-        """These and all others of the same rows, in the order they were parked."""
+        """Adds all other changes of the same rows; returns them in the order they were parked."""
         own = dict.fromkeys(places)
         frontier = list(own)
         while frontier:
@@ -94,7 +96,7 @@ class ParkedRows:
         return [place for place in self._places if place in own] if own else []
 
     def follows(self, places: Sequence[Place]) -> bool:
-        """Does one of these parked changes come after another of its row that stays parked?"""
+        """Returns whether one of these parked changes comes after another of its row that stays parked."""
         own = frozenset(places)
         standing = ParkedRows()
         for place, keys in self._places.items():  # in the order they were parked
@@ -105,7 +107,7 @@ class ParkedRows:
         return False
 
     def load(self, parked: Iterable[ParkedKey], tables: Mapping[TableName, TargetTable]) -> None:
-        """Parked rows found at takeover."""
+        """Adds the parked rows that a takeover found."""
         for known, row in sorted(
             ((decode_change(row.change), row) for row in parked), key=lambda entry: entry[0].order
         ):
@@ -121,7 +123,7 @@ class ParkedRows:
             self._add((row.source, row.number, row.ordinal), keys)
 
     def widen(self, table: TableName) -> None:
-        """Its columns have changed, and it has no key: a whole row of before may be any row of after."""
+        """Makes each parked change of the table stand for any row: it has no key, and its columns have changed."""
         for place in self.of(table):
             self.release([place])
             self._add(place, [(table, None)])
@@ -129,8 +131,8 @@ class ParkedRows:
     def sift(
         self, changes: Sequence[Change], bad: Mapping[Change, str]
     ) -> tuple[list[Change], list[tuple[Change, str]]]:
-        """Of these changes in log order: what can run, and what is to be parked and why: the `bad` ones with their
-        error, and whatever comes after a parked change of its row."""
+        """Parts these changes, in log order, into what can run, and what is to be parked and why: the `bad` ones with
+        their error, and whatever comes after a parked change of its row."""
         run: list[Change] = []
         parked: list[tuple[Change, str]] = []
         ahead = ParkedRows()
@@ -146,7 +148,7 @@ class ParkedRows:
         return run, parked
 
     def holds(self, change: Change) -> bool:
-        """Is an earlier change of this row parked?"""
+        """Returns whether an earlier change of this row is parked."""
         return change.binding.name in self._parked and self._meets(_keys(change))
 
     def _meets(self, keys: Iterable[_Key]) -> bool:
@@ -156,10 +158,11 @@ class ParkedRows:
         )
 
     def park(self, change: Change) -> None:
-        """The change is parked at the target."""
+        """Adds a change that is parked at the target."""
         self._add((change.source, change.number, change.ordinal), _keys(change))
 
     def release(self, places: Iterable[Place]) -> None:
+        """Takes out changes that are parked no more; the others are passed over."""
         for place in places:
             for key in self._places.pop(place, ()):
                 self._keys[key].discard(place)
@@ -209,7 +212,7 @@ def _written(table: TargetTable) -> list[str]:
 
 
 def _equalities(table: TargetTable, columns: tuple[str, ...]) -> tuple[Equality, ...]:
-    """How the key compares; empty where the whole row is the key, which is compared as it is."""
+    """The equality of each key column; empty where the whole row is the key, which is compared as it is."""
     equality = {c.name: c.equality for c in table.columns}
     return tuple(equality[c] for c in columns)
 

@@ -46,11 +46,12 @@ class RetryRequests:
 
     @property
     def running(self) -> bool:
+        """True while a batch of the first group is at the target."""
         return self._running
 
     @property
     def under_way(self) -> bool:
-        """A batch was sent, and it is not known what became of it."""
+        """True while a batch is sent, and it is not known what became of it."""
         return self._batch is not None
 
     def add(self, rows: Sequence[ParkedKey]) -> None:
@@ -88,11 +89,11 @@ class RetryRequests:
         return self._batch
 
     def answers(self, id_: EffectId) -> bool:
-        """Is this the id of the batch that is at the target?"""
+        """True if this is the id of the batch that is at the target."""
         return self._running and self._batch is not None and self._batch.id == id_
 
     def again(self) -> None:
-        """Has the identical batch sent again."""
+        """Notes that the batch failed for now: the identical one is to be sent again."""
         self._running = False
 
     def split(self) -> bool:
@@ -130,7 +131,7 @@ class RetryRequests:
 
     @property
     def own(self) -> bool:
-        """Does a request wait that no operator made?"""
+        """True if a request waits that no operator made."""
         return any(group and group[0].wish == AGAIN for group in self._groups)
 
     def withdraw(self, places: Sequence[Place]) -> None:

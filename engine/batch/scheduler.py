@@ -94,12 +94,12 @@ class BatchScheduler:
 
     @property
     def busy(self) -> bool:
-        """Is anything planned or sent and not known to be committed?"""
+        """True while anything is planned or sent and not known to be committed."""
         return bool(self.rows) or self.parked_retry.under_way or self.streaming
 
     @property
     def in_flight(self) -> int:
-        """How many batches are sent and not known to be committed, those in backoff included."""
+        """Number of batches that are sent and not known to be committed, those in backoff included."""
         return len(self._batches)
 
     @property
@@ -110,7 +110,7 @@ class BatchScheduler:
 
     @property
     def sendable(self) -> bool:
-        """Has a lane that is free something to run?"""
+        """True if a lane that is free has something to run."""
         return any(lane.ready for lane in self.lanes)
 
     # ------------------------------------------------------------------ plan

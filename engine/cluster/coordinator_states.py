@@ -1,4 +1,4 @@
-"""Where a feed's coordinator is.
+"""States of a feed's coordinator.
 
                  ┌──── statement refused, or tried again ────┐
     Flowing ─▶ AtBarrier ─▶ Running ─▶ [Unparking] ─▶ [Storing] ─▶ Sealing ─▶ Flowing       a statement of the log
@@ -62,8 +62,11 @@ class Draining(msgspec.Struct, frozen=True):
 
 
 class AtBarrier(msgspec.Struct, frozen=True):
-    """All groups must drain before the statement and vote for it.  `refusal`: of the last run; the statement runs again
-    once a group has voted anew.  `run_after`: no earlier than this, in microseconds."""
+    """The log ends with a statement: every group must drain before it and vote for it.
+
+    `refusal`: of the last run; the statement runs again once a group has voted anew.  `run_after`: it runs no earlier
+    than this, in microseconds.
+    """
 
     told: ClassVar[str] = "draining before a statement"
     barrier: Barrier
@@ -139,5 +142,5 @@ def barrier_of(state: CoordinatorState) -> Barrier | None:
 
 
 def refusal_of(state: CoordinatorState) -> Refusal | None:
-    """What is to be announced of a statement that the target refused."""
+    """The refusal that is to be announced, if the target refused the statement."""
     return state.refusal if isinstance(state, AtBarrier | Running | Halted) else None

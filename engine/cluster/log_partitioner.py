@@ -1,4 +1,4 @@
-"""The publisher: batches of the source's log → batches of the partitions, each with a chain of its own.
+"""The log partitioner: batches of the source's log → batches of the partitions, each with a chain of its own.
 
 Rows go by the plan to the partition of their table; a transaction's rows stay in order there, as a part of it.  What
 lets a reader begin anywhere, and a publisher go on from any flush:
@@ -30,7 +30,9 @@ class NoGroup(Exception):
 
 
 class LogPartitioner:
-    """`last`: where every partition ends.  `end_us`: source time of the last batch taken, microseconds since the epoch.
+    """Parts the log of one source among partitions.
+
+    `last`: where every partition ends.  `end_us`: source time of the last batch taken, microseconds since the epoch.
     `statement`: the one that ends the flush; None while rows flow."""
 
     def __init__(self, plan: TablePartitioning, last: Position) -> None:
@@ -43,7 +45,7 @@ class LogPartitioner:
         self.go_on(plan)
 
     def go_on(self, plan: TablePartitioning) -> None:
-        """The statement has passed: from here on `plan` says where rows go.  New partitions begin here."""
+        """Goes on behind a statement: from here on `plan` says where rows go.  New partitions begin here."""
         self.statement = None
         self._groups = dict(plan.tables)
         self._homes = {number: self._groups.get(shape.name, -1) for number, shape in self._shapes.items()}
@@ -52,7 +54,7 @@ class LogPartitioner:
         self._told += [self.end_us] * fresh
 
     def take(self, batch: LogBatch) -> list[tuple[int, LogBatch]]:
-        """The batch as (partition, batch of it), for those that it concerns.  Raises NoGroup."""
+        """Parts a batch; returns (partition, batch of it) for those that it concerns.  Raises NoGroup."""
         assert batch.prev == self.last and self.statement is None, "batches come in order, none behind a statement"
         for number, shape in batch.shapes.items():
             self._shapes[number] = shape
@@ -70,7 +72,7 @@ class LogPartitioner:
         ]
 
     def heartbeats(self) -> list[tuple[int, LogBatch]]:
-        """Heartbeats that take all partitions to `last` and tell its time: the end of a flush."""
+        """Ends a flush: returns heartbeats that take all partitions to `last` and tell its time."""
         return [
             self._next(partition)
             for partition, (end, told) in enumerate(zip(self._ends, self._told, strict=True))
@@ -90,7 +92,7 @@ class LogPartitioner:
         return partition, LogBatch(prev, self.last, transactions, rows, shapes, ddl, self.end_us)
 
     def _split(self, batch: LogBatch) -> list[tuple[list[Transaction], list[RowChange]]]:
-        """For each partition its parts of the transactions, and their rows."""
+        """The transactions' parts and their rows, of each partition."""
         homes = self._homes_of(batch)
         parts: list[tuple[list[Transaction], list[RowChange]]] = [([], []) for _ in self._ends]
         if len(parts) == 1:

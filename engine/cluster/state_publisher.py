@@ -1,4 +1,4 @@
-"""What the conductor tells everyone, and when: news at once, positions twice a second, a sign of life now and then.
+"""Announcements of the coordinator: news at once, positions twice a second, a sign of life now and then.
 
 The feed's positions are never told lower than before, whoever told them.
 """
@@ -15,14 +15,17 @@ _ALIVE_US = 5_000_000
 
 
 class StatePublisher:
-    """`told`: the last announcement, of this conductor or of the one before."""
+    """Decides when the feed's state is announced.
+
+    `told`: the last announcement, of this coordinator or of the one before.  `told_at`: microseconds.
+    """
 
     def __init__(self, told: FeedState | None) -> None:
         self.told = told
         self.told_at = 0
 
     def observe(self, now: int, feed: FeedState) -> FeedState | None:
-        """What is to be announced of the feed as it is now; None: nothing yet.  `now`: microseconds."""
+        """Sees the feed as it is now; returns what is to be announced, None if nothing is yet.  `now`: microseconds."""
         before = self.told
         if before is None:
             return self._tell(now, feed)

@@ -45,10 +45,10 @@ it there.  So a cycle of foreign keys cannot be copied, and a table that refers 
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tidelock.engine.model.chunk_ranges import UNKNOWN, ChunkSplit, chunk_of
+from tidelock.engine.copy.chunk import Chunk, ChunkState, TableCopy
+from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.records import Position, Row, TableName
 from tidelock.engine.model.schema import Binding, ForeignKey, TargetTable
 from tidelock.engine.parallel.segments import Change
@@ -56,96 +56,27 @@ from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import Copied, RefusedRow
 
 
-class State(enum.Enum):
-    PENDING = "pending"
-    READING = "reading"
-    STAGED = "staged"
-    MERGED = "merged"
-
-
-class Chunk:
-    """`attempt`: the read under way or done.  `touched`: key → last image, or None where the row is gone.
-    `rows`, `high`: of what is staged; `refused`: what could not be.  `again`: how often it was given up for what the
-    stream did to it."""
-
-    __slots__ = ("again", "attempt", "binding", "high", "number", "refused", "rows", "split", "state", "touched")
-
-    def __init__(self, split: ChunkSplit, number: int, state: State) -> None:
-        self.split = split
-        self.number = number
-        self.state = state
-        self.attempt: EffectId | None = None
-        self.touched: dict[Row, Row | None] = {}
-        self.binding: Binding | None = None
-        self.high: Position | None = None
-        self.rows = 0
-        self.refused: tuple[RefusedRow, ...] = ()
-        self.again = 0
-
-    @property
-    def open(self) -> bool:
-        return self.state in (State.READING, State.STAGED)
-
-    def note(self, binding: Binding, before: Row | None, after: Row | None) -> None:
-        """The row's last image, while the chunk is open; where rows are kept, that it was touched."""
-        self.binding = binding
-        if before is not None:
-            self.touched[binding.key_of(before)] = None
-        if after is not None:
-            self.touched[binding.key_of(after)] = None if self.split.keep else after
-
-    def close(self, state: State) -> None:
-        self.state, self.attempt, self.touched, self.binding, self.refused = state, None, {}, None, ()
-
-
-class _Table:
-    """One table that is being copied."""
-
-    def __init__(self, copied: Copied) -> None:
-        merged = frozenset((*copied.merged, *copied.split.merged))
-        self.split = copied.split
-        self.chunks = [
-            Chunk(copied.split, n, State.MERGED if n in merged else State.PENDING) for n in range(copied.split.chunks)
-        ]
-        self._of: dict[Binding, Callable[[Row], int]] = {}
-        self._untold = False
-
-    @property
-    def done(self) -> bool:
-        return all(chunk.state is State.MERGED for chunk in self.chunks)
-
-    def chunk(self, binding: Binding, row: Row) -> Chunk:
-        of = self._of.get(binding)
-        if of is None:
-            equality = {column.name: column.equality for column in binding.target.columns}
-            of = self._of[binding] = chunk_of(self.split, binding.shape, equality)
-        number = of(row)
-        if self._untold or number == UNKNOWN:
-            self._untold, number = True, 1
-        return self.chunks[number]
-
-    def rebind(self) -> None:
-        self._of.clear()
-
-
 class ChunkLedger:
-    """`tables`: all selected tables of the target.  `abandoned`: attempts that are worth nothing any more, for the
-    caller to take away."""
+    """The chunks of all tables that are being copied.
+
+    `tables`: all selected tables of the target.  `abandoned`: attempts that are worth nothing any more, for the caller
+    to take away.
+    """
 
     def __init__(self, copied: Iterable[Copied], tables: Mapping[TableName, TargetTable]) -> None:
         self.abandoned: list[EffectId] = []
-        self._copies: dict[TableName, _Table] = {}
+        self._copies: dict[TableName, TableCopy] = {}
         self._targets = tables
         self._cascades: dict[TableName, list[tuple[ForeignKey, list[TableName]]]] = {}
         self.add(copied)
 
     def add(self, copied: Iterable[Copied]) -> None:
-        """Copy these tables, each anew if it is being copied."""
+        """Begins to copy these tables, each anew if it is being copied."""
         for one in copied:
             old = self._copies.pop(one.split.table, None)
             for chunk in old.chunks if old is not None else ():
                 self._abandon(chunk)
-            table = _Table(one)
+            table = TableCopy(one)
             if not table.done:
                 self._copies[one.split.table] = table
         self.retable(self._targets)
@@ -162,7 +93,7 @@ class ChunkLedger:
             copy.rebind()
 
     def __bool__(self) -> bool:
-        """Is anything still to be copied?"""
+        """True while anything is still to be copied."""
         return bool(self._copies)
 
     def __contains__(self, table: TableName) -> bool:
@@ -170,20 +101,23 @@ class ChunkLedger:
 
     @property
     def tables(self) -> tuple[TableName, ...]:
+        """The tables that are being copied."""
         return tuple(self._copies)
 
     @property
     def splits(self) -> tuple[ChunkSplit, ...]:
+        """The splits of the tables that are being copied."""
         return tuple(copy.split for copy in self._copies.values())
 
     @property
     def chunks(self) -> Iterator[Chunk]:
+        """The chunks of all tables that are being copied."""
         return (chunk for copy in self._copies.values() for chunk in copy.chunks)
 
     # ------------------------------------------------------------------ what the log does
 
     def take(self, changes: Iterable[Change]) -> dict[Change, Change | None]:
-        """See the changes, in log order.  Returns those that do not take effect as they are, with what remains.
+        """Sees the changes, in log order.  Returns those that do not take effect as they are, with what remains.
 
         Raises SchemaMismatch where it cannot be said which chunk a row belongs to.
         """
@@ -197,48 +131,48 @@ class ChunkLedger:
                 self._cascade(change)
         return altered
 
-    def _effect(self, copy: _Table, change: Change) -> Change | None:
+    def _effect(self, copy: TableCopy, change: Change) -> Change | None:
         binding, before, after = change.binding, change.before, change.after
         here = copy.chunk(binding, before) if before is not None else None
         there = copy.chunk(binding, after) if after is not None else None
         if here is there or here is None or there is None:
             chunk = here or there
             assert chunk is not None, "a change has an image"
-            return change if self._lives(chunk, binding, before, after) else None
-        if not self._lives(here, binding, before, None):
+            return change if self._takes_effect(chunk, binding, before, after) else None
+        if not self._takes_effect(here, binding, before, None):
             before = None
-        if not self._lives(there, binding, None, after):
+        if not self._takes_effect(there, binding, None, after):
             after = None
         if before is None and after is None:
             return None
         return change if before is not None and after is not None else change.part(before, after)
 
-    def _lives(self, chunk: Chunk, binding: Binding, before: Row | None, after: Row | None) -> bool:
-        """Does the change take effect?  If the chunk is open it is remembered."""
-        if chunk.state is State.MERGED:
+    def _takes_effect(self, chunk: Chunk, binding: Binding, before: Row | None, after: Row | None) -> bool:
+        """Returns whether the change takes effect; if the chunk is open, remembers it."""
+        if chunk.state is ChunkState.MERGED:
             return True
         if chunk.open:
             if binding.key:
                 chunk.note(binding, before, after)
             else:
-                self._again(chunk)
+                self._restart(chunk)
         return chunk.split.keeps_target_rows
 
     def _cascade(self, change: Change) -> None:
-        """A parent goes, or changes what its children refer to."""
+        """Abandons chunks of tables that a cascade reaches: a parent goes, or changes what its children refer to."""
         if change.before is None:
             return
         at = {c.name: i for i, c in enumerate(change.binding.shape.columns)}
         for fk, into in self._cascades[change.binding.name]:
             places = [at[column] for column in fk.parent_columns if column in at]
             if change.after is None or any(change.before[p] != change.after[p] for p in places):
-                self._back(into)
+                self._abandon_tables(into)
 
     def statement(self, tables: Sequence[TableName]) -> None:
-        """A statement of the log, of these tables (none named: of any)."""
-        self._back(tables or self.tables)
+        """Abandons the open chunks of the tables that a statement of the log names; of all tables if it names none."""
+        self._abandon_tables(tables or self.tables)
 
-    def _back(self, tables: Iterable[TableName]) -> None:
+    def _abandon_tables(self, tables: Iterable[TableName]) -> None:
         for name in tables:
             copy = self._copies.get(name)
             for chunk in copy.chunks if copy is not None else ():
@@ -248,35 +182,35 @@ class ChunkLedger:
         if chunk.open:
             assert chunk.attempt is not None
             self.abandoned.append(chunk.attempt)
-            chunk.close(State.PENDING)
+            chunk.close(ChunkState.PENDING)
 
-    def _again(self, chunk: Chunk) -> None:
-        chunk.again += 1
+    def _restart(self, chunk: Chunk) -> None:
+        chunk.restarts += 1
         self._abandon(chunk)
 
     @property
     def remembered(self) -> int:
-        """Touched rows."""
+        """Number of touched rows that are remembered."""
         return sum(len(chunk.touched) for chunk in self.chunks)
 
     def evict(self, most: int) -> None:
-        """Remember no more than `most` rows: the chunks with the most of them begin anew."""
+        """Keeps no more than `most` touched rows: the chunks with the most of them begin anew."""
         while self.remembered > most:
-            self._again(max(self.chunks, key=lambda chunk: len(chunk.touched)))
+            self._restart(max(self.chunks, key=lambda chunk: len(chunk.touched)))
 
     # ------------------------------------------------------------------ what the copier does
 
     def next(self, most: int) -> Chunk | None:
-        """A chunk to read now, where no more than `most` may be open at once; one that had to begin anew is alone."""
+        """A chunk to read now, where no more than `most` may be open at once; one that begins anew is alone."""
         opened = [chunk for chunk in self.chunks if chunk.open]
-        if len(opened) >= most or any(chunk.again for chunk in opened):
+        if len(opened) >= most or any(chunk.restarts for chunk in opened):
             return None
         for name, copy in self._copies.items():
             if self._waits_for_parents(name):
                 continue
             for chunk in copy.chunks:
-                if chunk.state is State.PENDING:
-                    return chunk if not (chunk.again and opened) else None
+                if chunk.state is ChunkState.PENDING:
+                    return chunk if not (chunk.restarts and opened) else None
         return None
 
     def _waits_for_parents(self, name: TableName) -> bool:
@@ -284,37 +218,38 @@ class ChunkLedger:
         return table is None or any(fk.parent in self._copies and fk.parent != name for fk in table.foreign_keys)
 
     def read(self, chunk: Chunk, attempt: EffectId) -> None:
-        """Everything that the log has shown so far is visible before the reading starts."""
-        assert chunk.state is State.PENDING
-        chunk.state, chunk.attempt = State.READING, attempt
+        """Begins to read the chunk: everything that the log has shown so far is visible before the reading starts."""
+        assert chunk.state is ChunkState.PENDING
+        chunk.state, chunk.attempt = ChunkState.READING, attempt
 
     def staged(self, attempt: EffectId, high: Position, rows: int, refused: tuple[RefusedRow, ...] = ()) -> None:
-        """A report of an attempt that was given up means nothing."""
+        """Takes the report that a chunk is staged; one of an attempt that was given up means nothing."""
         chunk = self._reading(attempt)
         if chunk is not None:
-            chunk.state, chunk.high, chunk.rows, chunk.refused = State.STAGED, high, rows, refused
+            chunk.state, chunk.high, chunk.rows, chunk.refused = ChunkState.STAGED, high, rows, refused
 
     def failed(self, attempt: EffectId) -> None:
+        """Takes the report that a chunk could not be read: it is pending again."""
         chunk = self._reading(attempt)
         if chunk is not None:
             self._abandon(chunk)
 
     def _reading(self, attempt: EffectId) -> Chunk | None:
-        return next((c for c in self.chunks if c.state is State.READING and c.attempt == attempt), None)
+        return next((c for c in self.chunks if c.state is ChunkState.READING and c.attempt == attempt), None)
 
     def due(self, seen: Position) -> Chunk | None:
         """The staged chunk with the least `high`, if the ledger has seen the log up to there."""
-        due = [c for c in self.chunks if c.state is State.STAGED and c.high is not None]
+        due = [c for c in self.chunks if c.state is ChunkState.STAGED and c.high is not None]
         least = min(due, key=lambda c: c.high.order, default=None)  # type: ignore[union-attr]
         return least if least is not None and least.high is not None and least.high.order <= seen.order else None
 
     def merged(self, chunk: Chunk) -> None:
-        """From here on in the log, changes of the chunk take effect, behind its merge."""
-        assert chunk.state is State.STAGED
-        chunk.close(State.MERGED)
+        """Marks the chunk merged: from here on in the log its changes take effect, behind its merge."""
+        assert chunk.state is ChunkState.STAGED
+        chunk.close(ChunkState.MERGED)
 
     def drop_finished(self) -> list[TableName]:
-        """The tables whose chunks are all merged, which are nothing special from now on."""
+        """Drops the tables whose chunks are all merged, which are nothing special from now on; returns them."""
         done = [name for name, copy in self._copies.items() if copy.done]
         for name in done:
             del self._copies[name]

@@ -25,7 +25,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from tidelock.engine.batch.parked_rows import ParkedRows, parked_row
-from tidelock.engine.copy.chunk_ledger import Chunk
+from tidelock.engine.copy.chunk import Chunk
 from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.records import Position, Row, RowChange, Shape, Transaction
 from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable
@@ -38,7 +38,7 @@ SOURCE = "copy-"
 
 
 class ChunkMerge:
-    """`effect`: the merge as it is to be sent.  `table`: of the chunk."""
+    """The merge of one chunk.  `effect`: as it is to be sent.  `table`: the chunk's, at the target."""
 
     def __init__(self, chunk: Chunk, table: TargetTable, id_: EffectId, position: Position) -> None:
         """`chunk`: staged, and the ledger has seen the log up to `position`.
@@ -74,11 +74,12 @@ class ChunkMerge:
 
     @property
     def repairs(self) -> bool:
+        """True if it writes over rows that are there, by their keys."""
         return self.effect.split.by is By.KEYS
 
     def overtake(self, parked_rows: ParkedRows) -> str:
-        """Nothing is under way before it: take along what is parked for the rows that it writes over.  Returns why that
-        cannot be, '' if it can."""
+        """Takes along what is parked for the rows that it writes over; nothing is under way before it.  Returns why
+        that cannot be, '' if it can."""
         if not self.repairs:
             return ""
         if self.effect.split.columns != self.table.key:
@@ -90,7 +91,7 @@ class ChunkMerge:
         return ""
 
     def set_aside(self, id_: EffectId, error: str) -> bool:
-        """The target refuses it: the next try parks the last images.  False: it had none."""
+        """Makes the next try park the last images, as the target refuses this one.  False: it had none."""
         if not self.effect.steps:
             return False
         for step in self.effect.steps:
@@ -101,8 +102,8 @@ class ChunkMerge:
         return True
 
     def done(self, parked_rows: ParkedRows) -> list[ParkedKey]:
-        """It is committed, and so is what it parks; what was parked for its rows has been released.  Returns what is
-        to be tried again now."""
+        """Notes what it parks: it is committed, and what was parked for its rows has been released.  Returns what is to
+        be tried again now."""
         for change in (*(change for change, _ in self._refused), *self._untried):
             parked_rows.park(change)
         rows = self.effect.parked[len(self._refused) :]

@@ -12,7 +12,7 @@ from tidelock.engine.model.schema import TargetTable
 def fault(
     splits: Sequence[ChunkSplit], under_way: Iterable[ChunkSplit], tables: Mapping[TableName, TargetTable]
 ) -> str:
-    """Why these tables cannot be copied beside those that are; '' if they can."""
+    """Returns why these tables cannot be copied beside those that are being copied; '' if they can."""
     copying = {split.table for split in under_way if split.by is not By.KEYS}
     copied = {split.table for split in (*splits, *under_way)}
     for split in splits:

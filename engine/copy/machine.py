@@ -28,8 +28,10 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from tidelock.engine.batch.scheduler import BatchScheduler
-from tidelock.engine.copy.chunk_ledger import Chunk, ChunkLedger, State
+from tidelock.engine.copy.chunk import Chunk, ChunkState
+from tidelock.engine.copy.chunk_ledger import ChunkLedger
 from tidelock.engine.copy.chunk_merge import ChunkMerge
+from tidelock.engine.copy.copy_alarms import chunk_refused, copy_refused, repair_refused
 from tidelock.engine.copy.copy_validation import fault
 from tidelock.engine.log.watermark import Watermark
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
@@ -55,8 +57,12 @@ _READ_AGAIN_US = 1_000_000
 
 
 class CopyMachine:
-    """`position`: up to where the `ledger` has seen the log.  `lane`: that of merges.  `alarm`: why the feed must halt,
-    once it must."""
+    """Plans and sends what copies need, and tells what of the log takes effect meanwhile.
+
+    `position`: up to where the `ledger` has seen the log.  `lane`: that of merges.  `alarm`: why the feed must halt,
+    once it must.  `hindrance`: why what was sent is sent again.  `now`: of this step, in microseconds; it is set before
+    the step's events are taken.
+    """
 
     def __init__(
         self,
@@ -91,40 +97,41 @@ class CopyMachine:
     # ------------------------------------------------------------------ what the machine asks
 
     def __bool__(self) -> bool:
-        """Is a copy under way, or wished for?"""
+        """True while a copy is under way or requested."""
         return bool(self.ledger) or bool(self._requested)
 
     @property
     def writing(self) -> bool:
-        """Something is at the target that wants it for itself."""
+        """True while something is at the target that wants it for itself."""
         return self._at_target
 
     def adopt(self, copied: Sequence[Copied]) -> None:
-        """What the takeover found: chunks that are not merged are to be read anew."""
+        """Takes on the copies that the takeover found: chunks that are not merged are to be read anew."""
         self.ledger.add(copied)
         self._watch()
 
     def retable(self, tables: Mapping[TableName, TargetTable]) -> None:
+        """The target's tables are these from now on."""
         self._tables = tables
         self.ledger.retable(tables)
 
     def figures(self) -> dict[str, int | str | list[int]]:
-        """For people: chunks merged, open, rows remembered, reads that the stream made worthless."""
+        """Figures for people: chunks merged, open, rows remembered, reads that the stream made worthless."""
         chunks = list(self.ledger.chunks)
         if not chunks:
             return {}
-        merged = sum(chunk.state is State.MERGED for chunk in chunks)
+        merged = sum(chunk.state is ChunkState.MERGED for chunk in chunks)
         return {
             "copying": f"{merged} of {len(chunks)} chunks",
             "open": sum(chunk.open for chunk in chunks),
             "touched": self.ledger.remembered,
-            "again": sum(chunk.again for chunk in chunks),
+            "again": sum(chunk.restarts for chunk in chunks),
         }
 
     # ------------------------------------------------------------------ the log
 
     def sift(self, changes: Sequence[Change]) -> dict[Change, Change | None]:
-        """Changes of a window that do not take effect as they are, with what remains of each."""
+        """Sees the changes of a window.  Returns those that do not take effect as they are, with what remains."""
         altered = self.ledger.take(changes)
         self.ledger.evict(self._options.copy_touched)
         if self.ledger.abandoned:
@@ -132,22 +139,23 @@ class CopyMachine:
         return altered
 
     def seen(self, position: Position, *, resent: bool) -> None:
-        """The ledger has seen the log up to here; `resent`: since the first batch of the present reader, at least."""
+        """Notes that the ledger has seen the log up to here; `resent`: from the present reader's first batch on."""
         self.position = position
         self._heard = self._heard or resent
 
     def interrupted(self) -> None:
-        """The log goes on with another reader."""
+        """Gives up what is being read: the log goes on with another reader."""
         self._heard = False
         self.ledger.statement(())
 
     def statement(self, tables: Sequence[TableName]) -> None:
+        """Gives up what is being read of the tables that a statement of the log names; of all if it names none."""
         self.ledger.statement(tables)
 
     # ------------------------------------------------------------------ planning
 
     def plan(self) -> bool:
-        """Between two windows: plan what is due.  True: nothing else may be planned now."""
+        """Plans what is due, between two windows.  True: nothing else may be planned now."""
         if self._requested:
             if self._effect is None:
                 self._effect = BeginCopy(self._next_id(), self._requested, self.position)
@@ -165,14 +173,14 @@ class CopyMachine:
         try:
             self._merge = ChunkMerge(chunk, self._tables[chunk.split.table], self._next_id(), self.position)
         except SchemaMismatch as error:
-            self.alarm = _refused(chunk.split, chunk.number, str(error), self.position)
+            self.alarm = chunk_refused(chunk.split, chunk.number, str(error), self.position)
             return
         self._effect = self._merge.effect
         self.ledger.merged(chunk)
         self._batches.plan_alone(self.lane, chunk.split.table, self.position)
 
     def _ask_for_chunks(self) -> None:
-        """Only where no transaction is cut: what is visible at the source are whole ones."""
+        """Asks for chunks, only where no transaction is cut: what is visible at the source are whole ones."""
         if self.position.rows or self.now < self._read_after or not self._heard:
             return
         while (chunk := self.ledger.next(self._options.copy_reads)) is not None:
@@ -183,7 +191,7 @@ class CopyMachine:
     # ------------------------------------------------------------------ sending, answers
 
     def send(self, *, saving: bool) -> None:
-        """Send what is planned once all before it is committed; `saving`: a checkpoint is on its way."""
+        """Sends what is planned once all before it is committed; `saving`: a checkpoint is on its way."""
         abandoned, self.ledger.abandoned = self.ledger.abandoned, []
         for attempt in abandoned:
             self._emit(DropStaged(attempt))
@@ -207,7 +215,7 @@ class CopyMachine:
         self._emit(effect)
 
     def _finished(self, effect: BeginCopy | MergeChunk) -> BeginCopy | MergeChunk | None:
-        """With what is known only now that all before it is committed; None: it is given up."""
+        """The effect with what is known only now that all before it is committed; None: it is given up."""
         drop = self._watermark.droppable()
         if isinstance(effect, BeginCopy):
             return replace(effect, drop=drop)
@@ -218,10 +226,11 @@ class CopyMachine:
         return replace(self._merge.effect, drop=drop)
 
     def answers(self, id_: EffectId) -> bool:
+        """True if this is the id of what is at the target."""
         return self._at_target and self._effect is not None and self._effect.id == id_
 
     def committed(self) -> BeginCopy | MergeChunk:
-        """What was sent last has taken effect; returns it: a checkpoint is saved with it."""
+        """Returns what was sent last, which has taken effect: a checkpoint is saved with it."""
         effect, self._effect, self._at_target, self._sent = self._effect, None, False, False
         self.hindrance = None
         assert effect is not None
@@ -239,7 +248,8 @@ class CopyMachine:
         return effect
 
     def failed(self, failure: Failure) -> Failure | None:
-        """Sent again as it was, so that its receipt can answer; returns what the machine must give up for."""
+        """Sends the effect again as it was, so that its receipt can answer, or gives the copy up; returns what the
+        machine must give up for."""
         effect, self._at_target = self._effect, False
         self._not_before = self.now + _RETRY_US
         match policy(failure):
@@ -267,15 +277,12 @@ class CopyMachine:
         elif self._merge.repairs:
             self._give_up(effect, why)
         else:
-            self.alarm = _refused(effect.split, effect.chunk, why, self.position)
+            self.alarm = chunk_refused(effect.split, effect.chunk, why, self.position)
 
     def _give_up(self, effect: MergeChunk, why: str) -> None:
-        """A repair: its rows stay as they are."""
+        """Gives a repair up: its rows stay as they are."""
         split = effect.split
-        message = f"rows of {split.table} are not repaired: {why}"
-        hint = "Mend that, then run `tidelock verify` and `tidelock repair` again; the feed goes on as before"
-        alarm = Alarm("repair", message, hint, str(effect.position), str(split.table))
-        self._emit(RefuseCopy(alarm, (split.table,)))
+        self._emit(RefuseCopy(repair_refused(split, why, effect.position), (split.table,)))
         if all(other.table != split.table for other in self._requested):
             self._requested += (replace(split, keys=()),)
         self._effect = None
@@ -290,6 +297,7 @@ class CopyMachine:
     # ------------------------------------------------------------------ the copier
 
     def request(self, event: ChunksPlanned) -> None:
+        """Takes a request to copy or to repair tables, or refuses it; one at a time."""
         why = fault(event.splits, self.ledger.splits, self._tables)
         if self._requested:
             why = "another copy is about to begin"
@@ -299,16 +307,18 @@ class CopyMachine:
             self._requested = tuple(self._with_others(split) for split in event.splits)
 
     def _with_others(self, split: ChunkSplit) -> ChunkSplit:
-        """A repair of a table that is being repaired is one of the rows of both."""
+        """Adds the rows of a repair of the same table that is under way: one of both takes its place."""
         if split.by is not By.KEYS:
             return split
         others = [key for other in self.ledger.splits if other.table == split.table for key in other.keys]
         return replace(split, keys=tuple(dict.fromkeys((*others, *split.keys))))
 
     def staged(self, event: ChunkStaged) -> None:
+        """Takes the report that a chunk is read and staged."""
         self.ledger.staged(event.id, event.high, event.rows, event.refused)
 
     def unread(self, attempt: EffectId) -> None:
+        """Takes the report that a chunk could not be read; it is asked for again after a while."""
         self.ledger.failed(attempt)
         self._read_after = self.now + _READ_AGAIN_US
 
@@ -317,17 +327,4 @@ class CopyMachine:
 
     def _refuse(self, splits: Sequence[ChunkSplit], why: str) -> None:
         tables = tuple(split.table for split in splits)
-        names = ", ".join(map(str, tables))
-        hint = "Correct that, then `tidelock copy FEED` again; the feed goes on as before"
-        self._emit(RefuseCopy(Alarm("copy", f"tables are not copied: {why}", hint, str(self.position), names), tables))
-
-
-def _refused(split: ChunkSplit, chunk: int, message: str, position: Position) -> Alarm:
-    return Alarm(
-        "copy",
-        f"the target refused rows of chunk {chunk} of {split.table}: {message}",
-        "Correct the target (a type too narrow, a constraint that the source does not have, failed rows or rows that "
-        "others wrote), then `tidelock run FEED`; what is merged stays",
-        str(position),
-        str(split.table),
-    )
+        self._emit(RefuseCopy(copy_refused(splits, why, self.position), tables))

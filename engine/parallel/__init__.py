@@ -1,1 +1,1 @@
-"""Which changes may run side by side: lock keys, the lock table, lanes and segments."""
+"""Order of changes that run side by side: lock keys, the lock table, lanes and segments."""

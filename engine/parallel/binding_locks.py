@@ -1,4 +1,4 @@
-"""Which locks the rows of each binding take, and when those of one table must share it.
+"""Locks of each binding's rows, also where those of one table must share it.
 
 Rows of several sources may go to one target table, under shapes of their own.  Those of a shape that lacks a column of
 a unique index take the table whole; so do merges of chunks.  All other rows of that table then hold it in mode S.
@@ -15,7 +15,10 @@ from tidelock.engine.parallel.lock_request import LockRequest, S, X
 
 
 class BindingLocks:
-    """`copied`: tables that a merge may want for itself; they count for bindings that come from then on."""
+    """Compiles the lock keys of bindings, and tells them to the dispatcher.
+
+    `copied`: tables that a merge may want for itself; they count for bindings that come from then on.
+    """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.copied: tuple[TableName, ...] = ()
@@ -32,7 +35,7 @@ class BindingLocks:
         self._dispatcher.unbind()
 
     def bind(self, binding: Binding) -> None:
-        """Has the rows of a new binding locked.
+        """Compiles the locks of a new binding's rows.
 
         From the first binding on whose rows take the table whole, all others have to share it: those in flight too, as
         nobody has asked for the table before.

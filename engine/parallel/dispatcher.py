@@ -69,7 +69,7 @@ class Dispatcher:
         self._order = 0
 
     def bind(self, binding: Binding, keys: RowKeys) -> None:
-        """Has the binding's changes locked by `keys` from now on."""
+        """Locks the binding's changes by `keys` from now on."""
         self._exclusive[binding] = keys.exclusive
         if keys.requests is not None:
             self._requests[binding] = keys.requests
@@ -235,7 +235,8 @@ class Dispatcher:
         return exclusive, [keys(c.before, c.after) if (keys := requests.get(c.binding)) else [] for c in changes]
 
     def _writes(self, requests: list[list[LockRequest]]) -> bool:
-        """Is a key with readers wanted in mode X, in this window or in flight?  Else its readers wait for nobody."""
+        """Returns whether a key with readers is wanted in mode X, in this window or in flight; else readers wait for
+        nobody."""
         return self.locks.writers > 0 or any(mode for own in requests if own for _, mode in own)
 
     def _predecessors(self, groups: ConflictGroups) -> dict[int, list[Segment]]:
@@ -284,7 +285,7 @@ class Dispatcher:
 
 
 def _longest(lanes: Iterable[int], count: int, batch_rows: int) -> list[int]:
-    """How many changes a segment of each lane may have: batches of equal length, none longer than a batch may be."""
+    """Number of changes that a segment of each lane may have: equal batches, none longer than a batch may be."""
     rows = Counter(lanes)
     batches = [-(-rows[lane] // batch_rows) for lane in range(count)]
     return [-(-rows[lane] // batches[lane]) if rows[lane] else 0 for lane in range(count)]

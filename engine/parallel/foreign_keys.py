@@ -79,7 +79,7 @@ def reference(
 
 
 def is_cascaded(table: TargetTable, tables: Mapping[TableName, TargetTable]) -> bool:
-    """Whether some parent's change may cascade into the table, or into one that it refers to.
+    """Returns whether some parent's change may cascade into the table, or into one that it refers to.
 
     Told by its own foreign keys alone: there may be thousands of tables.
     """
@@ -92,7 +92,7 @@ def is_cascaded(table: TargetTable, tables: Mapping[TableName, TargetTable]) -> 
 
 
 def _never_refers(binding: Binding, fk: ForeignKey) -> bool:
-    """Whether the target leaves a column of this foreign key NULL in every row that we write."""
+    """Returns whether the target leaves a column of this foreign key NULL in every row that we write."""
     logged = {c.name for c in binding.shape.columns}
     unlogged = [c for c in binding.target.columns if c.name in fk.columns and c.name not in logged]
     return any(not c.default and not c.generated for c in unlogged)

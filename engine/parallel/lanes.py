@@ -27,12 +27,12 @@ class Lane:
 
     @property
     def ready(self) -> bool:
-        """Is no batch running, and the first segment runnable?"""
+        """True if no batch is running and the first segment is runnable."""
         return not self.running and bool(self.queue) and self.queue[0].pending_predecessors == 0
 
     @property
     def rows(self) -> int:
-        """Changes queued and running."""
+        """Number of changes queued and running."""
         return sum(len(s.changes) for s in self.queue) + sum(len(s.changes) for s in self.running)
 
     def cut(self, limit: int) -> list[Segment]:

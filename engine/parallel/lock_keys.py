@@ -1,4 +1,4 @@
-"""Which locks a row change takes: the heart of being exact under several unique keys (design 5).
+"""Lock keys: the locks that a row change takes, the heart of being exact under several unique keys (design 5).
 
 A change takes
 - its key, before and after, exclusive: rows hop lanes, so the hash alone does not order them (counter-example 1);
@@ -46,7 +46,7 @@ class RowKeys:
 
 
 def serial_reason(table: TargetTable) -> str:
-    """Why rows of `table` can only be applied one after another ('' where they can go in parallel)."""
+    """The reason why rows of `table` can only be applied one after another ('' where they can go in parallel)."""
     if not table.key:
         return "it has no primary key and no unique index over NOT NULL columns"
     for unique in table.uniques:
@@ -88,7 +88,7 @@ def compile_keys(
 
 
 def _unlogged_unique(binding: Binding) -> str:
-    """Why a unique index cannot be locked by value: the target fills in a column of it."""
+    """The reason why a unique index cannot be locked by value: the target fills in a column of it."""
     logged = {c.name for c in binding.shape.columns}
     for unique in binding.target.uniques:
         for column in unique.columns:

@@ -21,7 +21,7 @@ RequestKeys: TypeAlias = Callable[[Row | None, Row | None], list[LockRequest]]
 
 
 def changed(positions: Iterable[int], before: Row, after: Row) -> bool:
-    """Whether an update changes one of the columns at `positions`; it needs no lock of values that it leaves alone."""
+    """Returns whether an update changes one of the columns at `positions`; values left alone need no lock."""
     for p in positions:  # noqa: SIM110 - a generator a change is dear
         if before[p] != after[p]:
             return True

@@ -50,7 +50,7 @@ class _Tail:
 
 
 class LockTable:
-    """Who holds which key and which table.
+    """The keys and tables that are locked, with their holders.
 
     `writers`: keys with readers whose last segment in mode X is in flight.  `without_tables`: segments in flight that
     hold keys alone, as nobody told of which tables they are.
@@ -64,7 +64,7 @@ class LockTable:
         self.without_tables = 0
 
     def __len__(self) -> int:
-        """How many keys and tables are held."""
+        """Number of keys and tables that are held."""
         return len(self._exclusive) + len(self._tails) + len(self._tables)
 
     def holders(self, keys: Iterable[Digest]) -> dict[Digest, Segment]:
@@ -103,7 +103,7 @@ class LockTable:
 
     @property
     def tables(self) -> bool:
-        """Is a table locked?"""
+        """True if a table is locked."""
         return bool(self._tables)
 
     def table_lock_holder(self, table: TableName) -> Segment | None:
@@ -113,8 +113,8 @@ class LockTable:
         return None if tail is None else tail.exclusive
 
     def only_on(self, table: TableName, lane: int) -> bool:
-        """Is nothing of the table in flight on another lane?  Then the lane may have the table lock in mode X, and
-        waits for nobody."""
+        """Returns whether nothing of the table is in flight on another lane: then this one may have the table lock in
+        mode X, and waits for nobody."""
         if self.without_tables:
             return False
         tail = self._tables.get(table)

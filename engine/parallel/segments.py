@@ -40,7 +40,7 @@ class Change(msgspec.Struct, gc=False, eq=False):
         return _size(self.before) + _size(self.after)
 
     def part(self, before: Row | None, after: Row | None) -> Change:
-        """The same place in the log with less of its effect: its delete or its insert alone."""
+        """A change at the same place in the log with less of the effect: the delete or the insert alone."""
         return Change(self.binding, before, after, self.source, self.number, self.ordinal)
 
 
@@ -76,7 +76,7 @@ class Segment:
         self.committed = False
 
     def wait_for(self, other: Segment) -> None:
-        """Has this segment wait until `other`, which is of an earlier place and another lane, is committed."""
+        """Makes this segment wait until `other`, which is of an earlier place and another lane, is committed."""
         assert other.order < self.order and other.lane != self.lane and not other.committed
         self.pending_predecessors += 1
         other.successors.append(self)

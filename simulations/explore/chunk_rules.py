@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from tidelock.engine.copy.chunk_ledger import Chunk, ChunkLedger
+from tidelock.engine.copy.chunk import Chunk
+from tidelock.engine.copy.chunk_ledger import ChunkLedger
 from tidelock.engine.model.records import Row
 from tidelock.simulations.explore.chunks import ChunkModel, Story
 
@@ -52,8 +53,8 @@ class _ForgetsTouched(ChunkModel):
 
 
 class _Remembers(ChunkLedger):
-    def _lives(self, chunk: Chunk, binding: object, before: Row | None, after: Row | None) -> bool:
-        return not chunk.open and super()._lives(chunk, binding, before, after)  # type: ignore[arg-type]
+    def _takes_effect(self, chunk: Chunk, binding: object, before: Row | None, after: Row | None) -> bool:
+        return not chunk.open and super()._takes_effect(chunk, binding, before, after)  # type: ignore[arg-type]
 
 
 class _RemembersNothing(ChunkModel):

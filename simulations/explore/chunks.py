@@ -21,7 +21,8 @@ import copy
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Self, TypeAlias
 
-from tidelock.engine.copy.chunk_ledger import Chunk, ChunkLedger, State
+from tidelock.engine.copy.chunk import Chunk, ChunkState
+from tidelock.engine.copy.chunk_ledger import ChunkLedger
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.records import Position, Row, RowChange, Transaction
 from tidelock.engine.model.schema import Binding
@@ -107,7 +108,7 @@ class ChunkModel:
 
     def key(self) -> Hashable:
         chunks = tuple(
-            (c.state, tuple(c.touched.items()), c.high.offset if c.high is not None and c.open else -1, c.again)
+            (c.state, tuple(c.touched.items()), c.high.offset if c.high is not None and c.open else -1, c.restarts)
             for c in self.ledger.chunks
         )
         read = tuple((n, tuple(rows.items())) for n, rows in sorted(self.read.items()))
@@ -219,7 +220,7 @@ class ChunkModel:
     def _reads(self) -> list[Move]:
         found: list[Move] = [("ask",)] if self.ledger.next(2) is not None else []
         for chunk in self.ledger.chunks:
-            if chunk.state is State.READING and self._may_read(chunk):
+            if chunk.state is ChunkState.READING and self._may_read(chunk):
                 left = [key for key in CHUNKS[chunk.number] if key not in self.read[chunk.number]]
                 found += [("row", chunk.number, key) for key in left] or [("stage", chunk.number)]
         return found

@@ -28,7 +28,7 @@ LEDGER = (
     Mutant(
         "nothing-remembered",
         """
-        @ ChunkLedger._lives
+        @ ChunkLedger._takes_effect
         - chunk.note(binding, before, after)
         + chunk.binding = binding
         """,
@@ -37,9 +37,9 @@ LEDGER = (
     Mutant(
         "remembered-once-staged",
         """
-        @ ChunkLedger._lives
+        @ ChunkLedger._takes_effect
         - chunk.note(binding, before, after)
-        + if chunk.state is State.STAGED:
+        + if chunk.state is ChunkState.STAGED:
         +     chunk.note(binding, before, after)
         """,
         "changes are remembered once the chunk is staged, and dropped while it is read",
@@ -47,9 +47,9 @@ LEDGER = (
     Mutant(
         "remembered-while-read",
         """
-        @ ChunkLedger._lives
+        @ ChunkLedger._takes_effect
         - chunk.note(binding, before, after)
-        + if chunk.state is not State.STAGED:
+        + if chunk.state is not ChunkState.STAGED:
         +     chunk.note(binding, before, after)
         """,
         "changes between the end of the read and the merge are dropped",
@@ -76,9 +76,9 @@ LEDGER = (
     Mutant(
         "pending-takes-effect",
         """
-        @ ChunkLedger._lives
-        - chunk.state is State.MERGED
-        + chunk.state in (State.MERGED, State.PENDING)
+        @ ChunkLedger._takes_effect
+        - chunk.state is ChunkState.MERGED
+        + chunk.state in (ChunkState.MERGED, ChunkState.PENDING)
         """,
         "changes of rows that were not read yet are applied",
     ),
@@ -118,7 +118,7 @@ LEDGER = (
     Mutant(
         "keyless-rows-remembered-by-value",
         """
-        @ ChunkLedger._lives
+        @ ChunkLedger._takes_effect
         - binding.key
         + True
         """,
@@ -281,9 +281,9 @@ MERGING = (
     Mutant(
         "table-settles-with-its-first-chunk",
         """
-        @ _Table.done
-        - all(chunk.state is State.MERGED for chunk in self.chunks)
-        + any(chunk.state is State.MERGED for chunk in self.chunks)
+        @ TableCopy.done
+        - all(chunk.state is ChunkState.MERGED for chunk in self.chunks)
+        + any(chunk.state is ChunkState.MERGED for chunk in self.chunks)
         """,
         "a table counts as copied when one of its chunks is",
     ),
@@ -304,7 +304,7 @@ CASCADES = (
         """
         @ ChunkLedger._cascade
         - if change.after is None or any(change.before[p] != change.after[p] for p in places):
-        -     self._back(into)
+        -     self._abandon_tables(into)
         """,
         "rows that a cascade took, and no log tells of, come back with their chunk",
     ),
@@ -321,7 +321,7 @@ CASCADES = (
         "statement-leaves-chunks-open",
         """
         @ ChunkLedger.statement
-        - self._back(tables or self.tables)
+        - self._abandon_tables(tables or self.tables)
         """,
         "rows that a TRUNCATE took come back with their chunk, or rows lack a column",
     ),

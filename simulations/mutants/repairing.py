@@ -56,7 +56,7 @@ KEPT = (
     Mutant(
         "kept-rows-wait-for-their-chunk",
         """
-        @ ChunkLedger._lives
+        @ ChunkLedger._takes_effect
         - chunk.split.keeps_target_rows
         + False
         """,
@@ -65,7 +65,7 @@ KEPT = (
     Mutant(
         "kept-rows-not-remembered",
         """
-        @ ChunkLedger._lives
+        @ ChunkLedger._takes_effect
         - chunk.open
         + chunk.open and not chunk.split.keep
         """,
@@ -77,7 +77,7 @@ REPAIRS = (
     Mutant(
         "repair-of-touched-rows-as-read",
         """
-        @ ChunkLedger._lives
+        @ ChunkLedger._takes_effect
         - chunk.open
         + chunk.open and chunk.split.by is not By.KEYS
         """,
@@ -104,7 +104,7 @@ REPAIRS = (
     Mutant(
         "repair-forgets-who-comes-after-an-untold-row",
         """
-        @ _Table.chunk
+        @ TableCopy.chunk
         - self._untold
         + False
         """,

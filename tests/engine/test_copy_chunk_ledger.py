@@ -13,7 +13,8 @@ from hypothesis.stateful import (
 )
 
 from tests.engine.world import bind, linked, refers, table
-from tidelock.engine.copy.chunk_ledger import Chunk, ChunkLedger, State
+from tidelock.engine.copy.chunk import Chunk, ChunkState
+from tidelock.engine.copy.chunk_ledger import ChunkLedger
 from tidelock.engine.copy.copy_validation import fault
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.records import Position, Row, RowChange, TableName, Transaction
@@ -116,25 +117,25 @@ def test_a_report_of_an_attempt_that_was_given_up_means_nothing() -> None:
     assert feed.ledger.abandoned == [old]
     new = feed.read(0)
     feed.ledger.staged(old, at(1), 5)
-    assert feed.chunk(0).state is State.READING
+    assert feed.chunk(0).state is ChunkState.READING
     feed.ledger.staged(new, at(1), 4)
-    assert (feed.chunk(0).state, feed.chunk(0).rows) == (State.STAGED, 4)
+    assert (feed.chunk(0).state, feed.chunk(0).rows) == (ChunkState.STAGED, 4)
 
 
 def test_a_statement_of_another_table_leaves_chunks_open() -> None:
     feed = Feed()
     feed.read(0)
     feed.ledger.statement([TableName("shop", "other")])
-    assert feed.chunk(0).state is State.READING
+    assert feed.chunk(0).state is ChunkState.READING
     feed.ledger.statement([])
-    assert feed.chunk(0).state is State.PENDING
+    assert feed.chunk(0).state is ChunkState.PENDING
 
 
 def test_without_a_key_any_change_sends_the_chunk_back_and_it_is_tried_alone() -> None:
     feed = Feed(HEAP, ChunkSplit(HEAP.name))
     feed.read(0)
     assert feed.effect(None, (1, "a")) is None
-    assert (feed.chunk(0).state, feed.chunk(0).again) == (State.PENDING, 1)
+    assert (feed.chunk(0).state, feed.chunk(0).restarts) == (ChunkState.PENDING, 1)
 
 
 def test_too_many_touched_rows_send_the_fullest_chunk_back() -> None:
@@ -147,7 +148,7 @@ def test_too_many_touched_rows_send_the_fullest_chunk_back() -> None:
     assert feed.ledger.remembered == 3
     feed.ledger.evict(2)
     assert feed.ledger.remembered == 1
-    assert [c.state for c in feed.ledger.chunks] == [State.READING, State.PENDING, State.PENDING]
+    assert [c.state for c in feed.ledger.chunks] == [ChunkState.READING, ChunkState.PENDING, ChunkState.PENDING]
     assert feed.ledger.next(9) is None, "what had to begin anew is read alone"
 
 
@@ -189,8 +190,8 @@ def test_a_parent_that_goes_or_changes_its_key_sends_what_it_takes_along_back(
     one = change(tables[ITEM.name], before, after)
     assert ledger.take([one]) == {}
     states = {c.split.table.table: c.state for c in ledger.chunks}
-    back = State.PENDING if gone else State.READING
-    assert states == {"line": back, "note": back, "tag": State.READING}
+    back = ChunkState.PENDING if gone else ChunkState.READING
+    assert states == {"line": back, "note": back, "tag": ChunkState.READING}
 
 
 def test_a_table_that_is_copied_anew_begins_anew() -> None:
@@ -199,7 +200,7 @@ def test_a_table_that_is_copied_anew_begins_anew() -> None:
     attempt = feed.read(1)
     feed.ledger.add([Copied(SPLIT)])
     assert feed.ledger.abandoned == [attempt]
-    assert {c.state for c in feed.ledger.chunks} == {State.PENDING}
+    assert {c.state for c in feed.ledger.chunks} == {ChunkState.PENDING}
 
 
 def test_what_is_wholly_merged_is_nothing_special() -> None:
@@ -314,7 +315,7 @@ class Copying(RuleBasedStateMachine):
         left = [key for key in KEYS if sum(b <= (key,) for b in SPLIT.bounds) == number]
         left = [key for key in left if key not in self.readings[number]]
         chunk = self._chunk(number)
-        if chunk.state is not State.READING:
+        if chunk.state is not ChunkState.READING:
             del self.readings[number]
         elif left:
             key = data.draw(st.sampled_from(left))
@@ -342,7 +343,7 @@ class Copying(RuleBasedStateMachine):
     @rule()
     def lose_a_reader(self) -> None:
         for chunk in self.ledger.chunks:
-            if chunk.state is State.READING and chunk.attempt is not None:
+            if chunk.state is ChunkState.READING and chunk.attempt is not None:
                 self.ledger.failed(chunk.attempt)
                 return
 

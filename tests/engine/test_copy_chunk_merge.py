@@ -2,7 +2,7 @@
 
 from tests.engine.world import bind, change, shape_of, table
 from tidelock.engine.batch.parked_rows import ParkedRows, decode_change
-from tidelock.engine.copy.chunk_ledger import Chunk, State
+from tidelock.engine.copy.chunk import Chunk, ChunkState
 from tidelock.engine.copy.chunk_merge import ChunkMerge
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.records import Position, Row
@@ -20,7 +20,7 @@ REPAIR = ChunkSplit(ITEM.name, By.KEYS, ("id",), keys=((1,), (9,)))
 def merge(
     *touched: tuple[Row | None, Row | None], refused: tuple[Row, ...] = (), split: ChunkSplit = ChunkSplit(ITEM.name)
 ) -> ChunkMerge:
-    chunk = Chunk(split, split.chunks - 1, State.STAGED)
+    chunk = Chunk(split, split.chunks - 1, ChunkState.STAGED)
     chunk.attempt, chunk.rows = READ, 5
     chunk.refused = tuple(RefusedRow(SHAPE, row, "too long") for row in refused)
     for before, after in touched:
