@@ -115,13 +115,15 @@ cdef class LogState:
     cdef public uint32_t when
     cdef public Py_ssize_t tail, ordinal, first, octets, done_rows, done_octets, quiet
     cdef public bint begun, settled, is_open, known_by_gtid, is_xa, parted
-    cdef public object number, commit_us, moment_us, server_us, closed
+    cdef public uint64_t commit_us, moment_us, server_us
+    cdef public object number  # negative for an anonymous group of a damaged log
+    cdef public object closed
     cdef public list rows, marks, done
 
     def __init__(self, str file, int64_t offset, bint settled):
         self.file, self.offset, self.boundary, self.settled = file, offset, offset, settled
         self.source = ""
-        self.number = self.commit_us = self.moment_us = self.server_us = 0
+        self.number = 0
         self.rows, self.marks, self.done = [], [], []
 
 
@@ -144,7 +146,8 @@ cdef class UsualEvents:
     cdef tuple readers
     # the last group that ended here, and its last event's body
     cdef str closed_source
-    cdef object closed_number, closed_moment_us
+    cdef object closed_number
+    cdef uint64_t closed_moment_us
     cdef int64_t closed_end
     cdef bint closed, closed_by_gtid
     cdef Py_ssize_t body, body_end
