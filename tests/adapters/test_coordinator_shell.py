@@ -235,7 +235,7 @@ async def test_an_embedded_run_is_gone_on_from_but_not_from_the_middle_of_its_wo
     assert str(start.offset) in stored
     owner = f"'{rig.name}', 0, 1, 99"
     rig.target.execute(f"INSERT INTO tidelock.tidelock_progress VALUES ({owner}, '', '', '')")
-    with pytest.raises(TargetError, match="stands in the middle of its work"):
+    with pytest.raises(TargetError, match="is in the middle of its work"):
         await beginning(player.feed)
 
 

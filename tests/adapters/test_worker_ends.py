@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 DEAF = """
 import sys
 from tidelock.adapters.workers.partition import PartitionLog
-from tidelock.adapters.kafka import worker
+from tidelock.adapters.workers import worker
 worker.LOST_SECONDS = 5.0
 PartitionLog.offer = lambda *_: None
 from tidelock.adapters.cli import main
