@@ -1,25 +1,44 @@
-FROM python:3.11-slim AS build
-RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev maven && rm -rf /var/lib/apt/lists/*
-WORKDIR /src
-COPY requirements.lock pyproject.toml README.md LICENSE ./
-RUN python -m venv /opt/tidelock \
- && /opt/tidelock/bin/pip install --no-cache-dir --require-hashes --no-deps -r requirements.lock
-COPY engine engine
-COPY adapters adapters
-COPY simulations simulations
-COPY bench bench
-RUN /opt/tidelock/bin/python -m tidelock.adapters.compiled.build \
- && /opt/tidelock/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
-# The JDBC drivers of the bulk part (copy, verify, Hive), compared with their lock.
-RUN TIDELOCK_CACHE=/opt/tidelock/cache /opt/tidelock/bin/python -m tidelock.adapters.spark.drivers
+# docker build .                  a feed between MySQL, MariaDB and PostgreSQL, and workers over Kafka
+# docker build --target bulk .    copy, verify, repair and Hive too: Spark, Java, JDBC drivers
+#
+# Each RUN is one script of .ci/image, and tests/test_image.py carries this file out in folders, on bare Debian.
+ARG DEBIAN=debian:bookworm-20260918-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251
 
-FROM python:3.11-slim
-# Spark, which is among the Python packages, runs on Java.
-RUN apt-get update && apt-get install -y --no-install-recommends default-jre-headless && rm -rf /var/lib/apt/lists/*
-RUN useradd --system --create-home tidelock
-COPY --from=build /opt/tidelock /opt/tidelock
+FROM ${DEBIAN} AS tools
+COPY .ci/image /image
+RUN /image/tools.sh
+COPY pyproject.toml README.md LICENSE CHANGELOG.md /source/
+COPY engine /source/engine
+COPY adapters /source/adapters
+COPY simulations /source/simulations
+COPY tidelock /source/tidelock
+RUN /image/wheel.sh /source /wheels
+
+FROM tools AS slim-build
+RUN /image/product.sh slim /wheels
+
+FROM tools AS bulk-build
 ENV TIDELOCK_CACHE=/opt/tidelock/cache
-USER tidelock
+RUN /image/product.sh bulk /wheels
+RUN /image/drivers.sh
+
+FROM ${DEBIAN} AS bulk
+COPY .ci/image/runtime.sh /image/
+RUN /image/runtime.sh default-jre-headless
+COPY --from=bulk-build /opt/tidelock /opt/tidelock
+ENV PATH=/opt/tidelock/bin:/usr/local/bin:/usr/bin:/bin
+ENV TIDELOCK_CACHE=/opt/tidelock/cache
+USER 10001:10001
 WORKDIR /home/tidelock
-EXPOSE 8470
-ENTRYPOINT ["/opt/tidelock/bin/tidelock"]
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["/opt/tidelock/bin/healthcheck"]
+ENTRYPOINT ["/usr/bin/tini", "--", "/opt/tidelock/bin/tidelock"]
+
+FROM ${DEBIAN} AS slim
+COPY .ci/image/runtime.sh /image/
+RUN /image/runtime.sh
+COPY --from=slim-build /opt/tidelock /opt/tidelock
+ENV PATH=/opt/tidelock/bin:/usr/local/bin:/usr/bin:/bin
+USER 10001:10001
+WORKDIR /home/tidelock
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["/opt/tidelock/bin/healthcheck"]
+ENTRYPOINT ["/usr/bin/tini", "--", "/opt/tidelock/bin/tidelock"]

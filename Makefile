@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 # Named by content, so that a checkout which only touches the files installs nothing.
-SETUP := $(VENV)/.setup-$(shell cat requirements.lock pyproject.toml | sha256sum | cut -c1-16)
+SETUP := $(VENV)/.setup-$(shell cat requirements.lock pyproject.toml bench/pyproject.toml | sha256sum | cut -c1-16)
 COMPILED := $(VENV)/.compiled-$(shell cat $$(find adapters -name "*.pyx" -o -name "*.pxi" -o -name "*.h" | sort) adapters/compiled/build.py | sha256sum | cut -c1-16)
 PYTHONS := $(PYTHON) python3.11 python3 python3.12 python3.13
 # Twice the cores of the smallest machine: tests on real servers wait as long as they work.
@@ -41,7 +41,7 @@ $(SETUP):
 	echo "setup: installing $$(grep -c '^[a-z].*==' requirements.lock) locked packages, about 750 MB with Spark …"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --no-deps -r requirements.lock
 	echo 'setup: installing tidelock itself'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-build-isolation --editable . --editable ./bench
 	$(BIN)/python -m compileall -q tidelock bench
 	rm -f $(VENV)/.setup-* $(VENV)/.compiled-*
 	touch $@
@@ -78,16 +78,22 @@ test: servers ## all checks and tests; TESTS=tests/engine for a part, WORKERS=0 
 	@$(BIN)/pytest -n $(WORKERS) $(TESTS)
 
 proof: servers ## the long evidence: scale, endurance, exhaustive exploration
-	@$(BIN)/pytest -m proof --timeout 0 --durations 0 $(TESTS)
+	@$(BIN)/python -m bench.servers.install debootstrap
+	$(BIN)/pytest -m proof --timeout 0 --durations 0 $(TESTS)
 
 bench: servers ## measurements against their recorded budgets
 	@$(BIN)/tidelock bench
 
-lock: setup ## resolve requirements.lock anew from pyproject.toml
+lock: setup ## resolve requirements.lock anew from pyproject.toml, and its parts for images
 	@command -v uv >/dev/null || { echo 'lock: needs uv (python3 -m pip install uv)' >&2; exit 1; }
 	uv pip compile --quiet --upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
 	  --python-version 3.11 --extra dev --extra stream --extra bulk pyproject.toml --output-file requirements.lock
-	if grep -nE '://|^--' requirements.lock; then echo 'lock: holds an address, see above' >&2; exit 1; fi
+	part() { uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
+	  --python-version 3.11 --constraint requirements.lock --output-file .ci/image/$$1.lock "$${@:2}"; }
+	part slim --extra stream pyproject.toml
+	part bulk --extra stream --extra bulk pyproject.toml
+	part build - <<<$$'cython >=3\nhatchling >=1.27'
+	if grep -nE '://|^--' requirements.lock .ci/image/*.lock; then echo 'lock: holds an address, see above' >&2; exit 1; fi
 
 clean: ## remove the environment, the server cache and all that tools leave
 	rm -rf $(VENV) .tidelock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

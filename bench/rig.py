@@ -26,7 +26,7 @@ import pymysql
 from bench.compare import Differences, NotComparable, Pair, compare
 from bench.servers import Postgres, Server
 from bench.session import Flavor, connect
-from bench.tidelock import Feed, Process
+from bench.tidelock import COMMAND, Feed, Process
 from bench.workload.workload import Counts, Workload
 
 RUN_SECONDS = 120.0
@@ -64,7 +64,10 @@ def tidelock(
 
 
 class Rig:
-    """`tables`: names that `differences` compares.  `options`: keys of the feed; `rules`: its `tables`, if not all."""
+    """`tables`: names that `differences` compares.  `options`: keys of the feed; `rules`: its `tables`, if not all.
+
+    `program`: the `tidelock` that `run` starts, in the folder `cwd`; this checkout's, here, unless a test sets them.
+    """
 
     def __init__(self, source: Server, target: Server, folder: Path, name: str, **options: Any) -> None:
         self.source, self.target = source, target
@@ -74,6 +77,8 @@ class Rig:
         self.output = folder / f"{self.name}.log"
         self.rules: Sequence[Mapping[str, Any]] = ()
         self.options = options
+        self.program: Sequence[str] = COMMAND
+        self.cwd: Path | None = None
         self.source_url, self.target_url = source.url(), target.url()
         self._violations = target.unique_violations()
         self._processes: list[Process] = []
@@ -175,7 +180,8 @@ class Rig:
 
     def run(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Process:
         """Start `tidelock run`; it is killed with the rig, if not before."""
-        process = Process(["run", str(self.feed), *arguments], self.output, environment=environment)
+        words = ["run", str(self.feed), *arguments]
+        process = Process(words, self.output, self.program, environment, self.cwd)
         self._processes.append(process)
         return process
 

@@ -68,7 +68,10 @@ class Feed:
 
 
 class Process:
-    """A running `tidelock` with its output in a file; ended by its owner, not by itself."""
+    """A running `tidelock` with its output in a file; ended by its owner, not by itself.
+
+    `cwd`: where it is started, None for here.  Python looks there for modules first.
+    """
 
     def __init__(
         self,
@@ -76,6 +79,7 @@ class Process:
         output: Path,
         command: Sequence[str] = COMMAND,
         environment: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
     ) -> None:
         self._arguments = arguments
         self._output = output
@@ -86,6 +90,7 @@ class Process:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(environment or {})},
+                cwd=cwd,
                 start_new_session=True,  # Ctrl-C goes to the owner, who decides how this one ends
             )
         guard.process(self._process.pid, signal.SIGKILL)

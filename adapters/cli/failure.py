@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import Final
 
 OK, REFUSED, USAGE, DIFFERENT, OPERATOR = 0, 1, 2, 3, 4
+# The packages of the extras; everything else is installed with the product.
+EXTRAS: Final = {
+    **dict.fromkeys(("aiokafka", "faust", "mode"), "stream"),
+    **dict.fromkeys(("py4j", "pyarrow", "pyspark"), "bulk"),
+}
 
 
 class CommandError(Exception):
@@ -29,12 +35,23 @@ def explained(error: Exception) -> tuple[str, int] | None:
     """
     if hasattr(error, "format_message"):
         return ("" if type(error).__name__ == "NoArgsIsHelpError" else _usage(error)), USAGE
+    if isinstance(error, ModuleNotFoundError):
+        return _extra(error)
     hint = getattr(error, "hint", None)
     code = getattr(error, "exit_code", None)
     if hint is None and code is None:
         return None
     message = str(getattr(error, "message", None) or error).rstrip(". ")
     return f"{message}. {hint}" if hint else message, code if isinstance(code, int) else REFUSED
+
+
+def _extra(error: ModuleNotFoundError) -> tuple[str, int] | None:
+    """A package of an extra that was not installed."""
+    package = (error.name or "").partition(".")[0]
+    if package not in EXTRAS:
+        return None
+    mend = f"`pip install 'tidelock[{EXTRAS[package]}]'` brings it"
+    return f"this needs {package}, which is not installed: {mend}", REFUSED
 
 
 def _usage(error: Exception) -> str:

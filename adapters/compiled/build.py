@@ -2,11 +2,14 @@
 
 They are optional.  Where there is no C compiler, no Cython or no header of Python the build says so, ends well, and
 everything runs with the Python forms.  A module holds the digest of its source, and is built anew where that changed.
+The variables CC, CFLAGS and LDFLAGS are heeded as everywhere.  A wheel gets its modules from here too
+(`adapters.compiled.wheel`).
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import shlex
 import subprocess
 import sys
@@ -25,26 +28,44 @@ class CannotBuild(Exception):
 
 
 def build(source: Path) -> Path:
-    """Returns the extension module of `source`, and builds it if it was made of another source.  Raises CannotBuild."""
-    built = source.with_suffix(str(sysconfig.get_config_var("EXT_SUFFIX")))
-    made_of = digest(source)
-    if built.exists() and made_of.encode() in built.read_bytes():
+    """Returns the module beside `source`, and builds it if it was made of another source.  Raises CannotBuild."""
+    built = source.with_name(file_name(source))
+    if built.exists() and digest(source).encode() in built.read_bytes():
         return built
-    if importlib.util.find_spec("Cython") is None:
-        raise CannotBuild("Cython is not installed")
-    compiler = shlex.split(sysconfig.get_config_var("CC") or "cc")
-    if not header().exists():
-        raise CannotBuild(f"{header()} is not here")
-    darwin = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
     with tempfile.TemporaryDirectory(prefix="tidelock-build-") as folder:
-        text, made = Path(folder) / f"{source.stem}.c", Path(folder) / built.name
-        _run([sys.executable, "-m", "cython", "-3", str(source), "-o", str(text)])
-        given = [f"-I{header().parent}", f"-I{source.parent}", f'-DTIDELOCK_SOURCE="{made_of}"']
-        _run([*compiler, "-O2", "-fPIC", "-shared", *darwin, *given, str(text), "-o", str(made)])
+        made = compile_into(Path(folder), source)
         beside = built.with_suffix(".new")  # another process may have the old one open
         beside.write_bytes(made.read_bytes())
         beside.replace(built)
     return built
+
+
+def file_name(source: Path) -> str:
+    """The name of the extension module of `source`, which says for which Python and machine it is."""
+    return f"{source.stem}{sysconfig.get_config_var('EXT_SUFFIX')}"
+
+
+def compile_into(folder: Path, source: Path) -> Path:
+    """The extension module of `source`, made in `folder`.  Raises CannotBuild."""
+    if importlib.util.find_spec("Cython") is None:
+        raise CannotBuild("Cython is not installed")
+    if not header().exists():
+        raise CannotBuild(f"{header()} is not here")
+    text, made = folder / f"{source.stem}.c", folder / file_name(source)
+    _run([sys.executable, "-m", "cython", "-3", str(source), "-o", str(text)])
+    darwin = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
+    given = [f"-I{header().parent}", f"-I{source.parent}", f'-DTIDELOCK_SOURCE="{digest(source)}"']
+    flags = ["-O2", "-fPIC", "-shared", *darwin, *_words("CFLAGS"), *given]
+    _run([*_compiler(), *flags, str(text), *_words("LDFLAGS"), "-o", str(made)])
+    return made
+
+
+def _compiler() -> list[str]:
+    return _words("CC") or shlex.split(sysconfig.get_config_var("CC") or "cc")
+
+
+def _words(variable: str) -> list[str]:
+    return shlex.split(os.environ.get(variable, ""))
 
 
 def header() -> Path:
@@ -58,7 +79,8 @@ def _run(command: list[str]) -> None:
     except OSError as error:
         raise CannotBuild(f"{command[0]}: {error}") from None
     if done.returncode:
-        raise CannotBuild((done.stderr or done.stdout).strip()[-2000:])
+        said = (done.stderr or done.stdout).strip()[-2000:]
+        raise CannotBuild(said or f"{command[0]} ended with exit code {done.returncode}")
 
 
 def main() -> int:

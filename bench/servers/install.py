@@ -3,7 +3,8 @@
 MariaDB, PostgreSQL and what runs Kafka are Debian packages, which takes root or sudo without a password; MySQL 9 and
 Kafka themselves need neither.  No servers are `spark`, what its jobs need to reach databases, `classes`, which halve
 what a start of Spark costs (`bench.servers.spark_classes`), `compiler`, what builds the compiled forms
-(`adapters.compiled.build`), and `pgloader`, which one benchmark runs beside us.  Run again, it does only what is
+(`adapters.compiled.build`), `pgloader`, which one benchmark runs beside us, and `debootstrap`, which
+makes the bare Debian that our images are tried on.  Run again, it does only what is
 missing.
 """
 
@@ -102,6 +103,9 @@ RECIPES = {
     ),
     "pgloader": Recipe(
         lambda: program("pgloader", "pgloader"), {"pgloader": lambda: program("pgloader", "pgloader")}
+    ),
+    "debootstrap": Recipe(
+        lambda: program("debootstrap", "debootstrap"), {"debootstrap": lambda: program("debootstrap", "debootstrap")}
     ),
     "compiler": Recipe(
         _compiled,

@@ -8,7 +8,7 @@ import pytest
 
 ENTRIES = {
     "cli": ["-m", "tidelock", "--help"],
-    "console script": ["-c", "from adapters.cli import main; main()"],
+    "console script": ["-c", "from tidelock.adapters.cli import main; main()"],
     "capture process": ["-m", "tidelock.adapters.mysql.binlog.capture_process", "0"],
     "copying process": ["-m", "tidelock.adapters.row_copy.process", "0"],
     "publisher process": ["-m", "tidelock.adapters.workers.publisher_process", "0"],
