@@ -53,10 +53,10 @@ $(COMPILED): $(SETUP)
 	touch $@
 
 servers: setup ## MariaDB, PostgreSQL, MySQL 9 and Kafka for the tests, Spark's drivers, a compiler for the compiled forms
-	@$(BIN)/python -m bench.servers.install mariadb postgres mysql kafka spark classes compiler
+	@$(BIN)/python -m bench.harness.servers.install mariadb postgres mysql kafka spark classes compiler
 
 demo: setup ## copy and replicate between two real databases, under load, and look at it
-	@$(BIN)/python -m bench.servers.install mariadb postgres spark
+	@$(BIN)/python -m bench.harness.servers.install mariadb postgres spark
 	$(BIN)/tidelock demo
 
 check: setup ## ruff, mypy, import-linter
@@ -78,7 +78,7 @@ test: servers ## all checks and tests; TESTS=tests/engine for a part, WORKERS=0 
 	@$(BIN)/pytest -n $(WORKERS) $(TESTS)
 
 proof: servers ## the long evidence: scale, endurance, exhaustive exploration
-	@$(BIN)/python -m bench.servers.install debootstrap
+	@$(BIN)/python -m bench.harness.servers.install debootstrap
 	$(BIN)/pytest -m proof --timeout 0 --durations 0 $(TESTS)
 
 bench: servers ## measurements against their recorded budgets

@@ -25,8 +25,8 @@ from typing import Final
 
 import typer
 
-from bench.servers import ServerFailed, ServerMissing
-from bench.tidelock import TidelockFailed
+from bench.harness.servers import ServerFailed, ServerMissing
+from bench.harness.tidelock import TidelockFailed
 from tidelock.adapters.cli.failure import OK, REFUSED, CommandError
 from tidelock.adapters.cli.termination import terminated
 

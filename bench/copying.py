@@ -1,9 +1,10 @@
 """Row Copy at full size: tables of millions of rows are copied while they change, through SIGKILLs; and how fast.
 
-`tidelock bench copying --rows 5000000` fills three tables at the source (`bench.workload.filled`), then lets a feed
-with `start: copy` copy them while changes go on in all of them and in the tables of *mix* and *churn* beside them.  The
-run is killed at moments spread over the copy, and started again.  In the end no row differs, nothing is parked, and no
-chunk was merged twice: a trigger on the bookkeeping, in the transaction of the merge itself, has counted them.
+`tidelock bench copying --rows 5000000` fills three tables at the source (`bench.harness.workload.filled`), then lets a
+feed with `start: copy` copy them while changes go on in all of them and in the tables of *mix* and *churn* beside
+them.  The run is killed at moments spread over the copy, and started again.  In the end no row differs, nothing is
+parked, and no chunk was merged twice: a trigger on the bookkeeping, in the transaction of the merge itself, has counted
+them.
 
 Without changes and kills the same gives the rate: `seconds` from the start of the process to its exit, `copying` from
 the moment when the copy began, which is when Spark starts, to the last merge, by the target's clock.  pgloader's time
@@ -26,15 +27,15 @@ from typing import Annotated, Final
 import typer
 
 from bench import pgloader
+from bench.harness.rig import Rig, until
+from bench.harness.servers import MariaDb, MySql, Postgres, Server, ServerMissing
+from bench.harness.session import Flavor
+from bench.harness.tidelock import Process
+from bench.harness.workload.churn import Churn
+from bench.harness.workload.filled import Filled
+from bench.harness.workload.mix import Mix
+from bench.harness.workload.several import Several
 from bench.outcome import Outcome
-from bench.rig import Rig, until
-from bench.servers import MariaDb, MySql, Postgres, Server, ServerMissing
-from bench.session import Flavor
-from bench.tidelock import Process
-from bench.workload.churn import Churn
-from bench.workload.filled import Filled
-from bench.workload.mix import Mix
-from bench.workload.several import Several
 
 GOAL_ROWS_PER_SECOND: Final = 50_000
 GOAL_RATIO: Final = 0.6
@@ -272,7 +273,7 @@ def _beside(rig: Rig, copied: Copied, seconds: float) -> float | None:
     try:
         took = pgloader.copy(rig.source, rig.target, rig.schema, rig.tables, rig.folder, seconds)
     except ServerMissing as error:
-        print(f"no comparison: {error} (`python -m bench.servers.install pgloader`)", flush=True)
+        print(f"no comparison: {error} (`python -m bench.harness.servers.install pgloader`)", flush=True)
         return None
     rate = copied.rows / took
     print(_ratio(copied, rate), flush=True)

@@ -21,7 +21,7 @@ from typing import Final, Self
 
 import uvloop
 
-from bench.servers.guard import guard
+from bench.harness.servers.guard import guard
 
 LOOPBACK: Final = "127.0.0.1"
 PIECE_BYTES: Final = 1 << 18

@@ -22,14 +22,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bench.compare import Differences, compare
+from bench.harness.compare import Differences, compare
+from bench.harness.servers import MariaDb, Postgres, ServerFailed, ServerMissing
+from bench.harness.servers.place import free_port
+from bench.harness.session import Flavor
+from bench.harness.tidelock import Feed, Process, TidelockFailed, metrics, sample
+from bench.harness.workload.shop import Shop
+from bench.harness.workload.workload import Counts
 from bench.screen import LiveScreen, PlainScreen, Screen
-from bench.servers import MariaDb, Postgres, ServerFailed, ServerMissing
-from bench.servers.place import free_port
-from bench.session import Flavor
-from bench.tidelock import Feed, Process, TidelockFailed, metrics, sample
-from bench.workload.shop import Shop
-from bench.workload.workload import Counts
 from tidelock.adapters.cli.termination import terminated
 from tidelock.adapters.runtime.table_copy import TableCopy
 

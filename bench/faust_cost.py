@@ -25,8 +25,8 @@ import uvloop
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from faust.types import TP
 
-from bench.servers.kafka import Kafka
-from bench.tidelock import Feed as FeedFile
+from bench.harness.servers.kafka import Kafka
+from bench.harness.tidelock import Feed as FeedFile
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.kafka.connection import client_options

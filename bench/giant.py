@@ -21,13 +21,13 @@ from typing import Annotated, Final
 import typer
 
 from bench import curve
-from bench.rig import Rig
-from bench.servers import MariaDb, MySql, Postgres, Server
-from bench.servers.kafka import Kafka
-from bench.session import connect
-from bench.tidelock import Process
-from bench.usage import Usage
-from bench.workers import Workers
+from bench.harness.rig import Rig
+from bench.harness.servers import MariaDb, MySql, Postgres, Server
+from bench.harness.servers.kafka import Kafka
+from bench.harness.session import connect
+from bench.harness.tidelock import Process
+from bench.harness.usage import Usage
+from bench.harness.workers import Workers
 
 RESULTS: Final = Path(__file__).parent / "results"
 PAGE: Final = Path(__file__).parents[1] / "docs" / "explanation"

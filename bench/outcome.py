@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from bench.servers import Server
+from bench.harness.servers import Server
 
 RESULTS: Final = Path(__file__).parent / "results"
 

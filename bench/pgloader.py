@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.servers import Server
-from bench.servers.place import program
+from bench.harness.servers import Server
+from bench.harness.servers.place import program
 
 _COMMAND = """\
 LOAD DATABASE FROM {source} INTO {target}

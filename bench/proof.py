@@ -22,15 +22,15 @@ from typing import Annotated
 
 import typer
 
-from bench.rig import Rig
-from bench.servers import MariaDb, MySql, Postgres, Server
-from bench.tidelock import TidelockFailed
-from bench.workload.churn import Churn
-from bench.workload.family import Family
-from bench.workload.keyless import Keyless
-from bench.workload.mix import Mix
-from bench.workload.shop import Shop
-from bench.workload.workload import Workload
+from bench.harness.rig import Rig
+from bench.harness.servers import MariaDb, MySql, Postgres, Server
+from bench.harness.tidelock import TidelockFailed
+from bench.harness.workload.churn import Churn
+from bench.harness.workload.family import Family
+from bench.harness.workload.keyless import Keyless
+from bench.harness.workload.mix import Mix
+from bench.harness.workload.shop import Shop
+from bench.harness.workload.workload import Workload
 
 RESULTS = Path(__file__).parent / "results"
 RUN_SECONDS = 900.0

@@ -1,10 +1,10 @@
 """Planted differences of every kind, found by verify and mended by repair, while rows change: how long, and exact?
 
 `python -m bench.repairing --rows 2500000 --count 560 --rate 2000` fills two tables of that many rows at both ends
-(`bench.planted`), plants differences at the target, and then, with the feed running and `rate` changes a second at the
-source, runs the commands that an operator would: verify, repair, verify, and verify of what has changed since the
-first.  A case is exact when the first verify finds what was planted and nothing else, the repair leaves nothing, and
-the others find no difference.
+(`bench.harness.planted`), plants differences at the target, and then, with the feed running and `rate` changes a second
+at the source, runs the commands that an operator would: verify, repair, verify, and verify of what has changed since
+the first.  A case is exact when the first verify finds what was planted and nothing else, the repair leaves nothing,
+and the others find no difference.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Annotated
 
 import typer
 
-from bench.planted import Planted
-from bench.rig import Rig, Said, tidelock
-from bench.servers import MariaDb, MySql, Postgres, Server
-from bench.session import Flavor
+from bench.harness.planted import Planted
+from bench.harness.rig import Rig, Said, tidelock
+from bench.harness.servers import MariaDb, MySql, Postgres, Server
+from bench.harness.session import Flavor
 
 SECONDS = 3600.0
 DIFFERENT = 3

@@ -23,15 +23,15 @@ from typing import Annotated, Final
 
 import typer
 
-from bench.rig import Rig
-from bench.servers import MariaDb, Postgres
-from bench.servers.kafka import Kafka
-from bench.session import connect
-from bench.tidelock import Process
-from bench.usage import Usage
-from bench.workers import Workers
-from bench.workload.mix import Mix
-from bench.workload.several import Several
+from bench.harness.rig import Rig
+from bench.harness.servers import MariaDb, Postgres
+from bench.harness.servers.kafka import Kafka
+from bench.harness.session import connect
+from bench.harness.tidelock import Process
+from bench.harness.usage import Usage
+from bench.harness.workers import Workers
+from bench.harness.workload.mix import Mix
+from bench.harness.workload.several import Several
 
 RESULTS: Final = Path(__file__).parent / "results"
 FORMS: Final = ("embedded", "kafka")

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from bench.rig import Rig
-from bench.servers import MariaDb, MySql, Postgres, Server
-from bench.servers.kafka import Kafka
-from bench.servers.spark_classes import java_options
+from bench.harness.rig import Rig
+from bench.harness.servers import MariaDb, MySql, Postgres, Server
+from bench.harness.servers.kafka import Kafka
+from bench.harness.servers.spark_classes import java_options
 from tidelock.adapters.config.feed import Spark
 from tidelock.adapters.spark.session import session
 
@@ -36,8 +36,10 @@ SMALL = Spark(settings={"spark.sql.shuffle.partitions": "4"})  # as the tables a
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-# Modules that share something costly, a session of Spark or tables that were filled: of each line one worker has all.
+# Of each line one worker has all: modules that share something costly, a session of Spark or tables that were filled,
+# and those whose tests mostly wait: if all workers did at once, nobody would use the processor.
 TOGETHER = (
+    ("test_silence.py", "test_silent_spark.py"),
     ("test_verify.py", "test_verify_since.py", "test_verify_every.py", "test_repair.py"),
     ("test_copy_reading.py", "test_spark_changes.py"),
     ("test_hive_copy.py",),

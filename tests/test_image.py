@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from bench.dependencies import needed
+from bench.harness.rig import Rig, Said, until
+from bench.harness.servers import Server
+from bench.harness.servers.place import free_port
+from bench.harness.tidelock import Process
+from bench.harness.workload.churn import Churn
 from bench.image import Stage, bare_debian, built
-from bench.rig import Rig, Said, until
-from bench.servers import Server
-from bench.servers.place import free_port
-from bench.tidelock import Process
-from bench.workload.churn import Churn
 
 ROOT = Path(__file__).parents[1]
 DOCKERFILE = ROOT / "Dockerfile"

@@ -21,9 +21,9 @@ from typing import NamedTuple
 from packaging.utils import parse_wheel_filename
 
 from bench.dependencies import needed
-from bench.rig import Rig, Said
-from bench.servers import Server
-from bench.workload.churn import Churn
+from bench.harness.rig import Rig, Said
+from bench.harness.servers import Server
+from bench.harness.workload.churn import Churn
 from tidelock.adapters.cli.failure import EXTRAS
 from tidelock.adapters.compiled import build as compiled
 from tidelock.adapters.compiled import forms as compiled_forms

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from bench.chaos.checkpoints import Checkpoints
-from bench.chaos.small_disk import SmallDisk
 from bench.chaos.supervised import Supervised
 from bench.chaos.target import Target
-from bench.chaos.wire import Way, Wire
-from bench.servers import Server
+from bench.harness.servers import Server
+from bench.harness.small_disk import SmallDisk
+from bench.harness.wire import Way, Wire
 
 AROUND: Final = (
     "capture killed",

@@ -15,8 +15,8 @@ import asyncpg
 import msgspec
 import pymysql
 
-from bench.servers import Server
-from bench.session import Session, connect
+from bench.harness.servers import Server
+from bench.harness.session import Session, connect
 from tidelock.engine.model.records import Position
 
 EVERY_SECONDS: Final = 0.25

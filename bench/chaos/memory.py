@@ -20,7 +20,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
-from bench.usage import Sample
+from bench.harness.usage import Sample
 
 MOST_SLOPE: Final = 0.25
 """Megabytes a minute: drift and slope."""

@@ -17,26 +17,26 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bench import recorder
 from bench.chaos.blows import Blows, deck
 from bench.chaos.checkpoints import GONE, Checkpoints, leave
 from bench.chaos.memory import measured
 from bench.chaos.result import Blow, Result
-from bench.chaos.small_disk import SmallDisk
 from bench.chaos.steady import Steady
 from bench.chaos.supervised import Supervised
 from bench.chaos.target import MYSQL_HALL, POSTGRES_HALL, Target
-from bench.chaos.wire import Wire
+from bench.harness import recorder
+from bench.harness.recorder import Recorder
+from bench.harness.rig import Rig
+from bench.harness.servers import MariaDb, MySql, Postgres, Server
+from bench.harness.session import Session, connect
+from bench.harness.small_disk import SmallDisk
+from bench.harness.usage import Usage
+from bench.harness.wire import Wire
+from bench.harness.workload.churn import Churn
+from bench.harness.workload.family import Family
+from bench.harness.workload.mix import Mix
+from bench.harness.workload.several import Several
 from bench.outcome import Outcome
-from bench.recorder import Recorder
-from bench.rig import Rig
-from bench.servers import MariaDb, MySql, Postgres, Server
-from bench.session import Session, connect
-from bench.usage import Usage
-from bench.workload.churn import Churn
-from bench.workload.family import Family
-from bench.workload.mix import Mix
-from bench.workload.several import Several
 
 NAME: Final = "chaos-one"
 SERVERS: Final[dict[str, type[Server]]] = {"mariadb": MariaDb, "mysql": MySql, "postgres": Postgres}

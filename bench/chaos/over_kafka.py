@@ -23,17 +23,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from bench import recorder
 from bench.chaos.verdict import WITHIN_SECONDS, Blow, Verdict
-from bench.recorder import Recorder
-from bench.rig import Rig, Work
-from bench.servers import MariaDb, Postgres
-from bench.servers.kafka import Kafka
-from bench.workers import Workers
-from bench.workload.churn import Churn
-from bench.workload.family import Family
-from bench.workload.mix import Mix
-from bench.workload.several import Several
+from bench.harness import recorder
+from bench.harness.recorder import Recorder
+from bench.harness.rig import Rig, Work
+from bench.harness.servers import MariaDb, Postgres
+from bench.harness.servers.kafka import Kafka
+from bench.harness.workers import Workers
+from bench.harness.workload.churn import Churn
+from bench.harness.workload.family import Family
+from bench.harness.workload.mix import Mix
+from bench.harness.workload.several import Several
 
 RATE: Final = 300.0
 FROZEN_SECONDS: Final = 40.0

@@ -16,9 +16,9 @@ from typing import Final
 
 import pymysql
 
-from bench.servers import Server
-from bench.session import Session, connect
-from bench.workload.workload import Transaction, Workload
+from bench.harness.servers import Server
+from bench.harness.session import Session, connect
+from bench.harness.workload.workload import Transaction, Workload
 
 PACKETS_PER_SECOND: Final = 20
 AGAIN_SECONDS: Final = 0.1

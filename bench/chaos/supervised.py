@@ -14,9 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from bench.rig import Rig
-from bench.tidelock import Process
-from bench.usage import CHILDREN, group
+from bench.harness.rig import Rig
+from bench.harness.tidelock import Process
+from bench.harness.usage import CHILDREN, group
 
 POLL_SECONDS: Final = 0.05
 RESTART_SECONDS: Final = 1.0

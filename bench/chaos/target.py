@@ -15,9 +15,9 @@ import asyncpg
 import pymysql
 
 from bench.chaos.checkpoints import leave
-from bench.servers import MariaDb, Postgres, Server
-from bench.servers.place import give
-from bench.session import Flavor, Session, connect
+from bench.harness.servers import MariaDb, Postgres, Server
+from bench.harness.servers.place import give
+from bench.harness.session import Flavor, Session, connect
 
 FEEDER: Final = "feeder"
 CROWD: Final = "crowd"

@@ -20,12 +20,12 @@ from bench.delay import Delay
 from bench.e2e import serial
 from bench.e2e.commits import Commits
 from bench.e2e.setup import SERIAL, Setup
-from bench.rig import Rig
-from bench.servers import Postgres, Server
-from bench.servers.mysql_family import MySqlFamily
-from bench.tidelock import Process
-from bench.usage import Usage
-from bench.workload.named import NAMED
+from bench.harness.rig import Rig
+from bench.harness.servers import Postgres, Server
+from bench.harness.servers.mysql_family import MySqlFamily
+from bench.harness.tidelock import Process
+from bench.harness.usage import Usage
+from bench.harness.workload.named import NAMED
 
 CATCH_UP_SECONDS: Final = 900.0
 OURS: Final = ("run", "capture")

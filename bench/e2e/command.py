@@ -28,9 +28,9 @@ from bench.e2e.backlog import Backlog, Round
 from bench.e2e.report import lines, report
 from bench.e2e.setup import SERVERS, Setup, every
 from bench.e2e.suites import SUITES, Suite
+from bench.harness.servers import Server
+from bench.harness.workload.named import HEAVY
 from bench.outcome import RESULTS, Outcome
-from bench.servers import Server
-from bench.workload.named import HEAVY
 
 SHORT: Final = ("--suite", "short")
 BELOW_GOAL: Final = 3

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from bench.servers import Server
-from bench.session import Flavor, Session, connect
+from bench.harness.servers import Server
+from bench.harness.session import Flavor, Session, connect
 
 LOOK_SECONDS: Final = 0.02
 OWNER: Final = "tidelock.tidelock_owner"

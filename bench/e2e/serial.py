@@ -13,8 +13,8 @@ from typing import Any, Final
 import asyncpg
 import uvloop
 
-from bench.decode import read
-from bench.servers import Server
+from bench.harness.decode import read
+from bench.harness.servers import Server
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import log_ends
 from tidelock.adapters.mysql.connection import Address

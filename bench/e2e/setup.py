@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import yaml
 
-from bench.servers import MariaDb, MySql, Postgres, Server
-from bench.workload.named import NAMED
+from bench.harness.servers import MariaDb, MySql, Postgres, Server
+from bench.harness.workload.named import NAMED
 
 SERVERS: Final[Mapping[str, type[Server]]] = {"mariadb": MariaDb, "mysql": MySql, "postgres": Postgres}
 SOURCES: Final = ("mariadb", "mysql")

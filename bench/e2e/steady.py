@@ -19,10 +19,10 @@ from typing import Any, Final
 from bench.e2e.backlog import OURS, durability, unhurried
 from bench.e2e.report import cost, spread
 from bench.e2e.setup import Setup
-from bench.rig import Rig, until
-from bench.servers import Server
-from bench.usage import Usage
-from bench.workload.named import NAMED
+from bench.harness.rig import Rig, until
+from bench.harness.servers import Server
+from bench.harness.usage import Usage
+from bench.harness.workload.named import NAMED
 
 CATCH_UP_SECONDS: Final = 300.0
 SIGN: Final = "sign"

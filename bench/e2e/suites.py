@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from bench.e2e.setup import SERIAL, SOURCES, TARGETS, Setup
-from bench.workload.named import NAMED
+from bench.harness.workload.named import NAMED
 
 BATCH: Final = (("batch_rows", 500),)
 FAR_MS: Final = 10.0

@@ -18,11 +18,11 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from bench.growth import many
-from bench.rig import Rig
-from bench.servers import MariaDb, Postgres, Server
-from bench.tidelock import Process
-from bench.usage import Usage
-from bench.workload.workload import Workload
+from bench.harness.rig import Rig
+from bench.harness.servers import MariaDb, Postgres, Server
+from bench.harness.tidelock import Process
+from bench.harness.usage import Usage
+from bench.harness.workload.workload import Workload
 
 CATCH_UP_SECONDS: Final = 1800.0
 OURS: Final = ("run", "capture")

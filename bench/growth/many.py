@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from bench.compare import compare
-from bench.session import Endpoint, connection
+from bench.harness.compare import compare
+from bench.harness.session import Endpoint, connection
 
 TOGETHER: Final = 100
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from bench.workload.tables import Table
-from bench.workload.workload import Change, Kind, Transaction, Workload
+from bench.harness.workload.tables import Table
+from bench.harness.workload.workload import Change, Kind, Transaction, Workload
 
 TRANSACTION_ROWS: Final = 500
 PLAN: Final = (*(Kind.INSERT,) * 12, *(Kind.UPDATE,) * 6, *(Kind.DELETE,) * 2)

@@ -24,12 +24,12 @@ from typing import Final, Self, TypeAlias
 
 from bench.growth.ground import MEMORY_LIMIT_MB, OURS, Ground, highest, thinned, tree
 from bench.growth.narrow import LEDGER, NOTE_BYTES, Narrow
+from bench.harness.rig import Rig, until
+from bench.harness.servers import Server
+from bench.harness.servers.place import free_port
+from bench.harness.tidelock import Process, metrics
+from bench.harness.usage import Usage, group
 from bench.outcome import Outcome
-from bench.rig import Rig, until
-from bench.servers import Server
-from bench.servers.place import free_port
-from bench.tidelock import Process, metrics
-from bench.usage import Usage, group
 
 STILL_SECONDS: Final = 10.0
 CATCH_UP_SECONDS: Final = 1800.0

@@ -27,9 +27,9 @@ from bench.growth.many import differences
 from bench.growth.narrow import Narrow
 from bench.growth.shown import FLAT, KEPT, SKEWED, as_table, costs, shown
 from bench.growth.spread import Spread
+from bench.harness.workload.workload import Workload
 from bench.outcome import RESULTS, Outcome
 from bench.peers.postgres_native import PostgresNative
-from bench.workload.workload import Workload
 
 TABLES: Final = {"1 table": (1, 0), "20": (20, 0), "200": (200, 0), "2,000": (2000, 0), "2,000, 20 hot": (2000, 20)}
 NATIVE: Final = ("1 table", "2,000", "2,000, 20 hot")

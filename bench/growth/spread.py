@@ -12,10 +12,10 @@ import random
 from collections.abc import Iterator
 from typing import Final
 
-from bench.session import literal
-from bench.workload.pool import Pool
-from bench.workload.tables import Table
-from bench.workload.workload import Change, Kind, Transaction, Workload
+from bench.harness.session import literal
+from bench.harness.workload.pool import Pool
+from bench.harness.workload.tables import Table
+from bench.harness.workload.workload import Change, Kind, Transaction, Workload
 
 HOT_SHARE: Final = 0.8
 INSERTS: Final = 0.6

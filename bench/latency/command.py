@@ -20,10 +20,10 @@ import typer
 from bench.command import alone
 from bench.e2e.report import spread
 from bench.e2e.setup import SERVERS, SOURCES
+from bench.harness.servers import Postgres, Server
 from bench.latency.distribution import Distribution
 from bench.latency.measuring import WARM_SECONDS, Run, run
 from bench.outcome import RESULTS, Outcome
-from bench.servers import Postgres, Server
 
 GOAL_RATE: Final = 5_000.0
 GOALS: Final = {"p50_ms": 40.0, "p99_ms": 200.0, "peak_mb": 300.0}

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from bench.harness.rig import Rig, until
+from bench.harness.servers import Server
+from bench.harness.tidelock import Process
+from bench.harness.usage import Usage
 from bench.latency.distribution import Distribution, distribution
 from bench.latency.pacer import Order, Paced, Pacer, workload
-from bench.rig import Rig, until
-from bench.servers import Server
-from bench.tidelock import Process
-from bench.usage import Usage
 
 WARM_SECONDS: Final = 2.0
 CATCH_UP_SECONDS: Final = 120.0

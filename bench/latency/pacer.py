@@ -1,9 +1,9 @@
 """Load at an even pace: transactions of ten row changes, each begun when it is due, in a process of its own.
 
-`bench.workload` sends paced load in 20 packets a second, which is a burst every 50 ms: a latency measured under it is
-that of the burst.  Here every transaction is one round trip at its own moment.  The statements are made beforehand, so
-that the pace is the server's and the clock's.  A transaction that is late because the one before it took long is sent
-at once; how far behind the pace fell is kept.
+`bench.harness.workload` sends paced load in 20 packets a second, which is a burst every 50 ms: a latency measured under
+it is that of the burst.  Here every transaction is one round trip at its own moment.  The statements are made
+beforehand, so that the pace is the server's and the clock's.  A transaction that is late because the one before it took
+long is sent at once; how far behind the pace fell is kept.
 
 The order comes as JSON on stdin; the answer is JSON on stdout.
 """
@@ -17,9 +17,9 @@ import sys
 import time
 from typing import Final
 
-from bench.session import connect
-from bench.workload.mix import Mix
-from bench.workload.workload import render_mysql
+from bench.harness.session import connect
+from bench.harness.workload.mix import Mix
+from bench.harness.workload.workload import render_mysql
 
 TRANSACTION_CHANGES: Final = 10
 SECONDS_BEFORE_THE_FIRST: Final = 0.2

@@ -18,10 +18,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bench.harness.servers import ServerMissing
 from bench.micro.budgets import PATH, TOLERANCE, Budgets
 from bench.micro.suite import CASES, VALUES, Figure, measured
 from bench.outcome import Outcome
-from bench.servers import ServerMissing
 from tidelock.adapters.cli.failure import DIFFERENT, OK, REFUSED, CommandError
 
 SHORT: Final = ("--no-servers",)

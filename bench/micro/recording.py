@@ -22,11 +22,11 @@ import msgspec
 import pymysql
 import zstandard
 
-from bench.decode import Span, captured
+from bench.harness.decode import Span, captured
+from bench.harness.servers import MariaDb, MySql
+from bench.harness.session import connect
+from bench.harness.workload.mix import Mix
 from bench.micro import account
-from bench.servers import MariaDb, MySql
-from bench.session import connect
-from bench.workload.mix import Mix
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import log_ends
 from tidelock.adapters.mysql.connection import Address

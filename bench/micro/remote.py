@@ -17,11 +17,11 @@ from typing import Final
 import msgspec
 import uvloop
 
+from bench.harness.servers import MariaDb, MySql, Postgres, Server
 from bench.micro import account
 from bench.micro.suite import Figure
 from bench.micro.text import steps
 from bench.outcome import version
-from bench.servers import MariaDb, MySql, Postgres, Server
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.adapters.ports.sink import Sink

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, Self
 
-from bench.servers import MariaDb, MySql, Server
-from bench.workload.workload import Workload
+from bench.harness.servers import MariaDb, MySql, Server
+from bench.harness.workload.workload import Workload
 
 SCHEMA: Final = "peers"
 END: Final = "backlog_end"

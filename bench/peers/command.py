@@ -16,13 +16,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from bench.harness.tidelock import COMMAND
+from bench.harness.workload.churn import Churn
+from bench.harness.workload.mix import Mix
 from bench.outcome import RESULTS, Outcome, table, version
 from bench.peers.peer import Peer
 from bench.peers.roster import OURS, PEERS, Entry, Field, Plan, tidelock
 from bench.peers.tournament import HEADER, Tournament, rows
-from bench.tidelock import COMMAND
-from bench.workload.churn import Churn
-from bench.workload.mix import Mix
 
 WORKLOADS: Final = {"mix": lambda: Mix(peers=True), "churn": lambda: Churn(peers=True)}
 ROUNDS, CHANGES, SLOW_CHANGES = 3, 200_000, 20_000

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from bench.harness.servers.kafka_jars import java
+from bench.harness.servers.process import Process
 from bench.peers.connect_jars import connect_jars
 from bench.peers.peer import PeerFailed
-from bench.servers.kafka_jars import java
-from bench.servers.process import Process
 
 JVM: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-Xshare:auto", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 ANSWER_SECONDS: Final = 30.0

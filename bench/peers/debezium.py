@@ -17,12 +17,12 @@ import time
 from types import TracebackType
 from typing import Final, Self
 
+from bench.harness.servers.kafka import Kafka
 from bench.peers.backlog import SCHEMA, Backlog
 from bench.peers.connect import Connect
 from bench.peers.connect_jars import connect_jars
 from bench.peers.peer import until, verify
 from bench.peers.target import Target
-from bench.servers.kafka import Kafka
 
 BATCH_ROWS: Final = 2000
 STATUS_SECONDS: Final = 1.0

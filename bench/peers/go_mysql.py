@@ -15,11 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from bench.harness.servers.place import SEARCH, cache
 from bench.peers.backlog import Backlog
 from bench.peers.peer import PeerMissing, until, verify
 from bench.peers.program import Program, prepare
 from bench.peers.target import Target
-from bench.servers.place import SEARCH, cache
 
 SOURCES: Final = Path(__file__).with_name("go")
 BATCH_ROWS: Final = 2000

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, Self
 
-from bench.compare import compare
+from bench.harness.compare import compare
 
 CATCH_UP_SECONDS = 600.0
 POLL_SECONDS = 0.005

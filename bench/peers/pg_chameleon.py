@@ -18,11 +18,11 @@ from typing import Any, Final, Self
 
 import yaml
 
+from bench.harness.servers.place import SEARCH, ServerMissing, account, cache, environment, give, run
 from bench.peers.backlog import END, SCHEMA, Backlog
 from bench.peers.peer import PeerFailed, PeerMissing, until, verify
 from bench.peers.program import Program, prepare
 from bench.peers.target import Target
-from bench.servers.place import SEARCH, ServerMissing, account, cache, environment, give, run
 
 REQUIREMENTS: Final = Path(__file__).with_name("pg_chameleon.txt")
 SOURCE: Final = "backlog"

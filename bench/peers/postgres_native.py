@@ -13,10 +13,10 @@ import time
 from types import TracebackType
 from typing import Self
 
+from bench.harness.servers import Postgres
+from bench.harness.session import connect
+from bench.harness.workload.workload import Workload
 from bench.peers.peer import until, verify
-from bench.servers import Postgres
-from bench.session import connect
-from bench.workload.workload import Workload
 
 DATABASE = "native"
 MARKER = "catchup_marker"

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from bench.harness.servers.guard import guard
+from bench.harness.servers.place import run_as
 from bench.peers.peer import PeerMissing
-from bench.servers.guard import guard
-from bench.servers.place import run_as
 
 STOP_SECONDS: Final = 10.0
 SAID_CHARACTERS: Final = 1500

@@ -13,6 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from bench.harness.servers import MariaDb, MySql, Postgres, Server
+from bench.harness.servers.kafka_jars import kafka_version
+from bench.harness.workload.workload import Workload
 from bench.peers.backlog import Backlog
 from bench.peers.connect_jars import debezium_version
 from bench.peers.debezium import Debezium
@@ -23,9 +26,6 @@ from bench.peers.pg_chameleon import PgChameleon, chameleon_version
 from bench.peers.postgres_native import PostgresNative
 from bench.peers.target import Target
 from bench.peers.tidelock import Tidelock
-from bench.servers import MariaDb, MySql, Postgres, Server
-from bench.servers.kafka_jars import kafka_version
-from bench.workload.workload import Workload
 
 OURS: Final = ("mariadb-postgres", "mysql-postgres", "mariadb-mariadb")
 SOURCES: Final[Mapping[str, type[MariaDb] | type[MySql]]] = {"mariadb": MariaDb, "mysql": MySql}

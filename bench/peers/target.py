@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 from typing import Final
 
+from bench.harness.servers import MariaDb, Postgres
+from bench.harness.session import Flavor
+from bench.harness.workload.workload import Workload
 from bench.peers.backlog import END, SCHEMA
-from bench.servers import MariaDb, Postgres
-from bench.session import Flavor
-from bench.workload.workload import Workload
 
 REST_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.05

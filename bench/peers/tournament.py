@@ -13,8 +13,8 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from bench.harness.servers import ServerFailed, ServerMissing
 from bench.peers.peer import Peer, PeerFailed, PeerMissing
-from bench.servers import ServerFailed, ServerMissing
 
 
 @dataclasses.dataclass

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from bench.decode import SERVER_ID, read
-from bench.servers import MariaDb, MySql
+from bench.harness.decode import SERVER_ID, read
+from bench.harness.servers import MariaDb, MySql
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import decoder as decoder_module
 from tidelock.adapters.mysql.binlog import log_ends

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pymysqlreplication.row_event import WriteRowsEvent
 
-from bench.decode import read
-from bench.servers import MariaDb, MySql
+from bench.harness.decode import read
+from bench.harness.servers import MariaDb, MySql
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import log_ends
 from tidelock.adapters.mysql.charsets import CHARSETS

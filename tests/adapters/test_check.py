@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bench.servers import MariaDb, MySql, Postgres
+from bench.harness.servers import MariaDb, MySql, Postgres
 from tidelock.adapters.app.init_plan import PlannedStatement, init_plan
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.checks.feed import check

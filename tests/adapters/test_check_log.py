@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from aiokafka.protocol.admin import CreateAclsRequest, DescribeAclsRequest
 
-from bench.rig import until
-from bench.servers import MariaDb, Postgres
-from bench.servers.kafka import Kafka
-from bench.servers.kafka_jars import java, kafka_jars
-from bench.servers.place import free_port
+from bench.harness.rig import until
+from bench.harness.servers import MariaDb, Postgres
+from bench.harness.servers.kafka import Kafka
+from bench.harness.servers.kafka_jars import java, kafka_jars
+from bench.harness.servers.place import free_port
 from tidelock.adapters.checks import log as check_log
 from tidelock.adapters.checks.feed import check
 from tidelock.adapters.cli import command

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
-from bench.servers import MariaDb, Postgres
+from bench.harness.servers import MariaDb, Postgres
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.cli.failure import CommandError
 from tidelock.adapters.cli.plugins import run_plugin

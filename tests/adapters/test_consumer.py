@@ -11,7 +11,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from faust.types import TP
 
-from bench.servers.kafka import Kafka
+from bench.harness.servers.kafka import Kafka
 from tidelock.adapters.workers.consumer import CommittedTransport, PartitionFetcher
 
 Seen = list[tuple[int, bytes]]

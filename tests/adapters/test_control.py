@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from aiokafka.errors import KafkaError
 
-from bench.servers.kafka import Kafka
+from bench.harness.servers.kafka import Kafka
 from tidelock.adapters.config import loader
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.kafka import topics

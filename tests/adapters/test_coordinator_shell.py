@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bench.rig import Rig
-from bench.servers import MariaDb, Postgres
-from bench.servers.kafka import Kafka
+from bench.harness.rig import Rig
+from bench.harness.servers import MariaDb, Postgres
+from bench.harness.servers.kafka import Kafka
 from tidelock.adapters.config import loader
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.kafka import topics

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bench.servers import MariaDb, MySql, Postgres
+from bench.harness.servers import MariaDb, MySql, Postgres
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.loader import read as read_feed

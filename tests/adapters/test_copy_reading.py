@@ -15,11 +15,11 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from bench.decode import read
-from bench.servers import MariaDb, MySql, Server
-from bench.session import Flavor
-from bench.value_tables import Keyed, Keyless, Keys, Long, Named
-from bench.values import ZONE, column_values
+from bench.harness.decode import read
+from bench.harness.servers import MariaDb, MySql, Server
+from bench.harness.session import Flavor
+from bench.harness.value_tables import Keyed, Keyless, Keys, Long, Named
+from bench.harness.values import ZONE, column_values
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.loader import read as read_feed
 from tidelock.adapters.mysql import connection as server

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from bench.copying import Trial
-from bench.rig import Rig, until
-from bench.servers import Server
-from bench.tidelock import Process
+from bench.harness.rig import Rig, until
+from bench.harness.servers import Server
+from bench.harness.tidelock import Process
 
 COPY_SECONDS = 180.0
 

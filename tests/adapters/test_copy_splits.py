@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from bench.servers import Server
+from bench.harness.servers import Server
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.loader import read as read_feed
 from tidelock.adapters.mysql import connection as server

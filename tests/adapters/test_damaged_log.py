@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig import Rig
-from bench.servers import MariaDb, MySql, Server
+from bench.harness.rig import Rig
+from bench.harness.servers import MariaDb, MySql, Server
 
 OPERATOR = 4
 SERVERS = ["mariadb", "mysql"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.servers import MariaDb, MySql, Postgres
+from bench.harness.servers import MariaDb, MySql, Postgres
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ddl.translate import classify, translate
 from tidelock.adapters.ports.sink import TargetError

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pymysql import err
 
-from bench.servers import MariaDb, MySql
+from bench.harness.servers import MariaDb, MySql
 from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.mysql.connection import connect, reader_endpoint, rows
 from tidelock.adapters.mysql.target.session import open_session

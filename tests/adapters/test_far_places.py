@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from bench.decode import read
-from bench.rig import Rig
-from bench.servers import MariaDb, MySql, Postgres
+from bench.harness.decode import read
+from bench.harness.rig import Rig
+from bench.harness.servers import MariaDb, MySql, Postgres
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import far_places, log_ends
 from tidelock.adapters.mysql.binlog import prepares as prepares_module

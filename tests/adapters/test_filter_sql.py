@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.servers import Server
+from bench.harness.servers import Server
 from tidelock.adapters.config.row_filter import parse_where
 from tidelock.adapters.schema.source_table import SourceColumn
 from tidelock.adapters.spark.filter_sql import condition_sql

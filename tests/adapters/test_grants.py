@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.rig import Rig, until
-from bench.servers import Postgres, Server
-from bench.tidelock import Process
+from bench.harness.rig import Rig, until
+from bench.harness.servers import Postgres, Server
+from bench.harness.tidelock import Process
 from tidelock.adapters.bookkeeping.tables import TABLES, create_statements
 
 SECONDS = 180.0

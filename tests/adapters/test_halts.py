@@ -9,8 +9,8 @@ from pathlib import Path
 
 import typer.main
 
-from bench.rig import Rig, until
-from bench.servers import Server
+from bench.harness.rig import Rig, until
+from bench.harness.servers import Server
 from tidelock.adapters.cli.app import app
 from tidelock.adapters.mysql import errors
 from tidelock.adapters.ports import source_errors

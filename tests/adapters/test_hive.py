@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from bench.lake import Lake
-from bench.rig import Rig, until
-from bench.servers import Server
-from bench.session import connect
-from bench.workload.mix import Mix
+from bench.harness.lake import Lake
+from bench.harness.rig import Rig, until
+from bench.harness.servers import Server
+from bench.harness.session import connect
+from bench.harness.workload.mix import Mix
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.hive.manifest import Manifest, Manifests, Taken
 from tidelock.adapters.hive.merger import Broken, Merger, Stretch

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from bench.lake import Lake
-from bench.rig import Rig, until
-from bench.servers import Server
-from bench.session import Flavor, connect
-from bench.value_tables import Keyed, Long
-from bench.values import ZONE, column_values
-from bench.workload.mix import Mix
+from bench.harness.lake import Lake
+from bench.harness.rig import Rig, until
+from bench.harness.servers import Server
+from bench.harness.session import Flavor, connect
+from bench.harness.value_tables import Keyed, Long
+from bench.harness.values import ZONE, column_values
+from bench.harness.workload.mix import Mix
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.hive.copying import HiveCopying
 from tidelock.adapters.hive.manifest import Pending

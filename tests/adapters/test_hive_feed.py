@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench.rig import Rig, tidelock
-from bench.servers import Server
+from bench.harness.rig import Rig, tidelock
+from bench.harness.servers import Server
 from tidelock.adapters.config.feed import ConfigError
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.config.url import UrlError, parse

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig import Rig
-from bench.servers import Server
-from bench.servers.metastore import Metastore
+from bench.harness.rig import Rig
+from bench.harness.servers import Server
+from bench.harness.servers.metastore import Metastore
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.hive.opening import OpenedHive, opened
 from tidelock.adapters.hive.run import Follower

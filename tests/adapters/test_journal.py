@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig import Rig, tidelock, until
-from bench.servers import Server
-from bench.tidelock import COMMAND, Process
+from bench.harness.rig import Rig, tidelock, until
+from bench.harness.servers import Server
+from bench.harness.tidelock import COMMAND, Process
 from tidelock.adapters.runtime.journal import Journal, JournalEnding, JournalError, read, replay, rotate
 from tidelock.engine.apply.machine import Options
 from tidelock.engine.protocol.events import Tick

@@ -12,9 +12,9 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth
 
-from bench.servers.certificates import authority
-from bench.servers.kafka import Kafka
-from bench.servers.place import free_port
+from bench.harness.servers.certificates import authority
+from bench.harness.servers.kafka import Kafka
+from bench.harness.servers.place import free_port
 from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.kafka import connection, topics
 from tidelock.adapters.kafka.connection import LogError, client_options, faust_options, reach

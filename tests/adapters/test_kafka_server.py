@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from bench.servers import ServerFailed, ServerMissing, install, kafka_jars
-from bench.servers.kafka import Kafka
+from bench.harness.servers import ServerFailed, ServerMissing, install, kafka_jars
+from bench.harness.servers.kafka import Kafka
 
 LEAVES = """
 import os, signal
-from bench.servers.kafka import Kafka
+from bench.harness.servers.kafka import Kafka
 server = Kafka()
 server.start()
 print(server.pid, server.folder, flush=True)

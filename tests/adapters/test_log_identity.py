@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from bench import session
-from bench.rig import Rig, until
-from bench.servers import MariaDb, MySql, Postgres, Server
-from bench.servers.kafka import Kafka
-from bench.tidelock import TidelockFailed
-from bench.workers import Workers
+from bench.harness import session
+from bench.harness.rig import Rig, until
+from bench.harness.servers import MariaDb, MySql, Postgres, Server
+from bench.harness.servers.kafka import Kafka
+from bench.harness.tidelock import TidelockFailed
+from bench.harness.workers import Workers
 from tidelock.adapters.mysql.binlog.history import confirm, witnessed
 from tidelock.adapters.mysql.binlog.log_ends import current_position, mariadb_gtids
 from tidelock.adapters.mysql.binlog.reader import BinlogReader

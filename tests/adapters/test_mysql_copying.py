@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from pymysql import err
 
-from bench.decode import read
-from bench.servers import MySql, Server
+from bench.harness.decode import read
+from bench.harness.servers import MySql, Server
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.config.url import parse
 from tidelock.adapters.mysql.binlog.captured_log import classified

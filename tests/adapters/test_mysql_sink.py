@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bench.servers import MariaDb, MySql, Server
+from bench.harness.servers import MariaDb, MySql, Server
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.mysql.target.fencing import Fencing
 from tidelock.adapters.mysql.target.session import MODES, StatementFailed, open_session

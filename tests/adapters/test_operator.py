@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench.servers import MariaDb, Postgres
+from bench.harness.servers import MariaDb, Postgres
 from tidelock.adapters.bookkeeping.tables import TABLES, columns_query, create_statements
 from tidelock.adapters.config import loader
 from tidelock.adapters.config.feed import Feed

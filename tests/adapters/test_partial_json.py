@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bench.decode import read
-from bench.servers import MySql
+from bench.harness.decode import read
+from bench.harness.servers import MySql
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import log_ends
 from tidelock.adapters.mysql.binlog.json_diff import patched

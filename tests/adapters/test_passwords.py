@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from bench.servers import MariaDb, MySql, Postgres, Server
+from bench.harness.servers import MariaDb, MySql, Postgres, Server
 from tidelock.adapters.config.feed import Spark
 from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.mysql.connection import connect, reader_endpoint, rows

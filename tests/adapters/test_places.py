@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.errors import KafkaTimeoutError
 
-from bench.servers.kafka import Kafka
+from bench.harness.servers.kafka import Kafka
 from tidelock.adapters.kafka import offset_finder as module
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import WireError, encode

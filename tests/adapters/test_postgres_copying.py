@@ -9,7 +9,7 @@ import asyncpg
 import msgspec
 import pytest
 
-from bench.servers import Postgres
+from bench.harness.servers import Postgres
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.config.url import parse
 from tidelock.adapters.ports.sink import Wanted

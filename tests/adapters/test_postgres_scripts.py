@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from bench.servers import Postgres
+from bench.harness.servers import Postgres
 from tidelock.adapters.postgres.target.script_protocol import ScriptProtocol
 
 COPY = "COPY {} FROM STDIN"

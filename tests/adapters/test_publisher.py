@@ -19,8 +19,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewPartitions
 from aiokafka.errors import ProducerFenced
 
-from bench.servers import MariaDb
-from bench.servers.kafka import Kafka
+from bench.harness.servers import MariaDb
+from bench.harness.servers.kafka import Kafka
 from tidelock.adapters.config.url import parse
 from tidelock.adapters.kafka.connection import client_options
 from tidelock.adapters.kafka.wire import decode, encode

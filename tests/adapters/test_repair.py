@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench.planted import Planted
-from bench.rig import Rig, Said, tidelock
-from bench.servers import Server
-from bench.session import Flavor
-from bench.value_tables import WideKeys
-from bench.values import ZONE, column_values
+from bench.harness.planted import Planted
+from bench.harness.rig import Rig, Said, tidelock
+from bench.harness.servers import Server
+from bench.harness.session import Flavor
+from bench.harness.value_tables import WideKeys
+from bench.harness.values import ZONE, column_values
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.verify.plan import plan
 from tidelock.adapters.verify.report import VerifyReport

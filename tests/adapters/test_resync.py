@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig import Rig, until
-from bench.servers import MariaDb, MySql, Server
+from bench.harness.rig import Rig, until
+from bench.harness.servers import MariaDb, MySql, Server
 
 COPY_SECONDS = 180.0
 TABLE_MAP, WRITE_ROWS, INCIDENT, UNKNOWN = 19, (23, 30, 166), 26, 99

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.servers import MariaDb, Postgres
+from bench.harness.servers import MariaDb, Postgres
 from tests.engine.world import shape_of, table
 from tidelock.adapters.mysql.binlog import codecs
 from tidelock.adapters.mysql.binlog.batch_frames import BATCH, IMAGES, FrameDecoder, FrameEncoder

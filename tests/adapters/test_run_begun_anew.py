@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig import Rig, until
-from bench.servers import Server
-from bench.servers.place import free_port
+from bench.harness.rig import Rig, until
+from bench.harness.servers import Server
+from bench.harness.servers.place import free_port
 
 RUN = """
 import asyncio, gc, sys

@@ -12,14 +12,14 @@ from collections.abc import Callable
 
 import pytest
 
-from bench import recorder
-from bench.recorder import Recorder
-from bench.rig import Rig, Work, kill_at_random, until
-from bench.servers import MariaDb, Postgres, Server
-from bench.tidelock import Process
-from bench.workload.churn import Churn
-from bench.workload.mix import Mix
-from bench.workload.workload import Workload
+from bench.harness import recorder
+from bench.harness.recorder import Recorder
+from bench.harness.rig import Rig, Work, kill_at_random, until
+from bench.harness.servers import MariaDb, Postgres, Server
+from bench.harness.tidelock import Process
+from bench.harness.workload.churn import Churn
+from bench.harness.workload.mix import Mix
+from bench.harness.workload.workload import Workload
 
 WORK = [(Churn, "row"), (Mix, "row"), (Churn, "transaction")]
 

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from bench import proof
-from bench.rig import RUN_SECONDS, Rig
-from bench.servers import MariaDb, Server
-from bench.tidelock import Process
-from bench.workload.churn import Churn
-from bench.workload.family import Family
-from bench.workload.keyless import Keyless
-from bench.workload.mix import Mix
-from bench.workload.shop import Shop
-from bench.workload.workload import Workload
+from bench.harness.rig import RUN_SECONDS, Rig
+from bench.harness.servers import MariaDb, Server
+from bench.harness.tidelock import Process
+from bench.harness.workload.churn import Churn
+from bench.harness.workload.family import Family
+from bench.harness.workload.keyless import Keyless
+from bench.harness.workload.mix import Mix
+from bench.harness.workload.shop import Shop
+from bench.harness.workload.workload import Workload
 
 CHANGES = 3000
 WITHOUT_LOCKS = """

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.compare import Pair, compare
-from bench.rig import Rig, tidelock, until
-from bench.servers import Server
-from bench.servers.place import free_port
-from bench.tidelock import metrics, sample
-from bench.workload.churn import Churn
-from bench.workload.family import Family
-from bench.workload.shop import Shop
+from bench.harness.compare import Pair, compare
+from bench.harness.rig import Rig, tidelock, until
+from bench.harness.servers import Server
+from bench.harness.servers.place import free_port
+from bench.harness.tidelock import metrics, sample
+from bench.harness.workload.churn import Churn
+from bench.harness.workload.family import Family
+from bench.harness.workload.shop import Shop
 
 
 @pytest.fixture(params=["postgres", "mysql"])

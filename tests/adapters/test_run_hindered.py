@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 from pymysql.err import OperationalError
 
-from bench.chaos.namespace import mounting
-from bench.chaos.small_disk import SmallDisk
-from bench.rig import Rig, until
-from bench.servers import MariaDb, Postgres, Server
-from bench.servers.place import free_port
-from bench.tidelock import Process, sample
+from bench.harness.namespace import mounting
+from bench.harness.rig import Rig, until
+from bench.harness.servers import MariaDb, Postgres, Server
+from bench.harness.servers.place import free_port
+from bench.harness.small_disk import SmallDisk
+from bench.harness.tidelock import Process, sample
 
 ROWS = 50
 GRANTS = "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX, REPLICATION SLAVE, BINLOG MONITOR"

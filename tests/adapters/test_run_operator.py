@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.rig import Rig, until
-from bench.servers import Server
-from bench.workload.churn import Churn
+from bench.harness.rig import Rig, until
+from bench.harness.servers import Server
+from bench.harness.workload.churn import Churn
 
 OPERATOR = 4
 

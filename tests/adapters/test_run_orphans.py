@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.rig import Rig, until
-from bench.servers import Server
+from bench.harness.rig import Rig, until
+from bench.harness.servers import Server
 
 PARENT = "id int PRIMARY KEY, code varchar(9) UNIQUE"
 CHILD = "id int PRIMARY KEY, parent int, code varchar(9), FOREIGN KEY (parent) REFERENCES parent (id), FOREIGN KEY (code) REFERENCES parent (code)"  # noqa: E501

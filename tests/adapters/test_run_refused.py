@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.rig import Rig
-from bench.servers import MariaDb, MySql, Server
+from bench.harness.rig import Rig
+from bench.harness.servers import MariaDb, MySql, Server
 
 REFUSED, USAGE = 1, 2
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.rig import Rig
-from bench.servers import MariaDb, Server
-from bench.session import connect
+from bench.harness.rig import Rig
+from bench.harness.servers import MariaDb, Server
+from bench.harness.session import connect
 
 OPERATOR = 4
 

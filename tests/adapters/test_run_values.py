@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from bench.rig import Rig
-from bench.servers import MariaDb, Server
-from bench.session import Flavor
-from bench.value_tables import Cell, Keyed, Keyless, Keys, Long, Named
-from bench.values import ZONE, ColumnValues, column_values
+from bench.harness.rig import Rig
+from bench.harness.servers import MariaDb, Server
+from bench.harness.session import Flavor
+from bench.harness.value_tables import Cell, Keyed, Keyless, Keys, Long, Named
+from bench.harness.values import ZONE, ColumnValues, column_values
 from tidelock.adapters.bookkeeping.tables import quote
 
 PAIRS = [

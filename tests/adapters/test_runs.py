@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 import msgspec
 import pytest
 
-from bench.rig import Rig, until
-from bench.servers import MariaDb, MySql, Postgres, Server
-from bench.servers.place import free_port
-from bench.session import connect
-from bench.tidelock import Process
+from bench.harness.rig import Rig, until
+from bench.harness.servers import MariaDb, MySql, Postgres, Server
+from bench.harness.servers.place import free_port
+from bench.harness.session import connect
+from bench.harness.tidelock import Process
 from tidelock.adapters.bookkeeping.lease import lock_name, lock_of, place_of
 from tidelock.adapters.operator import runs
 from tidelock.adapters.operator.runs import Lookout, Run, judge

@@ -12,7 +12,7 @@ import aiomysql
 import asyncpg
 import pytest
 
-from bench.servers import MariaDb, MySql, Postgres
+from bench.harness.servers import MariaDb, MySql, Postgres
 from tidelock.adapters.mysql import schema as mysql_schema
 from tidelock.adapters.mysql.catalogue import AsyncServer
 from tidelock.adapters.mysql.collation import equality

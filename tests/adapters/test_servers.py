@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.servers import MariaDb, MySql, Postgres, Server, ServerFailed
+from bench.harness.servers import MariaDb, MySql, Postgres, Server, ServerFailed
 
 KINDS = [MariaDb, MySql, Postgres]
 LEAVES = """
 import os, signal, sys
-from bench.servers import MariaDb, MySql, Postgres
+from bench.harness.servers import MariaDb, MySql, Postgres
 server = {kind}()
 server.start()
 print(server.pid, server.folder, flush=True)

@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 from pymysql.err import OperationalError
 
-from bench.chaos.wire import Way, Wire
-from bench.rig import Rig, tidelock, until
-from bench.servers import MariaDb, Postgres, Server
-from bench.servers.kafka import Kafka
-from bench.servers.place import free_port
-from bench.tidelock import Feed, sample
-from bench.workers import Workers
+from bench.harness.rig import Rig, tidelock, until
+from bench.harness.servers import MariaDb, Postgres, Server
+from bench.harness.servers.kafka import Kafka
+from bench.harness.servers.place import free_port
+from bench.harness.tidelock import Feed, sample
+from bench.harness.wire import Way, Wire
+from bench.harness.workers import Workers
 from tidelock.adapters.config.url import parse
 from tidelock.adapters.kafka.connection import LogError, reach
 from tidelock.adapters.mysql.connection import connect, reader_endpoint, rows

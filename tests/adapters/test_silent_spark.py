@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.chaos.wire import Wire
-from bench.rig import Rig, until
-from bench.servers import MariaDb, Postgres, Server
+from bench.harness.rig import Rig, until
+from bench.harness.servers import MariaDb, Postgres, Server
+from bench.harness.wire import Wire
 from tidelock.adapters.config.feed import Spark
 from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.spark.jdbc import Database

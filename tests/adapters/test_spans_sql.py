@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench.servers.mariadb import MariaDb
-from bench.servers.mysql import MySql
+from bench.harness.servers.mariadb import MariaDb
+from bench.harness.servers.mysql import MySql
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit, bucket, chunk_of
 from tidelock.engine.model.records import Column, Kind, Shape, TableName
 

@@ -17,12 +17,12 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import RecordsToDelete
 from aiokafka.structs import TopicPartition
 
-from bench.rig import Rig, until
-from bench.servers import Server
-from bench.servers.kafka import Kafka
-from bench.tidelock import Process
-from bench.workers import Workers
-from bench.workload.mix import Mix
+from bench.harness.rig import Rig, until
+from bench.harness.servers import Server
+from bench.harness.servers.kafka import Kafka
+from bench.harness.tidelock import Process
+from bench.harness.workers import Workers
+from bench.harness.workload.mix import Mix
 from tidelock.adapters.config.url import parse
 from tidelock.adapters.kafka.topics import changes_topic, control_topic
 from tidelock.adapters.kafka.wire import encode

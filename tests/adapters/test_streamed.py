@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.rig import Rig, until
-from bench.servers import MariaDb, Postgres, Server
-from bench.servers.kafka import Kafka
-from bench.session import Session, connect
-from bench.workers import Workers
+from bench.harness.rig import Rig, until
+from bench.harness.servers import MariaDb, Postgres, Server
+from bench.harness.servers.kafka import Kafka
+from bench.harness.session import Session, connect
+from bench.harness.workers import Workers
 
 ROWS = 40_000
 MIDDLE = 8_000

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.servers import Server
+from bench.harness.servers import Server
 from tidelock.adapters.bookkeeping.tables import create_statements
 
 GROWTH_MB = 4.0

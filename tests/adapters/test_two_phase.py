@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bench.decode import SERVER_ID, read
-from bench.rig import Rig, until
-from bench.servers import MariaDb, MySql, Postgres
+from bench.harness.decode import SERVER_ID, read
+from bench.harness.rig import Rig, until
+from bench.harness.servers import MariaDb, MySql, Postgres
 from tidelock.adapters.config.url import parse
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import decoder as decoder_module

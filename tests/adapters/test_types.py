@@ -7,7 +7,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from bench.servers import MariaDb, MySql, Postgres
+from bench.harness.servers import MariaDb, MySql, Postgres
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.postgres.catalogue import read_tables
 from tidelock.adapters.reference.types import reference

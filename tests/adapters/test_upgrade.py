@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.rig import Rig
-from bench.servers import MySql, Postgres, Server
+from bench.harness.rig import Rig
+from bench.harness.servers import MySql, Postgres, Server
 
 
 @pytest.fixture(params=["postgres", "mariadb"])

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bench import usage
-from bench.rig import until
-from bench.usage import Usage
+from bench.harness import usage
+from bench.harness.rig import until
+from bench.harness.usage import Usage
 
 HOLDS_MB = 150
 BUSY = f"""

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from bench.planted import Planted
-from bench.rig import Rig
-from bench.servers import Server
-from bench.session import Flavor
-from bench.value_tables import Keyed
-from bench.values import ZONE, column_values
+from bench.harness.planted import Planted
+from bench.harness.rig import Rig
+from bench.harness.servers import Server
+from bench.harness.session import Flavor
+from bench.harness.value_tables import Keyed
+from bench.harness.values import ZONE, column_values
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.verify.page import page
 from tidelock.adapters.verify.plan import plan

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.rig import Rig, until
-from bench.servers import Server
+from bench.harness.rig import Rig, until
+from bench.harness.servers import Server
 
 DIFFERENT = 3
 COMMAND_SECONDS = 240

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig import Rig, tidelock, until
-from bench.servers import Server
+from bench.harness.rig import Rig, tidelock, until
+from bench.harness.servers import Server
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.verify.rotation import RotationPlace, share
 from tidelock.adapters.verify.schedule import ScheduleState, store

@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench.rig import Rig, tidelock
-from bench.servers import MariaDb, MySql, Server
-from bench.session import Flavor
-from bench.value_tables import WideKeys
-from bench.values import ZONE, column_values
+from bench.harness.rig import Rig, tidelock
+from bench.harness.servers import MariaDb, MySql, Server
+from bench.harness.session import Flavor
+from bench.harness.value_tables import WideKeys
+from bench.harness.values import ZONE, column_values
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.verify.catalogues import paired

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.rig import until
-from bench.servers import MariaDb, MySql
+from bench.harness.rig import until
+from bench.harness.servers import MariaDb, MySql
 from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog.visible import _owned, log_end, visible_end

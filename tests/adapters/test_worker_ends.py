@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.rig import Rig, until
-from bench.servers import Server
-from bench.servers.kafka import Kafka
-from bench.tidelock import Process
-from bench.workload.churn import Churn
+from bench.harness.rig import Rig, until
+from bench.harness.servers import Server
+from bench.harness.servers.kafka import Kafka
+from bench.harness.tidelock import Process
+from bench.harness.workload.churn import Churn
 
 ROOT = Path(__file__).parents[2]
 DEAF = """

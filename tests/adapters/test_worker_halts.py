@@ -13,10 +13,10 @@ import msgspec
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from bench.rig import Rig
-from bench.servers import Server
-from bench.servers.kafka import Kafka
-from bench.workers import Workers
+from bench.harness.rig import Rig
+from bench.harness.servers import Server
+from bench.harness.servers.kafka import Kafka
+from bench.harness.workers import Workers
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.topics import changes_topic
 from tidelock.adapters.kafka.wire import encode

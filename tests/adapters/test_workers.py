@@ -15,20 +15,21 @@ from typing import Any
 
 import pytest
 
-from bench import faust_cost, giant, recorder, scaleout, usage
+from bench import faust_cost, giant, scaleout
 from bench.chaos import over_kafka, verdict
-from bench.recorder import Recorder
-from bench.rig import Rig, Work, until
-from bench.servers import Server
-from bench.servers.kafka import Kafka
-from bench.servers.place import free_port
-from bench.session import connect
-from bench.tidelock import sample
-from bench.workers import Workers
-from bench.workload.churn import Churn
-from bench.workload.family import Family
-from bench.workload.mix import Mix
-from bench.workload.several import Several
+from bench.harness import recorder, usage
+from bench.harness.recorder import Recorder
+from bench.harness.rig import Rig, Work, until
+from bench.harness.servers import Server
+from bench.harness.servers.kafka import Kafka
+from bench.harness.servers.place import free_port
+from bench.harness.session import connect
+from bench.harness.tidelock import sample
+from bench.harness.workers import Workers
+from bench.harness.workload.churn import Churn
+from bench.harness.workload.family import Family
+from bench.harness.workload.mix import Mix
+from bench.harness.workload.several import Several
 
 GROUPS = 3
 RATE = 400

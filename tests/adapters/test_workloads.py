@@ -9,17 +9,17 @@ import pymysql
 import pytest
 from pymysql.constants import CLIENT
 
-from bench.compare import NotComparable, Pair, compare
-from bench.recorder import Event, Recorder, Rule, check
-from bench.servers import MariaDb, MySql, Postgres, Server
-from bench.session import Flavor, Session, connect
-from bench.workload.churn import Churn
-from bench.workload.family import Family
-from bench.workload.keyless import Keyless
-from bench.workload.mix import Mix
-from bench.workload.several import Several
-from bench.workload.shop import Shop
-from bench.workload.workload import Workload
+from bench.harness.compare import NotComparable, Pair, compare
+from bench.harness.recorder import Event, Recorder, Rule, check
+from bench.harness.servers import MariaDb, MySql, Postgres, Server
+from bench.harness.session import Flavor, Session, connect
+from bench.harness.workload.churn import Churn
+from bench.harness.workload.family import Family
+from bench.harness.workload.keyless import Keyless
+from bench.harness.workload.mix import Mix
+from bench.harness.workload.several import Several
+from bench.harness.workload.shop import Shop
+from bench.harness.workload.workload import Workload
 
 CHANGES = 3000
 

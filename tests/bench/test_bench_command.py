@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from bench import command as benches
-from bench.servers import ServerMissing
+from bench.harness.servers import ServerMissing
 from tidelock.adapters.cli.failure import CommandError
 from tidelock.adapters.cli.plugins import run_plugin
 
 BENCHMARK = """
 import os, signal
-from bench.servers import ServerMissing
+from bench.harness.servers import ServerMissing
 
 SHORT = ("--code", "{code}")
 

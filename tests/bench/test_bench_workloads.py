@@ -4,12 +4,12 @@ import itertools
 
 import pytest
 
-from bench.compare import Pair, compare
-from bench.servers import MariaDb, MySql
-from bench.session import Flavor
-from bench.workload.named import NAMED
-from bench.workload.sizes import HUGE_CHANGES_AT_MOST, Huge
-from bench.workload.workload import Kind
+from bench.harness.compare import Pair, compare
+from bench.harness.servers import MariaDb, MySql
+from bench.harness.session import Flavor
+from bench.harness.workload.named import NAMED
+from bench.harness.workload.sizes import HUGE_CHANGES_AT_MOST, Huge
+from bench.harness.workload.workload import Kind
 
 CHANGES = 2_600
 

@@ -18,18 +18,18 @@ import pytest
 
 from bench.chaos import blows, one
 from bench.chaos.memory import MOST_SLOPE, Memory, line, measured
-from bench.chaos.namespace import mounting
 from bench.chaos.result import Blow, Result
-from bench.chaos.small_disk import SmallDisk
 from bench.chaos.steady import Steady
 from bench.chaos.supervised import End
-from bench.chaos.wire import Way, Wire
+from bench.harness.namespace import mounting
+from bench.harness.rig import until
+from bench.harness.servers import MariaDb
+from bench.harness.small_disk import SmallDisk
+from bench.harness.usage import Sample
+from bench.harness.wire import Way, Wire
+from bench.harness.workload.churn import Churn
 from bench.outcome import RESULTS, read
-from bench.rig import until
-from bench.servers import MariaDb
 from bench.shown import told
-from bench.usage import Sample
-from bench.workload.churn import Churn
 
 SHORT = (
     "source killed",
@@ -153,7 +153,7 @@ def test_a_small_disk_is_full_to_the_last_byte_and_free_again(tmp_path: Path) ->
 def test_a_small_disk_does_not_outlive_its_owner(tmp_path: Path) -> None:
     place = tmp_path / "small"
     program = (
-        "import sys, time; from pathlib import Path; from bench.chaos.small_disk import SmallDisk\n"
+        "import sys, time; from pathlib import Path; from bench.harness.small_disk import SmallDisk\n"
         "with SmallDisk(Path(sys.argv[1])) as disk: print(disk.missing, flush=True); time.sleep(600)"
     )
     owner = subprocess.Popen([sys.executable, "-c", program, str(place)], stdout=subprocess.PIPE, text=True)

@@ -15,7 +15,7 @@ from bench.e2e.command import Measuring, measure
 from bench.e2e.report import report
 from bench.e2e.setup import SERIAL, Setup, every
 from bench.e2e.suites import SUITES, Suite
-from bench.servers import MariaDb, MySql, Postgres
+from bench.harness.servers import MariaDb, MySql, Postgres
 
 CHANGES = 600
 TWO = (Setup("hot", system=SERIAL), Setup("hot", lanes=2, settings=(("batch_rows", 100),)))

@@ -14,10 +14,10 @@ from bench.growth.narrow import Narrow
 from bench.growth.series import Case, measure, missed, missed_backlog
 from bench.growth.shown import SKEWED, as_table, shown_pressure
 from bench.growth.spread import Spread
-from bench.rig import Rig
-from bench.servers import MariaDb, Postgres
+from bench.harness.rig import Rig
+from bench.harness.servers import MariaDb, Postgres
+from bench.harness.workload.workload import Kind
 from bench.shown import told
-from bench.workload.workload import Kind
 
 CHANGES = 40_000
 PRESSED = 160_000

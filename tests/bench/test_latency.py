@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from bench.harness.servers import MariaDb, Postgres
 from bench.latency.command import report
 from bench.latency.distribution import distribution
 from bench.latency.measuring import WARM_SECONDS, Run, latencies, run
 from bench.latency.pacer import Order, Paced, Pacer
 from bench.outcome import Outcome
-from bench.servers import MariaDb, Postgres
 
 
 def test_percentiles_are_those_of_the_nearest_rank() -> None:

@@ -12,11 +12,11 @@ import pytest
 import typer
 
 from bench import outcome
+from bench.harness.servers import MariaDb, MySql, Postgres, Server, ServerMissing
 from bench.micro import account, command, decode, profile, recording, remote, suite
 from bench.micro.budgets import Budgets
 from bench.micro.case import held
 from bench.micro.suite import CASES, Figure
-from bench.servers import MariaDb, MySql, Postgres, Server, ServerMissing
 from tidelock.adapters.mysql.binlog.batch_frames import FrameDecoder
 from tidelock.engine.model.records import Row, RowChange, SourceChunk
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.harness.servers.place import ServerMissing
+from bench.harness.tidelock import COMMAND
 from bench.outcome import Outcome, table
 from bench.peers import go_mysql
 from bench.peers.backlog import SCHEMA
@@ -15,8 +17,6 @@ from bench.peers.peer import PeerFailed, PeerMissing
 from bench.peers.program import Program, prepare
 from bench.peers.roster import PEERS, Field, Plan
 from bench.peers.tournament import HEADER, Tournament, rows
-from bench.servers.place import ServerMissing
-from bench.tidelock import COMMAND
 
 CHANGES = 600
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.servers.place import ServerMissing
-from bench.servers.spark_classes import SHORT, archive, java_options, there
+from bench.harness.servers.place import ServerMissing
+from bench.harness.servers.spark_classes import SHORT, archive, java_options, there
 
 
 def submit(options: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from bench.usage import SAMPLE_SECONDS, Usage
+from bench.harness.usage import SAMPLE_SECONDS, Usage
 
 NAMED_CHILD = "'tidelock.adapters.mysql.binlog.capture_process'"  # what a child runs is looked for in its command line
 

@@ -1,0 +1,1 @@
+"""What tests, the demo and benchmarks share: servers, feeds between them, and load.  Imports no benchmark."""

@@ -1,0 +1,38 @@
+"""A Hive warehouse that is open in this process, for tests: several feeds share one Spark, which is slow to start."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.harness.rig import Rig
+from tidelock.adapters.config.loader import load
+from tidelock.adapters.hive.opening import OpenedHive
+from tidelock.adapters.hive.run import Follower
+from tidelock.adapters.runtime.progress import PlainLines
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Lake:
+    """`follow` does what `tidelock run --until-caught-up` does."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        self._runs = 0
+
+    def follow(self, rig: Rig) -> OpenedHive:
+        self._runs += 1
+        feed = load(rig.feed)
+        hive = OpenedHive(self.spark, feed)
+        folder = self.folder / f"spool{self._runs}"
+        folder.mkdir()
+        asyncio.run(Follower(feed, hive, folder, PlainLines(sys.stderr, feed.name)).run(until_caught_up=True))
+        return hive
+
+    def sql(self, text: str) -> list[tuple[Any, ...]]:
+        """Sorted."""
+        return sorted(tuple(row) for row in self.spark.sql(text).collect())

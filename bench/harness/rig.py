@@ -1,0 +1,336 @@
+"""One feed between two servers, as a test or a proof needs it: a schema on both sides, the feed's file, its runs.
+
+A rig's schema has a name of its own, the same at both ends, so that many rigs share two servers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pymysql
+
+from bench.harness.compare import Differences, NotComparable, Pair, compare
+from bench.harness.servers import Postgres, Server
+from bench.harness.session import Flavor, connect
+from bench.harness.tidelock import COMMAND, Feed, Process
+from bench.harness.workload.workload import Counts, Workload
+
+RUN_SECONDS = 120.0
+COMMAND_SECONDS = 30.0
+_numbers = itertools.count(1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Said:
+    """How a command ended, and what it wrote to stdout and stderr."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def tidelock(
+    *arguments: str, environment: Mapping[str, str] | None = None, seconds: float = COMMAND_SECONDS
+) -> Said:
+    """Run a command that ends by itself."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tidelock", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=seconds,
+        env={**os.environ, **(environment or {})},
+        check=False,
+    )
+    return Said(done.returncode, done.stdout, done.stderr)
+
+
+class Rig:
+    """`tables`: names that `differences` compares.  `options`: keys of the feed; `rules`: its `tables`, if not all.
+
+    `program`: the `tidelock` that `run` starts, in the folder `cwd`; this checkout's, here, unless a test sets them.
+    """
+
+    def __init__(self, source: Server, target: Server, folder: Path, name: str, **options: Any) -> None:
+        self.source, self.target = source, target
+        self.name = self.schema = f"{name}_rig{next(_numbers)}"
+        self.tables: list[str] = []
+        self.folder = folder
+        self.output = folder / f"{self.name}.log"
+        self.rules: Sequence[Mapping[str, Any]] = ()
+        self.options = options
+        self.program: Sequence[str] = COMMAND
+        self.cwd: Path | None = None
+        self.source_url, self.target_url = source.url(), target.url()
+        self._violations = target.unique_violations()
+        self._processes: list[Process] = []
+        self._session = connect(source.url())
+        self._target = connect(target.url())
+        self._session.send(f"CREATE DATABASE {self.schema}; USE {self.schema}")
+        self._target.send(f"CREATE {'SCHEMA' if isinstance(target, Postgres) else 'DATABASE'} {self.schema}")
+        self._enter()
+        self.start_at = self.here()
+
+    # ------------------------------------------------------------------ both ends
+
+    def make(self, workload: Workload) -> Workload:
+        """The workload's tables at both ends."""
+        self.at_source(*workload.ddl(self._session.flavor))
+        self.make_target(workload)
+        self.tables = workload.tables
+        return workload
+
+    def make_target(self, workload: Workload) -> None:
+        self.at_target(*workload.target_ddl(self._target.flavor, self.schema))
+
+    def table(self, name: str, source: str, target: str | None = None) -> None:
+        """A table from its column list at each end; `target` None: the same."""
+        self.at_source(f"CREATE TABLE {name} ({source})")
+        self.at_target(f"CREATE TABLE {self.schema}.{name} ({source if target is None else target})")
+        self.tables.append(name)
+
+    def at_source(self, *statements: str) -> None:
+        """Run in the schema, each statement in its own transaction."""
+        for statement in statements:
+            self._session.send(statement)
+
+    def at_target(self, *statements: str) -> None:
+        for statement in statements:
+            self._target.send(statement)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """From the target; every value is text (PostgreSQL: cast it)."""
+        return self._target.rows(sql)
+
+    def here(self) -> str:
+        """The source's position, as `start` takes it."""
+        statement = "SHOW MASTER STATUS" if self._session.flavor is Flavor.MARIADB else "SHOW BINARY LOG STATUS"
+        file, offset, *_ = self._session.rows(statement)[0]
+        return f"{file}:{offset}"
+
+    def purge(self) -> None:
+        """Remove all log files at the source but a new one; MariaDB keeps a file until InnoDB has flushed it."""
+        self.at_source("FLUSH LOGS")
+        self.purge_before_here()
+
+    def purge_before_here(self) -> None:
+        """Remove all log files at the source but the one that is written."""
+        last = self.here().partition(":")[0]
+
+        def gone() -> bool:
+            self.at_source(f"PURGE BINARY LOGS TO '{last}'")
+            return str(self._session.rows("SHOW BINARY LOGS")[0][0]) == last
+
+        until(gone, "purged logs")
+
+    def reconnect(self) -> None:
+        """After a server was restarted."""
+        self.disconnect()
+        self._session, self._target = connect(self.source.url()), connect(self.target.url())
+        self._enter()
+
+    def _enter(self) -> None:
+        self._session.send(f"USE {self.schema}")
+        self._target.send(
+            f"SET search_path = {self.schema}" if self._target.flavor is Flavor.POSTGRES else f"USE {self.schema}"
+        )
+
+    def load(self, workload: Workload, changes: int, seed: int = 1, rate: float | None = None) -> Counts:
+        return workload.run(self._session, changes, seed, rate)
+
+    def work(self, workload: Workload, changes: int, seed: int = 1, rate: float | None = None) -> Work:
+        """Start the workload in a thread, on a session of its own."""
+        return Work(workload, self.source.url(self.schema), changes, seed, rate)
+
+    # ------------------------------------------------------------------ the feed
+
+    @property
+    def feed(self) -> Path:
+        """The feed's file, written as it now is."""
+        options = {"start": self.start_at, **self.options}
+        feed = Feed(
+            self.name,
+            self.source_url,
+            self.target_url,
+            self.schema,
+            start=options.pop("start"),
+            lanes=options.pop("lanes", 8),
+            tables=self.rules,
+            options=options,
+        )
+        return feed.write(self.folder)
+
+    def run(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Process:
+        """Start `tidelock run`; it is killed with the rig, if not before."""
+        words = ["run", str(self.feed), *arguments]
+        process = Process(words, self.output, self.program, environment, self.cwd)
+        self._processes.append(process)
+        return process
+
+    def catch_up(self, seconds: float = RUN_SECONDS) -> float:
+        """Run until caught up, and return how long that took.  Raises TidelockFailed."""
+        begun = time.perf_counter()
+        self.run("--until-caught-up").wait(seconds)
+        return time.perf_counter() - begun
+
+    def catch_up_code(self, environment: Mapping[str, str] | None = None) -> int:
+        return self.run("--until-caught-up", environment=environment).code(RUN_SECONDS)
+
+    def command(self, *words: str) -> Said:
+        """`tidelock WORDS FEED`, or with FEED in the place of `@`."""
+        path = str(self.feed)
+        return tidelock(*(path if word == "@" else word for word in (words if "@" in words else (*words, "@"))))
+
+    def said(self) -> str:
+        """What the runs wrote."""
+        return self.output.read_text(errors="replace") if self.output.exists() else ""
+
+    # ------------------------------------------------------------------ the verdict
+
+    def differences(self) -> Differences:
+        pairs: list[str | Pair] = [f"{self.schema}.{table}" for table in self.tables]
+        return compare(self.source, self.target, pairs)
+
+    def equal(self) -> bool:
+        """No row differs; a table or column that is not there yet is a difference too."""
+        try:
+            return self.differences().total == 0
+        except NotComparable:
+            return False
+
+    def unique_violations(self) -> int:
+        """At the target since the rig was made (or `fresh_target`)."""
+        return self.target.unique_violations() - self._violations
+
+    def parked(self) -> int:
+        return self._count("tidelock_parked")
+
+    def receipts(self) -> int:
+        return self._count("tidelock_progress")
+
+    def epoch(self) -> int:
+        """How many runs have taken the feed over."""
+        return int(self._kept("epoch", "tidelock_owner"))
+
+    def _count(self, table: str) -> int:
+        return int(self._kept("count(*)", table))
+
+    def _kept(self, what: str, table: str) -> str:
+        place = f"{self.options.get('schema', 'tidelock')}.{table}"
+        return str(self.rows(f"SELECT CONCAT({what}, '') FROM {place} WHERE feed='{self.name}'")[0][0])
+
+    def assert_exact(self) -> None:
+        differences = self.differences()
+        assert differences.total == 0, f"{differences}\n{self.said()[-2000:]}"
+        assert self.unique_violations() == 0, "the target's log holds unique violations"
+        assert self.parked() == 0, "rows are parked"
+
+    # ------------------------------------------------------------------ the end
+
+    def fresh_target(self, target: Server, workload: Workload) -> None:
+        """Go on with empty tables at `target`, from the start; the bookkeeping of all feeds there goes too."""
+        self.target, self.target_url = target, target.url()
+        self._target.close()
+        self._target = connect(target.url())
+        cascade = " CASCADE" if self._target.flavor is Flavor.POSTGRES else ""
+        self.at_target(*(f"DROP SCHEMA IF EXISTS {schema}{cascade}" for schema in (self.schema, "tidelock")))
+        self.make_target(workload)
+        self._enter()
+        self._violations = target.unique_violations()
+
+    def close(self) -> None:
+        for process in self._processes:
+            if process.running:
+                process.kill()
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Close the rig's own sessions, also where the server is gone."""
+        for session in (self._session, self._target):
+            with contextlib.suppress(OSError, pymysql.Error, asyncpg.InterfaceError, asyncpg.PostgresError):
+                session.close()
+
+
+class Work:
+    """A workload that runs while other things happen."""
+
+    def __init__(self, workload: Workload, url: str, changes: int, seed: int, rate: float | None) -> None:
+        self.made = 0
+        self._result: list[Counts] = []
+        self._failure: list[BaseException] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(workload, url, changes, seed, rate), daemon=True)
+        self._thread.start()
+
+    def _run(self, workload: Workload, url: str, changes: int, seed: int, rate: float | None) -> None:
+        try:
+            self._result.append(workload.run(url, changes, seed, rate, self._stop, self._note))
+        except BaseException as error:
+            self._failure.append(error)
+
+    def _note(self, made: int) -> None:
+        self.made = made
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def stop(self) -> Counts:
+        """End it after its current packet."""
+        self._stop.set()
+        return self.join()
+
+    def join(self) -> Counts:
+        """Raises what the workload raised."""
+        self._thread.join()
+        if self._failure:
+            raise self._failure[0]
+        return self._result[0]
+
+
+def until(true: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
+    """Raises AssertionError if `true` stays false."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s"
+        time.sleep(0.05)
+
+
+def kill_at_random(rig: Rig, kills: int, rng: random.Random, longest_seconds: float, work: Work) -> None:
+    """Start the replicator and SIGKILL it at a random moment, `kills` times, while `work` goes on.
+
+    The moment is counted from the takeover, one time in five from the start.  Every other time only the process itself
+    is killed, and its children must notice.  The feed must have run before.
+    """
+    for number in range(kills):
+        epoch = rig.epoch()
+        process = rig.run()
+        while number % 5 != 4 and rig.epoch() == epoch:
+            process.check()
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0.0, longest_seconds))
+        process.check()
+        if number % 2:
+            os.kill(process.pid, signal.SIGKILL)
+            process.code(5.0)
+        else:
+            process.kill()
+    assert work.running, "the work ended before the last kill"

@@ -1,0 +1,150 @@
+"""PostgreSQL as the machine has it installed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import signal
+import threading
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import asyncpg
+
+from bench.harness.servers.database import Connection, Server
+from bench.harness.servers.place import ServerMissing, run, template, version
+
+PACKAGE = "postgresql"
+OLDEST = 15
+ANSWER_SECONDS = 300.0
+CLOSE_SECONDS = 5.0
+# The administrator needs no password, everybody else the right one.
+ACCESS = """\
+local all,replication postgres trust
+local all,replication all scram-sha-256
+host all,replication postgres 127.0.0.1/32 trust
+host all,replication all 127.0.0.1/32 scram-sha-256
+"""
+Result = TypeVar("Result")
+
+
+def program(name: str) -> str:
+    """Path of `name` in the oldest version on this machine that will do.  Raises ServerMissing."""
+    found = {int(path.parts[-3]): path for path in Path("/usr/lib/postgresql").glob(f"*/bin/{name}")}
+    wanted = min((number for number in found if number >= OLDEST), default=None)
+    if wanted is None:
+        raise ServerMissing(
+            f"PostgreSQL {OLDEST} or newer is not installed (Debian package {PACKAGE}): run `make servers`"
+        )
+    return str(found[wanted])
+
+
+class PostgresConnection(Connection):
+    """asyncpg in a thread of its own, so that it can be called from a running event loop too."""
+
+    def __init__(self, port: int, user: str, password: str, database: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="postgres session", daemon=True)
+        self._thread.start()
+        try:
+            # Statements are not cached: tests change the tables under them.
+            self._connection: asyncpg.Connection[asyncpg.Record] = self._wait(
+                asyncpg.connect(
+                    host="127.0.0.1",
+                    port=port,
+                    user=user,
+                    password=password,
+                    database=database,
+                    ssl=False,
+                    statement_cache_size=0,
+                )
+            )
+        except BaseException:
+            self._end_thread()
+            raise
+
+    def _wait(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(ANSWER_SECONDS)
+
+    def execute(self, sql: str, args: Sequence[Any]) -> list[tuple[Any, ...]]:
+        return [tuple(record) for record in self._wait(self._connection.fetch(sql, *args))]
+
+    def execute_script(self, sql: str) -> None:
+        self._wait(self._connection.execute(sql))
+
+    @property
+    def open(self) -> bool:
+        return not self._connection.is_closed()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
+            self._wait(self._connection.close(timeout=CLOSE_SECONDS))
+        self._end_thread()
+
+    def _end_thread(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Postgres(Server):
+    scheme = "postgresql"
+    accounts = ("postgres",)
+    stop_signal = signal.SIGINT
+    discard_signal = signal.SIGQUIT  # unlike SIGKILL it gives back the shared memory
+    user = "postgres"
+
+    @property
+    def socket(self) -> Path:
+        return self.folder / f".s.PGSQL.{self.port}"
+
+    def _template(self) -> Path:
+        return template(f"postgresql-{version(program('postgres'))}", self.account, self._install)
+
+    def _install(self, data: Path) -> None:
+        run(
+            [
+                program("initdb"),
+                f"--pgdata={data}",
+                f"--username={self.user}",
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--locale=C.UTF-8",
+                "--no-sync",
+            ],
+            self.account,
+            data.parent,
+        )
+        (data / "pg_hba.conf").write_text(ACCESS)
+
+    def _command(self) -> list[str]:
+        return [
+            program("postgres"),
+            "-D",
+            str(self.data),
+            f"--port={self.port}",
+            f"--listen-addresses={self.host}",
+            f"--unix-socket-directories={self.folder}",
+            "--wal-level=logical",
+            "--max-wal-senders=20",
+            "--max-replication-slots=20",
+            "--max-connections=200",
+            "--max-wal-size=4GB",
+            "--shared-buffers=256MB",
+            "--track-commit-timestamp=on",
+            f"--fsync={'on' if self.durable else 'off'}",
+            "--log-min-error-statement=error",
+            "--log-line-prefix=%m [%p] %u@%d %e ",
+            *self.extra,
+        ]
+
+    def connect(self, database: str | None = None, user: str | None = None, password: str = "") -> Connection:
+        return PostgresConnection(self.port, user or self.user, password, database or "postgres")
+
+    def url(self, database: str = "", user: str | None = None, password: str | None = None) -> str:
+        return super().url(database or "postgres", user, password)
+
+    def unique_violations(self) -> int:
+        return len(re.findall(r" 23505 ERROR: ", self.log_text()))

@@ -1,0 +1,175 @@
+"""`tidelock` as its users run it: a feed file and processes, told apart from this one."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from signal import Signals
+from typing import Any
+
+import msgspec
+import yaml
+
+from bench.harness.servers.guard import guard
+from tidelock.adapters.runtime.progress import Sample
+
+COMMAND = (sys.executable, "-m", "tidelock")
+STOP_SECONDS = 20.0
+OUTPUT_TAIL_CHARACTERS = 4000
+
+
+class TidelockFailed(RuntimeError):
+    """The command ended with another exit code than 0, or ended when it should run; the text holds what it said."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Feed:
+    """A feed's YAML; all tables of `schema` go to the schema of the same name, unless `tables` says otherwise.
+
+    `start`: `now` or `FILE:OFFSET`.  `http`: `HOST:PORT` of the metrics page, or empty.  `options`: all other keys.
+    """
+
+    name: str
+    source: str
+    target: str
+    schema: str
+    start: str = "now"
+    lanes: int = 8
+    http: str = ""
+    tables: Sequence[Mapping[str, Any]] = ()
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def yaml(self) -> str:
+        feed = {
+            "feed": self.name,
+            "source": self.source,
+            "target": self.target,
+            "tables": [dict(rule) for rule in self.tables] or [{"source": f"{self.schema}.*"}],
+            "lanes": self.lanes,
+            "start": self.start,
+            **({"http": self.http} if self.http else {}),
+            **self.options,
+        }
+        return yaml.safe_dump(feed, sort_keys=False)
+
+    def write(self, folder: Path) -> Path:
+        path = folder / f"{self.name}.yaml"
+        path.write_text(self.yaml())
+        path.chmod(0o600)  # the URLs hold passwords
+        return path
+
+
+class Process:
+    """A running `tidelock` with its output in a file; ended by its owner, not by itself.
+
+    `cwd`: where it is started, None for here.  Python looks there for modules first.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        output: Path,
+        command: Sequence[str] = COMMAND,
+        environment: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        self._arguments = arguments
+        self._output = output
+        with output.open("ab") as stream:
+            self._process = subprocess.Popen(
+                [*command, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
+                cwd=cwd,
+                start_new_session=True,  # Ctrl-C goes to the owner, who decides how this one ends
+            )
+        guard.process(self._process.pid, signal.SIGKILL)
+
+    @property
+    def pid(self) -> int:
+        """Of the process itself, which leads the group of its children."""
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def signal(self, number: Signals) -> None:
+        """To it and its children."""
+        self._signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL to it and its children, in the middle of whatever they do."""
+        self._signal(signal.SIGKILL)
+        self._ended(None)
+
+    def stop(self) -> None:
+        """SIGTERM; SIGKILL if that is not heeded in time."""
+        self._signal(signal.SIGTERM)
+        try:
+            self._ended(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise self._failed(f"did not stop within {STOP_SECONDS:.0f} s of SIGTERM") from None
+
+    def wait(self, seconds: float) -> None:
+        """Raises TidelockFailed if it ends badly, or not in time (and then kills it)."""
+        code = self.code(seconds)
+        if code:
+            raise self._failed(f"ended with exit code {code}")
+
+    def code(self, seconds: float) -> int:
+        """Its exit code.  Raises TidelockFailed if it does not end in time (and then kills it)."""
+        try:
+            return self._ended(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise self._failed(f"was not done after {seconds:.0f} s") from None
+
+    def check(self) -> None:
+        """Raises TidelockFailed unless it still runs."""
+        if not self.running:
+            raise self._failed(f"ended with exit code {self._process.returncode}")
+
+    def _ended(self, seconds: float | None) -> int:
+        code = self._process.wait(seconds)
+        guard.ended(self._process.pid)
+        return code
+
+    def _signal(self, number: Signals) -> None:
+        if self.running:
+            # It leads a session of its own: the group is itself and its children.
+            os.killpg(self._process.pid, number)
+
+    def _failed(self, what: str) -> TidelockFailed:
+        said = self._output.read_text(errors="replace")[-OUTPUT_TAIL_CHARACTERS:].strip()
+        return TidelockFailed(f"`tidelock {' '.join(self._arguments)}` {what}:\n{said}")
+
+
+def metrics(address: str) -> dict[str, float]:
+    """The plain counters and gauges of a run's metrics page, by name; empty while nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=1.0) as answer:
+            page = answer.read().decode()
+    except (urllib.error.URLError, OSError):
+        return {}
+    return {name: float(value) for name, value in re.findall(r"^(tidelock_\w+) ([-+.\deE]+)$", page, re.M)}
+
+
+def sample(address: str) -> Sample | None:
+    """What a run says of itself at this moment; None while nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://{address}/status", timeout=1.0) as answer:
+            return msgspec.json.decode(answer.read(), type=Sample)
+    except (urllib.error.URLError, OSError):
+        return None
