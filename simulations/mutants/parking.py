@@ -144,7 +144,7 @@ PARKING = (
         - folded_key(binding.key_of(row), equalities)
         + binding.key_of(row)
         """,
-        "'A' and 'a' are two rows to the parking lot, though one to the table",
+        "'A' and 'a' are two rows to those parked, though one to the table",
     ),
     Mutant(
         "parked-any-row-is-one-row",
