@@ -10,14 +10,21 @@ from tidelock.engine.apply.machine import ApplyMachine, Options
 from tidelock.engine.protocol.events import TakenOver
 from tidelock.engine.model.records import Position
 
+class Ring:
+    def __init__(self):
+        self.ring = self
+
 calm()
+gc.disable()
 machine = ApplyMachine(Options())
 machine.step(0, [TakenOver(1, Position("binlog.1", 4, 0, ""), tables={}, log_end=None)])
-gone = weakref.ref(machine)
+gone = [weakref.ref(machine), weakref.ref(machine.pipeline), weakref.ref(machine.batches)]
 del machine
-assert gone() is not None, "it refers to itself: nothing to forget"
+assert not any(ref() for ref in gone), "a part refers to itself"
+gone = weakref.ref(Ring())
+assert gone() is not None
 forget()
-assert gone() is None
+assert gone() is None, "what runs leave behind in rings"
 """
 
 BUFFERS = """

@@ -4,7 +4,7 @@ import json
 
 import msgspec
 
-from tidelock.adapters.verify.recheck import SAME_ROUNDS, Recheck, Seen, compared
+from tidelock.adapters.verify.recheck import SAME_ROUNDS, Recheck, SeenRow, compared
 from tidelock.adapters.verify.report import TableReport
 
 
@@ -29,7 +29,7 @@ def test_null_is_not_an_empty_text() -> None:
 
 def test_a_row_on_its_way_is_no_difference() -> None:
     recheck = Recheck()
-    recheck.look({(1,): Seen(0, (1, "new"), (1, "old"))})
+    recheck.look({(1,): SeenRow(0, (1, "new"), (1, "old"))})
     recheck.look({})
     assert not recheck.differences
     assert not recheck.still_changing
@@ -37,7 +37,7 @@ def test_a_row_on_its_way_is_no_difference() -> None:
 
 
 def test_a_row_that_differs_in_the_same_way_again_and_again_differs() -> None:
-    recheck, seen = Recheck(), Seen(3, (1, "a"), (1, "b"))
+    recheck, seen = Recheck(), SeenRow(3, (1, "a"), (1, "b"))
     for number in range(SAME_ROUNDS):
         assert recheck.watched == ({(1,): seen} if number else {})
         assert not recheck.differences
@@ -49,13 +49,13 @@ def test_a_row_that_differs_in_the_same_way_again_and_again_differs() -> None:
 def test_a_row_that_is_written_on_and_on_stays_still_changing() -> None:
     recheck = Recheck()
     for number in range(20):
-        recheck.look({(1,): Seen(0, (1, number), (1, number - 1))})
+        recheck.look({(1,): SeenRow(0, (1, number), (1, number - 1))})
     assert not recheck.differences
     assert recheck.still_changing == 1
 
 
 def test_a_row_that_was_equal_between_begins_anew() -> None:
-    recheck, seen = Recheck(), Seen(0, (1, "a"), (1, "b"))
+    recheck, seen = Recheck(), SeenRow(0, (1, "a"), (1, "b"))
     for _ in range(SAME_ROUNDS - 1):
         recheck.look({(1,): seen})
     recheck.look({})
@@ -65,14 +65,14 @@ def test_a_row_that_was_equal_between_begins_anew() -> None:
 
 def test_where_nothing_was_written_once_is_enough() -> None:
     recheck = Recheck()
-    recheck.look({(1,): Seen(0, (1, "a"), None)}, final=True)
+    recheck.look({(1,): SeenRow(0, (1, "a"), None)}, final=True)
     assert [seen.kind for seen in recheck.differences.values()] == ["missing"]
 
 
 def test_what_is_judged_is_not_judged_again() -> None:
     recheck = Recheck()
-    recheck.look({(1,): Seen(0, (1, "a"), None)}, final=True)
-    recheck.look({(1,): Seen(0, (1, "z"), None), (2,): Seen(0, None, (2, "b"))})
+    recheck.look({(1,): SeenRow(0, (1, "a"), None)}, final=True)
+    recheck.look({(1,): SeenRow(0, (1, "z"), None), (2,): SeenRow(0, None, (2, "b"))})
     assert recheck.differences[(1,)].source == (1, "a")
     assert recheck.still_changing == 1
 
