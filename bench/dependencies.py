@@ -1,4 +1,4 @@
-"""What a distribution brings along, as the metadata of the installed packages says."""
+"""Dependencies of a distribution, as the metadata of the installed packages says."""
 
 from __future__ import annotations
 

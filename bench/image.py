@@ -166,7 +166,7 @@ def _copy(rest: str, stage: Stage, stages: Mapping[str, Stage], context: Path) -
 
 
 def _in_chroot(stage: Stage, command: str) -> None:
-    """Whom this machine trusts is lent to the step, for as long as it takes."""
+    """Lends the step the certificates that this machine trusts, for as long as it takes."""
     lent = {path: stage.root / "run" / path.name for path in (TRUSTED, TRUSTED_BY_JAVA) if path.exists()}
     java = f"-Djavax.net.ssl.trustStore=/run/{TRUSTED_BY_JAVA.name} -Djavax.net.ssl.trustStorePassword=changeit"
     trust = {"PIP_CERT": f"/run/{TRUSTED.name}"} if TRUSTED.exists() else {}

@@ -197,7 +197,7 @@ class Session:
     # ------------------------------------------------------------------ steps of a batch
 
     def run(self, steps: list[Step]) -> None:
-        """As `engine.protocol.effects` documents them.  Raises Violation: then the session is to be thrown away."""
+        """Runs the steps, as `engine.protocol.effects` documents them.  Raises Violation: the session is lost then."""
         for step in steps:
             match step:
                 case DeleteRows():

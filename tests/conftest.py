@@ -67,7 +67,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneByOne:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first, what is short last."""
+    """Begin with tests that take longest, and end with short ones."""
     items.sort(key=place)
 
 
@@ -178,7 +178,7 @@ def spark(worker_spark: WorkerSpark) -> object:
 
 @pytest.fixture(scope="module")
 def room_for_spark(worker_spark: WorkerSpark) -> None:
-    """For those who start a session in this process in their own way: it has room for one."""
+    """Close the shared session, for tests that start one in this process in their own way: it has room for one."""
     worker_spark.close()
 
 

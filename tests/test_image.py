@@ -29,7 +29,7 @@ USER = 10001
 
 
 def blocks(lock: Path) -> dict[str, str]:
-    """What a lock says of each package: its version and the hashes of its files."""
+    """Read a lock: of each package its version and the hashes of its files."""
     found = re.split(r"^(?=[a-z0-9])", lock.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return {block.partition("==")[0]: block for block in found if block}
 

@@ -183,7 +183,7 @@ def test_a_source_archive_runs_without_a_compiler_and_says_so(
 
 
 def test_a_build_does_as_it_is_told(tmp_path: Path) -> None:
-    """Of a release, one wheel must be compiled and another must be for all; a wrong word is no word."""
+    """A release needs one wheel that is compiled and one that is for all; a wrong word is no word."""
     command = (sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", tmp_path)
     failed = said(ROOT, *command, environment={**NO_COMPILER, "TIDELOCK_COMPILED": "required"})
     assert failed.code != 0 and "row_image.pyx is not compiled, and TIDELOCK_COMPILED requires it" in failed.err

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.operator import feed_control as operator
+from tidelock.adapters.operator import feed_control
 from tidelock.adapters.operator.copies import queue
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.spark.keys import NoSuchKey, canonical
@@ -147,13 +147,13 @@ def _notes(report: VerifyReport, tables: Sequence[TableReport]) -> list[str]:
 async def ask(feed: Feed, work: Work) -> None:
     """Queues the rows for repair.  Raises TargetError."""
     asked: list[tuple[TableName, Row | None]] = [(part.table, key) for part in work.parts for key in part.keys]
-    async with operator.books(feed) as book:
+    async with feed_control.books(feed) as book:
         await queue(book, "repair", asked)
 
 
 async def progress_of(feed: Feed, work: Work) -> list[RepairProgress]:
     """Returns the state of each part.  Raises TargetError."""
-    async with operator.books(feed) as book:
+    async with feed_control.books(feed) as book:
         return [await _progress(book, part) for part in work.parts]
 
 

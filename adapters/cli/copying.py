@@ -15,7 +15,7 @@ from tidelock.adapters.cli.watching import copy_cells
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.operator import copies as copy_books
-from tidelock.adapters.operator import feed_control as operator
+from tidelock.adapters.operator import feed_control
 from tidelock.adapters.operator.copies import CopiedTable
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.runtime.table_copy import TableCopy, bars
@@ -59,7 +59,7 @@ def copy(path: str, tables: Sequence[str], keep: bool, watch: bool, yes: bool, j
 
 async def _known(feed: Feed) -> None:
     """Checks that the feed has run.  Raises CommandError, TargetError."""
-    async with operator.books(feed) as book:
+    async with feed_control.books(feed) as book:
         if not await book.owners():
             raise CommandError(
                 f"The feed {feed.name} has never run", "`start: copy` in the feed lets its first `tidelock run` copy"
@@ -92,7 +92,7 @@ def _confirm(feed: Feed, tables: Sequence[TableName]) -> None:
 
 
 async def _queue(feed: Feed, tables: Sequence[TableName], keep: bool) -> None:
-    async with operator.books(feed) as book:
+    async with feed_control.books(feed) as book:
         await copy_books.queue(book, "keep" if keep else "copy", [(name, None) for name in tables])
 
 
@@ -100,7 +100,7 @@ async def _watch(feed: Feed, names: set[str], screen: _Screen) -> tuple[list[Cop
     """Shows progress until all of these tables are copied or refused, or the feed halts: (the tables, why it halted).
     """
     asked = 0.0
-    async with operator.books(feed) as book:
+    async with feed_control.books(feed) as book:
         while True:
             seen = [table for table in await copy_books.copies(book) if table.table in names]
             halted = await _halted(book)
@@ -109,7 +109,7 @@ async def _watch(feed: Feed, names: set[str], screen: _Screen) -> tuple[list[Cop
                 return seen, halted
             if not asked or time.monotonic() - asked > ASK_SECONDS:
                 asked = time.monotonic()
-                if nobody := await operator.nobody_runs(feed):
+                if nobody := await feed_control.nobody_runs(feed):
                     screen.say_once(nobody)
             await asyncio.sleep(POLL_SECONDS)
 

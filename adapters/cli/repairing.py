@@ -15,7 +15,7 @@ from tidelock.adapters.cli.failure import OK, OPERATOR, REFUSED, USAGE, CommandE
 from tidelock.adapters.cli.output import print_json, print_table
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.loader import load
-from tidelock.adapters.operator import feed_control as operator
+from tidelock.adapters.operator import feed_control
 
 if TYPE_CHECKING:
     from tidelock.adapters.app.repair import Left, RepairProgress, Work
@@ -134,13 +134,13 @@ def _line(part: RepairProgress) -> str:
 
 async def _idle(feed: Feed) -> str:
     """Returns why nothing will happen, where the bookkeeping says so, or ''."""
-    async with operator.books(feed) as book:
+    async with feed_control.books(feed) as book:
         owners = (await book.owners()).values()
     if halted := next((owner.halted for owner in owners if owner.halted), None):
         return f"the feed is halted: {halted.alarm}"
     if any(owner.desired_state == "paused" for owner in owners):
         return "the feed is paused: `tidelock resume` lets it go on"
-    return await operator.nobody_runs(feed)
+    return await feed_control.nobody_runs(feed)
 
 
 def _told(feed: Feed, work: Work, seen: Sequence[RepairProgress], json: bool) -> int:

@@ -15,7 +15,7 @@ from tidelock.adapters.cli.failure import DIFFERENT, OK, REFUSED, CommandError
 from tidelock.adapters.cli.output import print_json, print_table
 from tidelock.adapters.cli.termination import terminated
 from tidelock.adapters.config.loader import load
-from tidelock.adapters.process import private_files as private
+from tidelock.adapters.process import private_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +59,7 @@ def verify(path: str, tables: Sequence[str], report: str, html: str, wait: float
 def write(path: str, text: bytes) -> None:
     """Writes a file that only its owner can read, because it holds rows.  Raises CommandError."""
     try:
-        private.write(path, text)
+        private_files.write(path, text)
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror or 'cannot be written'}") from None
 

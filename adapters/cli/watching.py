@@ -13,7 +13,7 @@ from tidelock.adapters.cli.output import print_facts, print_json, print_table, s
 from tidelock.adapters.compiled import forms as compiled_forms
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.loader import load
-from tidelock.adapters.operator import feed_control as operator
+from tidelock.adapters.operator import feed_control
 from tidelock.adapters.operator.copies import CopiedTable
 from tidelock.adapters.operator.feed_control import SILENT_SECONDS, Activity, GroupStatus, ScaleOut, Status
 from tidelock.adapters.operator.store import FailedRowDetail
@@ -30,7 +30,7 @@ def status(path: str, json: bool) -> int:
         from tidelock.adapters.cli.lake import status as status_of_lake
 
         return status_of_lake(feed, json)
-    seen = msgspec.structs.replace(asyncio.run(operator.status(feed)), forms=compiled_forms.forms())
+    seen = msgspec.structs.replace(asyncio.run(feed_control.status(feed)), forms=compiled_forms.forms())
     if json:
         waits = seen.unanswered
         prepared = {"prepared": waits.xid, "prepared_seconds": waits.seconds}
@@ -141,14 +141,14 @@ def _state(seen: Status) -> str:
 def set_state(path: str, state: Literal["running", "paused"], json: bool) -> int:
     """Sets the desired state; returns the exit code."""
     feed = load(path)
-    asyncio.run(operator.set_state(feed, state))
+    asyncio.run(feed_control.set_state(feed, state))
     text = f"{feed.name}: the desired state is {state}; {_by(feed)}"
     return _said({"feed": feed.name, "desired_state": state}, text, json)
 
 
 def list_rows(path: str, table: str, limit: int, json: bool) -> int:
     """Prints failed rows; returns the exit code."""
-    rows = asyncio.run(operator.failed_rows(load(path), table, limit))
+    rows = asyncio.run(feed_control.failed_rows(load(path), table, limit))
     if json:
         print_json(rows)
     elif rows:
@@ -163,7 +163,7 @@ def list_rows(path: str, table: str, limit: int, json: bool) -> int:
 
 def show_row(path: str, row_id: str, json: bool) -> int:
     """Prints one failed row; returns the exit code."""
-    detail = asyncio.run(operator.failed_row(load(path), row_id))
+    detail = asyncio.run(feed_control.failed_row(load(path), row_id))
     if json:
         print_json(detail)
         return OPERATOR
@@ -198,19 +198,19 @@ def queue(
     if bool(ids) + bool(table) + everything != 1:
         raise CommandError(f"Say which rows to {what}: their ids, --table db.table, or --all")
     feed = load(path)
-    count = asyncio.run(operator.queue(feed, what, ids, table))
+    count = asyncio.run(feed_control.queue(feed, what, ids, table))
     rows = "1 failed row" if count == 1 else f"{count:,} failed rows"
     text = f"{feed.name}: {rows} queued for {what}; {_by(feed)}" if count else f"{feed.name}: no more rows to {what}."
     return _said({"feed": feed.name, "queued": what, "wish": what, "rows": count}, text, json)
 
 
 def _by(feed: Feed) -> str:
-    return asyncio.run(operator.nobody_runs(feed)) or "the feed does it within seconds"
+    return asyncio.run(feed_control.nobody_runs(feed)) or "the feed does it within seconds"
 
 
 def show_ddl(path: str, json: bool) -> int:
     """Prints the statement that halted the feed; returns the exit code."""
-    halted = asyncio.run(operator.halted(load(path)))
+    halted = asyncio.run(feed_control.halted(load(path)))
     if halted.ddl is None:
         raise CommandError(f"The feed is halted, but not by a statement: {halted.alarm}", exit_code=OPERATOR)
     if json:
@@ -224,7 +224,7 @@ def show_ddl(path: str, json: bool) -> int:
 def pass_ddl(path: str, word: Literal["done", "skipped"], json: bool) -> int:
     """Lets the feed go on behind the statement; returns the exit code."""
     feed = load(path)
-    ddl = asyncio.run(operator.pass_ddl(feed, done=word == "done"))
+    ddl = asyncio.run(feed_control.pass_ddl(feed, done=word == "done"))
     text = f"{feed.name}: {_log_id(ddl)} counts as {word}; `tidelock run` goes on behind it."
     return _said({"feed": feed.name, "passed": _log_id(ddl), "as": word}, text, json)
 

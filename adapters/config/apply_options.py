@@ -1,4 +1,4 @@
-"""How a feed wants its log to be applied: lanes, the size of batches, atomic or not, the order of tables."""
+"""Options of an apply machine, from a feed's YAML: lanes, the size of batches, atomic or not, the order of tables."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ def _filled(batch_rows: int) -> int:
 
 
 def _weight(feed: Feed, target: TableName) -> int:
-    """Of the first rule that this target table may come from."""
+    """Returns the weight of the first rule that this target table may come from."""
     rules = (rule for rule in feed.tables if Pattern.of(rule.target or rule.source).matches(target))
     return next((rule.weight for rule in rules), 0)

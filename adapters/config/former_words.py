@@ -15,7 +15,7 @@ VALUES: Final[Mapping[tuple[str, str], str]] = {
     ("zero_dates", "park"): "dead_letter",
     ("on_conflict", "park"): "dead_letter",
 }
-"""By key of the feed's YAML and former value: the value now."""
+"""Maps a key of the feed's YAML and a former value to the value now."""
 
 
 def renewed(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:

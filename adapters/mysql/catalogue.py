@@ -54,7 +54,7 @@ class ColumnRow(msgspec.Struct, frozen=True):
 
     @property
     def generated(self) -> bool:
-        """Whether the server computes the column."""
+        """True if the server computes the column."""
         return bool(self.expression)
 
 

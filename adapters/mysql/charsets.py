@@ -196,7 +196,7 @@ def decoder(charset: str) -> Decode:
 
 
 def lenient_decoder(charset: str) -> Callable[[bytes], str | bytes]:
-    """As `decoder`, but what cannot be decoded stays bytes."""
+    """Makes a decoder of a charset that leaves bytes which cannot be decoded as they are."""
     decode = decoder(charset)
 
     def text_or_bytes(raw: bytes) -> str | bytes:

@@ -77,7 +77,7 @@ class Flavor(msgspec.Struct, frozen=True):
 
     @property
     def is_mariadb(self) -> bool:
-        """Whether it is MariaDB."""
+        """True if it is MariaDB."""
         return self.name == "mariadb"
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong with MySQL's and MariaDB's log beside what can at any source (`adapters.ports.source_errors`)."""
+"""Errors that only MySQL's and MariaDB's logs have; `adapters.ports.source_errors` has those of any source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server must be set to for its log to hold whole rows."""
+"""Settings that a server needs for its log to hold whole rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NEEDED: Final = {
     "binlog_row_metadata": "FULL",
 }
 NO_BLOB: Final = "NOBLOB"
-"""Of `binlog_row_image`: images are full where the table has no column that `leaves_out` names."""
+"""A value of `binlog_row_image`: images are full where the table has no column that `leaves_out` names."""
 
 
 def leaves_out(column_type: str) -> bool:

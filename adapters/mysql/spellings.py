@@ -1,4 +1,4 @@
-"""What MariaDB keeps as bytes and shows as text: uuid, inet4, inet6.  Its log and a plain read give the bytes."""
+"""Types that MariaDB keeps as bytes and shows as text: uuid, inet4, inet6.  Its log and a plain read give the bytes."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ ASK_SECONDS = 2.0
 SILENT_SECONDS = 15.0
 Activity: TypeAlias = Literal["running", "not running", "halted"]
 Checkpoints: TypeAlias = dict[int, tuple[Position, float]]
-"""By group: where, and how many seconds ago."""
+"""Checkpoints by group: where, and how many seconds ago."""
 
 
 class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):

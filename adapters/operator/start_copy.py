@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.operator import copies as copy_books
+from tidelock.adapters.operator import copies
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.operator.upgrade import look
 from tidelock.adapters.ports.finding import Finding, error
@@ -27,13 +27,13 @@ async def ask(feed: Feed, mapping: Mapping, source_tables: Sequence[TableName]) 
     """
     async with session(feed.target_url) as target:
         book = Books(feed, target)
-        seen = await copy_books.copies(book)
+        seen = await copies.copies(book)
         if any(not (table.queued or table.refused) for table in seen):
             return False
         if not seen and not await book.checkpoints():
             names = dict.fromkeys(mapping.target(name) for name in source_tables if mapping.selects(name))
-            mode: copy_books.Mode = "keep" if feed.copy.existing == "keep" else "copy"
-            await copy_books.queue(book, mode, [(name, None) for name in names])
+            mode: copies.Mode = "keep" if feed.copy.existing == "keep" else "copy"
+            await copies.queue(book, mode, [(name, None) for name in names])
             return bool(names)
         return bool(seen)
 
@@ -41,7 +41,7 @@ async def ask(feed: Feed, mapping: Mapping, source_tables: Sequence[TableName]) 
 async def rows_merged(feed: Feed) -> dict[str, int]:
     """Returns the rows merged by each copy that has begun, by target table.  Raises TargetError."""
     async with session(feed.target_url) as target:
-        return {table.table: table.rows for table in await copy_books.copies(Books(feed, target))}
+        return {table.table: table.rows for table in await copies.copies(Books(feed, target))}
 
 
 async def check_empty(feed: Feed, tables: Sequence[TableName]) -> list[Finding]:

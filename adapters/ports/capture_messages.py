@@ -1,4 +1,4 @@
-"""What the engine's process and whoever reads a source's log for it say to each other, whichever source it is.
+"""Messages between the engine's process and the one that reads a source's log for it, whichever source it is.
 
 They travel in frames (`adapters.process.frames`).  The batches of the log have kinds of frames of the source's own.
 """
@@ -20,7 +20,7 @@ UNANSWERED: Final = 0x55
 
 
 class CaptureOrder(msgspec.Struct, frozen=True):
-    """What the capture process is asked to do.  Holds a password: it travels over the socket pair only.
+    """The order for a capture process.  Holds a password: it travels over the socket pair only.
 
     `server_id`: what the source knows this reader by, among its readers.  A batch holds about `chunk_rows` rows, fewer
     where they are `chunk_bytes` in the source's log.  `images`: its rows may be row images, as `Source.batch_decoder`

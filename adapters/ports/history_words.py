@@ -9,7 +9,7 @@ from tidelock.engine.model.records import Position
 
 
 def told(place: Position, proof: Proof) -> str:
-    """Whose log the place is of."""
+    """Returns whose log the place is of."""
     begun = f", whose {place.file} was begun {time(proof.begun * 1_000_000)}" if proof.begun else ""
     last = proof.last
     inside = ""

@@ -1,4 +1,4 @@
-"""What a run asks of a source, whichever server or log it is (`adapters.wiring.sources` knows them all).
+"""Protocols of a source: all that a run asks of one, whichever server or log it is (`adapters.wiring.sources`).
 
 Every method waits for the server: an event loop calls it in a thread.  Each raises SourceError.
 """
@@ -15,7 +15,7 @@ from tidelock.engine.model.records import LogBatch, Position, Shape, TableName
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """What a run must know before it reads the log.
+    """Overview of a source, as a run needs it before it reads the log.
 
     `tables`: those that the patterns match.  `now`, `earliest`: ends of the log as they were when asked.  `unmatched`:
     patterns that no table matches that the user can see.
@@ -32,7 +32,7 @@ class LogReader(Protocol):
 
     @property
     def unanswered(self) -> Unanswered:
-        """What the source has prepared and not decided for long."""
+        """The transaction that the source has prepared and not decided for long."""
         ...
 
     def batches(self) -> Iterator[LogBatch]:
@@ -54,16 +54,16 @@ class Source(Protocol):
     # ------------------------------------------------------------------ the log and its ends
 
     def look(self, patterns: Sequence[str], *, earliest: bool) -> Overview:
-        """Whether the log can be read at all (UnsuitableLog), the tables, and where the log begins and ends.  Without
-        `earliest` its beginning is not asked for: it is `now`."""
+        """Returns the tables, and where the log begins and ends.  Without `earliest` its beginning is not asked for: it
+        is `now`.  Raises UnsuitableLog where the log cannot be read at all."""
         ...
 
     def end(self) -> tuple[Position, int]:
-        """Where the log ends, and microseconds since the epoch by the server's clock just before."""
+        """Returns where the log ends, and microseconds since the epoch by the server's clock just before."""
         ...
 
     def begun_before(self, moment: float, server_id: int) -> Position:
-        """A place from which everything is read that was committed since `moment` (seconds since the epoch).
+        """Returns a place from which everything is read that was committed since `moment` (seconds since the epoch).
         `server_id`: as in `CaptureOrder`.  Raises PurgedPosition where the log does not reach back so far."""
         ...
 

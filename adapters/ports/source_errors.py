@@ -1,4 +1,4 @@
-"""What can go wrong at a source, each error with the words an operator needs.
+"""Errors of a source, each with the words that an operator needs.
 
 `message` says what happened, `position` where in the log, `hint` what to do; none holds a password or a row's value.
 A source may have kinds of its own beside these: a run treats them as `SourceError`.

@@ -9,7 +9,7 @@ import msgspec
 
 from tidelock.adapters.bookkeeping.tables import Lacking
 from tidelock.adapters.config.url import Dialect
-from tidelock.adapters.ports.finding import Finding
+from tidelock.adapters.ports.finding import Finding, warning
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
 
@@ -85,3 +85,9 @@ class Target(Protocol):
 
     async def close(self) -> None:
         """Closes the connection."""
+
+
+def only_for_copies(lacking: Finding) -> Finding:
+    """Turns an error into a warning where the stream does without the right, and copies and repairs do not."""
+    message = f"{lacking.message}: tables cannot be copied, nor rows repaired, since that makes tables there"
+    return warning("target-copy-grant", message, lacking.hint)

@@ -23,7 +23,7 @@ class LaneSession(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether the connection still is of use."""
+        """True while the connection is of use."""
         ...
 
 
@@ -50,7 +50,7 @@ class BatchLane(Generic[SessionT]):
 
     @property
     def running(self) -> bool:
-        """Whether work on a batch is under way."""
+        """True while work on a batch is under way."""
         return self._task is not None
 
     def open_ahead(self) -> None:

@@ -34,7 +34,7 @@ _AGE: Final = re.compile(r"(\d+)\s*(s|min|m|h|d)", re.ASCII)
 _UNITS: Final = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days"}
 
 Changed: TypeAlias = dict[TableName, "tuple[Row, ...] | None"]
-"""By target table: the keys of its changed rows, or None for the whole table."""
+"""The keys of changed rows by target table, or None for the whole table."""
 
 
 class Since(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.process import private_files as private
+from tidelock.adapters.process import private_files
 from tidelock.adapters.verify.report import VerifyReport
 from tidelock.adapters.verify.rotation import RotationPlace, Share, share
 from tidelock.adapters.verify.verify import VerifyProgress, examine, spark_for
@@ -90,7 +90,7 @@ def load(path: Path) -> ScheduleState:
 def store(path: Path, state: ScheduleState) -> None:
     """Writes the state, whole or not at all.  Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    private.write(path, msgspec.json.format(msgspec.json.encode(state), indent=2))
+    private_files.write(path, msgspec.json.format(msgspec.json.encode(state), indent=2))
 
 
 def place_of(feed: Feed) -> Path:

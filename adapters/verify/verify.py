@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import msgspec
 
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.operator import feed_control as operator
+from tidelock.adapters.operator import feed_control
 from tidelock.adapters.spark.causes import cause
 from tidelock.adapters.spark.session import SparkFailed, session
 from tidelock.adapters.spark.vigil import Vigil, end_java
@@ -333,7 +333,7 @@ def _report(table: TableVerification, failed: dict[str, int]) -> TableReport:
 
 
 async def _failed_rows(feed: Feed) -> dict[str, int]:
-    async with operator.books(feed) as books:
+    async with feed_control.books(feed) as books:
         return {table.table: table.rows for table in await books.failed_tables()}
 
 

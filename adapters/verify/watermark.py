@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.operator import feed_control as operator
+from tidelock.adapters.operator import feed_control
 from tidelock.adapters.operator.store import COORDINATOR
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source_errors import SourceError
@@ -43,7 +43,7 @@ def confirm_checkpoints(feed: Feed) -> None:
 
 async def _checkpoints(feed: Feed) -> list[Position]:
     with contextlib.suppress(TargetError):
-        async with operator.books(feed) as books:
+        async with feed_control.books(feed) as books:
             return [place for place, _ in (await books.checkpoints()).values()]
     return []
 
@@ -61,7 +61,7 @@ def wait_until_applied(
 
 async def _wait(feed: Feed, position: Position, seconds: float, tell: Callable[[str], None]) -> bool:
     begun = time.monotonic()
-    async with operator.books(feed) as books:
+    async with feed_control.books(feed) as books:
         while True:
             checkpoints = await books.checkpoints()
             places = [place for group, (place, _) in checkpoints.items() if group != COORDINATOR]
@@ -84,6 +84,6 @@ async def _has_run(feed: Feed) -> bool:
     async with session(feed.target_url):
         pass  # an unreachable target is no feed that never ran
     with contextlib.suppress(TargetError):
-        async with operator.books(feed) as books:
+        async with feed_control.books(feed) as books:
             return bool(await books.checkpoints())
     return False

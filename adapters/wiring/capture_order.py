@@ -1,4 +1,4 @@
-"""What the capture process of a feed is asked to do."""
+"""The order for the capture process of a feed."""
 
 from __future__ import annotations
 

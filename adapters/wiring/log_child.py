@@ -9,14 +9,19 @@ from tidelock.adapters.process.child import Child, Ended
 
 
 class LogChild(Child):
-    """`unanswered`: as it told last."""
+    """`unanswered`: the prepared transaction that it reported last."""
 
     def __init__(self, module: str, name: str, *arguments: str) -> None:
         super().__init__(module, name, *arguments)
         self.unanswered = Unanswered()
 
+    async def begin(self, order: msgspec.Struct) -> None:
+        """Sends the order that it waits for."""
+        await self.connect()
+        await self.send(order)
+
     async def message(self) -> tuple[int, memoryview] | Failed:
-        """Kind and body of the next frame that is neither of the two; or why there are no more."""
+        """Returns kind and body of the next frame that is the process's own, or why there are no more."""
         while True:
             frame = await self.receive()
             if isinstance(frame, Ended):

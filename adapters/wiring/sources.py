@@ -1,4 +1,4 @@
-"""Which implementation reads the sources of a URL's scheme: a line of `_SOURCES` for each.
+"""Maps the scheme of a source's URL to the implementation that reads it: a line of `_SOURCES` for each.
 
 What an implementation brings is `adapters.ports.source.Source`, and a module that runs as a capture process: started
 as `python -m MODULE FD`, it takes a `CaptureOrder` from the socket FD and sends batches in frames.

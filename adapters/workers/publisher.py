@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from tidelock.adapters.config.url import Endpoint
-from tidelock.adapters.ports.capture_messages import Failed, Unanswered
+from tidelock.adapters.ports.capture_messages import Failed
 from tidelock.adapters.wiring.log_child import LogChild
 from tidelock.adapters.workers.publisher_messages import (
     AT_STATEMENT,
@@ -15,7 +15,6 @@ from tidelock.adapters.workers.publisher_messages import (
     AtStatement,
     Published,
     PublishOn,
-    PublishOrder,
 )
 from tidelock.engine.model.table_partitioning import TablePartitioning
 
@@ -25,7 +24,7 @@ _SAYS: Final[dict[int, msgspec.msgpack.Decoder[Any]]] = {
 }
 
 
-class PublisherProcess:
+class PublisherProcess(LogChild):
     """One life of the process, which reads the log of `source`.  It is started before its order is known, so that its
     imports overlap other work.
 
@@ -34,26 +33,11 @@ class PublisherProcess:
     """
 
     def __init__(self, source: Endpoint) -> None:
-        self._child = LogChild("tidelock.adapters.workers.publisher_process", "publisher", source.scheme)
-
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        return self._child.pid
-
-    @property
-    def unanswered(self) -> Unanswered:
-        """The prepared transaction that the process reported last."""
-        return self._child.unanswered
-
-    async def begin(self, order: PublishOrder) -> None:
-        """Sends the order."""
-        await self._child.connect()
-        await self._child.send(order)
+        super().__init__("tidelock.adapters.workers.publisher_process", "publisher", source.scheme)
 
     async def next(self) -> Published | AtStatement | Failed:
         """Returns the next message of the process."""
-        frame = await self._child.message()
+        frame = await self.message()
         if isinstance(frame, Failed):
             return frame
         kind, body = frame
@@ -62,8 +46,4 @@ class PublisherProcess:
 
     async def go_on(self, plan: TablePartitioning) -> None:
         """Gives leave to publish behind the statement, under `plan`."""
-        await self._child.send(PublishOn(plan))
-
-    async def stop(self) -> None:
-        """Ends the process and waits until it is gone."""
-        await self._child.stop()
+        await self.send(PublishOn(plan))

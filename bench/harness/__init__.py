@@ -1,1 +1,1 @@
-"""What tests, the demo and benchmarks share: servers, feeds between them, and load.  Imports no benchmark."""
+"""The harness of tests, the demo and benchmarks: servers, feeds between them, and load.  Imports no benchmark."""

@@ -193,7 +193,7 @@ class ApplyMachine:
         return self.state is not State.WAITING and self.batches.busy
 
     def status(self) -> ApplyStatus | None:
-        """What is to be shown of it at this moment; None before the takeover."""
+        """Returns what is to be shown of the machine at this moment; None before the takeover."""
         if self.state is State.WAITING:
             return None
         batches, mark = self.batches, self.watermark

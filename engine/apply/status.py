@@ -1,4 +1,4 @@
-"""What the apply machine shows of itself, for progress, metrics and reports."""
+"""Status of the apply machine, for progress, metrics and reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the merge of a chunk is made of, and its second life when the target refuses it (design 8).
+"""The merge of a chunk: what it is made of, and its second life when the target refuses it (design 8).
 
 At M, the end of the last planned window, the chunk is
 
@@ -34,7 +34,7 @@ from tidelock.engine.protocol.effects import EffectId, MergeChunk, ParkedRow, Up
 from tidelock.engine.protocol.events import ParkedKey
 
 SOURCE = "copy-"
-"""What the source of a parked row that no log tells of begins with; the epoch of its reading follows."""
+"""Beginning of the source of a parked row that no log tells of; the epoch of its reading follows."""
 
 
 class ChunkMerge:

@@ -1,4 +1,4 @@
-"""What the operator is told where a copy or a repair is refused."""
+"""Alarms of copies and repairs that are refused, in the operator's words."""
 
 from __future__ import annotations
 

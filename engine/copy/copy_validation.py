@@ -1,4 +1,4 @@
-"""Which tables can be copied, and together with which: foreign keys, keys, splits (design 8)."""
+"""Validation of copies: which tables can be copied, and together with which (design 8)."""
 
 from __future__ import annotations
 

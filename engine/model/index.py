@@ -17,7 +17,7 @@ Digest: TypeAlias = int  # of a key: equal keys have equal ones, so it is a coar
 
 _ANY = "*"
 digest: Final[Callable[[Key], Digest]] = hash
-"""What the lock table knows an exclusive key by: 64 bits.  Two keys that share one are ordered without need."""
+"""Digest by which the lock table knows an exclusive key: 64 bits.  Two keys that share one are ordered without need."""
 
 
 class Index:

@@ -20,7 +20,7 @@ from tidelock.simulations.mutants.patch import change, hunks
 
 
 def plant(mutant: Mutant) -> None:
-    """From now on the mutant's functions have the bug.  Raises Stale if it no longer applies."""
+    """Plants the bug in the mutant's functions, for the rest of this process.  Raises Stale if it no longer applies."""
     trees = changed(mutant)
     early = [name for name, module in [*sys.modules.items()] if _file(getattr(module, "__file__", None)) in trees]
     assert not early, f"{', '.join(early)} is imported already"

@@ -18,7 +18,7 @@ from tidelock.adapters.kafka import topics
 from tidelock.adapters.kafka.connection import client_options
 from tidelock.adapters.kafka.control import ControlTopic
 from tidelock.adapters.kafka.offset_finder import Places
-from tidelock.adapters.operator import feed_control as operator
+from tidelock.adapters.operator import feed_control
 from tidelock.adapters.ports.sink import Sink, TargetError
 from tidelock.adapters.wiring.sinks import make_sink
 from tidelock.adapters.workers import coordinator_shell
@@ -248,7 +248,7 @@ async def test_status_shows_the_groups_from_any_machine(player: Player) -> None:
         statement = Statement("0-1", 7, plan.position)
         await player.report(1, plan.position, statement)
         await player.until(lambda: len(player.control.seen.groups) == 2)
-        seen = await operator.status(player.feed)
+        seen = await feed_control.status(player.feed)
         assert seen.scale_out is not None
         assert (seen.scale_out.coordinator, seen.scale_out.plan) == ("w1", 1)
         assert [(g.group, g.worker, g.vote) for g in seen.scale_out.groups] == [(0, "w", ""), (1, "w", "0-1:7")]

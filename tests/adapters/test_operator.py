@@ -12,7 +12,7 @@ from bench.harness.servers import MariaDb, Postgres
 from tidelock.adapters.bookkeeping.tables import TABLES, columns_query, create_statements
 from tidelock.adapters.config import loader
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.operator import feed_control as operator
+from tidelock.adapters.operator import feed_control
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.runtime.progress import Sample
 from tidelock.adapters.web.serving import serve
@@ -21,7 +21,7 @@ from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Column, Ddl, Kind, Position, Row, Shape, TableName
 
 SHAPE = Shape(TableName("shop", "account"), (Column("id", Kind.INT), Column("note", Kind.TEXT)), ("id",))
-HALT = operator.Halted(
+HALT = feed_control.Halted(
     Alarm("ddl", "A statement that cannot be applied", "Apply it by hand", "bin.000001:900"),
     Ddl("shop", "ALTER TABLE account DROP COLUMN note", "0-101", 77),
 )
@@ -50,7 +50,7 @@ async def target(feed: Feed) -> AsyncIterator[TargetSession]:
         yield opened
 
 
-async def own(target: TargetSession, feed: Feed, halt: operator.Halted | None = None, group: int = 0) -> None:
+async def own(target: TargetSession, feed: Feed, halt: feed_control.Halted | None = None, group: int = 0) -> None:
     sql = f"INSERT INTO {feed.schema}.tidelock_owner (feed, grp, epoch, halt) VALUES (%s, %s, 3, %s)"
     await target.execute(sql, feed.name, group, msgspec.json.encode(halt).decode() if halt else None)
 
@@ -97,16 +97,16 @@ async def test_a_percent_sign_in_a_statement_is_only_itself(feed: Feed, target: 
 
 
 async def test_status_of_a_feed_that_never_ran(feed: Feed) -> None:
-    seen = await operator.status(feed)
+    seen = await feed_control.status(feed)
     assert (seen.epoch, seen.checkpoint, seen.failed_rows, seen.needs_operator) == (0, None, (), False)
     with pytest.raises(TargetError, match="knows no feed shop"):
-        await operator.set_state(feed, "paused")
+        await feed_control.set_state(feed, "paused")
 
 
 async def test_status_with_tables_but_no_owner(feed: Feed, target: TargetSession) -> None:
-    assert (await operator.status(feed)).epoch == 0
+    assert (await feed_control.status(feed)).epoch == 0
     with pytest.raises(TargetError, match="knows no feed shop"):
-        await operator.set_state(feed, "paused")
+        await feed_control.set_state(feed, "paused")
 
 
 async def test_status_tells_owner_checkpoint_receipts_failed_rows_and_halt(feed: Feed, target: TargetSession) -> None:
@@ -121,7 +121,7 @@ async def test_status_tells_owner_checkpoint_receipts_failed_rows_and_halt(feed:
     await park(target, feed, 0, None, (1, "a"))
     await park(target, feed, 1, None, (1, "a"), table="item")
 
-    seen = await operator.status(feed)
+    seen = await feed_control.status(feed)
     assert (seen.epoch, seen.desired_state, seen.receipts) == (3, "running", 2)
     assert seen.checkpoint == position
     assert seen.checkpoint_seconds is not None
@@ -137,55 +137,55 @@ async def test_status_tells_owner_checkpoint_receipts_failed_rows_and_halt(feed:
 async def test_pause_and_resume(feed: Feed, target: TargetSession) -> None:
     await own(target, feed)
     for state in ("paused", "paused", "running"):
-        await operator.set_state(feed, state)  # type: ignore[arg-type]
-        assert (await operator.status(feed)).desired_state == state
+        await feed_control.set_state(feed, state)  # type: ignore[arg-type]
+        assert (await feed_control.status(feed)).desired_state == state
 
 
 async def test_failed_rows_are_listed_and_shown_with_their_values(feed: Feed, target: TargetSession) -> None:
     await own(target, feed)
     first = await park(target, feed, 0, (1, "old"), (1, b"\xff\x00"))
     second = await park(target, feed, 1, (1, "x"), None, table="item")
-    assert [row.id for row in await operator.failed_rows(feed)] == [first, second]
-    assert [row.id for row in await operator.failed_rows(feed, "shop.item")] == [second]
-    assert [row.id for row in await operator.failed_rows(feed, limit=1)] == [first]
-    detail = await operator.failed_row(feed, first)
+    assert [row.id for row in await feed_control.failed_rows(feed)] == [first, second]
+    assert [row.id for row in await feed_control.failed_rows(feed, "shop.item")] == [second]
+    assert [row.id for row in await feed_control.failed_rows(feed, limit=1)] == [first]
+    detail = await feed_control.failed_row(feed, first)
     assert (detail.before, detail.after) == ({"id": 1, "note": "old"}, {"id": 1, "note": b"\xff\x00"})
     assert (detail.change.key, detail.change.error) == ("id=1", "duplicate email")
-    assert (await operator.failed_row(feed, second)).after is None
+    assert (await feed_control.failed_row(feed, second)).after is None
     for wrong in ("0-101:55:9", "nonsense", "a:b:c"):
         with pytest.raises(TargetError, match=wrong):
-            await operator.failed_row(feed, wrong)
+            await feed_control.failed_row(feed, wrong)
 
 
 async def queued(feed: Feed) -> dict[str, str]:
-    return {row.id: row.queued for row in await operator.failed_rows(feed)}
+    return {row.id: row.queued for row in await feed_control.failed_rows(feed)}
 
 
 async def test_a_retry_takes_the_whole_table_a_skip_only_its_row(feed: Feed, target: TargetSession) -> None:
     await own(target, feed)
     a, b, c = [await park(target, feed, n, None, (n, "a")) for n in range(3)]
     other = await park(target, feed, 3, None, (1, "a"), table="item")
-    assert await operator.queue(feed, "skip", [b]) == 1
+    assert await feed_control.queue(feed, "skip", [b]) == 1
     assert await queued(feed) == {a: "", b: "skip", c: "", other: ""}
-    assert await operator.queue(feed, "retry", [a]) == 2
+    assert await feed_control.queue(feed, "retry", [a]) == 2
     assert await queued(feed) == {a: "retry", b: "skip", c: "retry", other: ""}
-    assert await operator.queue(feed, "retry", []) == 1
-    assert await operator.queue(feed, "retry", []) == 0
-    assert await operator.queue(feed, "skip", [], "shop.item") == 1
+    assert await feed_control.queue(feed, "retry", []) == 1
+    assert await feed_control.queue(feed, "retry", []) == 0
+    assert await feed_control.queue(feed, "skip", [], "shop.item") == 1
     assert await queued(feed) == {a: "retry", b: "skip", c: "retry", other: "skip"}
     with pytest.raises(TargetError, match="0-101:55:9"):
-        await operator.queue(feed, "skip", [c, "0-101:55:9"])
+        await feed_control.queue(feed, "skip", [c, "0-101:55:9"])
     assert (await queued(feed))[c] == "retry"
 
 
 async def test_ddl_done_passes_exactly_the_statement_that_halted(feed: Feed, target: TargetSession) -> None:
     await own(target, feed, HALT)
-    assert (await operator.halted(feed)).ddl == HALT.ddl
-    assert await operator.pass_ddl(feed) == HALT.ddl
-    seen = await operator.status(feed)
+    assert (await feed_control.halted(feed)).ddl == HALT.ddl
+    assert await feed_control.pass_ddl(feed) == HALT.ddl
+    seen = await feed_control.status(feed)
     assert (seen.halted, seen.ddl_passed) == (None, "0-101:77")
     with pytest.raises(TargetError, match="not halted"):
-        await operator.pass_ddl(feed)
+        await feed_control.pass_ddl(feed)
 
 
 async def owners(feed: Feed, target: TargetSession) -> list[tuple[int, str, str | None, bool]]:
@@ -196,15 +196,15 @@ async def owners(feed: Feed, target: TargetSession) -> list[tuple[int, str, str 
 async def test_what_is_asked_of_a_feed_reaches_all_its_groups(feed: Feed, target: TargetSession) -> None:
     for group in (-1, 0, 1):
         await own(target, feed, group=group)
-    await operator.set_state(feed, "paused")
+    await feed_control.set_state(feed, "paused")
     assert [state for _, state, _, _ in await owners(feed, target)] == ["paused"] * 3
     a = await park(target, feed, 0, None, (1, "a"), group=0)
     b = await park(target, feed, 1, None, (2, "a"), group=1)
-    assert [row.id for row in await operator.failed_rows(feed)] == [a, b]
-    assert (await operator.failed_row(feed, b)).after == {"id": 2, "note": "a"}
-    assert (await operator.status(feed)).failed_rows[0].rows == 2
-    assert await operator.queue(feed, "skip", [b]) == 1
-    assert await operator.queue(feed, "retry", []) == 1
+    assert [row.id for row in await feed_control.failed_rows(feed)] == [a, b]
+    assert (await feed_control.failed_row(feed, b)).after == {"id": 2, "note": "a"}
+    assert (await feed_control.status(feed)).failed_rows[0].rows == 2
+    assert await feed_control.queue(feed, "skip", [b]) == 1
+    assert await feed_control.queue(feed, "retry", []) == 1
     assert await queued(feed) == {a: "retry", b: "skip"}
 
 
@@ -212,32 +212,32 @@ async def test_a_statement_is_passed_for_all_groups_once_all_have_come_to_it(fee
     await own(target, feed, group=-1)
     await own(target, feed, HALT, group=0)
     await own(target, feed, group=1)
-    assert (await operator.status(feed)).halted == HALT
-    assert await operator.halted_group(feed, 0)
-    assert not await operator.halted_group(feed, 1)
+    assert (await feed_control.status(feed)).halted == HALT
+    assert await feed_control.halted_group(feed, 0)
+    assert not await feed_control.halted_group(feed, 1)
     with pytest.raises(TargetError, match="Group 1 of the feed shop has not come to this statement yet"):
-        await operator.pass_ddl(feed)
+        await feed_control.pass_ddl(feed)
     other = msgspec.structs.replace(HALT, alarm=msgspec.structs.replace(HALT.alarm, position="bin.000001:700"))
     sql = f"UPDATE {feed.schema}.tidelock_owner SET halt = %s WHERE grp = 1"
     await target.execute(sql, msgspec.json.encode(other).decode())
-    assert await operator.pass_ddl(feed) == HALT.ddl
+    assert await feed_control.pass_ddl(feed) == HALT.ddl
     expected = [(-1, "running", None, False), (0, "running", "0-101:77", False), (1, "running", "0-101:77", False)]
     assert await owners(feed, target) == expected
 
 
 async def test_a_halt_for_another_reason_is_not_passed(feed: Feed, target: TargetSession) -> None:
-    await own(target, feed, operator.Halted(Alarm("gap", "A gap in the log", "Look at the source")))
+    await own(target, feed, feed_control.Halted(Alarm("gap", "A gap in the log", "Look at the source")))
     with pytest.raises(TargetError, match="not by a statement: A gap in the log"):
-        await operator.pass_ddl(feed)
-    assert (await operator.status(feed)).halted is not None
+        await feed_control.pass_ddl(feed)
+    assert (await feed_control.status(feed)).halted is not None
 
 
 async def test_a_live_run_is_asked_too(feed: Feed, target: TargetSession) -> None:
     await own(target, feed)
     async with serve(("127.0.0.1", 0), lambda: Sample(state="running", rows_total=5)) as port:
         live = msgspec.structs.replace(feed, http=f"127.0.0.1:{port}")
-        assert (await operator.status(live)).live == Sample(state="running", rows_total=5)
-    assert (await operator.status(live)).live is None
+        assert (await feed_control.status(live)).live == Sample(state="running", rows_total=5)
+    assert (await feed_control.status(live)).live is None
 
 
 async def test_an_unreachable_target_is_said_plainly_and_without_its_password(
@@ -247,7 +247,7 @@ async def test_an_unreachable_target_is_said_plainly_and_without_its_password(
     wrong_user = msgspec.structs.replace(feed.target_url, user="nobody_here", password="tell-nobody")
     for url in (wrong_port, wrong_user):
         with pytest.raises(TargetError) as caught:
-            await operator.status(msgspec.structs.replace(feed, target_url=url))
+            await feed_control.status(msgspec.structs.replace(feed, target_url=url))
         assert "127.0.0.1" in str(caught.value)
         assert "tell-nobody" not in str(caught.value) + caught.value.hint
         assert caught.value.hint

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelock.adapters.process import private_files as private
+from tidelock.adapters.process import private_files
 
 
 def test_only_its_owner_can_read_it_whatever_was_there(tmp_path: Path) -> None:
@@ -15,7 +15,7 @@ def test_only_its_owner_can_read_it_whatever_was_there(tmp_path: Path) -> None:
     path.chmod(0o666)
     before = os.umask(0)
     try:
-        private.write(path, b"new")
+        private_files.write(path, b"new")
     finally:
         os.umask(before)
     assert path.read_bytes() == b"new"
@@ -34,11 +34,11 @@ def test_a_disk_that_is_full_leaves_the_old_file_whole(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(os, "open", on_a_full_disk)
     with pytest.raises(OSError, match="No space left"):
-        private.write(path, b"new")
+        private_files.write(path, b"new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_device_is_written_to(tmp_path: Path) -> None:
-    private.write("/dev/null", b"x")
+    private_files.write("/dev/null", b"x")
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)

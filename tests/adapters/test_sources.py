@@ -1,4 +1,4 @@
-"""What is wired as a source: the configuration takes the same schemes, and a source is loaded when it is asked for."""
+"""Wired sources: the configuration takes the same schemes, and a source is loaded when it is asked for."""
 
 import subprocess
 import sys

@@ -288,7 +288,7 @@ class EventHandlers:
 
     @property
     def _changed(self) -> bool:
-        """Whether the open group, of an XA transaction, has changed wanted rows."""
+        """True if the open group, of an XA transaction, has changed wanted rows."""
         return self._state.is_xa and self.prepares.touches
 
     def _statement_format(self, statement: str) -> NoReturn:

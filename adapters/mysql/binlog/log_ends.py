@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any, cast
 
 import pymysql
 
-from tidelock.adapters.mysql.connection import SourceConnection, flavor, rows, variable
+from tidelock.adapters.mysql.connection import Address, SourceConnection, connect, flavor, rows, variable
 from tidelock.adapters.mysql.gtid import MariaDbGtids
 from tidelock.adapters.ports.source_errors import UnsuitableLog
 from tidelock.engine.model.records import Position
@@ -51,3 +52,9 @@ def earliest_position(connection: pymysql.Connection[Any]) -> Position:
     if flavor(connection).is_mariadb:
         return Position(file, 4, gtids=mariadb_gtids(connection, file, 4))
     return Position(file, 4, gtids=variable(connection, "gtid_purged").replace("\n", ""))
+
+
+def log_files(endpoint: Address) -> list[str]:
+    """Returns the names of the log files that are there, the oldest first.  Raises SourceError."""
+    with closing(connect(endpoint)) as connection:
+        return [str(row[0]) for row in rows(connection, "SHOW BINARY LOGS")]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import closing
 
 from tidelock.adapters.mysql.binlog import events
+from tidelock.adapters.mysql.binlog.log_ends import log_files
 from tidelock.adapters.mysql.binlog.log_file import events_of
-from tidelock.adapters.mysql.connection import Address, connect, rows
+from tidelock.adapters.mysql.connection import Address
 from tidelock.adapters.ports.source_errors import PurgedPosition, SourceError
 from tidelock.engine.model.records import Position
 
@@ -16,11 +17,7 @@ def file_at(endpoint: Address, moment: float, server_id: int) -> Position:
 
     Raises SourceError, PurgedPosition where the oldest file is younger.
     """
-    connection = connect(endpoint)
-    try:
-        files = [str(row[0]) for row in rows(connection, "SHOW BINARY LOGS")]
-    finally:
-        connection.close()
+    files = log_files(endpoint)
     for file in reversed(files):
         if begun(endpoint, file, server_id) <= moment:
             return Position(file, 4)

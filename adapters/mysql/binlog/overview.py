@@ -1,4 +1,4 @@
-"""What a run must know of a MySQL or MariaDB source before it reads its log."""
+"""Overview of a MySQL or MariaDB source, before its log is read: that it can be, which tables, and where."""
 
 from __future__ import annotations
 

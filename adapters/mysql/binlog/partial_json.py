@@ -23,7 +23,7 @@ _PARTS: Final = 1  # of the options; none other is known
 _LENGTH: Final = 4  # bytes before a document
 
 Image: TypeAlias = list[bytes | None]
-"""Of each column the bytes, its length before them included."""
+"""The bytes of each column, its length before them included."""
 
 
 class PartialRows:

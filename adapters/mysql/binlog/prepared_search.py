@@ -12,10 +12,11 @@ from typing import Final
 
 from tidelock.adapters.mysql.binlog import events, prepares
 from tidelock.adapters.mysql.binlog.damage import MALFORMED, checked, unreadable
+from tidelock.adapters.mysql.binlog.log_ends import log_files
 from tidelock.adapters.mysql.binlog.payloads import transaction_events
 from tidelock.adapters.mysql.binlog.prepared_log import log_from
 from tidelock.adapters.mysql.binlog.prepares import Xid
-from tidelock.adapters.mysql.connection import Address, connect, rows
+from tidelock.adapters.mysql.connection import Address
 from tidelock.adapters.mysql.errors import DamagedLog
 from tidelock.adapters.ports.source_errors import PurgedPosition
 from tidelock.engine.model.errors import RESYNC
@@ -32,11 +33,7 @@ def find_prepare(endpoint: Address, xid: Xid, before: Position) -> Position:
 
     Raises SourceError, PurgedPosition if the log does not reach back so far.
     """
-    connection = connect(endpoint)
-    try:
-        files = [str(row[0]) for row in rows(connection, "SHOW BINARY LOGS")]
-    finally:
-        connection.close()
+    files = log_files(endpoint)
     for file in reversed(files):
         if Position(file, _FIRST).order > before.order:
             continue

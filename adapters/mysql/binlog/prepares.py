@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 from tidelock.engine.model.records import Position
 
 KEPT_BYTES: Final = 1 << 20
-"""Of one group's events; a larger one is read again."""
+"""Bytes of one group's events that are kept; a larger group is read again."""
 KEPT_TOGETHER: Final = 16 << 20
 MOST_PLACES: Final = 100_000
 PATIENCE_SECONDS: Final = 600.0

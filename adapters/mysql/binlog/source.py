@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class MySqlSource:
-    """What needs the decoder of the log, or the catalogue, is imported when it is first asked for."""
+    """One server as a source.  The decoder of the log, and the catalogue, are imported when they are first needed."""
 
     def __init__(self, place: Endpoint) -> None:
         self._place = place

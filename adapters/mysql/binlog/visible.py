@@ -1,4 +1,4 @@
-"""What of the log can be seen by whoever begins to read tables now (counter-example 5).
+"""Visibility: up to which place of the log a reader of tables that begins now sees everything (counter-example 5).
 
 A transaction is in the log before readers see it; with semi-synchronous replicas or a delayed group commit up to
 seconds before.  Whoever reads tables and then follows the log from its end would miss it: the read came too early, and

@@ -14,7 +14,7 @@ from tidelock.adapters.ports.sink import TargetError
 from tidelock.engine.model.errors import ErrorKind, Failure
 
 SERVER_ERRORS = (err.MySQLError, OSError, StatementFailed, TargetError)
-"""What a statement or a connection fails with."""
+"""Errors that a statement or a connection may fail with."""
 DUPLICATE = ER.DUP_ENTRY
 MIXED_COLLATIONS = 1267
 CLASHES = frozenset((DUPLICATE, 1451, 1452))

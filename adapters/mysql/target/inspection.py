@@ -18,7 +18,7 @@ from tidelock.adapters.mysql.grants import Grants, read_grants
 from tidelock.adapters.mysql.schema import tables_of
 from tidelock.adapters.ports.finding import Finding, error, warning
 from tidelock.adapters.ports.source_errors import AccessDenied, SourceError, Unreachable
-from tidelock.adapters.ports.target_inspection import ROW_RIGHTS, Details
+from tidelock.adapters.ports.target_inspection import ROW_RIGHTS, Details, only_for_copies
 from tidelock.adapters.schema.create_table import qualified
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
@@ -112,7 +112,7 @@ class MySqlTarget:
         place = f"{quote('mysql', schema)}.*"
         findings = [self._lacks(", ".join(rights), place)] if rights else []
         copying = [r for r in _COPYING if r not in rights and not self._grants.on_schema(r, schema)]
-        return [*findings, _for_copies(self._lacks(", ".join(copying), place))] if copying else findings
+        return [*findings, only_for_copies(self._lacks(", ".join(copying), place))] if copying else findings
 
     async def lacking(self, schema: str) -> Lacking:
         """Find what is missing of tidelock's own tables."""
@@ -158,12 +158,6 @@ class MySqlTarget:
     async def close(self) -> None:
         """Close the connection."""
         self._server.close()
-
-
-def _for_copies(lacking: Finding) -> Finding:
-    """The stream does without it."""
-    message = f"{lacking.message}: tables cannot be copied, nor rows repaired, since that makes tables there"
-    return warning("target-copy-grant", message, lacking.hint)
 
 
 def unusable(endpoint: Endpoint, problem: SourceError) -> Finding:

@@ -61,7 +61,7 @@ _BY_IMAGE: dict[str, str] = {
     _JOINED[Kind.BINARY]: "unhex",
     _COMPARED[Kind.DECIMAL]: "bare",
 }
-"""What the compiled form writes too; the others need a look at the value."""
+"""Kinds that the compiled form writes too; the others need a look at the value."""
 
 
 class Unwritable(Exception):

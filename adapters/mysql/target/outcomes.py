@@ -11,7 +11,7 @@ from tidelock.adapters.mysql.target.session import StatementFailed, is_lost
 from tidelock.engine.model.errors import ErrorKind, Failure
 
 DEADLOCKS_MAX = 3
-"""Of one batch, before the engine hears of them and lets it rest."""
+"""Deadlocks of one batch, before the engine hears of them and lets it rest."""
 LOST = Failure(
     ErrorKind.COMMITS_LOST,
     "the target lost transactions it had reported as committed (a crash or a failover, and "

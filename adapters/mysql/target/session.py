@@ -124,7 +124,7 @@ class TargetSession:
 
     @property
     def alive(self) -> bool:
-        """Whether the connection still is of use."""
+        """True while the connection is of use."""
         return not self.connection.closed
 
     async def run(self, statements: Sequence[bytes]) -> list[Answer]:

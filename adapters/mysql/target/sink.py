@@ -37,6 +37,7 @@ from tidelock.adapters.mysql.target.session import StatementFailed, TargetSessio
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.adapters.mysql.target.takeover import Takeover
 from tidelock.adapters.ports.sink import Control, TargetError
+from tidelock.adapters.target.chunks import ChunkSink
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import Binding
@@ -44,11 +45,8 @@ from tidelock.engine.protocol.effects import (
     ApplyBatch,
     ApplyDdl,
     ApplyPiece,
-    BeginCopy,
     CommitBatch,
-    EffectId,
     Halt,
-    MergeChunk,
     RollbackBatch,
     SaveCheckpoint,
 )
@@ -59,8 +57,6 @@ from tidelock.engine.protocol.events import (
     BatchRolledBack,
     CheckpointFailed,
     CheckpointSaved,
-    CopyBegun,
-    CopyFailed,
     DdlApplied,
     DdlFailed,
     TakenOver,
@@ -75,7 +71,7 @@ RETRY_SECONDS = 0.5
 PIECE_ATTEMPTS = 3
 
 
-class MySqlSink:
+class MySqlSink(ChunkSink):
     """`url`: `mysql://` or `mariadb://`, see `adapters.config.url`.  `origin`, `path`: the receipts' words for it.
 
     `target_name`: source table to target table, for DDL.  Lock waits, also of a takeover for the older owner's open
@@ -113,6 +109,7 @@ class MySqlSink:
         self._copying = TargetCopying(
             self._fencing, self._bookkeeping, self._audit, ddl_number + 1, self._statements_of
         )
+        super().__init__(self._copying)
         self._control = ControlSession(self._fencing)
         self._ddl = DdlRunner(self._control, self._fencing, self._bookkeeping, ddl_number)
         self._takeover = Takeover(self._fencing, self._bookkeeping, self._control, self._copying)
@@ -296,20 +293,6 @@ class MySqlSink:
         self._statements.clear()
         self._copying.tables = found
         return DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
-
-    async def begin_copy(self, effect: BeginCopy) -> CopyBegun | CopyFailed:
-        """Begin a copy (`copying`)."""
-        failed = await self._copying.begin(effect)
-        return CopyBegun(effect.id) if failed is None else CopyFailed(effect.id, failed)
-
-    async def merge_chunk(self, effect: MergeChunk) -> BatchCommitted | BatchFailed:
-        """Merge a staged chunk (`copying`)."""
-        failed = await self._copying.merge(effect)
-        return BatchCommitted(effect.id) if failed is None else BatchFailed(effect.id, failed)
-
-    async def drop_staged(self, staged: EffectId) -> None:
-        """Drop what one attempt has staged."""
-        await self._copying.drop(staged)
 
     async def refuse(self, wanted: Sequence[TableName], alarm: Alarm) -> None:
         """A target that cannot be reached does not hear of it; the caller tells the operator."""

@@ -61,13 +61,13 @@ class TableStatements:
         self._written = tuple(i for i, c in enumerate(table.columns) if c is not None)
         fixed = {*table.unique_positions, *table.key}
         self._set = tuple(i for i in self._written if i not in fixed)
-        """What an update by key sets: no unique column ever."""
+        """Returns the columns that an update by key sets: no unique column ever."""
         index = key_index(table.target)
         self._by_key = f" FORCE INDEX ({identifier(index)})" if index else ""
         self._name = qualified(table.name)
         self._names = [identifier(c.name) for c in self._columns]
         self._row = "ROW" if dialect is Dialect.MYSQL else ""
-        """What stands before each row of a VALUES table."""
+        """Returns the text before each row of a VALUES table."""
         self._render_insert = literals.stored(self._columns, self._written)
         self._render_update = literals.keyed(self._columns, table.key, self._set)
         self._render_keys = literals.compared(self._columns, table.key)

@@ -1,4 +1,4 @@
-"""Who owns a feed at a PostgreSQL target: the epoch, and the end of older owners' sessions (design 6).
+"""Fencing at a PostgreSQL target: the owner's epoch, and the end of older owners' sessions (design 6).
 
 The UPDATE of the owner's row waits for every batch of older owners that has passed its fence, and whatever comes later
 is fenced off (`bookkeeping_sql`).  An owner whose batch does not end within the lock timeout has its sessions ended.

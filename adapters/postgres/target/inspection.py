@@ -10,8 +10,8 @@ import msgspec
 
 from tidelock.adapters.bookkeeping.tables import TABLES, Lacking, columns_query, lacking, quote
 from tidelock.adapters.config.url import Dialect, Endpoint
-from tidelock.adapters.ports.finding import Finding, error, warning
-from tidelock.adapters.ports.target_inspection import ROW_RIGHTS, Details
+from tidelock.adapters.ports.finding import Finding, error
+from tidelock.adapters.ports.target_inspection import ROW_RIGHTS, Details, only_for_copies
 from tidelock.adapters.postgres.catalogue import read_tables
 from tidelock.adapters.postgres.target.session import SessionSettings
 from tidelock.adapters.schema.create_table import qualified
@@ -153,7 +153,7 @@ class PostgresTarget:
         findings = [] if usage else [self._lacks("USAGE", f"SCHEMA {quoted}")]
         if not create:
             wanting = self._lacks("CREATE", f"SCHEMA {quoted}")
-            findings.append(wanting if absent else _for_copies(wanting))
+            findings.append(wanting if absent else only_for_copies(wanting))
         places = [f"{quoted}.{table}" for table in present]
         missing = await self._connection.fetch(_MISSING_RIGHTS, list(ROW_RIGHTS), places if usage else [])
         return findings + [self._lacks(rights, place) for place, rights in missing]
@@ -197,12 +197,6 @@ class PostgresTarget:
     async def close(self) -> None:
         """Close the connection."""
         self._connection.terminate()
-
-
-def _for_copies(lacking: Finding) -> Finding:
-    """The stream does without it."""
-    message = f"{lacking.message}: tables cannot be copied, nor rows repaired, since that makes tables there"
-    return warning("target-copy-grant", message, lacking.hint)
 
 
 def unusable(endpoint: Endpoint, problem: BaseException) -> Finding:

@@ -114,7 +114,7 @@ class TargetSession:
 
     @property
     def alive(self) -> bool:
-        """Whether the connection still is of use."""
+        """True while the connection is of use."""
         return not self.connection.is_closed()
 
     async def run(self, statements: Iterable[str | CopyCommand]) -> None:

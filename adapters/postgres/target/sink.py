@@ -40,6 +40,7 @@ from tidelock.adapters.postgres.target.session import SessionSettings, TargetSes
 from tidelock.adapters.postgres.target.session_source import SessionSource
 from tidelock.adapters.postgres.target.takeover import Takeover
 from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates
+from tidelock.adapters.target.chunks import ChunkSink
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
@@ -47,11 +48,9 @@ from tidelock.engine.protocol.effects import (
     ApplyBatch,
     ApplyDdl,
     ApplyPiece,
-    BeginCopy,
     CommitBatch,
     EffectId,
     Halt,
-    MergeChunk,
     RollbackBatch,
     SaveCheckpoint,
     Step,
@@ -63,8 +62,6 @@ from tidelock.engine.protocol.events import (
     BatchRolledBack,
     CheckpointFailed,
     CheckpointSaved,
-    CopyBegun,
-    CopyFailed,
     DdlApplied,
     DdlFailed,
     TakenOver,
@@ -77,7 +74,7 @@ HALT_ATTEMPTS = 3
 PIECE_ATTEMPTS = 3
 
 
-class PostgresSink:
+class PostgresSink(ChunkSink):
     """Carries out effects at a PostgreSQL target (`adapters.ports.sink.Sink`)."""
 
     def __init__(
@@ -109,6 +106,7 @@ class PostgresSink:
         self._script = BatchScript(self._bookkeeping, zero_dates)
         self._control = ControlSession(self._sessions)
         self._copying = TargetCopying(self._sessions, self._bookkeeping, self._audit, zero_dates)
+        super().__init__(self._copying)
         self._takeover = Takeover(Fencing(self._settings, self._bookkeeping, entry), self._bookkeeping)
         self._eager = eager
         self._epoch = 0
@@ -289,20 +287,6 @@ class PostgresSink:
             return DdlFailed(effect.id, found)
         self._script.forget_tables()
         return DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
-
-    async def begin_copy(self, effect: BeginCopy) -> CopyBegun | CopyFailed:
-        """Begin a copy (`copying`)."""
-        failure = await self._copying.begin(effect)
-        return CopyBegun(effect.id) if failure is None else CopyFailed(effect.id, failure)
-
-    async def merge_chunk(self, effect: MergeChunk) -> BatchCommitted | BatchFailed:
-        """Merge a staged chunk (`copying`)."""
-        failure = await self._copying.merge(effect)
-        return BatchCommitted(effect.id) if failure is None else BatchFailed(effect.id, failure)
-
-    async def drop_staged(self, staged: EffectId) -> None:
-        """Drop what one attempt has staged."""
-        await self._copying.drop(staged)
 
     async def refuse(self, wanted: Sequence[TableName], alarm: Alarm) -> None:
         """Mark what asks for these tables as refused; a target that cannot be reached does not hear of it."""

@@ -27,7 +27,7 @@ from bench.harness.servers.place import ServerMissing, program
 from bench.harness.servers.postgres import program as postgres_program
 from tidelock.adapters.compiled import build as compiled
 from tidelock.adapters.compiled import forms as compiled_forms
-from tidelock.adapters.process import host as machine
+from tidelock.adapters.process import host
 from tidelock.adapters.process.host import JAVA_PACKAGE
 from tidelock.adapters.spark.drivers import drivers
 from tidelock.adapters.spark.jars import MAVEN_PACKAGE
@@ -57,7 +57,7 @@ def _kafka() -> str:
 def _spark() -> str:
     if find_spec("pyspark") is None:
         raise ServerMissing("pyspark is not here: run `make setup`")
-    return f"{drivers().verified()} (Java: {machine.java('Spark')})"
+    return f"{drivers().verified()} (Java: {host.java('Spark')})"
 
 
 def _compiled() -> str:

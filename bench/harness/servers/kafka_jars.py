@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tidelock.adapters.process import host as machine
+from tidelock.adapters.process import host
 from tidelock.adapters.process.host import cache
 from tidelock.adapters.spark.jars import Jars, version_in
 
@@ -29,4 +29,4 @@ def kafka_jars() -> Path:
 
 def java() -> str:
     """Path of a Java that can run Kafka.  Raises ServerMissing."""
-    return machine.java("Kafka")
+    return host.java("Kafka")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tidelock.adapters.config.feed import Spark
-from tidelock.adapters.process import host as machine
+from tidelock.adapters.process import host
 from tidelock.adapters.process.host import Missing, cache
 from tidelock.adapters.spark.session import session
 
@@ -41,7 +41,7 @@ def archive() -> Path:
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         raise Missing("pyspark is not installed: run `make setup`")
-    java = Path(machine.program("java", machine.JAVA_PACKAGE) if "JAVA_HOME" not in os.environ else _of_home())
+    java = Path(host.program("java", host.JAVA_PACKAGE) if "JAVA_HOME" not in os.environ else _of_home())
     files = [java.resolve().parents[1] / "lib" / "modules", *sorted((Path(found.origin).parent / "jars").iterdir())]
     digest = hashlib.sha256()
     for path in files:
