@@ -21,7 +21,7 @@ from typing import Final
 _ADAPTERS: Final = Path(__file__).parents[1]
 SOURCES: Final = (_ADAPTERS / "row_image/row_image.pyx", _ADAPTERS / "mysql/binlog/fast_path.pyx")
 COMPILED: Final = "compiled"
-_INCLUDED: Final = re.compile(rb'^(?:cdef extern from|include) "([a-z0-9_]+\.(?:h|pxi))"', re.MULTILINE)
+_INCLUDED: Final = re.compile(rb'^(?:cdef extern from|#?include) "([a-z0-9_]+\.(?:h|pxi))"', re.MULTILINE)
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +43,9 @@ def _with_included(source: Path) -> Iterator[Path]:
 
 
 def admit(name: str) -> None:
-    """Checks the compiled module `name`) before anything is imported from it.  Raises ImportError where it may not
-    be used.
+    """Checks the compiled module `name` before anything is imported from it.
+
+    Raises ImportError where it may not be used.
     """
     found = form(name)
     if found != COMPILED:

@@ -6,8 +6,9 @@
  * x86-64: carry-less multiplication, after Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
  * Instruction" (Intel, 2009).  A message is a polynomial over GF(2); sixteen bytes further on, its first 128 bits are
  * worth what they were times x^128 mod P, which is two multiplications of 64 bits.  What is left is brought down to 32
- * bits by Barrett's reduction.  Processors with 512-bit registers take four such blocks at once.  A start value of all ones is the same as inverting the first four bytes, and zeros in
- * front count for nothing then: so the odd bytes are taken first, and every later block is whole.
+ * bits by Barrett's reduction.  A start value of all ones is the same as inverting the first four bytes, and zeros in
+ * front count for nothing then: so the odd bytes are taken first, and every later block is whole.  Processors with
+ * 512-bit registers take four such blocks at once, so that most events are one to three steps.
  * ARM64: the processor's own instruction.  Elsewhere, and on older processors: eight tables (slicing by eight).
  */
 #ifndef TIDELOCK_CRC32_H
@@ -81,42 +82,15 @@ CRC32_TARGET static inline __m128i crc32_load(const uint8_t *data)
     return _mm_loadu_si128((const __m128i *) data);
 }
 
-#if (defined(__clang__) && __clang_major__ >= 8) || (!defined(__clang__) && __GNUC__ >= 9)
-#define CRC32_WIDE 1
-#define CRC32_FOLD_2048 _mm_set_epi64x(0x1322d1430LL, 0x11542778aLL)
-
-static int crc32_is_wide;
-
-#define CRC32_WIDE_TARGET __attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.1,ssse3")))
-
-CRC32_WIDE_TARGET static inline __m512i crc32_fold_wide(__m512i blocks, __m512i by, __m512i next)
+/* 96 bits to 64, to 32. */
+CRC32_TARGET static inline uint32_t crc32_of_96_bits(__m128i sum)
 {
-    __m512i low = _mm512_clmulepi64_epi128(blocks, by, 0x00), high = _mm512_clmulepi64_epi128(blocks, by, 0x11);
-    return _mm512_ternarylogic_epi64(low, high, next, 0x96); /* the sum of all three */
+    const __m128i low32 = _mm_set_epi32(0, 0, 0, -1), barrett = CRC32_BARRETT;
+    sum = _mm_xor_si128(_mm_srli_si128(sum, 4), _mm_clmulepi64_si128(_mm_and_si128(sum, low32), CRC32_FOLD_64, 0x00));
+    __m128i quotient = _mm_and_si128(_mm_clmulepi64_si128(_mm_and_si128(sum, low32), barrett, 0x10), low32);
+    sum = _mm_xor_si128(sum, _mm_clmulepi64_si128(quotient, barrett, 0x00));
+    return ~(uint32_t) _mm_extract_epi32(sum, 1);
 }
-
-/* As many times 256 bytes as there are, four blocks at a time in each of four registers; `sum` is what came before. */
-CRC32_WIDE_TARGET static __m128i crc32_over_wide(__m128i sum, const uint8_t **from, const uint8_t *end)
-{
-    const __m512i far = _mm512_broadcast_i32x4(CRC32_FOLD_2048), near = _mm512_broadcast_i32x4(CRC32_FOLD_512);
-    const __m128i fold = CRC32_FOLD_128;
-    const uint8_t *data = *from;
-    __m512i a = _mm512_loadu_si512(data), b = _mm512_loadu_si512(data + 64);
-    __m512i c = _mm512_loadu_si512(data + 128), d = _mm512_loadu_si512(data + 192);
-    a = _mm512_inserti32x4(a, crc32_fold(sum, fold, _mm512_castsi512_si128(a)), 0);
-    for (data += 256; end - data >= 256; data += 256) {
-        a = crc32_fold_wide(a, far, _mm512_loadu_si512(data));
-        b = crc32_fold_wide(b, far, _mm512_loadu_si512(data + 64));
-        c = crc32_fold_wide(c, far, _mm512_loadu_si512(data + 128));
-        d = crc32_fold_wide(d, far, _mm512_loadu_si512(data + 192));
-    }
-    a = crc32_fold_wide(crc32_fold_wide(crc32_fold_wide(a, near, b), near, c), near, d);
-    *from = data;
-    sum = crc32_fold(_mm512_castsi512_si128(a), fold, _mm512_extracti32x4_epi32(a, 1));
-    sum = crc32_fold(sum, fold, _mm512_extracti32x4_epi32(a, 2));
-    return crc32_fold(sum, fold, _mm512_extracti32x4_epi32(a, 3));
-}
-#endif
 
 /* Of 16 bytes and more. */
 CRC32_TARGET static uint32_t crc32_by_multiplying(const uint8_t *data, size_t size)
@@ -133,10 +107,6 @@ CRC32_TARGET static uint32_t crc32_by_multiplying(const uint8_t *data, size_t si
         sum = crc32_fold(sum, fold, _mm_xor_si128(
             crc32_load(data - 16), _mm_shuffle_epi8(ones, crc32_load(crc32_shifts + 16 + odd))));
     }
-#ifdef CRC32_WIDE
-    if (end - data >= 256 && crc32_is_wide)
-        sum = crc32_over_wide(sum, &data, end);
-#endif
     if (end - data >= 64) {
         const __m128i far = CRC32_FOLD_512;
         __m128i a = sum, b = crc32_load(data), c = crc32_load(data + 16), d = crc32_load(data + 32);
@@ -150,23 +120,76 @@ CRC32_TARGET static uint32_t crc32_by_multiplying(const uint8_t *data, size_t si
     }
     for (; data < end; data += 16)
         sum = crc32_fold(sum, fold, crc32_load(data));
-    /* 128 bits to 96, to 64, to 32. */
-    const __m128i low32 = _mm_set_epi32(0, 0, 0, -1), barrett = CRC32_BARRETT;
-    sum = _mm_xor_si128(_mm_srli_si128(sum, 8), _mm_clmulepi64_si128(sum, fold, 0x10));
-    sum = _mm_xor_si128(_mm_srli_si128(sum, 4), _mm_clmulepi64_si128(_mm_and_si128(sum, low32), CRC32_FOLD_64, 0x00));
-    __m128i quotient = _mm_and_si128(_mm_clmulepi64_si128(_mm_and_si128(sum, low32), barrett, 0x10), low32);
-    sum = _mm_xor_si128(sum, _mm_clmulepi64_si128(quotient, barrett, 0x00));
-    return ~(uint32_t) _mm_extract_epi32(sum, 1);
+    return crc32_of_96_bits(_mm_xor_si128(_mm_srli_si128(sum, 8), _mm_clmulepi64_si128(sum, fold, 0x10)));
 }
+
+#if (defined(__clang__) && __clang_major__ >= 8) || (!defined(__clang__) && __GNUC__ >= 9)
+#define CRC32_WIDE 1
+#define CRC32_FOLD_2048 _mm_set_epi64x(0x1322d1430LL, 0x11542778aLL)
+/* What the eight halves of the last 64 bytes are worth at the place of the last one. */
+#define CRC32_JOIN_512 _mm512_set_epi64( \
+    0, 0x0ccaa009eLL, 0x1751997d0LL, 0x15a546366LL, 0x0f1da05aaLL, 0x174359406LL, 0x03db1ecdcLL, 0x1c6e41596LL)
+#define CRC32_WIDE_TARGET __attribute__((target("avx2,avx512f,avx512bw,vpclmulqdq,pclmul,sse4.1,ssse3")))
+
+static const uint8_t crc32_wide_ones[128] = {[64] = 255, 255, 255, 255};
+
+CRC32_WIDE_TARGET static inline __m512i crc32_fold_wide(__m512i blocks, __m512i by, __m512i next)
+{
+    __m512i low = _mm512_clmulepi64_epi128(blocks, by, 0x00), high = _mm512_clmulepi64_epi128(blocks, by, 0x11);
+    return _mm512_ternarylogic_epi64(low, high, next, 0x96); /* the sum of all three */
+}
+
+/* Whether the start value, which is four bytes long, is in the first 64 bytes. */
+static inline int crc32_fits_wide(size_t size)
+{
+    return size > 3 && (size & 63) - 1 > 2;
+}
+
+/* Of sizes that fit.  The first 64 bytes are what comes before a multiple of 64, behind zeros. */
+CRC32_WIDE_TARGET static inline uint32_t crc32_by_multiplying_wide(const uint8_t *data, size_t size)
+{
+    size_t zeros = -size & 63;
+    const uint8_t *end = data + size;
+    __m512i sum = _mm512_maskz_loadu_epi8(~0ULL << zeros, data - zeros);
+    sum = _mm512_xor_si512(sum, _mm512_loadu_si512(crc32_wide_ones + 64 - zeros));
+    const __m512i near = _mm512_broadcast_i32x4(CRC32_FOLD_512);
+    data += 64 - zeros;
+    if (end - data >= 448) {
+        /* Four at a time: none waits for the one before. */
+        const __m512i far = _mm512_broadcast_i32x4(CRC32_FOLD_2048);
+        __m512i a = sum, b = _mm512_loadu_si512(data), c = _mm512_loadu_si512(data + 64);
+        __m512i d = _mm512_loadu_si512(data + 128);
+        for (data += 192; end - data >= 256; data += 256) {
+            a = crc32_fold_wide(a, far, _mm512_loadu_si512(data));
+            b = crc32_fold_wide(b, far, _mm512_loadu_si512(data + 64));
+            c = crc32_fold_wide(c, far, _mm512_loadu_si512(data + 128));
+            d = crc32_fold_wide(d, far, _mm512_loadu_si512(data + 192));
+        }
+        sum = crc32_fold_wide(crc32_fold_wide(crc32_fold_wide(a, near, b), near, c), near, d);
+    }
+    for (; data < end; data += 64)
+        sum = crc32_fold_wide(sum, near, _mm512_loadu_si512(data));
+    /* 512 bits to 96; the last half stays as it is. */
+    sum = crc32_fold_wide(sum, CRC32_JOIN_512, _mm512_maskz_unpackhi_epi64(1 << 6, sum, sum));
+    __m256i half = _mm256_xor_si256(_mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64(sum, 1));
+    return crc32_of_96_bits(_mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
+}
+#endif
 
 static int crc32_has_hardware(void)
 {
     __builtin_cpu_init();
-#ifdef CRC32_WIDE
-    crc32_is_wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
-#endif
     return __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1") && __builtin_cpu_supports("ssse3");
 }
+
+#ifdef CRC32_WIDE
+static int crc32_has_wide_hardware(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+        && __builtin_cpu_supports("vpclmulqdq") && crc32_has_hardware();
+}
+#endif
 
 #define crc32_by_hardware(data, size) (size >= 16 ? crc32_by_multiplying(data, size) : crc32_by_tables(data, size))
 
@@ -208,24 +231,50 @@ static int crc32_has_hardware(void)
 }
 #endif
 
-static int crc32_uses_hardware;
+/* Ways to compute it; each is the faster, and the rarer. */
+enum { CRC32_TABLES = 0, CRC32_HARDWARE_WAY = 1, CRC32_WIDE_WAY = 2 };
 
-/* Once, before the first call of `crc32_of`. */
+/* The best way of this processor. */
+static int crc32_way = CRC32_TABLES;
+
+/* Once, before anything else is called. */
 static void crc32_prepare(void)
 {
     crc32_fill_tables();
 #ifdef CRC32_HARDWARE
-    crc32_uses_hardware = crc32_has_hardware();
+    if (crc32_has_hardware())
+        crc32_way = CRC32_HARDWARE_WAY;
+#endif
+#ifdef CRC32_WIDE
+    if (crc32_has_wide_hardware())
+        crc32_way = CRC32_WIDE_WAY;
 #endif
 }
 
-static inline uint32_t crc32_of(const uint8_t *data, size_t size)
+static inline uint32_t crc32_narrow(const uint8_t *data, size_t size, int way)
 {
 #ifdef CRC32_HARDWARE
-    if (crc32_uses_hardware)
+    if (way != CRC32_TABLES)
         return crc32_by_hardware(data, size);
 #endif
     return crc32_by_tables(data, size);
+}
+
+#ifdef CRC32_WIDE
+CRC32_WIDE_TARGET static inline uint32_t crc32_wide(const uint8_t *data, size_t size)
+{
+    return crc32_fits_wide(size) ? crc32_by_multiplying_wide(data, size) : crc32_by_hardware(data, size);
+}
+#endif
+
+/* `way`: at most `crc32_way`. */
+static uint32_t crc32_of(const uint8_t *data, size_t size, int way)
+{
+#ifdef CRC32_WIDE
+    if (way == CRC32_WIDE_WAY)
+        return crc32_wide(data, size);
+#endif
+    return crc32_narrow(data, size, way);
 }
 
 #endif

@@ -22,9 +22,11 @@ from tidelock.adapters.mysql.binlog.packets import LONGEST
 from tidelock.adapters.mysql.binlog.tables import Role
 from tidelock.engine.model.records import SourceTransaction
 
-cdef extern from "crc32.h":
-    uint32_t crc32_of(const uint8_t* data, size_t size) nogil
+cdef extern from "checked_events.h":
+    size_t checked_events(const uint8_t* data, size_t size, size_t at, size_t tail, uint8_t last_kind) nogil
+    uint32_t crc32_of(const uint8_t* data, size_t size, int way) nogil
     void crc32_prepare() nogil
+    int crc32_way
 
 crc32_prepare()
 
@@ -195,7 +197,8 @@ cdef class UsualEvents:
         cdef Header header
         cdef Outcome outcome
         if state.tail and (b is not self.checked or at >= self.checked_to):
-            self.checked, self.checked_to = b, _checked(b, at, state.tail)
+            self.checked = b
+            self.checked_to = checked_events(data, PyBytes_GET_SIZE(b), at, state.tail, FORMAT)
         size = self.checked_to if state.tail else PyBytes_GET_SIZE(b)
         last = size - <Py_ssize_t> sizeof(Header)
         while at <= last:
@@ -431,33 +434,14 @@ cdef class UsualEvents:
         )
 
 
-cdef Py_ssize_t _checked(bytes b, Py_ssize_t at, Py_ssize_t tail) noexcept:
-    """The end of the last event from `at` on that is whole and has the checksum that its bytes give, before one that
-    is not or that may say otherwise of those behind it.
-
-    All at once, for the processor then works on several events at a time: none needs the one before.
-    """
-    cdef const uint8_t* data = <const uint8_t*> PyBytes_AS_STRING(b)
-    cdef Py_ssize_t size = PyBytes_GET_SIZE(b), last = size - <Py_ssize_t> sizeof(Header) - tail, start, end
-    cdef Header header
-    cdef uint32_t stored
-    while at <= last:
-        memcpy(&header, data + at, sizeof(Header))
-        start, end = at + 5, at + 4 + (header.packet & PACKET_LENGTH)
-        if header.status or header.packet & PACKET_LENGTH == PACKET_LENGTH or end > size or header.kind == FORMAT:
-            return at
-        if end - tail < at + <Py_ssize_t> sizeof(Header) or header.size != end - start:
-            return at
-        memcpy(&stored, data + end - tail, 4)
-        if crc32_of(data + start, end - tail - start) != stored:
-            return at
-        at = end
-    return at
+def crc32(bytes b, int way):
+    """Compute what `zlib.crc32` does, in the way `way`, at most `best_crc32_way()`."""
+    return crc32_of(<const uint8_t*> PyBytes_AS_STRING(b), PyBytes_GET_SIZE(b), way)
 
 
-def crc32(bytes b):
-    """Compute what `zlib.crc32` does."""
-    return crc32_of(<const uint8_t*> PyBytes_AS_STRING(b), PyBytes_GET_SIZE(b))
+def best_crc32_way():
+    """Return 0 for tables, 1 for this processor's instructions, 2 for those with 512 bits."""
+    return crc32_way
 
 
 cdef inline uint64_t _table_id(bytes b, Py_ssize_t p) noexcept:
