@@ -25,13 +25,14 @@ def command(
     seed: Annotated[int, typer.Option(help="Of the blows and the workload.")] = 1,
     pair: Annotated[str, typer.Option(help=f"SOURCE:TARGET of {', '.join(one.SERVERS)}.")] = "mariadb:postgres",
     workers: Annotated[int, typer.Option(min=0, help="So many workers over Kafka; 0: one `tidelock run`.")] = 0,
+    rate: Annotated[float, typer.Option(min=1, help="Row changes a second, with workers.")] = over_kafka.RATE,
     blows: Annotated[str, typer.Option(help=f"Only these, in this order, once: {', '.join(BLOWS)}.")] = "",
     keep: Annotated[bool, typer.Option(help="Write the result into bench/results.")] = True,
     logs: Annotated[Path | None, typer.Option(help="An empty folder for the logs.")] = None,
 ) -> int:
     """Strike a feed, its servers and its wires while it works; exit code 3 if anything was lost, doubled or late."""
     if workers:
-        return _workers(minutes, seed, workers, keep, logs)
+        return _workers(minutes, seed, workers, rate, keep, logs)
     kinds = [kind.strip() for kind in blows.split(",") if kind.strip()]
     unknown = [kind for kind in kinds if kind not in BLOWS]
     if unknown:
@@ -41,10 +42,10 @@ def command(
     return FAILED if result.faults else 0
 
 
-def _workers(minutes: float, seed: int, workers: int, keep: bool, logs: Path | None) -> int:
+def _workers(minutes: float, seed: int, workers: int, rate: float, keep: bool, logs: Path | None) -> int:
     # Our own look at the control topic would tell of a broker that is away.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    outcome = over_kafka.run(minutes, seed, logs, workers)
+    outcome = over_kafka.run(minutes, seed, logs, workers, rate)
     print(outcome)
     if keep:
         verdict.write(outcome)

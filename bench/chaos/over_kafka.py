@@ -1,15 +1,13 @@
-"""Chaos over Kafka: three supervised workers, three table groups, steady work, and one blow after another.
+"""Chaos over Kafka: supervised workers, three table groups, steady work, and one blow after another.
 
 Blows come from a deck that is shuffled anew each time it is used up, so that a run of a few minutes has seen them all.
 Between two blows rows must flow again in every group, and how long that took is kept.  A frozen worker stays frozen
 for longer than its session lives while other blows fall, and wakes up to find its groups at other workers.  Blows at
-workers fall on those that have something to do.
+workers fall on those that have something to do.  A further worker comes and goes, and a second one with the name of
+one that runs must be refused.
 
 In the end: both ends are equal, nothing is parked; the recorder's history at the target holds no row version twice and
 none after a newer one; the feed's checkpoint never went back; frozen workers had writes rejected.
-
-The source is restarted between two packets of the workload: a packet that was cut off would leave the workload's model
-and the source apart, and then nothing could be judged.
 """
 
 from __future__ import annotations
@@ -23,62 +21,76 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from bench.chaos.steady import Steady
 from bench.chaos.verdict import WITHIN_SECONDS, Blow, Verdict
 from bench.harness import recorder
 from bench.harness.recorder import Recorder
-from bench.harness.rig import Rig, Work
+from bench.harness.rig import Rig
 from bench.harness.servers import MariaDb, Postgres
 from bench.harness.servers.kafka import Kafka
+from bench.harness.tidelock import TidelockFailed
 from bench.harness.workers import Workers
 from bench.harness.workload.churn import Churn
 from bench.harness.workload.family import Family
 from bench.harness.workload.mix import Mix
 from bench.harness.workload.several import Several
 
-RATE: Final = 300.0
+RATE: Final = 1_000.0
+"""Row changes a second."""
 FROZEN_SECONDS: Final = 40.0
 AWAY_SECONDS: Final = 25.0
 SETTLING_SECONDS: Final = 15.0
 RECOVERY_SECONDS: Final = 90.0
+REFUSED_SECONDS: Final = 60.0
+FURTHER: Final = "further"
 LONGEST_REST_SECONDS: Final = 5.0
 DECK: Final = (
-    *("kill",) * 4,
-    *("kill, away",) * 3,
-    *("freeze",) * 3,
+    *("kill",) * 3,
+    *("coordinator killed",) * 3,
+    *("kill, away",) * 2,
+    *("stop",) * 3,
+    *("freeze",) * 2,
+    "one more",
+    "same name",
     "broker restart",
     "broker kill",
     "target restart",
     "target kill",
     "source restart",
+    "source kill",
 )
+AT_WORKERS: Final = frozenset(("kill", "coordinator killed", "kill, away", "stop", "freeze", "same name"))
 
 
 class Chaos:
-    """One run; `blows` is what happened so far."""
+    """One run.  `blows`: what happened so far.  `wrong`: what should not have, in words."""
 
-    def __init__(self, workers: Workers, kafka: Kafka, history: Recorder, workload: Several, seed: int) -> None:
+    def __init__(self, workers: Workers, kafka: Kafka, history: Recorder, work: Steady, seed: int) -> None:
         self.blows: list[Blow] = []
-        self.changes = 0
+        self.wrong: list[str] = []
         self._rig, self._kafka, self._workers = workers.rig, kafka, workers
-        self._history, self._workload = history, workload
+        self._history, self._work = history, work
         self._rng = random.Random(seed)
-        self._seeds = iter(range(seed, seed + 1_000_000))
         self._begun = time.monotonic()
         self._deck = self._draw()
-        self._work = self._start_work()
         self._frozen: dict[str, float] = {}  # worker → when it wakes
         self._away: dict[str, float] = {}  # worker → when it is back
         self._settled = 0.0
         self._calm_first = True  # every other blow with a limit falls when everybody is up
         self._acts: dict[str, Callable[[str], None]] = {
             "kill": lambda name: self._workers.kill(name, alone=self._rng.random() < 0.5),
+            "coordinator killed": lambda name: self._workers.kill(name, alone=self._rng.random() < 0.5),
+            "stop": self._stop,
+            "one more": lambda _: self._one_more(),
+            "same name": self._same_name,
             "kill, away": self._send_away,
             "freeze": self._freeze,
             "broker restart": lambda _: self._kafka.restart(),
             "broker kill": lambda _: self._restart(self._kafka.kill, self._kafka.start),
             "target restart": lambda _: self._restart_target(self._rig.target.stop),
             "target kill": lambda _: self._restart_target(self._rig.target.kill),
-            "source restart": lambda _: self._restart_source(),
+            "source restart": lambda _: self._restart_source(self._rig.source.stop),
+            "source kill": lambda _: self._restart_source(self._rig.source.kill),
         }
 
     def _draw(self) -> Iterator[str]:
@@ -94,8 +106,8 @@ class Chaos:
         while self._frozen:
             self._wake()
             time.sleep(0.1)
-        self._workers.until_flowing(RECOVERY_SECONDS)
-        self._end_work()
+        self._workers.until_flowing(RECOVERY_SECONDS, self._work.check)
+        self._work.stop()
 
     def _strike(self, kind: str) -> None:
         while kind in WITHIN_SECONDS and self._calm_first and not self._calm:
@@ -104,19 +116,29 @@ class Chaos:
         self._calm_first = not self._calm_first
         standing = [name for name in self._workers.pids if name not in self._frozen and name not in self._away]
         name = ""
-        if kind in ("kill", "kill, away", "freeze"):
+        if kind in AT_WORKERS:
             if len(standing) < 2:
                 return  # one must be left
-            busy = {self._workers.coordinator, *self._workers.owners.values()}
-            name = self._rng.choice([name for name in standing if name in busy] or standing)
+            name = self._aim(kind, standing)
         undisturbed = self._calm
         begun = time.monotonic()
         self._acts[kind](name)
-        self._workers.until_flowing(RECOVERY_SECONDS, self._wake)
+        self._workers.until_flowing(RECOVERY_SECONDS, self._meanwhile)
         now = time.monotonic()
         blow = Blow(round(begun - self._begun, 1), kind, name, round(now - begun, 2), undisturbed)
         self.blows.append(blow)
         print(blow, flush=True)
+
+    def _aim(self, kind: str, standing: list[str]) -> str:
+        """Returns the worker that the blow falls on, one that has something to do."""
+        if kind == "coordinator killed" and self._workers.coordinator in standing:
+            return self._workers.coordinator
+        busy = {self._workers.coordinator, *self._workers.owners.values()}
+        return self._rng.choice([name for name in standing if name in busy] or standing)
+
+    def _meanwhile(self) -> None:
+        self._wake()
+        self._work.check()
 
     # ------------------------------------------------------------------ workers
 
@@ -128,6 +150,29 @@ class Chaos:
     def _send_away(self, name: str) -> None:
         self._away[name] = time.monotonic() + AWAY_SECONDS
         self._workers.kill(name, back_after=AWAY_SECONDS)
+
+    def _stop(self, name: str) -> None:
+        """SIGTERM; it is back later."""
+        self._away[name] = time.monotonic() + AWAY_SECONDS
+        self._workers.end(name, back_after=AWAY_SECONDS)
+
+    def _one_more(self) -> None:
+        """A further worker comes, or leaves in order where it came before."""
+        if FURTHER in self._workers.pids:
+            self._workers.stop(FURTHER)
+        else:
+            self._workers.start(FURTHER)
+
+    def _same_name(self, name: str) -> None:
+        """A second worker of that name must end by itself, and say who holds it."""
+        second = self._workers.second(name)
+        try:
+            code = second.code(REFUSED_SECONDS)
+        except TidelockFailed as error:
+            self.wrong.append(f"a second worker {name} was not refused: {error}")
+            return
+        if code == 0 or name not in second.said:
+            self.wrong.append(f"a second worker {name} ended with exit code {code}: {second.said[-400:]}")
 
     def _freeze(self, name: str) -> None:
         self._frozen[name] = time.monotonic() + FROZEN_SECONDS
@@ -155,21 +200,16 @@ class Chaos:
         self._rig.reconnect()
         self._history.reconnect(self._rig.target.url())
 
-    def _restart_source(self) -> None:
-        self._end_work()
-        self._restart(self._rig.source.stop, self._rig.source.start)
+    def _restart_source(self, end: Callable[[], None]) -> None:
+        self._restart(end, self._rig.source.start)
         self._rig.reconnect()
-        self._work = self._start_work()
-
-    def _start_work(self) -> Work:
-        return self._rig.work(self._workload, 10_000_000, next(self._seeds), RATE)
-
-    def _end_work(self) -> None:
-        self.changes += self._work.stop().changes
 
 
-def run(minutes: float, seed: int, logs: Path | None = None, count: int = 3) -> Verdict:
-    """`logs`: a folder that keeps the workers' logs.  Raises AssertionError, with their ends, if rows do not flow."""
+def run(minutes: float, seed: int, logs: Path | None = None, count: int = 3, rate: float = RATE) -> Verdict:
+    """`logs`: a folder that keeps the workers' logs.  `rate`: row changes a second.
+
+    Raises AssertionError, with the logs' ends, if rows do not flow.
+    """
     with contextlib.ExitStack() as stack:
         folder = logs or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidelock-chaos-")))
         source, target = stack.enter_context(MariaDb(durable=True)), stack.enter_context(Postgres())
@@ -180,10 +220,14 @@ def run(minutes: float, seed: int, logs: Path | None = None, count: int = 3) -> 
         rig.make(workload)
         tables = [f"{rig.schema}.{table}" for table in rig.tables]
         history = stack.enter_context(Recorder(target.url(), tables))
-        workers = stack.enter_context(Workers(rig, [f"w{number}" for number in range(1, count + 1)]))
-        workers.start()
-        chaos = Chaos(workers, kafka, history, workload, seed)
-        workers.until_flowing(RECOVERY_SECONDS)
+        work = Steady(workload, source, rig.schema, seed, rate)
+        work.prepare()
+        names = [f"w{number}" for number in range(1, count + 1)]
+        workers = stack.enter_context(Workers(rig, [*names, FURTHER]))
+        workers.start(*names)
+        work.start()
+        chaos = Chaos(workers, kafka, history, work, seed)
+        workers.until_flowing(RECOVERY_SECONDS, work.check)
         chaos.run(minutes)
         workers.until_caught_up()
         load = os.getloadavg()[0]
@@ -193,7 +237,7 @@ def run(minutes: float, seed: int, logs: Path | None = None, count: int = 3) -> 
             minutes=minutes,
             seed=seed,
             load_average=round(load, 2),
-            changes=chaos.changes,
+            changes=work.changes,
             history=len(events),
             differences=rig.differences().total,
             unique_violations=rig.unique_violations(),
@@ -202,5 +246,7 @@ def run(minutes: float, seed: int, logs: Path | None = None, count: int = 3) -> 
             states=workers.watch.states,
             backward=len(workers.watch.backward),
             fenced=workers.fenced,
+            rate=rate,
+            wrong=chaos.wrong,
             blows=chaos.blows,
         )

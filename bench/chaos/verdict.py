@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Final
 
 RESULTS: Final = Path(__file__).parents[1] / "results"
-WITHIN_SECONDS: Final = {"kill": 10.0, "kill, away": 20.0}
+TAKEOVER_SECONDS: Final = 12.0
+GRACEFUL_SECONDS: Final = 2.0
+WITHIN_SECONDS: Final = {
+    "kill": TAKEOVER_SECONDS,
+    "coordinator killed": TAKEOVER_SECONDS,
+    "kill, away": TAKEOVER_SECONDS,
+    "freeze": TAKEOVER_SECONDS,
+    "stop": GRACEFUL_SECONDS,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +39,8 @@ class Blow:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What a run showed.  `backward`: how often the feed's checkpoint or watermark went back."""
+    """What a run showed.  `backward`: how often the feed's checkpoint or watermark went back.  `rate`: asked for,
+    row changes a second.  `wrong`: what else should not have happened, in words."""
 
     minutes: float
     seed: int
@@ -45,6 +54,8 @@ class Verdict:
     states: int
     backward: int
     fenced: int
+    rate: float
+    wrong: list[str]
     blows: list[Blow]
 
     @property
@@ -55,12 +66,13 @@ class Verdict:
     @property
     def ok(self) -> bool:
         bad = self.differences or self.unique_violations or self.parked or self.violations or self.backward or self.late
+        bad = bad or self.wrong
         return not bad and self.fenced >= 1
 
     def __str__(self) -> str:
         verdict = (
-            f"{self.changes:,} changes in {self.minutes:.0f} minutes under {len(self.blows)} blows:"
-            f" {self.differences} differences, {self.unique_violations} unique violations, {self.parked} parked,"
+            f"{self.changes:,} changes at {self.rate:.0f}/s in {self.minutes:.0f} minutes under {len(self.blows)}"
+            f" blows: {self.differences} differences, {self.unique_violations} unique violations, {self.parked} parked,"
             f" {len(self.violations)} wrong versions in a history of {self.history:,};\n"
             f"the checkpoint went back {self.backward} times in {self.states:,} states;"
             f" {self.fenced} writes of zombies rejected; load {self.load_average}."
@@ -77,7 +89,7 @@ class Verdict:
             limit = f"{WITHIN_SECONDS[kind]:.0f} s" if kind in WITHIN_SECONDS else ""
             cells = [kind, len(alone), _seconds(alone, statistics.median), _seconds(alone, max), limit]
             lines.append("| " + " | ".join(map(str, [*cells, len(beside), _seconds(beside, max)])) + " |")
-        return "\n".join([*lines, *map(str, self.late), *self.violations])
+        return "\n".join([*lines, *map(str, self.late), *self.violations, *self.wrong])
 
 
 def _seconds(took: list[float], of: Callable[[list[float]], float]) -> str:

@@ -141,6 +141,11 @@ class Process:
         if not self.running:
             raise self._failed(f"ended with exit code {self._process.returncode}")
 
+    @property
+    def said(self) -> str:
+        """The end of its output."""
+        return self._output.read_text(errors="replace")[-OUTPUT_TAIL_CHARACTERS:].strip()
+
     def _ended(self, seconds: float | None) -> int:
         code = self._process.wait(seconds)
         guard.ended(self._process.pid)
@@ -152,8 +157,7 @@ class Process:
             os.killpg(self._process.pid, number)
 
     def _failed(self, what: str) -> TidelockFailed:
-        said = self._output.read_text(errors="replace")[-OUTPUT_TAIL_CHARACTERS:].strip()
-        return TidelockFailed(f"`tidelock {' '.join(self._arguments)}` {what}:\n{said}")
+        return TidelockFailed(f"`tidelock {' '.join(self._arguments)}` {what}:\n{self.said}")
 
 
 def metrics(address: str) -> dict[str, float]:

@@ -93,7 +93,7 @@ class Workers:
         if place.process is not None and not place.running:
             place.ends.append(place.process.code(1.0))
             place.process = None
-            place.due = place.due and time.monotonic() + RESTART_SECONDS
+            place.due = place.due and max(place.due, time.monotonic() + RESTART_SECONDS)
         if place.process is None and place.due is not None and time.monotonic() >= place.due:
             place.process = Process(["worker", str(self.rig.feed), "--name", place.name], place.output)
 
@@ -119,6 +119,18 @@ class Workers:
             place = self.places[name]
             process, place.process, place.due = place.process, None, None
             return process if process is not None and process.running else None
+
+    def end(self, name: str, *, back_after: float) -> None:
+        """SIGTERM to `name` and to no child, and no wait for its end; started again after `back_after` seconds."""
+        with self._lock:
+            place = self.places[name]
+            place.due = time.monotonic() + back_after
+            if place.process is not None and place.running:
+                os.kill(place.process.pid, signal.SIGTERM)
+
+    def second(self, name: str) -> Process:
+        """Start another worker with the name of one that runs."""
+        return Process(["worker", str(self.rig.feed), "--name", name], self.rig.folder / f"second-{name}.log")
 
     def restart(self, name: str) -> None:
         """In order, one at a time: what an upgrade does."""
