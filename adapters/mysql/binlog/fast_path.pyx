@@ -205,9 +205,9 @@ cdef class UsualEvents:
             memcpy(&header, data + at, sizeof(Header))
             p = at + sizeof(Header)
             end = at + 4 + (header.packet & PACKET_LENGTH)
-            if header.status or header.packet & PACKET_LENGTH == PACKET_LENGTH or end > size or end - state.tail < p:
+            if not state.tail and not _is_whole(header, size - at):  # else it was checked
                 return at
-            if header.log_end != state.offset + header.size or header.size != (header.packet & PACKET_LENGTH) - 1:
+            if header.log_end != state.offset + header.size:
                 return at
             outcome = self.event(header, b, p, end - state.tail)
             if outcome == LEFT:
@@ -442,6 +442,14 @@ def crc32(bytes b, int way):
 def best_crc32_way():
     """Return 0 for tables, 1 for this processor's instructions, 2 for those with 512 bits."""
     return crc32_way
+
+
+cdef inline bint _is_whole(Header header, Py_ssize_t size) noexcept:
+    """One event of a packet of its own, which is among the `size` bytes that begin with it."""
+    cdef Py_ssize_t length = header.packet & PACKET_LENGTH
+    if header.status or length == PACKET_LENGTH or 4 + length > size:
+        return False
+    return 4 + length >= <Py_ssize_t> sizeof(Header) and header.size == length - 1
 
 
 cdef inline uint64_t _table_id(bytes b, Py_ssize_t p) noexcept:

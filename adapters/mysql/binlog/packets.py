@@ -19,6 +19,8 @@ import pymysql
 Packet: TypeAlias = tuple[bytes, int, int]
 
 _BLOCK: Final = 1 << 18
+_SMALL: Final = 1 << 14
+"""A block with no more than this behind its first packet is copied: a buffer more would cost as much."""
 LONGEST: Final = 0xFFFFFF
 
 
@@ -46,6 +48,7 @@ class PacketStream:
 
     def __init__(self, connection: pymysql.Connection[Any], silence_seconds: float) -> None:
         self.buffer, self.at = b"", 0
+        self._ahead: tuple[bytes, int] | None = None  # the block that goes on behind `buffer`, and where
         self._socket = connection._sock  # type: ignore[attr-defined]
         self._socket.setblocking(False)
         self._silence = silence_seconds
@@ -86,6 +89,8 @@ class PacketStream:
 
     def _missing(self) -> int:
         """Bytes until the next packet is whole; at least its header's."""
+        if self._ahead is not None and self.at == len(self.buffer):
+            (self.buffer, self.at), self._ahead = self._ahead, None
         have = len(self.buffer) - self.at
         if have < 4:
             return 4 - have
@@ -104,7 +109,17 @@ class PacketStream:
         return whole, 0, len(whole)
 
     def _extend(self, block: bytes, missing: int) -> None:
-        parts = [self.buffer[self.at :], block]
+        """Puts `block` behind what is left.  Only the packet that is in both is copied: the rest of a large block
+        stays where it arrived."""
+        left = self.buffer[self.at :]
+        if not left:
+            self.buffer, self.at = block, 0
+            return
+        missing = max(missing, 4 + int.from_bytes((left + block[:3])[:3], "little") - len(left))
+        if missing + _SMALL < len(block):
+            self.buffer, self.at, self._ahead = left + block[:missing], 0, (block, missing)
+            return
+        parts = [left, block]
         missing -= len(block)
         while missing >= _BLOCK:  # no copy of a long packet for each of its blocks
             block = self._awaited()
