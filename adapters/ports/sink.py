@@ -7,38 +7,15 @@ A sink decides nothing.  Each method carries one effect out and returns the even
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 from tidelock.engine.model.errors import Alarm, Failure
 from tidelock.engine.model.records import Position, Row, TableName
-from tidelock.engine.protocol.effects import (
-    ApplyBatch,
-    ApplyDdl,
-    ApplyPiece,
-    BeginCopy,
-    CommitBatch,
-    EffectId,
-    Halt,
-    MergeChunk,
-    RollbackBatch,
-    SaveCheckpoint,
-)
-from tidelock.engine.protocol.events import (
-    BatchCommitted,
-    BatchFailed,
-    BatchReady,
-    BatchRolledBack,
-    CheckpointFailed,
-    CheckpointSaved,
-    CopyBegun,
-    CopyFailed,
-    DdlApplied,
-    DdlFailed,
-    ParkedKey,
-    TakenOver,
-)
+from tidelock.engine.protocol import effects, events
+
+BatchAnswer: TypeAlias = events.BatchCommitted | events.BatchReady | events.BatchFailed
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -58,7 +35,7 @@ class Control(msgspec.Struct, frozen=True):
     """
 
     desired_state: str
-    wishes: tuple[ParkedKey, ...]
+    wishes: tuple[events.ParkedKey, ...]
     wanted: tuple[Wanted, ...] = ()
 
 
@@ -69,7 +46,7 @@ class Sink(Protocol):
     with a lock timeout.  `lane` in an effect picks the connection; effects of one lane never overlap.
     """
 
-    async def take_over(self, tables: Sequence[TableName], start: Position | None) -> TakenOver:
+    async def take_over(self, tables: Sequence[TableName], start: Position | None) -> events.TakenOver:
         """Takes the feed over: raises the epoch (waiting for, then killing, older sessions), commits, then reads
         checkpoint, receipts, failed rows, chunks and the tables' catalogue in a new transaction.
 
@@ -79,26 +56,26 @@ class Sink(Protocol):
         """
         ...
 
-    async def apply(self, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed:
+    async def apply(self, effect: effects.ApplyBatch) -> BatchAnswer:
         """Applies a batch in one transaction, and commits it unless the effect says that the commit comes later."""
 
-    async def apply_piece(self, effect: ApplyPiece) -> BatchReady | BatchFailed:
+    async def apply_piece(self, effect: effects.ApplyPiece) -> events.BatchReady | events.BatchFailed:
         """Applies a piece under a savepoint: whatever is wrong with a row leaves the transaction as it was.
 
         A transaction that is not open any more is answered as TRANSIENT trouble.
         """
         ...
 
-    async def commit(self, effect: CommitBatch) -> BatchCommitted | BatchFailed:
+    async def commit(self, effect: effects.CommitBatch) -> events.BatchCommitted | events.BatchFailed:
         """Commits a batch that was applied before."""
 
-    async def rollback(self, effect: RollbackBatch) -> BatchRolledBack:
+    async def rollback(self, effect: effects.RollbackBatch) -> events.BatchRolledBack:
         """Rolls a batch back.  May arrive while `apply` of the same batch still runs: interrupts it (`apply` then
         answers nothing more).
         """
         ...
 
-    async def save_checkpoint(self, effect: SaveCheckpoint) -> CheckpointSaved | CheckpointFailed:
+    async def save_checkpoint(self, effect: effects.SaveCheckpoint) -> events.CheckpointSaved | events.CheckpointFailed:
         """Stores the checkpoint."""
 
     async def settle(self) -> Failure | None:
@@ -108,8 +85,8 @@ class Sink(Protocol):
         ...
 
     async def apply_ddl(
-        self, effect: ApplyDdl, tables: Sequence[TableName], votes: Mapping[int, int] = {}
-    ) -> DdlApplied | DdlFailed:
+        self, effect: effects.ApplyDdl, tables: Sequence[TableName], votes: Mapping[int, int] = {}
+    ) -> events.DdlApplied | events.DdlFailed:
         """Runs a statement.
 
         `votes` (group to epoch): the feed's groups, which must all be found at these epochs and stay there until the
@@ -119,19 +96,21 @@ class Sink(Protocol):
         """
         ...
 
-    async def pass_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed:
+    async def pass_ddl(
+        self, effect: effects.ApplyDdl, tables: Sequence[TableName]
+    ) -> events.DdlApplied | events.DdlFailed:
         """Notes for good that the statement has passed without us, and reads the tables."""
         ...
 
-    async def begin_copy(self, effect: BeginCopy) -> CopyBegun | CopyFailed:
+    async def begin_copy(self, effect: effects.BeginCopy) -> events.CopyBegun | events.CopyFailed:
         """Begins a copy, and removes the requests for these tables from `tidelock_wanted`."""
         ...
 
-    async def merge_chunk(self, effect: MergeChunk) -> BatchCommitted | BatchFailed:
+    async def merge_chunk(self, effect: effects.MergeChunk) -> events.BatchCommitted | events.BatchFailed:
         """Merges a chunk on a session of its own: batches of all lanes go on meanwhile."""
         ...
 
-    async def drop_staged(self, staged: EffectId) -> None:
+    async def drop_staged(self, staged: effects.EffectId) -> None:
         """Removes what is staged under this id, if anything is.  Best effort: a takeover removes the rest."""
         ...
 
@@ -143,7 +122,7 @@ class Sink(Protocol):
         """
         ...
 
-    async def record_halt(self, effect: Halt) -> bool:
+    async def record_halt(self, effect: effects.Halt) -> bool:
         """Stores the alarm (and statement) in `tidelock_owner.halt` as JSON.  Returns False where a newer owner has the
         feed.
         """

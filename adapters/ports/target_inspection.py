@@ -8,8 +8,8 @@ from typing import Protocol
 import msgspec
 
 from tidelock.adapters.bookkeeping.tables import Lacking
-from tidelock.adapters.config.url import Dialect
-from tidelock.adapters.ports.finding import Finding, warning
+from tidelock.adapters.config.url import Dialect, Endpoint
+from tidelock.adapters.ports.finding import Finding, error, warning
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
 
@@ -91,3 +91,10 @@ def only_for_copies(lacking: Finding) -> Finding:
     """Turns an error into a warning where the stream does without the right, and copies and repairs do not."""
     message = f"{lacking.message}: tables cannot be copied, nor rows repaired, since that makes tables there"
     return warning("target-copy-grant", message, lacking.hint)
+
+
+def lacking_rights(account: str, rights: str, place: str, server: Endpoint) -> Finding:
+    """Returns the finding that `account` lacks rights, with the statement that grants them."""
+    return error(
+        "target-grant", f"{account} lacks {rights} on {place} at {server}", f"GRANT {rights} ON {place} TO {account};"
+    )

@@ -22,24 +22,7 @@ from tidelock.adapters.runtime.journal import Recorder
 from tidelock.engine.apply.machine import ApplyMachine, State
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Position
-from tidelock.engine.protocol.effects import (
-    ApplyBatch,
-    ApplyDdl,
-    ApplyEffect,
-    ApplyPiece,
-    BeginCopy,
-    CaughtUp,
-    CommitBatch,
-    DropStaged,
-    Halt,
-    MergeChunk,
-    ReadChunk,
-    RefuseCopy,
-    RequestResend,
-    RollbackBatch,
-    SaveCheckpoint,
-    StepDown,
-)
+from tidelock.engine.protocol import effects
 from tidelock.engine.protocol.events import ApplyEvent, DdlApplied, DdlFailed, ParkedWished, Paused, Tick
 
 TICK_SECONDS = 0.05
@@ -58,15 +41,15 @@ class Shell:
         machine: ApplyMachine,
         sink: Sink,
         log: Log,
-        apply_ddl: Callable[[ApplyDdl], Coroutine[Any, Any, DdlApplied | DdlFailed]],
+        apply_ddl: Callable[[effects.ApplyDdl], Coroutine[Any, Any, DdlApplied | DdlFailed]],
         journal: Recorder,
         copies: Copies,
         way_out: Callable[[str], str] = str,
     ) -> None:
         self.machine = machine
         self.caught_up = False
-        self.stepped_down: StepDown | None = None
-        self.halt: Halt | None = None
+        self.stepped_down: effects.StepDown | None = None
+        self.halt: effects.Halt | None = None
         self.refusal: Alarm | None = None
         self.copies = copies
         self.ended = asyncio.Event()
@@ -134,13 +117,13 @@ class Shell:
 
     def displaced(self) -> None:
         """Ends the shell: a newer owner has the feed, and its fence rejects whatever we would still write."""
-        self.stepped_down = StepDown("a newer owner has taken the feed over", again=False)
+        self.stepped_down = effects.StepDown("a newer owner has taken the feed over", again=False)
         self.ended.set()
         self._wake.set()
 
     def begin_anew(self, reason: str) -> None:
         """Ends the shell, so that the run takes the feed over once more, from what the target holds."""
-        self.stepped_down = StepDown(reason, again=True)
+        self.stepped_down = effects.StepDown(reason, again=True)
         self.ended.set()
 
     def stop(self) -> None:
@@ -164,30 +147,36 @@ class Shell:
         else:
             self._room.set()
 
-    def _carry_out(self, effect: ApplyEffect) -> None:
+    def _carry_out(self, effect: effects.ApplyEffect) -> None:
         match effect:
-            case ApplyBatch():
+            case effects.ApplyBatch():
                 self._start(self._answer(self._sink.apply(effect)))
-            case ApplyPiece():
+            case effects.ApplyPiece():
                 self._start(self._answer(self._sink.apply_piece(effect)))
-            case CommitBatch():
+            case effects.CommitBatch():
                 self._start(self._answer(self._sink.commit(effect)))
-            case RollbackBatch():
+            case effects.RollbackBatch():
                 self._start(self._answer(self._sink.rollback(effect)))
-            case SaveCheckpoint():
+            case effects.SaveCheckpoint():
                 self._start(self._answer(self._sink.save_checkpoint(effect)))
-            case ApplyDdl():
+            case effects.ApplyDdl():
                 self._start(self._answer(self._apply_ddl(effect)))
-            case BeginCopy() | ReadChunk() | MergeChunk() | DropStaged() | RefuseCopy():
+            case (
+                effects.BeginCopy()
+                | effects.ReadChunk()
+                | effects.MergeChunk()
+                | effects.DropStaged()
+                | effects.RefuseCopy()
+            ):
                 self._start(self.copies.carry_out(effect))
-            case RequestResend():
+            case effects.RequestResend():
                 self._start(self._log.read_from(effect.position, effect.reader, effect.further))
-            case Halt():
+            case effects.Halt():
                 self._start(self._record_halt(effect))
-            case StepDown():
+            case effects.StepDown():
                 self.stepped_down = effect
                 self.ended.set()
-            case CaughtUp():
+            case effects.CaughtUp():
                 self.caught_up = True
                 self.ended.set()
             case _:
@@ -214,7 +203,7 @@ class Shell:
         with contextlib.suppress(asyncio.CancelledError):  # an `apply` that a rollback interrupted answers nothing
             self.post(await work)
 
-    async def _record_halt(self, halt: Halt) -> None:
+    async def _record_halt(self, halt: effects.Halt) -> None:
         """Stores the halt, unless a newer owner has the feed: a zombie's alarm counts for nothing."""
         alarm = halt.alarm
         halt = replace(halt, alarm=replace(alarm, hint=self._way_out(alarm.hint)))

@@ -25,16 +25,7 @@ from tidelock.engine.apply.machine import ApplyMachine
 from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import TableName
-from tidelock.engine.protocol.effects import (
-    BeginCopy,
-    CopyEffect,
-    DropStaged,
-    EffectId,
-    MergeChunk,
-    ReadChunk,
-    RefuseCopy,
-)
-from tidelock.engine.protocol.events import ApplyEvent, BatchCommitted, ChunkFailed, ChunkStaged, Copied, CopyBegun
+from tidelock.engine.protocol import effects, events
 
 WITHOUT_COPIER = Alarm(
     "copy",
@@ -83,10 +74,12 @@ class Copies:
         self._asked: set[int] = set()
         self._free = asyncio.Event()  # not set: a plan was asked for, and its copy has neither begun nor been refused
         self._free.set()
-        self._reads: dict[EffectId, asyncio.Event] = {}  # set when the read has returned
-        self._staged: dict[EffectId, TableName] = {}  # of these chunks, which are being read or wait for their merge
+        self._reads: dict[effects.EffectId, asyncio.Event] = {}  # set when the read has returned
+        self._staged: dict[
+            effects.EffectId, TableName
+        ] = {}  # of these chunks, which are being read or wait for their merge
 
-    def attach(self, post: Callable[[ApplyEvent], None], end: Callable[[Alarm], None]) -> None:
+    def attach(self, post: Callable[[events.ApplyEvent], None], end: Callable[[Alarm], None]) -> None:
         """Connects to the shell, once.  `end`: is called with the reason why nothing may go on."""
         self._post = post
         self._end = end
@@ -131,34 +124,34 @@ class Copies:
 
     # ------------------------------------------------------------------ effects
 
-    async def carry_out(self, effect: CopyEffect) -> None:
+    async def carry_out(self, effect: effects.CopyEffect) -> None:
         """Starts to carry out an effect."""
         match effect:
-            case BeginCopy():
+            case effects.BeginCopy():
                 await self._begin(effect)
-            case ReadChunk():
+            case effects.ReadChunk():
                 await self._read(effect)
-            case MergeChunk():
+            case effects.MergeChunk():
                 await self._merge(effect)
-            case DropStaged():
+            case effects.DropStaged():
                 await self._drop(effect.staged)
-            case RefuseCopy():
+            case effects.RefuseCopy():
                 await self._refuse(effect.tables, effect.alarm)
             case _:
                 assert_never(effect)
 
-    async def _begin(self, effect: BeginCopy) -> None:
+    async def _begin(self, effect: effects.BeginCopy) -> None:
         answer = await self._sink.begin_copy(effect)
-        if isinstance(answer, CopyBegun):
+        if isinstance(answer, events.CopyBegun):
             self._settled()
             self._essential = False
-            self.resume((Copied(split) for split in effect.splits), {})
+            self.resume((events.Copied(split) for split in effect.splits), {})
         self._post(answer)
 
-    async def _read(self, effect: ReadChunk) -> None:
+    async def _read(self, effect: effects.ReadChunk) -> None:
         if self._copier is None:
             self._tell(str(WITHOUT_COPIER))
-            self._post(ChunkFailed(effect.id))
+            self._post(events.ChunkFailed(effect.id))
             return
         returned = self._reads[effect.id] = asyncio.Event()
         self._staged[effect.id] = effect.split.table
@@ -172,17 +165,17 @@ class Copies:
             returned.set()
         if effect.id in self._staged:
             self._post(answer)
-            if not isinstance(answer, ChunkStaged):
+            if not isinstance(answer, events.ChunkStaged):
                 del self._staged[effect.id]
 
-    async def _merge(self, effect: MergeChunk) -> None:
+    async def _merge(self, effect: effects.MergeChunk) -> None:
         answer = await self._sink.merge_chunk(effect)
-        if isinstance(answer, BatchCommitted):
+        if isinstance(answer, events.BatchCommitted):
             self._staged.pop(effect.staged, None)
             self._count(effect)
         self._post(answer)
 
-    async def _drop(self, attempt: EffectId) -> None:
+    async def _drop(self, attempt: effects.EffectId) -> None:
         self._staged.pop(attempt, None)
         if self._copier is not None:
             self._copier.stop(attempt)
@@ -197,14 +190,14 @@ class Copies:
 
     # ------------------------------------------------------------------ progress
 
-    def resume(self, copied: Iterable[Copied], rows: Mapping[str, int]) -> None:
+    def resume(self, copied: Iterable[events.Copied], rows: Mapping[str, int]) -> None:
         """Goes on with copies of these tables, from their `merged` chunks on, which hold so many `rows`."""
         for one in copied:
             if one.split.by is not By.KEYS and len(one.merged) < one.split.chunks:
                 name, found = one.split.table, len(one.merged)
                 self._tables[name] = _Counted(one.split.chunks, found, found, rows.get(str(name), 0))
 
-    def _count(self, effect: MergeChunk) -> None:
+    def _count(self, effect: effects.MergeChunk) -> None:
         table = self._tables.get(effect.split.table)
         if table is None:
             return

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
 from tidelock.engine.protocol.effects import EffectId
+from tidelock.engine.protocol.events import BatchReady
 
 
 class LaneSession(Protocol):
@@ -92,6 +93,13 @@ class BatchLane(Generic[SessionT]):
         finally:
             self._task = None
             self._stopped.set()
+
+    async def begin(self, batch: EffectId, work: Awaitable[Answer]) -> Answer:
+        """Run `work` on a new batch, which is held from then on where the answer is `BatchReady`.  Raises as `run`."""
+        assert not self.running and not self.held, f"{batch}: the lane is busy with {self.batch}"
+        answer = await self.run(batch, work)
+        self.held = isinstance(answer, BatchReady)
+        return answer
 
     async def interrupt(self) -> None:
         """End what runs, if anything does, and return once it has ended."""

@@ -5,33 +5,14 @@ from __future__ import annotations
 from tidelock.adapters.bookkeeping.lease import Entry
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.ports.sink import Sink
+from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.capture.mapping import Mapping
 
 
 def make_sink(feed: Feed, mapping: Mapping, group: int = 0, entry: Entry | None = None) -> Sink:
     """`entry`: the run's name, which its takeover leaves; workers have their own way to share a feed."""
     source = f"{feed.source_url.host}:{feed.source_url.port}"
-    if feed.target_url.dialect == "postgres":
-        from tidelock.adapters.postgres.target.sink import PostgresSink
-
-        return PostgresSink(
-            feed.target_url,
-            feed.name,
-            group,
-            schema=feed.schema,
-            lanes=feed.lanes,
-            origin=source,
-            path=source,
-            zero_dates=feed.zero_dates,
-            synchronous_commit=feed.synchronous_commit,
-            target_name=mapping.target,
-            eager=feed.log_url is None,  # workers' groups would hold sessions that they may never need
-            entry=entry,
-        )
-    from tidelock.adapters.mysql.target.sink import MySqlSink
-
-    return MySqlSink(
-        feed.target_url,
+    options = SinkOptions(
         feed.name,
         group,
         schema=feed.schema,
@@ -39,7 +20,15 @@ def make_sink(feed: Feed, mapping: Mapping, group: int = 0, entry: Entry | None 
         origin=source,
         path=source,
         zero_dates=feed.zero_dates,
+        synchronous_commit=feed.synchronous_commit,
         target_name=mapping.target,
-        eager=feed.log_url is None,
+        eager=feed.log_url is None,  # workers' groups would hold sessions that they may never need
         entry=entry,
     )
+    if feed.target_url.dialect == "postgres":
+        from tidelock.adapters.postgres.target.sink import PostgresSink
+
+        return PostgresSink(feed.target_url, options)
+    from tidelock.adapters.mysql.target.sink import MySqlSink
+
+    return MySqlSink(feed.target_url, options)

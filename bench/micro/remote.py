@@ -26,6 +26,7 @@ from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.adapters.ports.sink import Sink
 from tidelock.adapters.postgres.target.sink import PostgresSink
+from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.model.records import Position
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import ApplyBatch, EffectId
@@ -126,9 +127,10 @@ def _opened(server: Server, unique: bool) -> Sink:
         account.ddl(dialect, unique=unique),
     ):
         server.execute(statement, database=database)
+    options = SinkOptions(FEED, schema=books, lanes=1)
     if postgres:
-        return PostgresSink(server.url(database), FEED, schema=books, lanes=1)
-    return MySqlSink(server.url(database) + "?sslmode=disable", FEED, schema=books, lanes=1)
+        return PostgresSink(server.url(database), options)
+    return MySqlSink(server.url(database) + "?sslmode=disable", options)
 
 
 async def _applied(sink: Sink, effects: Sequence[ApplyBatch]) -> tuple[float, float]:

@@ -26,6 +26,7 @@ from tidelock.adapters.mysql.target.staging import stage, stager_lock
 from tidelock.adapters.ports.sink import Wanted
 from tidelock.adapters.ports.source_errors import Unreachable
 from tidelock.adapters.ports.staging import Columns, Staged, Staging, staged_name, staged_prefix
+from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule
 from tidelock.engine.log.receipts import NOTHING
@@ -93,7 +94,7 @@ class Target:
 
     async def own(self) -> TakenOver:
         sink = MySqlSink(
-            self.url, "feed", schema=self.books, lanes=3, lock_timeout_seconds=2, origin="here"
+            self.url, SinkOptions("feed", schema=self.books, lanes=3, lock_timeout_seconds=2, origin="here")
         )
         self.sinks.append(sink)
         self.taken = await sink.take_over([self.name(name) for name in self.names], START)

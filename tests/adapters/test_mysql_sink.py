@@ -18,6 +18,7 @@ from tidelock.adapters.mysql.target.session import MODES, StatementFailed, open_
 from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.adapters.operator.store import Halted
 from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.model.errors import Alarm, ErrorKind
 from tidelock.engine.model.records import Column, Ddl, DdlKind, Kind, Position, Row, Shape, TableName, Value
 from tidelock.engine.model.schema import Binding
@@ -71,7 +72,7 @@ class Target:
 
     def sink(self, url: str = "", **options: Any) -> MySqlSink:
         options = {"lanes": 3, "lock_timeout_seconds": 2, "origin": "here", "path": "here>there"} | options
-        sink = MySqlSink(url or self.server.url(self.database), "feed", schema=self.books, **options)
+        sink = MySqlSink(url or self.server.url(self.database), SinkOptions("feed", schema=self.books, **options))
         self.sinks.append(sink)
         return sink
 

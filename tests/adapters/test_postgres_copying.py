@@ -17,6 +17,7 @@ from tidelock.adapters.ports.staging import Columns, Staged, Staging, staged_nam
 from tidelock.adapters.postgres.target.copy_text import lines
 from tidelock.adapters.postgres.target.sink import PostgresSink
 from tidelock.adapters.postgres.target.staging import session_name, stage
+from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm, ErrorKind
 from tidelock.engine.model.records import Column, Kind, Position, Row, Shape, TableName
@@ -138,7 +139,7 @@ class Target:
 
     def sink(self, **options: Any) -> PostgresSink:
         url = options.pop("url", self.server.url(self.database))
-        sink = PostgresSink(url, **{"feed": "shop", "lanes": 2, "lock_timeout_seconds": 5.0, **options})
+        sink = PostgresSink(url, SinkOptions(**{"feed": "shop", "lanes": 2, "lock_timeout_seconds": 5.0, **options}))
         self.sinks.append(sink)
         return sink
 

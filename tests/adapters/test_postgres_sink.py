@@ -16,6 +16,7 @@ from tidelock.adapters.postgres.target.copy_text import CopyCommand
 from tidelock.adapters.postgres.target.session import application_name
 from tidelock.adapters.postgres.target.sink import PostgresSink
 from tidelock.adapters.postgres.target.statements import FEW_ROWS
+from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.model.errors import Alarm, ErrorKind
 from tidelock.engine.model.records import Column, Ddl, DdlKind, Kind, Position, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding
@@ -83,7 +84,7 @@ class Target:
 
     def sink(self, url: str = "", **options: Any) -> PostgresSink:
         options = {"feed": "shop", "lanes": 4, "lock_timeout_seconds": 5.0, **options}
-        sink = PostgresSink(url or self.server.url(self.database), **options)
+        sink = PostgresSink(url or self.server.url(self.database), SinkOptions(**options))
         self.sinks.append(sink)
         return sink
 

@@ -18,7 +18,7 @@ from tidelock.adapters.mysql.grants import Grants, read_grants
 from tidelock.adapters.mysql.schema import tables_of
 from tidelock.adapters.ports.finding import Finding, error, warning
 from tidelock.adapters.ports.source_errors import AccessDenied, SourceError, Unreachable
-from tidelock.adapters.ports.target_inspection import ROW_RIGHTS, Details, only_for_copies
+from tidelock.adapters.ports.target_inspection import ROW_RIGHTS, Details, lacking_rights, only_for_copies
 from tidelock.adapters.schema.create_table import qualified
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
@@ -98,11 +98,7 @@ class MySqlTarget:
         return [self._lacks(", ".join(of), f"{quote('mysql', s)}.*") for s, of in rights.items() if of]
 
     def _lacks(self, rights: str, place: str) -> Finding:
-        return error(
-            "target-grant",
-            f"{self.account} lacks {rights} on {place} at {self._endpoint}",
-            f"GRANT {rights} ON {place} TO {self.account};",
-        )
+        return lacking_rights(self.account, rights, place, self._endpoint)
 
     async def bookkeeping(self, schema: str) -> list[Finding]:
         """Find what keeps the account from tidelock's own tables."""

@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
-from tidelock.adapters.bookkeeping.lease import Entry
 from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.ddl.translate import emptied, translate
 from tidelock.adapters.mysql.target.batch_script import BatchError, BatchScript, CommittedBefore
@@ -36,31 +34,13 @@ from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, 
 from tidelock.adapters.mysql.target.session import StatementFailed, TargetSession
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.adapters.mysql.target.takeover import Takeover
-from tidelock.adapters.ports.sink import Control, TargetError
+from tidelock.adapters.ports.sink import BatchAnswer, Control, TargetError
 from tidelock.adapters.target.chunks import ChunkSink
+from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import (
-    ApplyBatch,
-    ApplyDdl,
-    ApplyPiece,
-    CommitBatch,
-    Halt,
-    RollbackBatch,
-    SaveCheckpoint,
-)
-from tidelock.engine.protocol.events import (
-    BatchCommitted,
-    BatchFailed,
-    BatchReady,
-    BatchRolledBack,
-    CheckpointFailed,
-    CheckpointSaved,
-    DdlApplied,
-    DdlFailed,
-    TakenOver,
-)
+from tidelock.engine.protocol import effects, events
 
 log = logging.getLogger(__name__)
 
@@ -72,74 +52,53 @@ PIECE_ATTEMPTS = 3
 
 
 class MySqlSink(ChunkSink):
-    """`url`: `mysql://` or `mariadb://`, see `adapters.config.url`.  `origin`, `path`: the receipts' words for it.
+    """Carries out effects at a MySQL or MariaDB target (`adapters.ports.sink.Sink`)."""
 
-    `target_name`: source table to target table, for DDL.  Lock waits, also of a takeover for the older owner's open
-    batches, end after `lock_timeout_seconds`.
-    """
-
-    def __init__(
-        self,
-        url: Endpoint | str,
-        feed: str,
-        group: int = 0,
-        schema: str = "tidelock",
-        lanes: int = 8,
-        origin: str = "",
-        path: str = "",
-        zero_dates: Literal["dead_letter", "null"] = "dead_letter",
-        lock_timeout_seconds: int = LOCK_TIMEOUT_SECONDS,
-        target_name: Callable[[TableName], TableName] = lambda name: name,
-        eager: bool = False,
-        entry: Entry | None = None,
-    ) -> None:
-        """`eager`: all sessions are opened right after a takeover, not each when its lane has its first batch.
-        `entry`: the name that a takeover leaves.
-
-        Raises ValueError for too many lanes, UrlError for a URL that cannot be read."""
+    def __init__(self, url: Endpoint | str, options: SinkOptions) -> None:
+        """Raises ValueError for too many lanes, UrlError for a URL that cannot be read."""
+        lanes, schema = options.lanes, options.schema
+        wait = int(options.lock_timeout_seconds or LOCK_TIMEOUT_SECONDS)
         if not 0 < lanes < SESSIONS_MAX - 2:
             raise ValueError(f"lanes: {lanes} is not from 1 to {SESSIONS_MAX - 3}")
         self._endpoint = url if isinstance(url, Endpoint) else parse(url, Path())
-        self._fencing = Fencing(self._endpoint, feed, group, schema, lock_timeout_seconds, entry)
-        self._bookkeeping = BookkeepingSql(self._fencing, schema, feed, group, origin, path)
+        self._fencing = Fencing(self._endpoint, options.feed, options.group, schema, wait, options.entry)
+        self._bookkeeping = BookkeepingSql(
+            self._fencing, schema, options.feed, options.group, options.origin, options.path
+        )
         self._audit = CommitAudit(self._fencing)
         self._fencing.verify = self._audit.verify
-        self._lanes = [Lane(self._fencing, CONTROL + 1 + n) for n in range(lanes)]
         ddl_number = CONTROL + 1 + lanes
         self._copying = TargetCopying(
             self._fencing, self._bookkeeping, self._audit, ddl_number + 1, self._statements_of
         )
         super().__init__(self._copying)
+        self._lanes = [Lane(self._fencing, CONTROL + 1 + n) for n in range(lanes)]
+        self._eager = options.eager
         self._control = ControlSession(self._fencing)
         self._ddl = DdlRunner(self._control, self._fencing, self._bookkeeping, ddl_number)
         self._takeover = Takeover(self._fencing, self._bookkeeping, self._control, self._copying)
-        self._target_name = target_name
-        self._eager = eager
+        self._target_name = options.target_name
         self._statements: dict[Binding, TableStatements] = {}
         self._gate = DeadlockGate()
         self._last_control = Control("running", ())
 
-    async def take_over(self, tables: Sequence[TableName], start: Position | None) -> TakenOver:
+    async def take_over(self, tables: Sequence[TableName], start: Position | None) -> events.TakenOver:
         """Become the owner, and read what is there.  Raises Overtaken, TargetError."""
         async with self._control.turn:
             await self._drop_all()
             taken = await self._takeover.run(tables, start)
             self._copying.tables = taken.tables
             self._audit.begin(taken.checkpoint)
-            if self._eager:
-                for lane in self._lanes:
-                    lane.open_ahead()
+            for lane in self._lanes if self._eager else ():
+                lane.open_ahead()
             return taken
 
-    async def apply(self, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed:
+    async def apply(self, effect: effects.ApplyBatch) -> BatchAnswer:
         """Apply a batch.  Raises CancelledError where its rollback came meanwhile, which is answered instead."""
         lane = self._lanes[effect.lane]
-        assert not lane.running and not lane.held, f"lane {effect.lane} is busy with {lane.batch}"
-        answer = await lane.run(effect.id, self._transact(lane, effect))
-        lane.held = isinstance(answer, BatchReady)
-        return answer
+        return await lane.begin(effect.id, self._transact(lane, effect))
 
-    async def _transact(self, lane: Lane, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed:
+    async def _transact(self, lane: Lane, effect: effects.ApplyBatch) -> BatchAnswer:
         deadlocks = 0
         while True:
             try:
@@ -147,15 +106,15 @@ class MySqlSink(ChunkSink):
             except CommittedBefore:
                 await lane.leave()
                 self._audit.add(effect.id)
-                return BatchCommitted(effect.id)
+                return events.BatchCommitted(effect.id)
             except (BatchError, Unwritable, Fenced, *SERVER_ERRORS) as error:
                 await lane.leave()
                 deadlocks += 1
                 if not is_deadlock(error) or deadlocks == DEADLOCKS_MAX:
-                    return BatchFailed(effect.id, outcome(error))
+                    return events.BatchFailed(effect.id, outcome(error))
                 self._gate.deadlocked(effect.steps)
 
-    async def _attempt(self, lane: Lane, effect: ApplyBatch) -> BatchCommitted | BatchReady:
+    async def _attempt(self, lane: Lane, effect: effects.ApplyBatch) -> events.BatchCommitted | events.BatchReady:
         session = await lane.ready()
         receipt = self._bookkeeping.receipt(session, effect.id, effect.covered)
         with self._gate.of(() if effect.held else effect.steps) as turn:
@@ -166,22 +125,22 @@ class MySqlSink(ChunkSink):
                 batch.add(sql, "tidelock_parked")
             if effect.held:
                 await batch.flush()
-                return BatchReady(effect.id)
+                return events.BatchReady(effect.id)
             async with self._audit.confirmed(session):
                 await batch.commit()
         self._audit.add(effect.id)
-        return BatchCommitted(effect.id)
+        return events.BatchCommitted(effect.id)
 
-    async def apply_piece(self, effect: ApplyPiece) -> BatchReady | BatchFailed:
+    async def apply_piece(self, effect: effects.ApplyPiece) -> events.BatchReady | events.BatchFailed:
         """Write a piece of a held batch.  Raises CancelledError as `apply` does."""
         lane = self._lanes[effect.lane]
         session = lane.session
         if session is None or not lane.held or lane.batch != effect.batch:
-            return BatchFailed(effect.id, Failure(ErrorKind.TRANSIENT, "the transaction's session is gone"))
+            return events.BatchFailed(effect.id, Failure(ErrorKind.TRANSIENT, "the transaction's session is gone"))
         failed = await lane.run(effect.batch, self._piece(lane, session, effect))
-        return BatchReady(effect.id) if failed is None else BatchFailed(effect.id, failed)
+        return events.BatchReady(effect.id) if failed is None else events.BatchFailed(effect.id, failed)
 
-    async def _piece(self, lane: Lane, session: TargetSession, effect: ApplyPiece) -> Failure | None:
+    async def _piece(self, lane: Lane, session: TargetSession, effect: effects.ApplyPiece) -> Failure | None:
         """Write a piece; returns None where it is in the transaction.
 
         A row's fault leaves that as it was before; after any other it is rolled
@@ -209,7 +168,7 @@ class MySqlSink(ChunkSink):
                 return None
         raise AssertionError("the last attempt has an answer")
 
-    async def _write_piece(self, session: TargetSession, effect: ApplyPiece) -> None:
+    async def _write_piece(self, session: TargetSession, effect: effects.ApplyPiece) -> None:
         batch = BatchScript(session, self._statements_of)
         await batch.run(effect.steps)
         for sql in self._bookkeeping.park(effect.parked):
@@ -218,11 +177,11 @@ class MySqlSink(ChunkSink):
             batch.add(self._bookkeeping.complete(effect.batch, effect.covered), "tidelock_progress")
         await batch.flush()
 
-    async def commit(self, effect: CommitBatch) -> BatchCommitted | BatchFailed:
+    async def commit(self, effect: effects.CommitBatch) -> events.BatchCommitted | events.BatchFailed:
         """Commit a batch that is held."""
         lane = next((lane for lane in self._lanes if lane.held and lane.batch == effect.id), None)
         if lane is None or lane.session is None:
-            return BatchFailed(effect.id, Failure(ErrorKind.TRANSIENT, "the batch's session is gone"))
+            return events.BatchFailed(effect.id, Failure(ErrorKind.TRANSIENT, "the batch's session is gone"))
         try:
             async with self._audit.confirmed(lane.session):
                 await lane.session.commit()
@@ -231,12 +190,12 @@ class MySqlSink(ChunkSink):
             raise
         except StatementFailed as failed:
             await lane.leave()
-            return BatchFailed(effect.id, commit_failure(failed.error))
+            return events.BatchFailed(effect.id, commit_failure(failed.error))
         lane.held = False
         self._audit.add(effect.id)
-        return BatchCommitted(effect.id)
+        return events.BatchCommitted(effect.id)
 
-    async def rollback(self, effect: RollbackBatch) -> BatchRolledBack:
+    async def rollback(self, effect: effects.RollbackBatch) -> events.BatchRolledBack:
         """End a batch that still runs with its session: KILL QUERY may miss it between two statements.
 
         Waits for as long as the target cannot be reached: until then nobody knows that the locks are gone.
@@ -248,10 +207,11 @@ class MySqlSink(ChunkSink):
                 await lane.leave()
             if lane.session is None:
                 await self._end(lane)
-        return BatchRolledBack(effect.id)
+        return events.BatchRolledBack(effect.id)
 
-    async def save_checkpoint(self, effect: SaveCheckpoint) -> CheckpointSaved | CheckpointFailed:
+    async def save_checkpoint(self, effect: effects.SaveCheckpoint) -> events.CheckpointSaved | events.CheckpointFailed:
         """Store a checkpoint and delete the receipts below it."""
+
         async def save(session: TargetSession) -> None:
             await self._fencing.fence(session)
             batch = BatchScript(session, self._statements_of)
@@ -264,7 +224,7 @@ class MySqlSink(ChunkSink):
             self._audit.checkpoint_stored(effect.position, effect.drop)
 
         failed = await self._control.do(save)
-        return CheckpointSaved(effect.id) if failed is None else CheckpointFailed(effect.id, failed)
+        return events.CheckpointSaved(effect.id) if failed is None else events.CheckpointFailed(effect.id, failed)
 
     async def settle(self) -> Failure | None:
         """Say whether what was reported stands.  InnoDB's commit is on disk when it is reported
@@ -273,26 +233,28 @@ class MySqlSink(ChunkSink):
         return await self._control.do(self._fencing.fence)
 
     async def apply_ddl(
-        self, effect: ApplyDdl, tables: Sequence[TableName], votes: Mapping[int, int] = {}
-    ) -> DdlApplied | DdlFailed:
+        self, effect: effects.ApplyDdl, tables: Sequence[TableName], votes: Mapping[int, int] = {}
+    ) -> events.DdlApplied | events.DdlFailed:
         """Run a statement once (`ddl`), and read the tables."""
         try:
             statements = translate(effect.ddl, "mysql", self._target_name)
             empty = emptied(effect.ddl, self._target_name)
         except TargetError as error:
-            return DdlFailed(effect.id, outcome(error))
+            return events.DdlFailed(effect.id, outcome(error))
         along = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in empty]
         failed = await self._ddl.run(effect.ddl, statements, along, votes)
-        return await self.pass_ddl(effect, tables) if failed is None else DdlFailed(effect.id, failed)
+        return await self.pass_ddl(effect, tables) if failed is None else events.DdlFailed(effect.id, failed)
 
-    async def pass_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed:
+    async def pass_ddl(
+        self, effect: effects.ApplyDdl, tables: Sequence[TableName]
+    ) -> events.DdlApplied | events.DdlFailed:
         """Note that a statement has passed without us, and read the tables."""
         found = await self._ddl.note_passed(effect.ddl, tables)
         if isinstance(found, Failure):
-            return DdlFailed(effect.id, found)
+            return events.DdlFailed(effect.id, found)
         self._statements.clear()
         self._copying.tables = found
-        return DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
+        return events.DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
 
     async def refuse(self, wanted: Sequence[TableName], alarm: Alarm) -> None:
         """A target that cannot be reached does not hear of it; the caller tells the operator."""
@@ -305,7 +267,7 @@ class MySqlSink(ChunkSink):
         if failed is not None:
             log.warning("what is wanted at %s could not be refused: %s", self._endpoint, failed.message)
 
-    async def record_halt(self, effect: Halt) -> bool:
+    async def record_halt(self, effect: effects.Halt) -> bool:
         """A target that cannot be reached keeps no alarm; the caller has it, and it is logged.
 
         A newer owner ends our session just before its own reader takes our place at the source, which is what halts us:

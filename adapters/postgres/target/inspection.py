@@ -11,7 +11,7 @@ import msgspec
 from tidelock.adapters.bookkeeping.tables import TABLES, Lacking, columns_query, lacking, quote
 from tidelock.adapters.config.url import Dialect, Endpoint
 from tidelock.adapters.ports.finding import Finding, error
-from tidelock.adapters.ports.target_inspection import ROW_RIGHTS, Details, only_for_copies
+from tidelock.adapters.ports.target_inspection import ROW_RIGHTS, Details, lacking_rights, only_for_copies
 from tidelock.adapters.postgres.catalogue import read_tables
 from tidelock.adapters.postgres.target.session import SessionSettings
 from tidelock.adapters.schema.create_table import qualified
@@ -131,11 +131,7 @@ class PostgresTarget:
         return list(dict.fromkeys(findings))
 
     def _lacks(self, rights: str, place: str) -> Finding:
-        return error(
-            "target-grant",
-            f"{self.account} lacks {rights} on {place} at {self._endpoint}",
-            f"GRANT {rights} ON {place} TO {self.account};",
-        )
+        return lacking_rights(self.account, rights, place, self._endpoint)
 
     async def bookkeeping(self, schema: str) -> list[Finding]:
         """Find what keeps the account from tidelock's own tables."""

@@ -16,16 +16,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import asyncpg
 import msgspec
 
-from tidelock.adapters.bookkeeping.lease import Entry
 from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.ddl.translate import emptied, translate
-from tidelock.adapters.ports.sink import Control, TargetError
+from tidelock.adapters.ports.sink import BatchAnswer, Control, TargetError
 from tidelock.adapters.postgres.catalogue import read_tables
 from tidelock.adapters.postgres.target.batch_script import PIECE, BatchScript, trusts_fresh
 from tidelock.adapters.postgres.target.bookkeeping_sql import BookkeepingSql
@@ -39,33 +38,13 @@ from tidelock.adapters.postgres.target.outcomes import outcome
 from tidelock.adapters.postgres.target.session import SessionSettings, TargetSession, application_name
 from tidelock.adapters.postgres.target.session_source import SessionSource
 from tidelock.adapters.postgres.target.takeover import Takeover
-from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates
+from tidelock.adapters.postgres.target.values import Unwritable
 from tidelock.adapters.target.chunks import ChunkSink
+from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
-from tidelock.engine.protocol.effects import (
-    ApplyBatch,
-    ApplyDdl,
-    ApplyPiece,
-    CommitBatch,
-    EffectId,
-    Halt,
-    RollbackBatch,
-    SaveCheckpoint,
-    Step,
-)
-from tidelock.engine.protocol.events import (
-    BatchCommitted,
-    BatchFailed,
-    BatchReady,
-    BatchRolledBack,
-    CheckpointFailed,
-    CheckpointSaved,
-    DdlApplied,
-    DdlFailed,
-    TakenOver,
-)
+from tidelock.engine.protocol import effects, events
 
 log = logging.getLogger(__name__)
 
@@ -77,76 +56,58 @@ PIECE_ATTEMPTS = 3
 class PostgresSink(ChunkSink):
     """Carries out effects at a PostgreSQL target (`adapters.ports.sink.Sink`)."""
 
-    def __init__(
-        self,
-        url: Endpoint | str,
-        feed: str,
-        group: int = 0,
-        schema: str = "tidelock",
-        lanes: int = 8,
-        origin: str = "",
-        path: str = "",
-        zero_dates: ZeroDates = "dead_letter",
-        synchronous_commit: bool = False,
-        lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS,
-        target_name: Callable[[TableName], TableName] = lambda name: name,
-        eager: bool = False,
-        entry: Entry | None = None,
-    ) -> None:
-        """`eager`: all sessions are opened right after a takeover, not each when its lane has its first batch.
-        `entry`: the name that a takeover leaves."""
+    def __init__(self, url: Endpoint | str, options: SinkOptions) -> None:
+        """Raises UrlError for a URL that cannot be read."""
+        feed, group, zero_dates = options.feed, options.group, options.zero_dates
+        wait = options.lock_timeout_seconds or LOCK_TIMEOUT_SECONDS
         endpoint = url if isinstance(url, Endpoint) else parse(url, Path())
         name = application_name(feed, group)
-        self._settings = SessionSettings(endpoint, name, synchronous_commit, lock_timeout_seconds)
-        self._bookkeeping = BookkeepingSql(schema, feed, group, origin, path)
+        self._settings = SessionSettings(endpoint, name, options.synchronous_commit, wait)
+        self._bookkeeping = BookkeepingSql(options.schema, feed, group, options.origin, options.path)
         self._audit = CommitAudit(self._bookkeeping)
         self._sessions = SessionSource(self._settings, self._bookkeeping, self._audit)
-        self._lanes = [Lane(self._sessions) for _ in range(lanes)]
-        self._target_name = target_name
+        self._target_name = options.target_name
         self._script = BatchScript(self._bookkeeping, zero_dates)
         self._control = ControlSession(self._sessions)
         self._copying = TargetCopying(self._sessions, self._bookkeeping, self._audit, zero_dates)
         super().__init__(self._copying)
-        self._takeover = Takeover(Fencing(self._settings, self._bookkeeping, entry), self._bookkeeping)
-        self._eager = eager
+        self._lanes = [Lane(self._sessions) for _ in range(options.lanes)]
+        self._eager = options.eager
+        self._takeover = Takeover(Fencing(self._settings, self._bookkeeping, options.entry), self._bookkeeping)
         self._epoch = 0
         self._last_control = Control("running", ())
 
-    async def take_over(self, tables: Sequence[TableName], start: Position | None) -> TakenOver:
+    async def take_over(self, tables: Sequence[TableName], start: Position | None) -> events.TakenOver:
         """Become the owner, and read what is there.  Raises Overtaken, TargetError."""
         await self.close()
         taken = await self._takeover.run(tables, start)
         self._epoch = taken.epoch
         self._audit.begin(taken.epoch)
-        if self._eager:
-            for lane in self._lanes:
-                lane.open_ahead()
+        for lane in self._lanes if self._eager else ():
+            lane.open_ahead()
         return taken
 
-    async def apply(self, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed:
+    async def apply(self, effect: effects.ApplyBatch) -> BatchAnswer:
         """Apply a batch.  Raises CancelledError when `rollback` interrupts it."""
         lane = self._lanes[effect.lane]
-        assert not lane.running and not lane.held, f"lane {effect.lane} is busy with {lane.batch}"
-        answer = await lane.run(effect.id, self._apply(lane, effect))
-        lane.held = isinstance(answer, BatchReady)
-        return answer
+        return await lane.begin(effect.id, self._transact(lane, effect))
 
-    async def _apply(self, lane: Lane, effect: ApplyBatch) -> BatchCommitted | BatchReady | BatchFailed:
+    async def _transact(self, lane: Lane, effect: effects.ApplyBatch) -> BatchAnswer:
         failure = await self._attempt(lane, effect, careful=False)
         if failure is not None and trusts_fresh(effect.steps) and failure.code == asyncpg.UniqueViolationError.sqlstate:
             failure = await self._attempt(lane, effect, careful=True)
         if failure is not None:
-            return BatchFailed(effect.id, failure)
+            return events.BatchFailed(effect.id, failure)
         if effect.held and lane.left_open:
-            return BatchReady(effect.id)
+            return events.BatchReady(effect.id)
         self._audit.add(effect.id)
-        return BatchCommitted(effect.id)
+        return events.BatchCommitted(effect.id)
 
-    async def _attempt(self, lane: Lane, effect: ApplyBatch, careful: bool) -> Failure | None:
+    async def _attempt(self, lane: Lane, effect: effects.ApplyBatch, careful: bool) -> Failure | None:
         """Try the batch once; returns None where it is committed, now or before, or is held and ready.
 
         After a failure the session is out of the transaction again.
-       """
+        """
         try:
             session = await lane.ready()  # first: while nobody answers, no text is made
             statements = list(self._script.batch(effect, careful))
@@ -164,16 +125,16 @@ class PostgresSink(ChunkSink):
         lane.left_open = effect.held
         return None
 
-    async def apply_piece(self, effect: ApplyPiece) -> BatchReady | BatchFailed:
+    async def apply_piece(self, effect: effects.ApplyPiece) -> events.BatchReady | events.BatchFailed:
         """Write a piece of a held batch.  Raises CancelledError when `rollback` interrupts it."""
         lane = self._lanes[effect.lane]
         if lane.batch != effect.batch or not lane.held or lane.running:
-            return BatchFailed(effect.id, Failure(ErrorKind.TRANSIENT, "the transaction's session is gone"))
+            return events.BatchFailed(effect.id, Failure(ErrorKind.TRANSIENT, "the transaction's session is gone"))
         failure = await lane.run(effect.batch, self._piece(lane, effect))
         lane.held = failure is None or failure.kind is ErrorKind.ROW
-        return BatchReady(effect.id) if failure is None else BatchFailed(effect.id, failure)
+        return events.BatchReady(effect.id) if failure is None else events.BatchFailed(effect.id, failure)
 
-    async def _piece(self, lane: Lane, effect: ApplyPiece) -> Failure | None:
+    async def _piece(self, lane: Lane, effect: effects.ApplyPiece) -> Failure | None:
         """Write a piece; returns None where it is in the transaction.
 
         A row's fault leaves that as it was before; after any other it is rolled
@@ -191,7 +152,7 @@ class PostgresSink(ChunkSink):
             return Failure(ErrorKind.TRANSIENT, f"the transaction was lost after {failure.message}")
         return failure
 
-    async def _try_piece(self, lane: Lane, effect: ApplyPiece, careful: bool) -> Failure | None:
+    async def _try_piece(self, lane: Lane, effect: effects.ApplyPiece, careful: bool) -> Failure | None:
         """Afterwards `lane.left_open` tells whether the transaction stands."""
         session = lane.session
         assert session is not None, "a transaction that is open has a session"
@@ -206,7 +167,7 @@ class PostgresSink(ChunkSink):
             return failure
         return None
 
-    async def commit(self, effect: CommitBatch) -> BatchCommitted | BatchFailed:
+    async def commit(self, effect: effects.CommitBatch) -> events.BatchCommitted | events.BatchFailed:
         """Commit a batch that is held."""
         lane = self._lane_of(effect.id)
         assert lane is not None and lane.held and lane.session is not None, f"{effect.id} is not held"
@@ -215,26 +176,26 @@ class PostgresSink(ChunkSink):
                 await lane.session.run(["COMMIT"])
         except SERVER_ERRORS as error:
             await lane.leave()
-            return BatchFailed(effect.id, failure_of(error, committing=True))
+            return events.BatchFailed(effect.id, failure_of(error, committing=True))
         else:
             self._audit.add(effect.id)
             lane.left_open = False
-            return BatchCommitted(effect.id)
+            return events.BatchCommitted(effect.id)
         finally:
             lane.held = False
 
-    async def rollback(self, effect: RollbackBatch) -> BatchRolledBack:
+    async def rollback(self, effect: effects.RollbackBatch) -> events.BatchRolledBack:
         """Roll a batch back, at once where it still runs."""
         lane = self._lane_of(effect.id)
         if lane is not None:
             await lane.interrupt()
             await lane.leave()
-        return BatchRolledBack(effect.id)
+        return events.BatchRolledBack(effect.id)
 
-    def _lane_of(self, batch: EffectId) -> Lane | None:
+    def _lane_of(self, batch: effects.EffectId) -> Lane | None:
         return next((lane for lane in self._lanes if lane.batch == batch and (lane.running or lane.held)), None)
 
-    async def save_checkpoint(self, effect: SaveCheckpoint) -> CheckpointSaved | CheckpointFailed:
+    async def save_checkpoint(self, effect: effects.SaveCheckpoint) -> events.CheckpointSaved | events.CheckpointFailed:
         """Store a checkpoint and delete the receipts below it."""
         position = msgspec.json.encode(effect.position).decode()
         statements = self._bookkeeping.save_checkpoint(effect.id.epoch, position, effect.drop)
@@ -245,7 +206,7 @@ class PostgresSink(ChunkSink):
             self._audit.checkpoint_stored()
 
         failure = await self._control.do(save)
-        return CheckpointSaved(effect.id) if failure is None else CheckpointFailed(effect.id, failure)
+        return events.CheckpointSaved(effect.id) if failure is None else events.CheckpointFailed(effect.id, failure)
 
     async def settle(self) -> Failure | None:
         """A session that is opened for it verifies first that nothing reported is lost; its commit waits for the disk,
@@ -258,24 +219,26 @@ class PostgresSink(ChunkSink):
         return await self._control.do(settle)
 
     async def apply_ddl(
-        self, effect: ApplyDdl, tables: Sequence[TableName], votes: Mapping[int, int] = {}
-    ) -> DdlApplied | DdlFailed:
+        self, effect: effects.ApplyDdl, tables: Sequence[TableName], votes: Mapping[int, int] = {}
+    ) -> events.DdlApplied | events.DdlFailed:
         """The statement and the note that it ran (`ddl_passed`) commit together: it runs once, whatever is lost."""
         try:
             empty = emptied(effect.ddl, self._target_name)
             translated = translate(effect.ddl, "postgres", self._target_name)
         except TargetError as error:
-            return DdlFailed(effect.id, Failure(ErrorKind.TARGET, f"{error}. {error.hint}"))
+            return events.DdlFailed(effect.id, Failure(ErrorKind.TARGET, f"{error}. {error.hint}"))
         gone = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in empty]
         return await self._pass(effect, tables, [*self._bookkeeping.fence_votes(votes), *translated, *gone])
 
-    async def pass_ddl(self, effect: ApplyDdl, tables: Sequence[TableName]) -> DdlApplied | DdlFailed:
+    async def pass_ddl(
+        self, effect: effects.ApplyDdl, tables: Sequence[TableName]
+    ) -> events.DdlApplied | events.DdlFailed:
         """Note that a statement has passed without us, and read the tables."""
         return await self._pass(effect, tables, [])
 
     async def _pass(
-        self, effect: ApplyDdl, tables: Sequence[TableName], statements: Sequence[str]
-    ) -> DdlApplied | DdlFailed:
+        self, effect: effects.ApplyDdl, tables: Sequence[TableName], statements: Sequence[str]
+    ) -> events.DdlApplied | events.DdlFailed:
         async def pass_once(session: TargetSession) -> dict[TableName, TargetTable]:
             if await self._bookkeeping.read_ddl_passed(session.connection) != (effect.ddl.source, effect.ddl.number):
                 note = self._bookkeeping.pass_ddl(effect.id.epoch, effect.ddl, statements)
@@ -284,9 +247,9 @@ class PostgresSink(ChunkSink):
 
         found = await self._control.do(pass_once)
         if isinstance(found, Failure):
-            return DdlFailed(effect.id, found)
+            return events.DdlFailed(effect.id, found)
         self._script.forget_tables()
-        return DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
+        return events.DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
 
     async def refuse(self, wanted: Sequence[TableName], alarm: Alarm) -> None:
         """Mark what asks for these tables as refused; a target that cannot be reached does not hear of it."""
@@ -294,7 +257,7 @@ class PostgresSink(ChunkSink):
         if failure is not None:
             log.warning("why tables are not copied could not be kept: %s", failure.message)
 
-    async def record_halt(self, effect: Halt) -> bool:
+    async def record_halt(self, effect: effects.Halt) -> bool:
         """A target that cannot be reached keeps no alarm; the caller has it, and it is logged."""
         words = msgspec.json.encode({"alarm": effect.alarm, "ddl": effect.ddl}).decode()
         statements = ["BEGIN", *self._bookkeeping.halt(self._epoch, words), "COMMIT"]
@@ -328,5 +291,5 @@ class PostgresSink(ChunkSink):
         self._script.forget_tables()
 
 
-def _tables(steps: Sequence[Step]) -> str:
+def _tables(steps: Sequence[effects.Step]) -> str:
     return ", ".join(dict.fromkeys(str(step.table.name) for step in steps))

@@ -1,0 +1,34 @@
+"""What a sink is told of its feed, whichever database the target is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Literal
+
+from tidelock.adapters.bookkeeping.lease import Entry
+from tidelock.engine.model.records import TableName
+
+
+@dataclasses.dataclass(frozen=True)
+class SinkOptions:
+    """`schema`: of the bookkeeping.  `origin`, `path`: the receipts' words for the source.
+
+    `target_name`: source table to target table, for DDL.  `eager`: all sessions are opened right after a takeover, not
+    each when its lane has its first batch.  `entry`: the name that a takeover leaves.  Lock waits, also of a takeover
+    for the older owner's open batches, end after `lock_timeout_seconds`; None: after the database's usual time here.
+    `synchronous_commit`: PostgreSQL's setting of that name; MySQL's servers have it of their own.
+    """
+
+    feed: str
+    group: int = 0
+    schema: str = "tidelock"
+    lanes: int = 8
+    origin: str = ""
+    path: str = ""
+    zero_dates: Literal["dead_letter", "null"] = "dead_letter"
+    target_name: Callable[[TableName], TableName] = lambda name: name
+    eager: bool = False
+    entry: Entry | None = None
+    lock_timeout_seconds: float | None = None
+    synchronous_commit: bool = False
