@@ -100,7 +100,7 @@ for _name, (_, _text) in MODULES.items():
 
 
 def alone(name: str) -> None:
-    """What `python -m` of a benchmark's module does."""
+    """Run a benchmark's module, as `python -m` does."""
     try:
         sys.exit(run(name, sys.argv[1:]))
     except CommandError as error:

@@ -49,7 +49,7 @@ OK, REFUSED, DIFFERENT = 0, 1, 3
 
 @dataclasses.dataclass
 class Outcome:
-    """What the table at the end shows; `lock_waits`: of both replicators while the shop was open."""
+    """Figures that the table at the end shows; `lock_waits`: of both replicators while the shop was open."""
 
     counts: Counts
     lock_waits: int

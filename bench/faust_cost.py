@@ -1,4 +1,4 @@
-"""What Faust costs a row: records of about 200 rows through the worker's own app, with an agent that applies nothing.
+"""Cost of Faust a row: records of about 200 rows through the worker's own app, with an agent that applies nothing.
 
 The worker is the real one, down to its settings and the agent that hands records over; only its groups are replaced, by
 ones that acknowledge each record and throw it away.  Beside it the same records are read with the bare client that

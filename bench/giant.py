@@ -162,7 +162,7 @@ def _commit(rig: Rig, rows: int) -> None:
 
 
 def _log_bytes(rig: Rig) -> int:
-    """Of the source's binary log, all files."""
+    """Size of the source's binary log in bytes, all files."""
     return sum(int(size) for _, size, *_ in rig.source.execute("SHOW BINARY LOGS"))
 
 

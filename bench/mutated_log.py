@@ -262,7 +262,7 @@ def _change(rng: random.Random, sent: list[bytes], form: str) -> None:
 
 
 class Outcome(msgspec.Struct):
-    """What a reader handed out, and the error that it ended with."""
+    """Returns what a reader handed out, and the error that it ended with."""
 
     chunks: list[SourceChunk]
     error: SourceError | None = None

@@ -1,4 +1,4 @@
-"""What a benchmark found, as a file that says where it was found: `bench/results/NAME.json`.
+"""Findings of a benchmark, as a file that says where it was found: `bench/results/NAME.json`.
 
 A figure without its machine, versions and load is a rumour.
 """
@@ -62,7 +62,7 @@ def version(server: Server) -> str:
 
 
 def read(name: str, folder: Path = RESULTS) -> dict[str, Any] | None:
-    """What was written last; None: it was never measured."""
+    """Read the outcome that was written last; None: it was never measured."""
     path = folder / f"{name}.json"
     found: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
     return found

@@ -1,4 +1,4 @@
-"""Where the demo tells what it does: bars that are drawn again in place, or lines."""
+"""Screen of the demo, which tells what it does: bars that are drawn again in place, or lines."""
 
 from __future__ import annotations
 

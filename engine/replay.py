@@ -12,56 +12,14 @@ from typing import assert_never
 from tidelock.engine.apply.machine import ApplyMachine, Options
 from tidelock.engine.log import receipts
 from tidelock.engine.model.records import LogBatch, Row
-from tidelock.engine.protocol.effects import (
-    ApplyBatch,
-    ApplyDdl,
-    ApplyEffect,
-    ApplyPiece,
-    BeginCopy,
-    CaughtUp,
-    CommitBatch,
-    DeleteRows,
-    DropStaged,
-    EffectId,
-    Halt,
-    MergeChunk,
-    ReadChunk,
-    RefuseCopy,
-    RequestResend,
-    RollbackBatch,
-    SaveCheckpoint,
-    Step,
-    StepDown,
-    UpdateRows,
-    UpsertRows,
-)
-from tidelock.engine.protocol.events import (
-    ApplyEvent,
-    BatchCommitted,
-    BatchFailed,
-    BatchReady,
-    BatchRolledBack,
-    CheckpointFailed,
-    CheckpointSaved,
-    ChunkFailed,
-    ChunksPlanned,
-    ChunkStaged,
-    CopyBegun,
-    CopyFailed,
-    DdlApplied,
-    DdlFailed,
-    GoalSet,
-    LogArrived,
-    ParkedWished,
-    Paused,
-    SourceFailed,
-    TakenOver,
-    Tick,
-)
+from tidelock.engine.protocol import effects, events
 
 _FAILED = {
-    BatchFailed: "failed", CheckpointFailed: "checkpoint failed", DdlFailed: "ddl failed", CopyFailed: "copy failed",
-}  # fmt: skip
+    events.BatchFailed: "failed",
+    events.CheckpointFailed: "checkpoint failed",
+    events.DdlFailed: "ddl failed",
+    events.CopyFailed: "copy failed",
+}
 
 
 class Replay:
@@ -70,102 +28,102 @@ class Replay:
     def __init__(self, options: Options) -> None:
         self.machine = ApplyMachine(options)
 
-    def step(self, now: int, events: Sequence[ApplyEvent]) -> list[str]:
+    def step(self, now: int, arrived: Sequence[events.ApplyEvent]) -> list[str]:
         """Step the machine; returns the lines of the transcript."""
-        return tell(now, events, self.machine.step(now, events))
+        return tell(now, arrived, self.machine.step(now, arrived))
 
 
-def tell(now: int, events: Sequence[ApplyEvent], effects: Sequence[ApplyEffect]) -> list[str]:
+def tell(now: int, arrived: Sequence[events.ApplyEvent], ordered: Sequence[effects.ApplyEffect]) -> list[str]:
     """Returns the transcript of one step: its events, then the effects they had together."""
-    told = [f"{now / 1_000_000:.6f}  {line}" for event in events for line in spell_event(event)]
-    return told + [f"  → {spell_effect(effect)}" for effect in effects]
+    told = [f"{now / 1_000_000:.6f}  {line}" for event in arrived for line in spell_event(event)]
+    return told + [f"  → {spell_effect(effect)}" for effect in ordered]
 
 
-def spell_id(id_: EffectId) -> str:
+def spell_id(id_: effects.EffectId) -> str:
     """Spell an effect's id, as transcripts do."""
     return f"{id_.epoch}.{id_.counter}"
 
 
-def spell_event(event: ApplyEvent) -> Iterator[str]:
+def spell_event(event: events.ApplyEvent) -> Iterator[str]:
     """Spell an event: one line, or one a batch of the log."""
     match event:
-        case TakenOver():
+        case events.TakenOver():
             yield (
                 f"taken over: epoch {event.epoch}, checkpoint {event.checkpoint}, {len(event.receipts)} receipts, "
                 f"{len(event.parked)} parked, {len(event.tables)} tables"
             )
-        case LogArrived():
+        case events.LogArrived():
             yield from map(_spell_log, event.batches)
-        case BatchReady():
+        case events.BatchReady():
             yield f"ready {spell_id(event.id)}"
-        case BatchCommitted():
+        case events.BatchCommitted():
             yield f"committed {spell_id(event.id)}"
-        case BatchRolledBack():
+        case events.BatchRolledBack():
             yield f"rolled back {spell_id(event.id)}"
-        case CheckpointSaved():
+        case events.CheckpointSaved():
             yield f"checkpoint saved {spell_id(event.id)}"
-        case DdlApplied():
+        case events.DdlApplied():
             yield f"ddl applied {spell_id(event.id)}"
-        case BatchFailed() | CheckpointFailed() | DdlFailed() | CopyFailed():
+        case events.BatchFailed() | events.CheckpointFailed() | events.DdlFailed() | events.CopyFailed():
             yield f"{_FAILED[type(event)]} {spell_id(event.id)} {event.failure.kind}: {event.failure.message}"
-        case ChunksPlanned():
+        case events.ChunksPlanned():
             yield f"to be copied: {', '.join(f'{s.table} in {s.chunks} chunks' for s in event.splits)}"
-        case CopyBegun():
+        case events.CopyBegun():
             yield f"copy begun {spell_id(event.id)}"
-        case ChunkStaged():
+        case events.ChunkStaged():
             refused = f", {len(event.refused)} refused" if event.refused else ""
             yield f"staged {spell_id(event.id)}: {event.rows} rows{refused}, up to {event.high}"
-        case ChunkFailed():
+        case events.ChunkFailed():
             yield f"not staged {spell_id(event.id)}"
-        case ParkedWished():
+        case events.ParkedWished():
             yield f"wished {', '.join(f'{r.wish} {r.source}:{r.number}:{r.ordinal}' for r in event.rows)}"
-        case GoalSet():
+        case events.GoalSet():
             yield f"goal {event.position}"
-        case Paused():
+        case events.Paused():
             yield "paused" if event.paused else "resumed"
-        case SourceFailed():
+        case events.SourceFailed():
             yield f"source failed{'' if event.retryable else ' for good'}: {event.alarm}"
-        case Tick():
+        case events.Tick():
             yield "tick"
         case _:
             assert_never(event)
 
 
-def spell_effect(effect: ApplyEffect) -> str:
+def spell_effect(effect: effects.ApplyEffect) -> str:
     """Spell an effect, in one line."""
     match effect:
-        case ApplyBatch():
+        case effects.ApplyBatch():
             return _spell_batch(effect)
-        case ApplyPiece():
+        case effects.ApplyPiece():
             return _spell_piece(effect)
-        case CommitBatch():
+        case effects.CommitBatch():
             return f"commit {spell_id(effect.id)}"
-        case RollbackBatch():
+        case effects.RollbackBatch():
             return f"roll back {spell_id(effect.id)}"
-        case SaveCheckpoint():
+        case effects.SaveCheckpoint():
             drop = f", drop {' '.join(map(spell_id, effect.drop))}" if effect.drop else ""
             return f"save checkpoint {spell_id(effect.id)} {effect.position}{drop}"
-        case ApplyDdl():
+        case effects.ApplyDdl():
             return f"apply ddl {spell_id(effect.id)}: {effect.ddl.statement}"
-        case BeginCopy():
+        case effects.BeginCopy():
             tables = ", ".join(f"{split.table} in {split.chunks} chunks" for split in effect.splits)
             return f"begin copy {spell_id(effect.id)} at {effect.position}: {tables}"
-        case ReadChunk():
+        case effects.ReadChunk():
             chunk = f"chunk {effect.chunk} of {effect.split.table}"
             return f"read {chunk} {spell_id(effect.id)}, once {effect.after} is visible"
-        case MergeChunk():
+        case effects.MergeChunk():
             return _spell_merge(effect)
-        case DropStaged():
+        case effects.DropStaged():
             return f"drop staged {spell_id(effect.staged)}"
-        case RefuseCopy():
+        case effects.RefuseCopy():
             return f"refuse copy: {effect.alarm}"
-        case RequestResend():
+        case effects.RequestResend():
             return f"resend from {effect.position}"
-        case Halt():
+        case effects.Halt():
             return f"halt ({effect.alarm.kind}): {effect.alarm}"
-        case StepDown():
+        case effects.StepDown():
             return f"step down{', take over again' if effect.again else ''}: {effect.reason}"
-        case CaughtUp():
+        case effects.CaughtUp():
             return "caught up"
         case _:
             assert_never(effect)
@@ -176,14 +134,14 @@ def _spell_log(batch: LogBatch) -> str:
     return f"log {batch.prev} to {batch.last}{' resent' if batch.resent else ''}: {what}"
 
 
-def _spell_batch(batch: ApplyBatch) -> str:
+def _spell_batch(batch: effects.ApplyBatch) -> str:
     parts = [*(_spell_step(step) for step in batch.steps), *_spell_parked(batch)]
     covered = " ".join(f"{s}:{n}:{o}" for s, n, o in receipts.decode(batch.covered))
     held = " held" if batch.held else ""
     return f"apply {spell_id(batch.id)} lane {batch.lane}{held} [{covered}]: {'; '.join(parts) or 'nothing'}"
 
 
-def _spell_piece(piece: ApplyPiece) -> str:
+def _spell_piece(piece: effects.ApplyPiece) -> str:
     parts = [*(_spell_step(step) for step in piece.steps), *_spell_parked(piece)]
     if piece.covered is not None:
         parts.append(
@@ -197,7 +155,7 @@ def _spell_piece(piece: ApplyPiece) -> str:
     return f"piece {spell_id(piece.id)} of {spell_id(piece.batch)}: {'; '.join(parts) or 'nothing'}"
 
 
-def _spell_merge(merge: MergeChunk) -> str:
+def _spell_merge(merge: effects.MergeChunk) -> str:
     parts = [f"delete {_spell_rows(merge.gone)}"] if merge.gone else []
     parts.append(f"{merge.rows} staged rows of {spell_id(merge.staged)}")
     if merge.without:
@@ -207,21 +165,21 @@ def _spell_merge(merge: MergeChunk) -> str:
     return f"merge {chunk} {spell_id(merge.id)} at {merge.position}: {'; '.join(parts)}"
 
 
-def _spell_parked(effect: ApplyBatch | ApplyPiece | MergeChunk) -> Iterator[str]:
+def _spell_parked(effect: effects.ApplyBatch | effects.ApplyPiece | effects.MergeChunk) -> Iterator[str]:
     if effect.parked:
         places = (f"{p.source}:{p.number}:{p.ordinal} of {p.schema}.{p.table} ({p.error})" for p in effect.parked)
         yield f"park {', '.join(places)}"
-    if not isinstance(effect, ApplyPiece) and effect.unparked:
+    if not isinstance(effect, effects.ApplyPiece) and effect.unparked:
         yield f"unpark {', '.join(f'{s}:{n}:{o}' for s, n, o in effect.unparked)}"
 
 
-def _spell_step(step: Step) -> str:
+def _spell_step(step: effects.Step) -> str:
     match step:
-        case DeleteRows():
+        case effects.DeleteRows():
             return f"delete {step.table.name} {_spell_rows(step.keys)}"
-        case UpsertRows():
+        case effects.UpsertRows():
             return f"{'insert' if step.fresh else 'upsert'} {step.table.name} {_spell_rows(step.rows)}"
-        case UpdateRows():
+        case effects.UpdateRows():
             rows = (f"{_spell_row(k)} to {_spell_row(r)}" for k, r in zip(step.keys, step.rows, strict=True))
             return f"{'move' if step.moves else 'update'} {step.table.name} {', '.join(rows)}"
         case _:

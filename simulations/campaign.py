@@ -39,7 +39,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Tally(msgspec.Struct):
-    """What many trials came to.
+    """Result of many trials.
 
     `failed`: how many made a mistake; `failures`: those of them with the lowest seeds, in order of their seeds.
     `fewest_changes`, `fewest_faults`: of any one run (-1: none ran).
@@ -160,7 +160,7 @@ class _Worker:
             self.pipe.send(seeds)
 
     def take(self) -> Tally:
-        """What it made of its chunk.  Raises Died."""
+        """Returns what the worker made of its chunk.  Raises Died."""
         with self._noticing_death():
             tally: Tally = self.pipe.recv()
         return tally

@@ -139,7 +139,7 @@ def split(spec: TargetTable, chance: Random) -> ChunkSplit:
 def splits(
     families: tuple[str, ...], tables: dict[TableName, TargetTable], chance: Random, keep: tuple[str, ...] = ()
 ) -> tuple[ChunkSplit, ...]:
-    """Of all tables of the families that are there, in no order that means anything.  `keep`: families whose rows at
+    """Splits of all tables of the families that are there, in no order that matters.  `keep`: families whose rows at
     the target stay."""
     specs = [tables[t.name] for family in families for t in catalogue.BY_NAME[family] if t.name in tables]
     kept = [t.name for family in keep for t in catalogue.BY_NAME[family]]

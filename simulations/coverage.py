@@ -1,4 +1,4 @@
-"""What a campaign must have exercised: counters of `World.coverage` that none may leave at zero."""
+"""Coverage that a campaign must reach: counters of `World.coverage` that none may leave at zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run exercised, seen from outside: merges, waits, parked rows, effects.  It checks nothing.
+"""Count of what a run exercised, seen from outside: merges, waits, parked rows, effects.  It checks nothing.
 
 A campaign adds the counters up; `simulations.coverage` says which of them may not stay at zero.
 """
@@ -129,7 +129,7 @@ class Exercise(Checker):
                 last[slot] = kind
 
     def _parts(self, images: Images) -> list[tuple[tuple[TableName, Token], str]]:
-        """What a change does to each row; a key that moves is a delete and an insert."""
+        """Returns what a change does to each row; a key that moves is a delete and an insert."""
         laid, before, after = images
         name = laid.spec.name
         if not laid.spec.key:

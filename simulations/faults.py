@@ -1,4 +1,4 @@
-"""Which fault strikes when: one stream of chance, the weights of the run's plan, and a count of what struck.
+"""Choice of faults and their moments: one stream of chance, the weights of the run's plan, and a count of what struck.
 
 Steps of the world draw at most one fault each (`draw`); what can only happen while the target does something is asked
 for at that moment (`strikes`).  Nothing strikes after `stop`.

@@ -29,7 +29,7 @@ _SIZES = (1, 1, 2, 3, 6)
 
 
 class Keys(msgspec.Struct, frozen=True):
-    """What a statement makes of a table's keys."""
+    """Keys of a table as a statement leaves them."""
 
     key: tuple[str, ...]
     uniques: tuple[UniqueKey, ...]
@@ -289,7 +289,7 @@ class Writing:
             self._touch_echo(2 * chance.randrange(4))
 
     def echo(self) -> None:
-        """What the target's own users did: rows that this side never writes."""
+        """Write what the target's own users did: rows that this side never writes."""
         for _ in range(self._chance.choice((1, 1, 2, 4))):
             self._touch_echo(1 + 2 * self._chance.randrange(4))
 

@@ -1,4 +1,4 @@
-"""What the target has committed so far, as its receipts tell it: the facts that the checkers share.
+"""Record of what the target has committed so far, as its receipts tell it: the facts that the checkers share.
 
 The ledger knows the source's log and the target's tables, not the engine.
 """
@@ -74,11 +74,11 @@ class Ledger:
         return bool(self.copies) and all(p in self.covered or self.excused(p) for p in reversed(self.order))
 
     def told(self) -> tuple[Copied, ...]:
-        """What is stored of copies: of each table the last."""
+        """Progress of copies as it is stored: of each table the last."""
         return tuple(progress.told() for progress in (self.copies | self.repairs).values())
 
     def progress(self, split: ChunkSplit) -> Progress:
-        """Of the copy or the repair that this is."""
+        """Progress of the copy or the repair that this split belongs to."""
         return (self.repairs if split.by is By.KEYS else self.copies)[split.table]
 
     def stray(self, place: Place, parked: ParkedChange, at: int) -> None:

@@ -51,7 +51,7 @@ def _insert(session: Session, table: Table, effect: MergeChunk, rows: Sequence[R
 
 
 def _rows(table: Table, effect: MergeChunk, staged: Sequence[Row]) -> list[Row]:
-    """Those that come."""
+    """Returns the staged rows that come to the table."""
     names = _names(table)
     places = [names.index(column) for column in effect.key]
     left_out = frozenset(effect.without)

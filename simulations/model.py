@@ -48,7 +48,7 @@ class Table:
         return self.layout.key(row)
 
     def slot(self, row: Row) -> Token:
-        """Where a new row goes."""
+        """Choose the place of a new row."""
         if self.spec.key:
             return self.layout.key(row)
         self.serial += 1

@@ -1,4 +1,4 @@
-"""What happened to the owners of a simulated feed, one chapter each.
+"""Story of what happened to the owners of a simulated feed, one chapter each.
 
 The machines' steps are taken again, so the narrator sees their effects and their lock tables themselves.  What goes as
 it should is summed up; what is out of the ordinary is told one by one, in order.
@@ -55,7 +55,7 @@ def many(n: int, one: str, more: str = "") -> str:
 
 
 class _Quiet(msgspec.Struct):
-    """What one owner did since the last line about it."""
+    """Account of what one owner did since the last line about it."""
 
     batches: int = 0
     rows: int = 0
@@ -232,7 +232,7 @@ def _waits(machine: ApplyMachine) -> int:
 
 
 def _waiting(machine: ApplyMachine) -> list[tuple[Segment, Segment]]:
-    """Who waits for whom in the lanes, newest first."""
+    """Tell who waits for whom in the lanes, newest first."""
     lanes = [*machine.batches.lanes, machine.copying.lane]
     there = [segment for lane in lanes for segment in (*lane.running, *lane.queue)]
     pairs = [(successor, holder) for holder in there for successor in holder.successors]

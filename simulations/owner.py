@@ -186,7 +186,7 @@ class Owner:
         return True
 
     def rewind(self, chance: Random) -> bool:
-        """What carries the log goes back, and delivers again what it had delivered from there on."""
+        """Take the log's carrier back, which delivers again what it had delivered from there on."""
         if not self._sent:
             return False
         again = self._sent[chance.randrange(len(self._sent)) :]
@@ -241,5 +241,5 @@ class Owner:
 
 
 def _size(batch: LogBatch) -> int:
-    """What it came in: the rows of one message in five are large."""
+    """Size of the message that it came in: the rows of one message in five are large."""
     return ROW_BYTES * len(batch.rows) * (20 if sum(batch.last.order) % 5 == 0 else 1)

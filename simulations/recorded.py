@@ -166,7 +166,7 @@ def _cascades(table: Table) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def model_of(path: str) -> Model:
-    """What the journal holds.  Raises OSError, JournalError, and NotModelled where not all of it can be a history."""
+    """Read the journal.  Raises OSError, JournalError, and NotModelled where not all of it can be a history."""
     model = modelled(read_recording(path))
     RecordedHistory(model, replace(draw(0), changes=model.rows, copy=None))
     return model

@@ -1,4 +1,4 @@
-"""What a campaign or a single run prints when it is over: for people, or as JSON."""
+"""Report that a campaign or a single run prints when it is over: for people, or as JSON."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def print_story(chapters: Sequence[Chapter]) -> None:
 
 
 def print_coverage(trial: Trial) -> None:
-    """What a single run exercised."""
+    """Print what a single run exercised."""
     _console().print(_coverage(trial.coverage, trial.coverage, ""))
 
 

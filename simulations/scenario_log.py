@@ -56,7 +56,7 @@ _NOW_US = 1_000_000  # the source's clock stands still
 
 
 class _Head(msgspec.Struct):
-    """What a `log` line says before its colon."""
+    """Head of a `log` line: what it says before its colon."""
 
     number: int = 0
     part: bool = False
@@ -194,7 +194,7 @@ class SourceLog:
         return fresh
 
     def spell(self, batch: LogBatch) -> str:
-        """What the capture machine published."""
+        """Spell what the capture machine published."""
         parts = [f"ddl {batch.ddl.statement} ({batch.ddl.kind})"] if batch.ddl is not None else []
         for transaction in batch.transactions:  # one at most: a line of the log is a chunk
             rows = "; ".join(map(self._spell_change, batch.rows)) or "no rows"
@@ -220,7 +220,7 @@ def position(number: int) -> Position:
 
 
 def place(text: str) -> Position:
-    """Of `300`, `log.000002:300`, `log.000002:300+2` or `log.000002:300=0-1-5`.  Raises ValueError."""
+    """Read a place from `300`, `log.000002:300`, `log.000002:300+2` or `log.000002:300=0-1-5`.  Raises ValueError."""
     found = _PLACE.fullmatch(text)
     if found is None:
         raise ValueError(f"not a place: {text}")

@@ -31,7 +31,7 @@ _EQUALITIES = {
 
 
 class Tables:
-    """What has been declared so far.  `names`: tables in the order in which they were first named: the log numbers
+    """Tables declared so far.  `names`: tables in the order in which they were first named: the log numbers
     them so."""
 
     def __init__(self) -> None:

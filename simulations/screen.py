@@ -1,4 +1,4 @@
-"""Where a campaign tells how far it is: two bars on a terminal, else a line every few seconds, or nothing for JSON."""
+"""Progress of a campaign: two bars on a terminal, else a line every few seconds, or nothing for JSON."""
 
 from __future__ import annotations
 

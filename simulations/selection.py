@@ -1,4 +1,4 @@
-"""What the feed takes of the source's tables: the rules of its mapping, and the same told naively for the checkers.
+"""Selection of the source's tables: the rules of its mapping, and the same told naively for the checkers.
 
 `lead` is filtered, `badge` loses a column, `card` has one more at the target, `pool` is two tables at the source, all
 else passes as it is.

@@ -56,11 +56,11 @@ class Session:
         self._tables, self._written = savepoint
 
     def conflicts(self, other: Session) -> set[Lock]:
-        """What both touch: a real server would have made one wait."""
+        """Returns the rows that both touch: a real server would have made one wait."""
         return self.exclusive & (other.exclusive | other.shared) | self.shared & other.exclusive
 
     def commit(self) -> None:
-        """What it wrote, row by row: others may have committed since it began."""
+        """Commit what it wrote, row by row: others may have committed since it began."""
         tables = self._database.tables
         for name, slot in self._written:
             tables[name].drop(slot)

@@ -46,7 +46,7 @@ _PLAN: dict[str, tuple[Any, ...]] = {
 
 
 def parts_left(items: Sequence[Item], fails: Callable[[list[Item]], bool]) -> list[Item]:
-    """What is left of `items` when as many are taken out as it can lose and still fail."""
+    """Returns what is left of `items` when as many are taken out as it can lose and still fail."""
     left, size = list(items), len(items)
     while size:
         at = 0
@@ -173,7 +173,7 @@ class Shrinker:
                 return
 
     def _tell_shortest(self) -> None:
-        """Of many schedules, the one with the shortest story of the same mistake."""
+        """Find among many schedules the one with the shortest story of the same mistake."""
         for schedule in range(LAST_SCHEDULES):
             trial = self._run(replace(self.best.plan, schedule=schedule))
             if trial is None:

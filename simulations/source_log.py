@@ -79,7 +79,7 @@ class Log:
     # ------------------------------------------------------------------ what proves it
 
     def proof(self, place: Position, known: Group | None, since: int) -> str:
-        """Of a place in this log, told by a reader that began behind `since` transactions with `known` as the last."""
+        """Prove a place in this log, for a reader that began behind `since` transactions with `known` as the last."""
         whole = self.whole(self.index(place))
         last = self._group(whole - 1) if whole > since else known
         ending = self.part(place)
@@ -103,14 +103,14 @@ class Log:
         return Ending(self._begun(place.file), _SIZE, self._when(number), mark)
 
     def here(self, place: Position, proof: Proof) -> Here:
-        """What the server shows of the proof's places."""
+        """Returns what the server shows of the proof's places."""
         last, files = proof.last, self.files
         begun = self._begun(place.file) if place.file in files else None
         ending = self._ending(last) if last is not None and last.file in files else None
         return Here(self.server.name, begun, ending, self.server.exact)
 
     def sought(self, place: Position, last: Group | None) -> Sought:
-        """What the server finds by the GTID."""
+        """Returns what the server finds by the GTID."""
         first = self.files[0]
         continues = _number(first) > _number(place.file) and (last is None or self._begun(first) >= last.when)
         if last is None or not last.source:
@@ -132,7 +132,7 @@ class Log:
         )
 
     def _ending(self, last: Group) -> Ending:
-        """What ends where the last transaction ended."""
+        """Returns what ends where the last transaction ended."""
         at = self.index(Position(last.file, last.end))
         end = self.entries[at - 1].end if at else None
         if at in self._ends and end is not None and (end.file, end.offset) == (last.file, last.end):
@@ -158,7 +158,7 @@ class Log:
 
 
 class Source:
-    """Who answers under the source's name.  `log`: what is there now; `right`: what an operator brings back."""
+    """Server that answers under the source's name.  `log`: what is there now; `right`: what an operator brings back."""
 
     def __init__(self, history: History, seed: int, ledger: Ledger) -> None:
         chance = Random(f"servers {seed}")

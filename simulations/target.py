@@ -101,7 +101,7 @@ class Work:
 
 
 class State(msgspec.Struct):
-    """What is stored.  `wished`: an operator does not change his mind here, so what was done can be told."""
+    """State that is stored.  `wished`: an operator does not change his mind here, so what was done can be told."""
 
     database: Database
     checkpoint: Position
@@ -141,7 +141,7 @@ class Target:
         self.flush()
 
     def begin_at(self, place: Position) -> None:
-        """Where the log begins, with what proves it."""
+        """Store the place where the log begins, with what proves it."""
         self.state.checkpoint = place
         self.flush()
 
@@ -609,7 +609,7 @@ class Target:
         self.flush()
 
     def _empty(self, name: TableName) -> None:
-        """What is parked for a table goes with its rows."""
+        """Drop what is parked for a table, as its rows go."""
         for place in [p for p, (row, _) in self.parked.items() if (row.schema, row.table) == (name.schema, name.table)]:
             del self.parked[place]
             self.ledger.emptied[place] = None

@@ -95,7 +95,7 @@ def attempt(plan: Plan, *, history: History | None = None, told: bool = False) -
 
 
 class Worlds(Protocol):
-    """Where the plans of a campaign come from, and how they are run.  It goes to other processes, so it pickles.
+    """Source of a campaign's plans, and the way to run them.  It goes to other processes, so it pickles.
 
     `varied`: enough of them reach everything that a world can do.
     """

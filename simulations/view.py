@@ -80,7 +80,7 @@ class View:
         return Shape(table, tuple(columns[name] for name in names), laid.spec.key)
 
     def token(self, table: TableName, key: Row) -> Token:
-        """What a key is to the index."""
+        """Returns the form in which the index knows a key."""
         laid = self._layouts[table]
         return tuple(comparable(v, laid.equality[c]) for v, c in zip(key, laid.spec.key, strict=True))
 

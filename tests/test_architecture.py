@@ -90,7 +90,7 @@ def test_engine_is_pure(module: Path) -> None:
 
 
 def has_state(module: Path) -> bool:
-    """Whether the module decides: some class in it has methods that change what it holds."""
+    """Tells whether the module decides: some class in it has methods that change what it holds."""
     for node in ast.walk(ast.parse(module.read_text())):
         match node:
             case ast.Attribute(value=ast.Name(id="self"), ctx=ast.Store() | ast.Del()):

@@ -18,17 +18,7 @@ import msgspec
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.ports.sink import Wanted
 from tidelock.adapters.process.child import Child, Ended
-from tidelock.adapters.row_copy.orders import (
-    Begin,
-    CopyAnswer,
-    Planned,
-    PlanOrder,
-    ReadDone,
-    ReadOrder,
-    StopOrder,
-    Unplanned,
-    Unread,
-)
+from tidelock.adapters.row_copy import orders
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable
@@ -47,7 +37,7 @@ class SparkCopier:
         self._group = group
         self._tell = tell
         self._numbers = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[CopyAnswer]] = {}
+        self._asked: dict[int, asyncio.Future[orders.CopyAnswer]] = {}
         self._starting = asyncio.Lock()
         self._child: Child | None = None
         self._listener: asyncio.Task[None] | None = None
@@ -62,13 +52,13 @@ class SparkCopier:
     async def plan(self, wanted: Sequence[Wanted], tables: Mapping[TableName, TargetTable]) -> ChunksPlanned | Alarm:
         """Asks how to split what is queued."""
         there = tuple(tables[name] for name in dict.fromkeys(wish.table for wish in wanted) if name in tables)
-        answer = await self._answer(PlanOrder(next(self._numbers), tuple(wanted), there))
+        answer = await self._answer(orders.PlanOrder(next(self._numbers), tuple(wanted), there))
         match answer:
-            case Planned():
+            case orders.Planned():
                 return ChunksPlanned(answer.splits)
-            case Unplanned():
+            case orders.Unplanned():
                 return answer.alarm
-        assert isinstance(answer, Unread)
+        assert isinstance(answer, orders.Unread)
         return Alarm("copy", answer.why, "See the message before; then `tidelock copy` again")
 
     async def read(self, effect: ReadChunk, tables: Mapping[TableName, TargetTable]) -> ChunkStaged | ChunkFailed:
@@ -77,17 +67,17 @@ class SparkCopier:
         if table is None:
             self._complain(f"{effect.split.table} cannot be copied: the target has no such table")
             return ChunkFailed(effect.id)
-        answer = await self._answer(ReadOrder(next(self._numbers), effect, table))
-        if isinstance(answer, ReadDone):
+        answer = await self._answer(orders.ReadOrder(next(self._numbers), effect, table))
+        if isinstance(answer, orders.ReadDone):
             return answer.event
-        if isinstance(answer, Unread) and answer.why:
+        if isinstance(answer, orders.Unread) and answer.why:
             self._complain(answer.why)
         return ChunkFailed(effect.id)
 
     def stop(self, staged: EffectId) -> None:
         """Stops the read of an attempt."""
         if self._child is not None:
-            self._child.post(StopOrder(staged))
+            self._child.post(orders.StopOrder(staged))
 
     async def close(self) -> None:
         """Ends the child process."""
@@ -101,8 +91,8 @@ class SparkCopier:
 
     # ------------------------------------------------------------------ the process
 
-    async def _answer(self, order: PlanOrder | ReadOrder) -> CopyAnswer:
-        future: asyncio.Future[CopyAnswer] = asyncio.get_running_loop().create_future()
+    async def _answer(self, order: orders.PlanOrder | orders.ReadOrder) -> orders.CopyAnswer:
+        future: asyncio.Future[orders.CopyAnswer] = asyncio.get_running_loop().create_future()
         self._calm()
         await self._send(order, future)
         try:
@@ -112,12 +102,14 @@ class SparkCopier:
             if not self._asked and self._child is not None:
                 self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._rest)
 
-    async def _send(self, order: PlanOrder | ReadOrder, future: asyncio.Future[CopyAnswer]) -> None:
+    async def _send(
+        self, order: orders.PlanOrder | orders.ReadOrder, future: asyncio.Future[orders.CopyAnswer]
+    ) -> None:
         async with self._starting:
             if self._child is None:
                 child = Child("tidelock.adapters.row_copy.process", "copying")
                 await child.connect()
-                child.post(Begin(self._feed, self._group))
+                child.post(orders.Begin(self._feed, self._group))
                 self._child = child
                 self._listener = asyncio.get_running_loop().create_task(self._listen(child))
             self._asked[order.number] = future
@@ -125,7 +117,7 @@ class SparkCopier:
 
     async def _listen(self, child: Child) -> None:
         while not isinstance(frame := await child.receive(), Ended):
-            answer: CopyAnswer = msgspec.msgpack.decode(frame[1], type=CopyAnswer)
+            answer: orders.CopyAnswer = msgspec.msgpack.decode(frame[1], type=orders.CopyAnswer)
             if (future := self._asked.get(answer.number)) is not None and not future.done():
                 future.set_result(answer)
         if self._child is child:  # nobody asked it to end
@@ -133,7 +125,7 @@ class SparkCopier:
             await child.stop()
         for number, future in self._asked.items():
             if not future.done():
-                future.set_result(Unread(number, str(frame)))
+                future.set_result(orders.Unread(number, str(frame)))
 
     def _rest(self) -> None:
         """Ends the child process once nothing was asked for a while."""

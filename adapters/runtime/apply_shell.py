@@ -22,8 +22,7 @@ from tidelock.adapters.runtime.journal import Recorder
 from tidelock.engine.apply.machine import ApplyMachine, State
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Position
-from tidelock.engine.protocol import effects
-from tidelock.engine.protocol.events import ApplyEvent, DdlApplied, DdlFailed, ParkedWished, Paused, Tick
+from tidelock.engine.protocol import effects, events
 
 TICK_SECONDS = 0.05
 CONTROL_SECONDS = 1.0
@@ -41,7 +40,7 @@ class Shell:
         machine: ApplyMachine,
         sink: Sink,
         log: Log,
-        apply_ddl: Callable[[effects.ApplyDdl], Coroutine[Any, Any, DdlApplied | DdlFailed]],
+        apply_ddl: Callable[[effects.ApplyDdl], Coroutine[Any, Any, events.DdlApplied | events.DdlFailed]],
         journal: Recorder,
         copies: Copies,
         way_out: Callable[[str], str] = str,
@@ -58,7 +57,7 @@ class Shell:
         self._apply_ddl = apply_ddl
         self._journal = journal
         self._way_out = way_out
-        self._mailbox: list[ApplyEvent] = []
+        self._mailbox: list[events.ApplyEvent] = []
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -77,7 +76,7 @@ class Shell:
         """The transaction that the source has prepared for long and not decided."""
         return self._log.unanswered
 
-    def post(self, event: ApplyEvent) -> None:
+    def post(self, event: events.ApplyEvent) -> None:
         """Puts an event into the mailbox, and wakes the loop."""
         self._mailbox.append(event)
         self._wake.set()
@@ -130,17 +129,17 @@ class Shell:
         """Finishes what is in flight, then ends (SIGTERM, SIGINT)."""
         if not self.stopping:
             self.stopping = True
-            self.post(Paused(True))
+            self.post(events.Paused(True))
             asyncio.get_running_loop().call_later(DRAIN_SECONDS, self.ended.set)
 
     def _step(self) -> None:
-        events, self._mailbox = self._mailbox or [Tick()], []
+        arrived, self._mailbox = self._mailbox or [events.Tick()], []
         self._wake.clear()
         now = time.monotonic_ns() // 1000
-        self._journal.record(now, events)
+        self._journal.record(now, arrived)
         if self._journal.full and not self.copies.active and not self.stopping:
             self.begin_anew("the journal is full: it goes on in a new one")
-        for effect in self.machine.step(now, events):
+        for effect in self.machine.step(now, arrived):
             self._carry_out(effect)
         if self.machine.backpressured:
             self._room.clear()
@@ -199,7 +198,7 @@ class Shell:
                 self._tasks.discard(task)
                 task.result()
 
-    async def _answer(self, work: Coroutine[Any, Any, ApplyEvent]) -> None:
+    async def _answer(self, work: Coroutine[Any, Any, events.ApplyEvent]) -> None:
         with contextlib.suppress(asyncio.CancelledError):  # an `apply` that a rollback interrupted answers nothing
             self.post(await work)
 
@@ -224,9 +223,9 @@ class Shell:
                 control = await self._sink.control()
                 if (control.desired_state == "paused") != paused:
                     paused = not paused
-                    self.post(Paused(paused))
+                    self.post(events.Paused(paused))
                 if control.wishes:
-                    self.post(ParkedWished(control.wishes))
+                    self.post(events.ParkedWished(control.wishes))
                 if control.wanted:
                     self._start(self.copies.want(control.wanted, answered))
             await asyncio.sleep(CONTROL_SECONDS)

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import asyncpg
 import msgspec
 import pymysql
 
+from bench.harness.polling import Polling
 from bench.harness.servers import Server
 from bench.harness.session import Session, connect
 from tidelock.engine.model.records import Position
 
 EVERY_SECONDS: Final = 0.25
 GONE: Final = (OSError, pymysql.Error, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError)
-"""What a session with a server raises that is ending, gone or just coming back."""
+"""Errors that a session raises with a server that is ending, gone or just coming back."""
 
 
 def leave(session: Session | None) -> None:
@@ -31,10 +31,11 @@ def leave(session: Session | None) -> None:
             session.close()
 
 
-class Checkpoints:
+class Checkpoints(Polling):
     """Context manager.  `seen`: how many different ones; `backward`: (before, after) of each that went back."""
 
     def __init__(self, target: Server, feed: str) -> None:
+        super().__init__("checkpoints", EVERY_SECONDS)
         self.seen = 0
         self.backward: list[tuple[str, str]] = []
         self._target = target
@@ -43,28 +44,19 @@ class Checkpoints:
         self._last: Position | None = None
         self._session: Session | None = None
         self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
 
     def forget(self) -> None:
         """The target was killed."""
         with self._lock:
             self._last = None
 
-    def _run(self) -> None:
-        while not self._stop.wait(EVERY_SECONDS):
-            with self._lock:
-                self._look()
+    def look(self) -> None:
+        """Reads the checkpoint, and compares it with the last."""
+        with self._lock:
+            self._look()
+
+    def leave(self) -> None:
+        """Closes the session."""
         leave(self._session)
 
     def _look(self) -> None:

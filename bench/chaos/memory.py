@@ -27,7 +27,7 @@ MOST_SLOPE: Final = 0.25
 MOST_LIFE_GROWTH: Final = 10.0
 """Megabytes within one process's life, by the line through it."""
 JUDGED_MINUTES: Final = 10.0
-"""What is shorter is not judged: it all is the beginning."""
+"""Shortest life that is judged: in a shorter one all is the beginning."""
 FLOOR_SECONDS: Final = 60.0
 START_SECONDS: Final = 10.0
 """Age up to which a process only starts: it holds less than it ever will again."""
@@ -40,7 +40,7 @@ Point: TypeAlias = tuple[float, float]
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """Of the processes of one name.  MB; `drift`, `slope`: MB a minute; `life_growth`: the largest of `lives` lives."""
+    """Memory of one name's processes, MB.  `drift`, `slope`: MB/minute; `life_growth`: the largest of `lives` lives."""
 
     name: str
     peak: float

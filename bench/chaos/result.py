@@ -1,4 +1,4 @@
-"""What an hour of chaos at one process showed: each blow, how soon rows flowed again, and the verdict on all."""
+"""Result of an hour of chaos at one process: each blow, how soon rows flowed again, and the verdict on all."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Steady:
             self._failure = error
 
     def _dues(self) -> Iterator[float]:
-        """When the packet after the next is due; what was missed while the source was away is not made up for."""
+        """Yield when the packet after the next is due; what was missed while the source was away is not made up for."""
         due = time.monotonic()
         while not self._stop.is_set():
             due = max(due, time.monotonic() - 1.0) + 1.0 / PACKETS_PER_SECOND

@@ -1,4 +1,4 @@
-"""What can be done to a target that goes on running: all its connections taken, or no write allowed.
+"""Blows to a target that goes on running: all its connections taken, or no write allowed.
 
 The feed has a user of its own, so that what is kept free for administrators is not for the feed.
 """
@@ -70,7 +70,7 @@ class Target:
             leave(session)
 
     def unique_violations(self) -> int:
-        """Of rows.  A receipt that is there already says only that its batch was committed before an answer was lost.
+        """Count those of rows.  A receipt that is there already only says that its batch's answer was lost.
 
         MySQL keeps no text of its errors to tell them apart, so its own are not judged.
         """

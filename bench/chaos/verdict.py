@@ -1,4 +1,4 @@
-"""What a run of `bench.chaos.over_kafka` showed: each blow, how soon rows flowed again, and the verdict on all."""
+"""Result of a run of `bench.chaos.over_kafka`: each blow, how soon rows flowed again, and the verdict on all."""
 
 from __future__ import annotations
 

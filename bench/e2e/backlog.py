@@ -133,7 +133,7 @@ class Backlog:
 
 
 def _ended_cpu_seconds() -> float:
-    """Of all processes that we started and that have ended, and of theirs."""
+    """Processor time of all processes that we started and that have ended, and of theirs."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -147,7 +147,7 @@ def unhurried(source: Server) -> Iterator[None]:
 
 @contextlib.contextmanager
 def durability(target: Server, commit: str) -> Iterator[None]:
-    """Whether MySQL and MariaDB wait for the disk is their own setting; PostgreSQL is asked by the feed."""
+    """Set whether MySQL or MariaDB waits for the disk; PostgreSQL is asked by the feed."""
     if not isinstance(target, MySqlFamily):
         yield
         return

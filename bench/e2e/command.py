@@ -57,7 +57,7 @@ class Measuring:
         return {**sources, **{f"target {kind}": server for kind, server in self._targets.items()}}
 
     def rounds(self, setups: Sequence[Setup], changes: int, count: int, seed: int) -> Iterator[Round]:
-        """Of one group: `count` of each setup, in turn."""
+        """Run the rounds of one group: `count` of each setup, in turn."""
         with contextlib.ExitStack() as stack:
             backlogs: dict[tuple[str, str], Backlog] = {}
             for setup in setups:
@@ -115,7 +115,7 @@ def measure_steady(suite: Suite, rates: Sequence[float], seconds: float, folder:
 
 
 def _groups(suite: Suite) -> list[list[Setup]]:
-    """What takes turns: everything, or what has the same workload."""
+    """Group the setups that take turns: everything, or what has the same workload."""
     if suite.together:
         return [list(suite.setups)]
     names = dict.fromkeys(setup.workload for setup in suite.setups)

@@ -1,4 +1,4 @@
-"""When the feed was taken over and when its last change was committed, by the clock that all processes here share.
+"""Times of a feed's takeover and of the commit of its last change, by the clock that all processes here share.
 
 Between these two moments lies all the work on a backlog, also where it is one transaction; before and after them lie
 the start and the end of a process.  PostgreSQL keeps the time of every commit (`track_commit_timestamp`), so both are
@@ -82,7 +82,7 @@ class Commits:
             stopped = self._stop.wait(LOOK_SECONDS)
 
     def _latest(self, table: str) -> float:
-        """When the youngest row of `table` was committed; 0.0 where it is empty or not there."""
+        """Returns when the youngest row of `table` was committed; 0.0 where it is empty or not there."""
         if self._session.rows(f"SELECT to_regclass('{table}')::text")[0][0] is None:
             return 0.0
         query = f"SELECT extract(epoch FROM max(pg_xact_commit_timestamp(xmin)))::text FROM {table}"

@@ -1,4 +1,4 @@
-"""What rounds add up to: medians with their spread, ratios taken round by round, cost by process.
+"""Report over rounds: medians with their spread, ratios taken round by round, cost by process.
 
 A ratio is that of two rates of the same round, which ran next to one another; the median over the rounds is kept, with
 the lowest and the highest.  Rates that are compared are those from the takeover to the last commit; a few hundred
@@ -18,7 +18,7 @@ from bench.e2e.suites import Suite
 
 
 class Costly(Protocol):
-    """What was measured with its processes watched."""
+    """Round that was measured with its processes watched."""
 
     @property
     def changes(self) -> int: ...
@@ -34,7 +34,7 @@ def spread(values: Sequence[float], digits: int = 0) -> dict[str, float]:
 
 
 def report(suite: Suite, seed: int, groups: Sequence[Sequence[Round]]) -> dict[str, Any]:
-    """What is written; `met`: whether every ratio's median reaches the goal, None without a goal."""
+    """Make the report that is written; `met`: whether every ratio's median reaches the goal, None without a goal."""
     systems = [system for group in groups for system in _systems(group)]
     ratios = [system["ratio"]["median"] for system in systems if system["against"]]
     return {

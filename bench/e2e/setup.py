@@ -1,4 +1,4 @@
-"""What is measured: one way to run a feed, and the ways that a command line asks for.
+"""Setups that are measured: one way to run a feed, and the ways that a command line asks for.
 
 A setup is everything that can be chosen about a run; two runs of the same setup differ only by chance.  Setups that are
 to be compared are run in turn, round by round, so that a machine that grows busy hurts all of them alike.

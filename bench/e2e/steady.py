@@ -90,7 +90,7 @@ def _sign(rig: Rig, number: int) -> None:
 
 
 def report(done: Sequence[Steady], seconds: float) -> dict[str, Any]:
-    """What is written: one entry for each setup and rate, over its rounds."""
+    """Make the report that is written: one entry for each setup and rate, over its rounds."""
     kinds = dict.fromkeys((one.setup, one.rate) for one in done)
     grouped = [[one for one in done if (one.setup, one.rate) == kind] for kind in kinds]
     return {

@@ -24,7 +24,7 @@ MISSED: Final = 3
 
 
 class Part(enum.StrEnum):
-    """What may be measured."""
+    """Names of what can be measured."""
 
     TABLES = "tables"
     WIDTH = "width"
@@ -51,7 +51,7 @@ def command(
 
 
 def _measured(part: Part, changes: int, rounds: int, native: bool, full: bool) -> list[str]:
-    """What it missed."""
+    """List what the part missed."""
     match part:
         case Part.TABLES:
             peers = series.NATIVE if native else ()

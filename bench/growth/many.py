@@ -40,7 +40,7 @@ def _send(endpoint: Endpoint, statements: Iterable[str]) -> None:
 
 
 def commits(target: Endpoint, tables: Sequence[str]) -> tuple[float, float]:
-    """When the first and the last row that is there was committed, in seconds since the epoch.
+    """Returns when the first and the last row that is there was committed, in seconds since the epoch.
 
     Of a row that was changed again the last change counts.  Raises ValueError where no row is there.
     """

@@ -45,7 +45,7 @@ class Narrow(Workload):
             yield Kind.INSERT, self._insert(1)
 
     def transactions(self, changes: int, seed: int) -> Iterator[Transaction]:
-        """Of exactly `changes` row changes in all; the same for every seed."""
+        """Yield transactions of exactly `changes` row changes in all; the same for every seed."""
         while changes > 0:
             size = min(TRANSACTION_ROWS, changes)
             changes -= size

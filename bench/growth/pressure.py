@@ -15,15 +15,14 @@ import dataclasses
 import os
 import signal
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self, TypeAlias
+from typing import Final, TypeAlias
 
 from bench.growth.ground import MEMORY_LIMIT_MB, OURS, Ground, highest, thinned, tree
 from bench.growth.narrow import LEDGER, NOTE_BYTES, Narrow
+from bench.harness.polling import Polling
 from bench.harness.rig import Rig, until
 from bench.harness.servers import Server
 from bench.harness.servers.place import free_port
@@ -72,36 +71,25 @@ class Passed:
     lag: list[tuple[float, float | None]] = dataclasses.field(repr=False)
 
 
-class Watch:
+class Watch(Polling):
     """Context manager: the lag and the rows that the metrics page at `address` tells, with seconds since the start."""
 
     def __init__(self, address: str) -> None:
+        super().__init__("watch", POLL_SECONDS)
         self.lag: list[tuple[float, float | None]] = []
         self.rows = 0.0
         self._address = address
         self._begun = time.monotonic()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
 
     @property
     def now(self) -> float:
         return time.monotonic() - self._begun
 
-    def _run(self) -> None:
-        while not self._stop.wait(POLL_SECONDS):
-            if page := metrics(self._address):
-                self.rows = page["tidelock_rows_total"]
-                self.lag.append((self.now, page.get("tidelock_lag_seconds")))
+    def look(self) -> None:
+        """Reads the page, where it answers."""
+        if page := metrics(self._address):
+            self.rows = page["tidelock_rows_total"]
+            self.lag.append((self.now, page.get("tidelock_lag_seconds")))
 
     def between(self, begun: float, ended: float) -> list[tuple[float, float]]:
         """(seconds, lag), without the samples where it was unknown."""
@@ -228,7 +216,7 @@ def _phase(span: Span, curves: dict[str, list[tuple[float, float]]], watch: Watc
 
 
 def missed(found: Passed) -> list[str]:
-    """What should have been seen and was not."""
+    """List what should have been seen and was not."""
     lines = []
     if found.differences:
         lines.append(f"{found.differences} rows differ")

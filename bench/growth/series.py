@@ -161,7 +161,7 @@ def _cases(cases: Sequence[Case], runs: Sequence[Run | Native]) -> Iterator[dict
 
 
 def missed(report: Mapping[str, Any]) -> list[str]:
-    """What should be and is not: bounded memory, the rate of a skewed feed, the cost of a row in a long backlog."""
+    """List what fails: bounded memory, the rate of a skewed feed, the cost of a row in a long backlog."""
     lines = [
         f"{case['case']}: the process tree held {case['tree_mb']:.0f} MB, {MEMORY_LIMIT_MB:.0f} may be"
         for case in report["cases"]

@@ -16,7 +16,7 @@ Reader: TypeAlias = "Callable[[Any], Any] | None"
 
 
 class Form(enum.Enum):
-    """What two columns of different servers are compared as."""
+    """Form in which two columns of different servers are compared."""
 
     NUMBER = "number"
     FLOAT = "float"
@@ -117,7 +117,7 @@ def selected(
 
 
 def order_key(form_: Form) -> Callable[[Any], Any]:
-    """What Python compares to follow the servers' order of a canonical value."""
+    """Returns the sort key with which Python follows the servers' order of a canonical value."""
     return Decimal if form_ is Form.NUMBER else str.encode if form_ in (Form.TEXT, Form.DATETIME) else lambda v: v
 
 

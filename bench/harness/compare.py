@@ -69,7 +69,7 @@ class TableDifferences:
 
 @dataclasses.dataclass
 class Differences:
-    """Of all tables compared."""
+    """Differences of all tables compared."""
 
     tables: list[TableDifferences]
 

@@ -58,7 +58,7 @@ def read(
     chunk_rows: int = 500,
     images: bool = False,
 ) -> Iterator[SourceChunk]:
-    """What a reader hands out up to `end`, a place in the log of the server itself."""
+    """Collect what a reader hands out up to `end`, a place in the log of the server itself."""
     reader = BinlogReader(
         endpoint,
         server_id=SERVER_ID,

@@ -48,7 +48,7 @@ def mounting(test: Test) -> Test:
 
 
 def refused() -> str:
-    """Why there is no such namespace here, or ''."""
+    """Returns why there can be no such namespace here, or ''."""
     try:
         done = subprocess.run([*UNSHARE, "true"], capture_output=True, encoding="utf-8", check=False)
     except OSError as error:

@@ -91,7 +91,7 @@ class Event:
 
 
 class Rule(enum.Enum):
-    """What a history can break."""
+    """Kinds of rules that a history can break."""
 
     TWICE = "a row version was applied twice"
     OLDER = "an older row version was applied after a newer one"

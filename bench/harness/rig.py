@@ -200,7 +200,7 @@ class Rig:
         return tidelock(*(path if word == "@" else word for word in (words if "@" in words else (*words, "@"))))
 
     def said(self) -> str:
-        """What the runs wrote."""
+        """Output of the runs."""
         return self.output.read_text(errors="replace") if self.output.exists() else ""
 
     # ------------------------------------------------------------------ the verdict

@@ -30,7 +30,7 @@ Record: TypeAlias = tuple[Any, ...]
 
 
 class Flavor(enum.StrEnum):
-    """Which SQL a server speaks."""
+    """Dialect of SQL that a server speaks."""
 
     MARIADB = "mariadb"
     MYSQL = "mysql"

@@ -97,7 +97,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Of the process itself, which leads the group of its children."""
+        """Pid of the process itself, which leads the group of its children."""
         return self._process.pid
 
     @property
@@ -171,7 +171,7 @@ def metrics(address: str) -> dict[str, float]:
 
 
 def sample(address: str) -> Sample | None:
-    """What a run says of itself at this moment; None while nobody answers."""
+    """Read what a run says of itself at this moment; None while nobody answers."""
     try:
         with urllib.request.urlopen(f"http://{address}/status", timeout=1.0) as answer:
             return msgspec.json.decode(answer.read(), type=Sample)

@@ -1,4 +1,4 @@
-"""What processes use: resident memory and processor time, read from /proc.
+"""Resources that processes use: resident memory and processor time, read from /proc.
 
 It is read at once, and then after pauses that grow from a hundredth to a fifth of a second, so that a run is seen
 several times whether it takes a minute or a tenth of a second.
@@ -98,7 +98,7 @@ class Usage:
 
     @property
     def cpu_seconds(self) -> dict[str, float]:
-        """Of all processes of a name together, since the watching began."""
+        """Processor time of all processes of a name together, since the watching began."""
         last = {(sample.name, sample.pid): sample.cpu_seconds for sample in self.samples}
         used: dict[str, float] = {}
         for (name, pid), seconds in last.items():

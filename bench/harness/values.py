@@ -40,7 +40,7 @@ class ColumnValues:
 
 
 def column_values(source: Flavor) -> list[ColumnValues]:
-    """What a source of that flavor can hold."""
+    """Columns that a source of that flavor can hold."""
     return [column for column in _ALL if source in column.at]
 
 

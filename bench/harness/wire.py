@@ -55,7 +55,7 @@ class Wire:
             self._loop.call_soon_threadsafe(self._speaks[way].clear)
 
     def speak(self) -> None:
-        """What was held back goes on its way, and all that follows."""
+        """Let go on what was held back, and all that follows."""
         for way in Way:
             self._loop.call_soon_threadsafe(self._speaks[way].set)
 

@@ -100,7 +100,7 @@ class Workers:
     # ------------------------------------------------------------------ what is done to them
 
     def start(self, *names: str) -> None:
-        """Those of `names`, or all; they are kept running from now on."""
+        """Start those of `names`, or all; they are kept running from now on."""
         with self._lock:
             for name in names or self.places:
                 self.places[name].due = time.monotonic()

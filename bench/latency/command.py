@@ -53,7 +53,7 @@ def measure(
 
 
 def report(runs: Sequence[Run], seconds: float, rounds: int, lanes: int) -> dict[str, Any]:
-    """What is written; `met`: None where the rate of the goals was not measured."""
+    """Make the report that is written; `met`: None where the rate of the goals was not measured."""
     kinds = dict.fromkeys((one.source, one.rate) for one in runs)
     rates = [_rate([one for one in runs if (one.source, one.rate) == kind]) for kind in kinds]
     judged = [rate for rate in rates if rate["rate"] == GOAL_RATE]

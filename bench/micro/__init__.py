@@ -1,1 +1,1 @@
-"""What each stage of a row's way costs alone: CPU microseconds and bytes a row, beside recorded budgets."""
+"""Cost of each stage of a row's way alone: CPU microseconds and bytes a row, beside recorded budgets."""

@@ -1,4 +1,4 @@
-"""What the stages may cost: figures that were recorded once, and limits that were promised.
+"""Budgets of the stages: figures that were recorded once, and limits that were promised.
 
 The file holds both, by a benchmark's name, in CPU microseconds a row.  *recorded*: what it cost when somebody last said
 that this is what it should; `--record` writes it, and whoever records says why in the commit.  *limits*: what must not
@@ -34,7 +34,7 @@ class Budgets(msgspec.Struct):
         return msgspec.json.decode(path.read_bytes(), type=cls) if path.exists() else cls()
 
     def record(self, figures: Iterable[Figure], machine: str, path: Path) -> None:
-        """What was not measured this time keeps its figure."""
+        """Take new figures; a stage that was not measured this time keeps its own."""
         self.machine = machine
         self.recorded |= {figure.name: figure.us for figure in figures}
         path.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")

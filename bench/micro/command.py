@@ -92,7 +92,7 @@ def _groups(
 
 
 def table(figures: Iterable[Figure], budgets: Budgets) -> Table:
-    """Those of one group."""
+    """Make the table of one group."""
     made = Table(*HEADER, box=None, pad_edge=False)
     for column in made.columns:
         column.no_wrap, column.min_width = True, 7

@@ -99,7 +99,7 @@ def read(stretch: Stretch, tables: Tables) -> Iterator[SourceChunk]:
 
 @contextlib.contextmanager
 def _served(packets: bytes) -> Iterator[pymysql.Connection[Any]]:
-    """What `PacketStream` needs of a connection, its other end written by a thread and then closed."""
+    """Yield what `PacketStream` needs of a connection, its other end written by a thread and then closed."""
     ours, theirs = socket.socketpair()
 
     def serve() -> None:
@@ -114,7 +114,7 @@ def _served(packets: bytes) -> Iterator[pymysql.Connection[Any]]:
 
 
 def frames(stretch: Stretch, tables: Tables) -> Iterator[tuple[int, bytes]]:
-    """What a capture process would send: kind and body of each frame."""
+    """Returns what a capture process would send: kind and body of each frame."""
     span = stretch.span
     machine = CaptureMachine(Mapping([Rule("*.*", "*.*")]), span.start)
     encoder = FrameEncoder(lambda: tables.columns)
@@ -185,12 +185,12 @@ def _hand_over(server: str, name: str, take: Callable[[LogBatch], None]) -> Case
 
 
 def _made_changes(batch: LogBatch) -> None:
-    """What is planned at once."""
+    """Take the changes of a batch that is planned at once."""
     _lined(batch).changes()
 
 
 def _piled(batch: LogBatch) -> None:
-    """What waits for more of its table, and leaves."""
+    """Pile up rows that wait for more of their table, and let them go."""
     lined = _lined(batch)
     pile = lined.pile()
     assert lined.pour(dict.fromkeys(lined.bindings.values(), pile)) == []

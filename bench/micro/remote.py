@@ -79,7 +79,7 @@ def _sink(kind: str, names: Sequence[str], versions: dict[str, str]) -> list[Fig
 
 
 def _best(rounds: Sequence[Sequence[Figure]]) -> list[Figure]:
-    """Of each step the least CPU, the middle of it, and the most rows a second."""
+    """Returns for each step the least CPU, the middle of it, and the most rows a second."""
     return [
         Figure(
             same[0].name,
@@ -92,7 +92,7 @@ def _best(rounds: Sequence[Sequence[Figure]]) -> list[Figure]:
 
 
 async def _figures(server: Server, settings: Settings) -> list[Figure]:
-    """Of each kind of step; on a new table."""
+    """Measure each kind of step, on a new table."""
     unique, rows_in_all = KEYS[settings.keys], SIZES[settings.batch_rows]
     sink = _opened(server, unique)
     taken = await sink.take_over([account.ACCOUNT], Position("log.000001", 4))

@@ -48,7 +48,7 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 def measured(names: Sequence[str], values: int = VALUES, processes: int = 1) -> list[Figure]:
-    """Of each benchmark, `processes` times `values`.  Raises CalledProcessError where one fails, which says why."""
+    """Measure each benchmark `processes` times `values` times.  Raises CalledProcessError, which says why."""
     with tempfile.TemporaryDirectory(prefix="tidelock-micro-") as folder:
         path = Path(folder) / "suite.json"
         arguments = [f"--values={values}", f"--processes={processes}", "--quiet", f"--output={path}", *names]

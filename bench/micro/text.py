@@ -1,4 +1,4 @@
-"""What the rows of a batch cost on their way into a message: log frames, Kafka records, COPY lines, statements.
+"""Cost of a batch's rows on their way into a message: log frames, Kafka records, COPY lines, statements.
 
 *codec*: msgpack of a `LogBatch`, as it travels between the capture process and the engine's.  *wire*: a record of the
 changes topic.  *postgres*, *mariadb*, *mysql*: the text of one step of a batch, for the account table.

@@ -66,7 +66,7 @@ class Backlog:
 
 
 def position(server: MariaDb | MySql) -> str:
-    """Where the server's log ends, as FILE:OFFSET."""
+    """Returns the place where the server's log ends, as FILE:OFFSET."""
     file, offset, *_ = server.execute(STATUS[server.scheme])[0]
     return f"{file}:{offset}"
 

@@ -71,7 +71,7 @@ def command(
 
 
 def feeds_beside(peers: Sequence[str]) -> list[str]:
-    """Those of ours that do the work of `peers`."""
+    """Returns those of ours that do the work of `peers`."""
     return [pair for pair in OURS if any(pair in PEERS[name].beside for name in peers)]
 
 

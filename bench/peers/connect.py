@@ -36,7 +36,7 @@ class Connect(Process):
         self._ask("POST", "connectors", {"name": name, "initial_state": "STOPPED", "config": _text(config)})
 
     def place(self, name: str, partition: Mapping[str, str], offset: Mapping[str, object]) -> None:
-        """Where a stopped source connector begins."""
+        """Set the place where a stopped source connector begins."""
         self._ask("PATCH", f"connectors/{name}/offsets", {"offsets": [{"partition": partition, "offset": offset}]})
 
     def resume(self, name: str) -> None:
@@ -47,13 +47,13 @@ class Connect(Process):
             self._ask("DELETE", f"connectors/{name}")
 
     def failure(self, name: str) -> str:
-        """What stopped a connector or its task; empty while nothing has."""
+        """Returns what stopped a connector or its task; empty while nothing has."""
         status = self._ask("GET", f"connectors/{name}/status")
         parts = [status["connector"], *status["tasks"]]
         return next((_cause(part.get("trace", "")) for part in parts if part["state"] == "FAILED"), "")
 
     def runs(self, name: str) -> bool:
-        """Whether its task has started."""
+        """Tell whether its task has started."""
         return any(task["state"] == "RUNNING" for task in self._ask("GET", f"connectors/{name}/status")["tasks"])
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:

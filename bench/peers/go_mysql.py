@@ -68,7 +68,7 @@ def go_mysql_version() -> str:
 
 
 def place() -> Path:
-    """Where the program of these sources is, or would be."""
+    """Returns the path where the program of these sources is, or would be."""
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(SOURCES.iterdir()))).hexdigest()[:12]
     return cache() / "peers" / f"go-mysql-{digest}"
 

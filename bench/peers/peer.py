@@ -1,4 +1,4 @@
-"""What a system of the comparison is: it can catch up with its backlog again and again, and be checked each time.
+"""Protocol of a system of the comparison: it can catch up with its backlog again and again, and be checked each time.
 
 A system is a context manager.  Inside, its servers run and its backlog is committed; what it needs besides them is
 started for its turn alone, so that it takes no processor time from the others.  The time of a turn is what an operator

@@ -1,4 +1,4 @@
-"""Which systems there are, and which of ours each is compared with.
+"""Roster of the systems, and of ours with which each is compared.
 
 Systems that read the same kind of source share one server with one backlog, and those that write the same kind of
 target share one that is emptied for each, so that the machine does not carry a server for everybody.  A slow system has
@@ -34,7 +34,7 @@ TARGETS: Final[Mapping[str, type[MariaDb] | type[Postgres]]] = {"mariadb": Maria
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What all systems of one run have in common.  `slow_changes`: the backlog of slow systems."""
+    """Settings that all systems of one run have in common.  `slow_changes`: the backlog of slow systems."""
 
     workload: Callable[[], Workload]
     changes: int

@@ -18,7 +18,7 @@ from bench.peers.backlog import END, SCHEMA
 REST_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.05
 BOOKS: Final = "tidelock"
-"""Where tidelock keeps its bookkeeping."""
+"""Schema in which tidelock keeps its bookkeeping."""
 
 
 class Target:
@@ -43,7 +43,7 @@ class Target:
         self._rest()
 
     def ended(self) -> bool:
-        """Whether the last change of a backlog is visible."""
+        """Tell whether the last change of a backlog is visible."""
         return bool(self.server.execute(f"SELECT 1 FROM {SCHEMA}.{END}"))
 
     def _rest(self) -> None:

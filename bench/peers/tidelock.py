@@ -81,7 +81,7 @@ class Tidelock:
 
 
 def last_commit(url: str, tables: Sequence[str]) -> float:
-    """When the youngest row of `tables` in PostgreSQL was committed, in seconds since the epoch."""
+    """Returns when the youngest row of `tables` in PostgreSQL was committed, in seconds since the epoch."""
     session = connect(url)
     try:
         queries = (f"SELECT extract(epoch FROM max(pg_xact_commit_timestamp(xmin)))::text FROM {t}" for t in tables)

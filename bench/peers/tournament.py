@@ -19,7 +19,7 @@ from bench.peers.peer import Peer, PeerFailed, PeerMissing
 
 @dataclasses.dataclass
 class Record:
-    """What one system did on one workload; `failed` and `missing` say why it did no more.
+    """Result of one system on one workload; `failed` and `missing` say why it did no more.
 
     `rows_per_second`: by round.  `exit_rows_per_second`: until its process had ended too, where it ends by itself.
     """
@@ -37,7 +37,7 @@ class Record:
 
     @property
     def verdict(self) -> str:
-        """What the table says about its rows."""
+        """Returns the remark that the table makes about its rows."""
         first = (self.missing or self.failed).partition("\n")[0]
         if first:
             return f"{'not here' if self.missing else 'failed'}: {first}"

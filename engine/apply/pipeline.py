@@ -26,30 +26,7 @@ from tidelock.engine.model.errors import Failure, Hindrance, Policy, policy
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
-from tidelock.engine.protocol.effects import EffectId
-from tidelock.engine.protocol.events import (
-    ApplyEvent,
-    BatchCommitted,
-    BatchFailed,
-    BatchReady,
-    BatchRolledBack,
-    CheckpointFailed,
-    CheckpointSaved,
-    ChunkFailed,
-    ChunksPlanned,
-    ChunkStaged,
-    CopyBegun,
-    CopyFailed,
-    DdlApplied,
-    DdlFailed,
-    GoalSet,
-    LogArrived,
-    ParkedWished,
-    Paused,
-    SourceFailed,
-    TakenOver,
-    Tick,
-)
+from tidelock.engine.protocol import effects, events
 
 
 class Pipeline:
@@ -61,7 +38,7 @@ class Pipeline:
     `tables`: of the target, as they are known to be.
     """
 
-    def __init__(self, options: Options, taken: TakenOver, goal: Position | None, context: StepContext) -> None:
+    def __init__(self, options: Options, taken: events.TakenOver, goal: Position | None, context: StepContext) -> None:
         self.paused = False
         self.planning_deferred = False
         self.tables = tables = dict(taken.tables)
@@ -104,51 +81,51 @@ class Pipeline:
 
     # ------------------------------------------------------------------ events
 
-    def take(self, event: ApplyEvent) -> None:
+    def take(self, event: events.ApplyEvent) -> None:
         """Take one event; what follows from all of a step is done by `advance`."""
         match event:
-            case TakenOver():
+            case events.TakenOver():
                 raise AssertionError("taken over twice")
-            case LogArrived():
+            case events.LogArrived():
                 self.intake.arrived(event)
-            case BatchCommitted() | CopyBegun():
+            case events.BatchCommitted() | events.CopyBegun():
                 self._committed(event.id)
-            case BatchReady():
+            case events.BatchReady():
                 self._ready(event.id)
-            case BatchRolledBack():
+            case events.BatchRolledBack():
                 self._rolled_back(event.id)
-            case BatchFailed() | CopyFailed():
+            case events.BatchFailed() | events.CopyFailed():
                 self._failed(event)
-            case CheckpointSaved():
+            case events.CheckpointSaved():
                 if (position := self.checkpointer.saved(event)) is not None:
                     self._barrier.saved(position)
-            case CheckpointFailed():
+            case events.CheckpointFailed():
                 self.checkpointer.failed(event)
-            case DdlApplied():
+            case events.DdlApplied():
                 self._ddl_applied(event)
-            case DdlFailed():
+            case events.DdlFailed():
                 if self._barrier.answers(event.id):
                     self._ddl_failed(event.failure)
-            case ChunksPlanned():
+            case events.ChunksPlanned():
                 self.copying.request(event)
-            case ChunkStaged():
+            case events.ChunkStaged():
                 self.copying.staged(event)
-            case ChunkFailed():
+            case events.ChunkFailed():
                 self.copying.unread(event.id)
-            case ParkedWished():
+            case events.ParkedWished():
                 self.batches.parked_retry.request(event.rows)
-            case GoalSet():
+            case events.GoalSet():
                 self.checkpointer.goal = event.position
-            case Paused():
+            case events.Paused():
                 self.paused = event.paused
-            case SourceFailed():
+            case events.SourceFailed():
                 self.intake.source_failed(event)
-            case Tick():
+            case events.Tick():
                 pass
             case _:
                 assert_never(event)
 
-    def _committed(self, id_: EffectId) -> None:
+    def _committed(self, id_: effects.EffectId) -> None:
         if self.copying.answers(id_):
             self._copied()
         elif self.streaming.answers(id_):
@@ -164,24 +141,24 @@ class Pipeline:
         if self.batches.binding_locks.copied != watched:
             self._rebind(self.tables)
 
-    def _ready(self, id_: EffectId) -> None:
+    def _ready(self, id_: effects.EffectId) -> None:
         if not self.streaming.answers(id_):
             self.batches.ready(id_)
         elif (effect := self.streaming.ready()) is not None:
             self._context.step_down(effect)
 
-    def _rolled_back(self, id_: EffectId) -> None:
+    def _rolled_back(self, id_: effects.EffectId) -> None:
         if self.streaming.answers(id_):
             self.streaming.rolled_back()
         else:
             self.batches.rolled_back(id_)
 
-    def _failed(self, event: BatchFailed | CopyFailed) -> None:
+    def _failed(self, event: events.BatchFailed | events.CopyFailed) -> None:
         """Let the part that sent it try again, or end this owner."""
         failure: Failure | None = None
         if self.copying.answers(event.id):
             failure = self.copying.failed(event.failure)
-        elif isinstance(event, CopyFailed):
+        elif isinstance(event, events.CopyFailed):
             pass
         elif self.streaming.answers(event.id):
             failure = self.streaming.failed(event.failure)
@@ -192,7 +169,7 @@ class Pipeline:
         if failure is not None:
             self._context.give_up(failure, self.watermark.position)
 
-    def _ddl_applied(self, event: DdlApplied) -> None:
+    def _ddl_applied(self, event: events.DdlApplied) -> None:
         if not self._barrier.answers(event.id):
             return
         self._rebind(dict(event.tables))

@@ -1,4 +1,4 @@
-"""What must hold in every simulated run, one property a file."""
+"""Checkers of what must hold in every simulated run, one property a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a checker is: it watches commits, checkpoints, statements and machines, and raises `Mistake`.
+"""Base of a checker: it watches commits, checkpoints, statements and machines, and raises `Mistake`.
 
 Each file beside this one holds one property.  A checker knows the source's log, the target and what the target was told
 to do; what it knows of the engine, if anything, is its public state.
@@ -95,7 +95,7 @@ class Checker:
         """The faults have stopped and the last owner says that it has caught up."""
 
     def freeze(self) -> dict[str, Any]:
-        """What it remembers, for a target that may forget."""
+        """Returns a copy of what it remembers, for a target that may forget."""
         return {name: copy.copy(value) for name, value in self.memory().items()}
 
     def thaw(self, frozen: dict[str, Any]) -> None:
@@ -104,5 +104,5 @@ class Checker:
             setattr(self, name, copy.copy(value))
 
     def memory(self) -> dict[str, Any]:
-        """What must be forgotten with the target."""
+        """Returns what must be forgotten with the target."""
         return {name: value for name, value in vars(self).items() if name.startswith("_seen")}

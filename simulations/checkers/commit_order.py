@@ -18,7 +18,7 @@ class CommitOrder(Checker):
             raise Mistake(f"{commit.effect.id} ends inside a transaction")
 
     def _rest(self, places: list[Place]) -> list[Place]:
-        """What was not committed before these; what comes with a chunk has no place in the order."""
+        """Returns places that were not committed before these; what comes with a chunk has no place in the order."""
         ledger = self.ledger
         if not ledger.copies:
             return ledger.order[len(ledger.covered) - len(places) :]

@@ -74,7 +74,7 @@ class Reasons(Checker):
             raise Mistake(f"{place} is parked without a reason: {entry.before} to {entry.after}")
 
     def _misses_what_was_skipped(self, place: Place) -> bool:
-        """Where the operator gave up a change of a table that this one is tied to, a row comes back with its next
+        """Tell whether the operator gave up a change of a table that this one is tied to.  A row returns with its next
         update, and what needs it may be tried before."""
         tied = self._family(self.ledger.table(place))
         return any(self.ledger.table(other) in tied for other in self.ledger.skipped)

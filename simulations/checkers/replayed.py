@@ -122,7 +122,7 @@ class Replayed(Checker):
                 self._seen_tainted = {slot: None for slot in self._seen_tainted if slot[0] != split.table}
 
     def merged(self, effect: MergeChunk) -> None:
-        """What the source holds of the chunk then, without what is parked."""
+        """Returns what the source holds of the chunk then, without what is parked."""
         name, ledger = effect.split.table, self.ledger
         at = ledger.progress(effect.split).merged[effect.chunk]
         rows, table = self._seen_now.rows[name], self.target.database.tables[name]

@@ -1,4 +1,4 @@
-"""Which changes may stand in each other's way, by the book: they share a row, a value of a unique key, or one refers to
+"""Conflicts of changes by the book: two conflict if they share a row, a value of a unique key, or one refers to
 the other's row.  Rather too often than too seldom: what an update leaves alone counts too."""
 
 from __future__ import annotations

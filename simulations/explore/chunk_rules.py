@@ -42,7 +42,7 @@ class _HidesWhatReceiptsCover(ChunkModel):
 
 class _ForgetsTouched(ChunkModel):
     def _die(self, behind: int) -> None:
-        """What was read survives, what was touched meanwhile does not."""
+        """Keep what was read, and forget what was touched meanwhile."""
         read, wanted = self.read, self.wanted
         kept = [(c.number, c.state, c.high, c.attempt) for c in self.ledger.chunks if c.open]
         super()._die(behind)

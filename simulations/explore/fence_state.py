@@ -1,4 +1,4 @@
-"""What the fence model is in: the log of a few letters, its owners, the target, and what is on its way between them."""
+"""State of the fence model: the log of a few letters, its owners, the target, and what is on its way between them."""
 
 from __future__ import annotations
 

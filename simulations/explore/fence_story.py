@@ -26,7 +26,7 @@ def told(model: FenceModel, way: Sequence[Move]) -> list[str]:
 
 
 def _done(model: FenceModel, move: Move) -> Iterator[str]:
-    """What happens at the target."""
+    """Tell what happens at the target."""
     match move:
         case ("open" | "commit" as verb, order):
             yield f"target: {verb} {spell_id(model.id(order))}"
@@ -38,7 +38,7 @@ def _done(model: FenceModel, move: Move) -> Iterator[str]:
 
 
 def _heard(model: FenceModel, before: Sequence[int]) -> Iterator[str]:
-    """What owners were told, and what they want done."""
+    """Tell what owners were told, and what they want done."""
     for number, owner in enumerate(model.state.owners):
         if owner.node and (number >= len(before) or owner.node != before[number]):
             _, event = model.tree.history(owner.node)[-1]

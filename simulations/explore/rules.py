@@ -51,7 +51,7 @@ def _no_unique_key(_binding: Binding, keys: RowKeys) -> RowKeys:
 
 
 def _only(keys: RowKeys, *, primary: bool) -> RowKeys:
-    """Of a change's keys only the primary, or all others: the first that an inserted row takes is its primary."""
+    """Take of a change's keys only the primary, or all others: the first that an inserted row takes is its primary."""
 
     def exclusive(before: Row | None, after: Row | None) -> list[Digest]:
         primaries = [keys.exclusive(None, row)[0] for row in (before, after) if row is not None]
@@ -79,7 +79,7 @@ class _OneHeir(LockTable):
 
 
 class _Overtaking(Lane):
-    """What can run goes first, past what waits."""
+    """Lane in which what can run goes first, past what waits."""
 
     @property
     def ready(self) -> bool:

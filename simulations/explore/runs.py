@@ -1,4 +1,4 @@
-"""What is explored at each size, and what came of it."""
+"""List of what is explored at each size, and what came of it."""
 
 from __future__ import annotations
 

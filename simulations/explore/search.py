@@ -24,7 +24,7 @@ class System(Protocol):
         """All that its future depends on."""
 
     def moves(self) -> Sequence[Move]:
-        """What may happen next; nothing at the end.  Raises Broken where nothing can happen before the end."""
+        """Returns what may happen next; nothing at the end.  Raises Broken where nothing can happen before the end."""
 
     def take(self, move: Move) -> None:
         """Let it happen.  Raises Broken."""

@@ -1,4 +1,4 @@
-"""What all explorations of a scope share: the pieces that are driven, compiled keys, and a target that remembers.
+"""World that all explorations of a scope share: the pieces that are driven, compiled keys, and a target that remembers.
 
 A batch does the same to the same rows whichever way led there, so it is carried out once for each content: its changes
 one after another with their before-images, its merged steps on the model database, and the two must agree.
@@ -40,7 +40,7 @@ def _as_they_are(_binding: Binding, keys: RowKeys) -> RowKeys:
 
 
 class Pieces(msgspec.Struct, frozen=True):
-    """What a model is built of: the engine's own, or one of them broken on purpose.
+    """Parts of which a model is built: the engine's own, or one of them broken on purpose.
 
     `keys`: what becomes of the compiled keys of a table.
     """
@@ -136,7 +136,7 @@ class World:
         return self.pieces.merge(changes, self._ranks)
 
     def applied(self, contents: Contents, log: Log, numbers: tuple[int, ...]) -> Contents:
-        """What the target holds once the changes `numbers` of `log` are committed.  Raises Broken."""
+        """Returns what the target holds once the changes `numbers` of `log` are committed.  Raises Broken."""
         drafts = tuple(log.drafts[n - 1] for n in numbers)
         found = self._applied.get((contents, drafts))
         if found is None:

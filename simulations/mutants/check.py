@@ -25,7 +25,7 @@ class HuntFailed(Exception):
 
 
 def named(names: Sequence[str]) -> list[Mutant]:
-    """Those of the catalogue; all that are not beyond the worlds' reach if no name is given.  Raises ValueError for
+    """Mutants of the catalogue; all that are not beyond the worlds' reach if no name is given.  Raises ValueError for
     names that it does not have."""
     known = {mutant.name: mutant for mutant in CATALOGUE}
     if unknown := [name for name in names if name not in known]:

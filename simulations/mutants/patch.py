@@ -74,7 +74,7 @@ def _parsed(text: str) -> list[ast.stmt]:
 
 
 class _Place(NamedTuple):
-    """Where what goes was found: `length` nodes of a list, or (`field` of `holder`) a single one.
+    """Place where what goes was found: `length` nodes of a list, or (`field` of `holder`) a single one.
 
     `blocks`: what stands there for each `...`.
     """
@@ -98,7 +98,7 @@ class _Place(NamedTuple):
 
 
 def _expressions(node: Node, old: list[ast.stmt], new: list[ast.stmt]) -> Iterator[_Place]:
-    """Where the expression stands, if one goes and another comes."""
+    """Find where the expression stands, if one goes and another comes."""
     wanted = _alone(old)
     if wanted is None or _alone(new) is None:
         return

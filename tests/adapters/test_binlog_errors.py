@@ -1,4 +1,4 @@
-"""What the reader refuses, on real logs: each error says what happened, where, and what to do."""
+"""Refusals of the reader, on real logs: each error says what happened, where, and what to do."""
 
 import contextlib
 import struct
@@ -61,7 +61,7 @@ class Source:
 
 @pytest.fixture(params=["compiled", "python"])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what takes usual events."""
+    """Form of the code that takes usual events."""
     if request.param == "python":
         monkeypatch.setattr(decoder_module, "UsualEvents", None)
 

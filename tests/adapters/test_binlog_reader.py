@@ -65,7 +65,7 @@ class Source:
 
 @pytest.fixture(params=["compiled", "python"])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what takes usual events."""
+    """Form of the code that takes usual events."""
     if request.param == "python":
         monkeypatch.setattr(decoder_module, "UsualEvents", None)
 

@@ -53,7 +53,7 @@ async def only(feed: Feed, level: str, kind: str) -> Finding:
 
 
 def run_hint(finding: Finding, server: Kafka) -> None:
-    """What the command would do: Kafka's configuration tool itself, for lack of the others a reading of their words."""
+    """Does what the command would: Kafka's configuration tool, for lack of the others a reading of their words."""
     tool, *words = finding.hint.split()
     assert words[:2] == ["--bootstrap-server", server.bootstrap]
     given = dict(itertools.pairwise(words))

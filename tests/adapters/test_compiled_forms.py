@@ -26,7 +26,7 @@ print({what})
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """What the reader needs of this checkout, with what was compiled for it."""
+    """Copy of what the reader needs of this checkout, with what was compiled for it."""
     for source in compiled_forms.SOURCES:
         compiled.build(source)
     for package in ("engine", "adapters"):
@@ -37,7 +37,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def asked(checkout: Path, what: str) -> tuple[str, str]:
-    """What an expression prints there, and what is said beside it."""
+    """Returns what an expression prints there, and what is said beside it."""
     done = subprocess.run(
         [sys.executable, "-c", ASK.format(what=what)],
         cwd=checkout,

@@ -136,7 +136,7 @@ def quoted(name: str) -> str:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_random_values_are_the_logs(name: str, spark: Any, request: pytest.FixtureRequest) -> None:
-    """Of types that one side spells from bytes and the other from text, and every byte of the common charsets."""
+    """Covers types that one side spells from bytes and the other from text, and every byte of the common charsets."""
     source: MariaDb | MySql = request.getfixturevalue(name)
     shop, chance = source.database("value"), Random(name)
     source.execute_script("SET sql_mode = ''", database=shop)

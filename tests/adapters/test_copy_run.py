@@ -19,7 +19,7 @@ COPY_SECONDS = 180.0
 
 @pytest.fixture
 def pair(request: pytest.FixtureRequest) -> tuple[Server, Server]:
-    """Of one kind of server, a second one."""
+    """Pair of servers; a second one where both are of one kind."""
     source, target = request.param
     if source == target:
         return request.getfixturevalue(source), request.getfixturevalue(f"make_{target}")()

@@ -191,7 +191,7 @@ def effect(n: int, split: ChunkSplit, chunk: int = 0) -> ReadChunk:
 
 
 def test_chunks_that_share_a_scan() -> None:
-    """Those asked for at once go together; those that come later wait until the first are merged or given up."""
+    """Chunks asked for at once go together; those that come later wait until the first are merged or given up."""
     table = TableName("shop", "t")
     buckets = ChunkSplit(table, By.BUCKET, ("t",), ((10,), (20,), (30,)))
     numbers = ChunkSplit(table, By.NUMBERS, ("n",), ((10,),))

@@ -1,4 +1,4 @@
-"""What servers' errors mean: the tables, and the page that is made of them."""
+"""Meaning of servers' errors: the tables, and the page that is made of them."""
 
 from pathlib import Path
 

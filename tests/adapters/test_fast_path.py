@@ -174,7 +174,7 @@ class Reader:
         return self.seen
 
     def _piece(self, buffer: bytes) -> bytes:
-        """What of the buffer is not a whole packet yet."""
+        """Returns the part of the buffer that is not a whole packet yet."""
         at = 0
         while True:
             then = self.decoder.run(buffer, at)
@@ -276,7 +276,7 @@ class Damage:
 
 
 def same(start: Position, reading: Reading, mariadb: bool, pieces: list[bytes]) -> list[Any]:
-    """What both forms make of a log.  (A difference in all of it would take an hour to show.)"""
+    """Returns what both forms make of a log.  (A difference in all of it would take an hour to show.)"""
     python, compiled = (read(form, start, reading, mariadb, pieces) for form in ("python", "compiled"))
     for expected, found in itertools.zip_longest(python, compiled):
         assert found == expected

@@ -42,7 +42,7 @@ def test_the_page_is_made_of_the_tables() -> None:
 
 
 def raised() -> Iterator[tuple[str, str, str]]:
-    """Where a halt or a refusal is made: `file:line`, its kind, and its message with … for what is not constant."""
+    """Places of halts and refusals: `file:line`, its kind, and its message with … for what is not constant."""
     for path in sorted([*ROOT.glob("engine/**/*.py"), *ROOT.glob("adapters/**/*.py")]):
         file = path.relative_to(ROOT).as_posix()
         text = path.read_text()

@@ -36,7 +36,7 @@ IN_HIVE = (
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory, mariadb: Server, postgres: Server) -> Iterator[Rig]:
-    """What the command left behind when it was killed.  The rigs' PostgreSQL ends are not used."""
+    """Rig with what the command left behind when it was killed.  The rigs' PostgreSQL ends are not used."""
     folder = tmp_path_factory.mktemp("hive")
     rig = Rig(mariadb, postgres, folder, "lake", hive=OPTIONS, spark=SPARK)
     try:

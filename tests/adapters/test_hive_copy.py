@@ -104,7 +104,7 @@ def test_values_are_the_streams(
 
 
 def rows_of(frame: Any) -> list[str]:
-    """Of all values, -0.0 too."""
+    """Spells all values of the rows, -0.0 too."""
     return sorted(repr(row) for row in frame.collect())
 
 

@@ -1,4 +1,4 @@
-"""What a feed with a Hive target may say, and which commands know it."""
+"""Settings that a feed with a Hive target may have, and which commands know it."""
 
 from __future__ import annotations
 

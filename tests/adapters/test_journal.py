@@ -153,5 +153,5 @@ def test_no_folder_is_said_plainly(tmp_path: Path) -> None:
 
 
 def test_unshare_is_there() -> None:
-    """What the tests of a full disk stand on."""
+    """The tests of a full disk stand on it."""
     assert subprocess.run([*small_disk(Path("/mnt")), "true"], check=False).returncode == 0

@@ -25,7 +25,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def gone(pid: int) -> bool:
-    """Whether the process has ended; one that nobody reaps (no init in a container) has."""
+    """Tells whether the process has ended; one that nobody reaps (no init in a container) has."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):

@@ -140,7 +140,7 @@ class Target:
         assert await self.sink.begin_copy(effect) == CopyBegun(effect.id)
 
     def merge(self, staged: EffectId, rows: int, name: str = "t", **more: Any) -> MergeChunk:
-        """Of the only chunk of the table, unless `more` says otherwise."""
+        """Merge of the only chunk of the table, unless `more` says otherwise."""
         defaults: dict[str, Any] = {
             "split": ChunkSplit(self.name(name)),
             "chunk": 0,

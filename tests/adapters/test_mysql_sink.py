@@ -306,7 +306,7 @@ async def test_a_takeover_kills_a_zombie_that_does_not_end(target: Target) -> No
 
 
 async def test_a_user_lock_is_let_go_only_after_the_rollback(target: Target) -> None:
-    """What `ownership` rests on: a killed session with much to undo is not gone while it undoes."""
+    """`ownership` rests on this: a killed session with much to undo is not gone while it undoes."""
     sink, table = await _any_table(target)
     batch = target.batch(sink, UpsertRows(table, [(n, "x" * 20, n) for n in range(30_000)], True), held=True)
     await sink.apply(batch)
@@ -1330,7 +1330,7 @@ async def test_a_takeover_lost_in_a_crash_is_no_newer_owner(relaxed: Target) -> 
 
 
 async def test_a_checkpoint_in_doubt_is_no_crash(target: Target) -> None:
-    """Whether it is stored or not: new sessions take both for what it may be."""
+    """New sessions take it for stored and for not stored: it may be either."""
     target.table(SOLE_UNIQUE)
     sink, table = await target.opened(*ID_U_X)
     batch = target.batch(sink, UpsertRows(table, [(1, "x", 0)], fresh=True))

@@ -32,7 +32,7 @@ def delete(binding: Binding) -> Step:
 
 
 async def waits(every: DeadlockGate, steps: list[Step]) -> bool:
-    """Whether a batch of `steps` has to wait now."""
+    """Tells whether a batch of `steps` has to wait now."""
     with every.of(steps) as turn:
         taking = asyncio.create_task(turn.take())
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What an operator sees and asks, against real targets: PostgreSQL and MariaDB."""
+"""Views and requests of an operator, against real targets: PostgreSQL and MariaDB."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def step(rng: random.Random) -> Step:
 
 
 class Oracle:
-    """What is open, in the order of the prepares, with its place and all its events."""
+    """Model of what is open, in the order of the prepares, with its place and all its events."""
 
     def __init__(self) -> None:
         self.open: dict[Xid, tuple[Position, bool, list[Event]]] = {}

@@ -77,7 +77,7 @@ def incident(rig: Rig) -> None:
 
 
 def of_a_later_version(rig: Rig) -> None:
-    """Of a type that no server writes yet."""
+    """Writes an event of a type that no server writes yet."""
     become(rig, UNKNOWN)
 
 

@@ -1,4 +1,4 @@
-"""What a feed can say, end to end: columns, filters, patterns, weights; and how a run is paused, ended and replayed."""
+"""Settings of a feed, end to end: columns, filters, patterns, weights; and how a run is paused, ended and replayed."""
 
 import os
 import signal

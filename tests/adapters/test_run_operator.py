@@ -1,4 +1,4 @@
-"""What a feed leaves to its operator: rows that the target refuses, and statements that change the schema."""
+"""Work that a feed leaves to its operator: rows that the target refuses, and statements that change the schema."""
 
 import time
 from collections.abc import Callable

@@ -38,7 +38,7 @@ def refused(rig: Rig, *words: str, code: int = REFUSED, commands: tuple[str, ...
 
 
 def written(rig: Rig) -> list[list[tuple[object, ...]]]:
-    """What a run could have written at the target."""
+    """Returns what a run could have written at the target."""
     tables = rig.rows(
         "SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables"
         f" WHERE table_schema IN ('{rig.schema}', 'tidelock') ORDER BY 1"

@@ -65,7 +65,7 @@ def beaten(rig: Rig) -> None:
 
 
 def said_by(rig: Rig, code: int, *arguments: str) -> str:
-    """What a further run says, which ends with `code`."""
+    """Returns what a further run says, which ends with `code`."""
     before = len(rig.said())
     assert rig.run("--until-caught-up", *arguments).code(SOON) == code, rig.said()
     return rig.said()[before:]

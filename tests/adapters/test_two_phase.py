@@ -89,14 +89,14 @@ def keys(chunks: list[SourceChunk]) -> list[int]:
 
 @pytest.fixture(params=["compiled", "python"])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what takes usual events."""
+    """Form of the code that takes usual events."""
     if request.param == "python":
         monkeypatch.setattr(decoder_module, "UsualEvents", None)
 
 
 @pytest.fixture(params=["kept", "read again"])
 def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was prepared waits in memory, or is too large for that and read again."""
+    """The place where a prepared transaction waits: in memory, or in the log if it is too large for that."""
     if request.param == "read again":
         monkeypatch.setattr(prepares_module, "KEPT_BYTES", 0)
 

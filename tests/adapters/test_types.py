@@ -1,4 +1,4 @@
-"""What a target type holds: the mapping, and the judgement that refuses whatever would lose something."""
+"""Capacity of target types: the mapping, and the judgement that refuses whatever would lose something."""
 
 from __future__ import annotations
 

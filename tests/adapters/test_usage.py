@@ -1,4 +1,4 @@
-"""What a process used is what it was made to use, its children told apart."""
+"""Use of a process: what it was made to use, its children told apart."""
 
 import subprocess
 import sys

@@ -25,7 +25,7 @@ OPERATOR = 4
 
 
 class Steps:
-    """What a verification tells of itself."""
+    """Steps that a verification tells of itself."""
 
     def __init__(self) -> None:
         self.phases: list[str] = []

@@ -1,4 +1,4 @@
-"""What grows, small: the series run and their files are right; a stopped target costs no memory and no row."""
+"""Growth, small: the series run and their files are right; a stopped target costs no memory and no row."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a run used is seen however short it is, and by the names of its processes."""
+"""Use of a run, which is seen however short it is, and by the names of its processes."""
 
 import subprocess
 import sys

@@ -145,7 +145,7 @@ class World:
     # ------------------------------------------------------------------ what may happen next
 
     def actions(self) -> Iterator[tuple[str, Callable[[World], None]]]:
-        """Those that bring the world on come first; then faults, whose names begin with `!`."""
+        """Yields first those that bring the world on; then faults, whose names begin with `!`."""
         if self.pen:
             yield "write", World.write
         if self.statement is not None:

@@ -42,7 +42,7 @@ OPTIONS = Options(atomic=True, max_in_flight_rows=10, batch_rows=4, checkpoint_u
 
 
 def part(first: int, rows: int, *, last: bool = False) -> LogBatch:
-    """Of one transaction: so many rows from this ordinal on."""
+    """Part of one transaction: so many rows from this ordinal on."""
     changes = tuple(RowChange(0, None, (n, None, "x"), n) for n in range(first, first + rows))
     return LogBatch(
         Position(FILE, 0, first),
@@ -170,7 +170,7 @@ def test_a_target_that_is_away_is_told_as_a_hindrance_and_asked_again_until_it_a
 
 @pytest.mark.parametrize("trouble", [ErrorKind.TARGET, ErrorKind.ROW])
 def test_a_commit_that_is_refused_halts(trouble: ErrorKind) -> None:
-    """Which row it was, nobody can tell any more."""
+    """Nobody can tell any more which row it was."""
     feed, answered = Feed(), 0
     for first in range(0, 20, 2):
         answered = feed.until_room(answered)

@@ -222,7 +222,7 @@ class Bisecting(RuleBasedStateMachine):
     @precondition(lambda self: not self.search.finished)
     @rule()
     def the_answer_is_lost(self) -> None:
-        """What is sent again is what was sent."""
+        """The same is sent again."""
         one = self.search
         first = (one.trial(), one.piece, one.tried, one.probing)
         assert first == (one.trial(), one.piece, one.tried, one.probing)

@@ -271,7 +271,7 @@ class Wishes(RuleBasedStateMachine):
 
     @rule(pick=st.integers(0, 5))
     def park_anew(self, pick: int) -> None:
-        """Of the rows that were done: an operator asked for a rewind, say."""
+        """Parks rows again that were done: an operator asked for a rewind, say."""
         over = [place for place in self.done if not self.waits(place)]
         if over:
             place = over[pick % len(over)]

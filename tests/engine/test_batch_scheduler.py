@@ -1,4 +1,4 @@
-"""What the batches of a machine do when answers come late, out of turn, or not as hoped: short transcripts."""
+"""Conduct of a machine's batches when answers come late, out of turn, or not as hoped: short transcripts."""
 
 from msgspec.structs import replace
 

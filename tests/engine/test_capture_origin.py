@@ -1,4 +1,4 @@
-"""What came through a node does not return to it: by hand, and in networks of capture machines."""
+"""Changes that came through a node do not return to it: by hand, and in networks of capture machines."""
 
 import pytest
 from hypothesis import settings
@@ -141,7 +141,7 @@ class Nodes(RuleBasedStateMachine):
             assert sorted(self.arrived[row]) == sorted(self.ways(node, [node])), f"row {row} of {node}"
 
     def ways(self, node: str, been: list[str]) -> list[str]:
-        """Where each way from `node` leads that meets no node twice."""
+        """Ends of each way from `node` leads that meets no node twice."""
         ends = [f.target for f in self.feeds.values() if f.source == node and f.target not in been]
         return [*ends, *(end for n in ends for end in self.ways(n, [*been, n]))]
 

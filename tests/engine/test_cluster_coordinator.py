@@ -160,7 +160,7 @@ class Driver:
         self.first = self.step(taken(**{"plan": PLAN, **more}))
 
     def step(self, *events: Any, seconds: float = 1.0) -> list[Any]:
-        """What it wants done; what it announces apart."""
+        """Returns what it wants done; what it announces apart."""
         self.now += round(seconds * SECOND)
         effects = self.machine.step(self.now, events)
         for effect in effects:

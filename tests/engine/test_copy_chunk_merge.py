@@ -1,4 +1,4 @@
-"""What the merge of a chunk is made of, and what is left of it when the target refuses it."""
+"""Parts of a chunk's merge, and what is left of it when the target refuses it."""
 
 from tests.engine.world import bind, change, shape_of, table
 from tidelock.engine.batch.parked_rows import ParkedRows, decode_change

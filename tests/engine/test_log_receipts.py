@@ -233,7 +233,7 @@ class Takeovers(RuleBasedStateMachine):
         self.commit(commit)
 
     def take_over(self) -> None:
-        """What waits is forgotten, the log is read again from the checkpoint."""
+        """Forgets what waits; the log is read again from the checkpoint."""
         self.epoch += 1
         self.counter = 0
         self.fence = Fence(Receipt(id_, encode(map(at, rows))) for id_, rows in self.standing.items())

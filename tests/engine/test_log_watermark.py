@@ -93,7 +93,7 @@ class Prefix(RuleBasedStateMachine):
     @precondition(lambda self: self.waiting)
     @rule(leaving=st.integers(1, 3))
     def open_again(self, leaving: int) -> None:
-        """What waited is planned, and nothing of the log with it."""
+        """Plans what waited, and nothing of the log with it."""
         number = len(self.ends)
         segments, first, waits = self.plan(0, leaving, 0)
         self.ends.append(self.ends[-1])

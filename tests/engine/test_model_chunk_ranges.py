@@ -1,4 +1,4 @@
-"""Which chunk a row belongs to: integers and buckets, the same as SQL says it."""
+"""Chunk that a row belongs to: integers and buckets, the same as SQL says it."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which log a position belongs to: what the source shows decides, and every doubt is another log."""
+"""Log that a position belongs to: what the source shows decides, and every doubt is another log."""
 
 import msgspec
 import pytest

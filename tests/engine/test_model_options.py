@@ -1,4 +1,4 @@
-"""What is stored or sent keeps its spelling, however the code calls it: journals and workers of older versions."""
+"""Spelling of what is stored or sent, which stays however the code calls it: journals and workers of older versions."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Which locks a change takes: whoever must be ordered by the book shares a key, and ordinary rows share none."""
+"""Locks that a change takes: whoever must be ordered by the book shares a key, and ordinary rows share none."""
 
 import pytest
 from hypothesis import given, settings
@@ -78,7 +78,7 @@ EXACT = [w for w in WORLDS if w in (ACCOUNT, TWO_UNIQUES, COMPOSITE, FAMILY, BY_
 @settings(max_examples=40, deadline=None)
 @given(some=drafts(14, 6))
 def test_changes_that_need_no_order_share_none(world: World, some: list) -> None:
-    """Where all values compare exactly; a row that changes its key also takes what it leaves alone."""
+    """Holds where all values compare exactly; a row that changes its key also takes what it leaves alone."""
 
     def moves(one: Change) -> bool:
         key_of = one.binding.key_of

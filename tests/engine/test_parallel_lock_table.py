@@ -73,7 +73,7 @@ class LockQueues(RuleBasedStateMachine):
         reads=st.lists(st.sampled_from(sorted(MODED)), max_size=2, unique=True),
     )
     def one_more_change(self, lane: int, writes: list[str], reads: list[str]) -> None:
-        """Of the lane's last segment, which a change may join that waits for no other lane."""
+        """Adds a change to the lane's last segment, which it may join if it waits for no other lane."""
         queue, requests = self.lanes[lane % len(self.lanes)].queue, self.requests(writes, reads)
         if queue and all(other.lane == queue[-1].lane for other in self.table.predecessors(requests)):
             queue[-1].changes.append(ONE)
@@ -132,7 +132,7 @@ class LockQueues(RuleBasedStateMachine):
 
     @invariant()
     def a_lane_may_run_exactly_as_far_as_the_queues_say(self) -> None:
-        """What stands behind a blocked segment of its lane is held up by the lane, and need not wait itself."""
+        """A segment behind a blocked one of its lane is held up by the lane, and need not wait itself."""
         for lane in self.lanes:
             runnable = [s.order for s in itertools.takewhile(lambda s: s.pending_predecessors == 0, lane.queue)]
             assert runnable == [s.order for s in itertools.takewhile(self.may_run, lane.queue)]

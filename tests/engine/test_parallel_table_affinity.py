@@ -1,4 +1,4 @@
-"""Which tables stay whole, and on which lane.  (What becomes of them there: test_dispatch.)"""
+"""Choice of the tables that stay whole, and of their lanes.  (What becomes of them there: test_dispatch.)"""
 
 from collections import Counter
 
@@ -32,7 +32,7 @@ def test_each_stays_on_its_lane_until_all_are_forgotten() -> None:
 
 
 def test_those_that_come_later_are_shared_out_whatever_came_before() -> None:
-    """What a lane had in windows before says nothing of what it will have: new tables do not all go to one."""
+    """A lane's work in earlier windows says nothing of what it will have: new tables do not all go to one."""
     affinity = TableAffinity(4)
     for _ in range(20):
         affinity.lanes({table: 10 if n else 15 for n, table in enumerate(TABLES[:12])})

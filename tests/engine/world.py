@@ -31,7 +31,7 @@ class Violation(Exception):
 
 @dataclass(frozen=True)
 class Action:
-    """What a foreign key does to children when their parent goes or changes; the log shows nothing of it."""
+    """Action of a foreign key on children when their parent goes or changes; the log shows nothing of it."""
 
     delete: str = "refuse"  # refuse | cascade | null
     update: str = "refuse"
@@ -314,7 +314,7 @@ Draft = tuple[int, int, int, tuple[int, ...]]  # table, action, row or mask, val
 
 
 def drafts(max_size: int = 12, min_size: int = 0) -> st.SearchStrategy[list[Draft]]:
-    """What a history is made from; a draft that the database would refuse is left out of it."""
+    """Drafts from which a history is made; a draft that the database would refuse is left out of it."""
     small = st.integers(0, 11)
     one = st.tuples(small, st.integers(0, 5), small, st.tuples(small, small, small, small, small))
     return st.lists(one, min_size=min_size, max_size=max_size)

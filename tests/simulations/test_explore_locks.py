@@ -75,7 +75,7 @@ def test_without_locks_a_value_is_taken_before_it_is_free() -> None:
 
 @pytest.mark.parametrize("make", ALL)
 def test_a_renaming_changes_no_count(make: type[Scope]) -> None:
-    """Of histories that a renaming turns into each other one is explored: here all are, one by one."""
+    """Explores one of the histories that a renaming turns into each other: here all are, one by one."""
     scope = make()
     world, book = World(scope), Book(scope)
 

@@ -1,4 +1,4 @@
-"""What once failed stays mended: `simulations/seeds/`."""
+"""Failures that were mended stay mended: `simulations/seeds/`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the simulated world promises: it repeats, it finds the bug that it was made for, and its faults strike."""
+"""Promises of the simulated world: it repeats, it finds the bug that it was made for, and its faults strike."""
 
 import pytest
 

@@ -25,7 +25,7 @@ class Connection(ABC):
     @property
     @abstractmethod
     def open(self) -> bool:
-        """Whether the server still holds its end."""
+        """Tell whether the server still holds its end."""
 
     @abstractmethod
     def close(self) -> None: ...

@@ -83,7 +83,7 @@ def _signal_group(pid: int, number: int) -> None:
 
 
 def _alive(pid: int) -> bool:
-    """Whether any process of the group runs; a zombie that nobody has reaped yet does not."""
+    """Tell whether any process of the group runs; a zombie that nobody has reaped yet does not."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
             return stat.read().rpartition(")")[2].split()[0] != "Z"

@@ -140,7 +140,7 @@ class Kafka(Process):
         return self.admin(ask)
 
     def topic_settings(self, name: str) -> dict[str, str]:
-        """What holds for a topic, the broker's defaults included."""
+        """Read the settings that hold for a topic, the broker's defaults included."""
 
         async def ask(admin: AIOKafkaAdminClient) -> dict[str, str]:
             (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])

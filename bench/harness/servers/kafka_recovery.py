@@ -32,7 +32,7 @@ POLL_SECONDS = 0.02
 
 
 def crashed(data: Path) -> bool:
-    """Whether a broker ran on `data` and did not end in order."""
+    """Tell whether a broker ran on `data` and did not end in order."""
     return data.exists() and not (data / ".kafka_cleanshutdown").exists()
 
 

@@ -1,4 +1,4 @@
-"""What MariaDB and MySQL share: protocol, statements, shutdown."""
+"""Base of MariaDB and MySQL: protocol, statements, shutdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where servers run: the account, the port, the cache of prepared data folders."""
+"""Place in which servers run: the account, the port, the cache of prepared data folders."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run_as(user: str | None) -> dict[str, Any]:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """What a server sees of our environment: nothing that could change its answers.
+    """Returns the part of our environment that a server sees: nothing that could change its answers.
 
     Temporary files stay in its own folder: MariaDB and MySQL remove those of others when they start.
     """

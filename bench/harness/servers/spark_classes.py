@@ -37,7 +37,7 @@ def java_options() -> str:
 
 
 def archive() -> Path:
-    """Where the archive of this Java and this Spark is, or would be.  Raises Missing."""
+    """Returns the path where the archive of this Java and this Spark is, or would be.  Raises Missing."""
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         raise Missing("pyspark is not installed: run `make setup`")

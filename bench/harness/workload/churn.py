@@ -36,7 +36,7 @@ REGIONS = ("eu", "us", "asia")
 
 @dataclasses.dataclass(slots=True)
 class Member:
-    """What the model must know of a row: its unique values and its version."""
+    """Knowledge that the model needs of a row: its unique values and its version."""
 
     email: str
     region: str | None

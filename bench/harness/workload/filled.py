@@ -188,7 +188,7 @@ class Filled(Workload):
         self._emails[one], self._emails[two] = second, first
 
     def _hand_code_over(self, giver: int, taker: int) -> Iterator[Change]:
-        """What the taker had before, nobody has any more."""
+        """Give one row's code to another; the code that the taker had before, nobody has any more."""
         code = self._code(giver)
         if giver == taker or code is None:
             return

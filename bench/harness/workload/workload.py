@@ -1,4 +1,4 @@
-"""What all workloads share: grouping changes into transactions, and sending them fast.
+"""Base of all workloads: grouping changes into transactions, and sending them fast.
 
 A workload is a model of its tables in memory and an endless stream of single-row changes
 that keeps the model and the tables equal; it starts from empty tables, and a second `run`
@@ -35,7 +35,7 @@ PACED_PACKETS_PER_SECOND = 20
 
 
 class Kind(enum.Enum):
-    """What a change does to its row; the value is its name in `Counts`."""
+    """Kind of a change to its row; the value is its name in `Counts`."""
 
     INSERT = "inserts"
     UPDATE = "updates"
@@ -55,7 +55,7 @@ class Transaction:
 
 @dataclasses.dataclass(slots=True)
 class Counts:
-    """What was committed, and how long that took."""
+    """Result of a run: the changes that were committed, and how long that took."""
 
     inserts: int = 0
     updates: int = 0
@@ -108,7 +108,7 @@ class Workload(abc.ABC):
         """The endless stream of changes, in order; the model changes as they are drawn."""
 
     def seed(self, seed: int) -> None:
-        """What is drawn from now on depends on `seed` and the model alone."""
+        """Begin a new stream: what is drawn from now on depends on `seed` and the model alone."""
         self._rng = random.Random(seed)
 
     def draw(self) -> Change:
@@ -166,7 +166,7 @@ class Workload(abc.ABC):
 
     @property
     def version(self) -> int:
-        """Of the last change that wrote a row."""
+        """Version of the last change that wrote a row."""
         return self._version
 
     def next_version(self) -> int:
