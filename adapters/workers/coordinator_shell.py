@@ -56,7 +56,7 @@ COORDINATOR: Final = -1
 """Its group in the bookkeeping."""
 TICK_SECONDS: Final = 0.1
 AGAIN_SECONDS: Final = 2.0
-DISPLACED_SECONDS: Final = 12.0  # longer than a session lives at the broker: by then we know whether it is still ours
+DISPLACED_SECONDS: Final = 8.0  # longer than a session lives at the broker: by then we know whether it is still ours
 
 
 class CoordinatorShell:

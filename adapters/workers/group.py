@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 REPORT_SECONDS: Final = 0.25
 QUIET_SECONDS: Final = 5.0
 AGAIN_SECONDS: Final = 1.0
-FENCED_SECONDS: Final = 12.0  # longer than a session lives at the broker: by then we know whether it is still ours
+FENCED_SECONDS: Final = 8.0  # longer than a session lives at the broker: by then we know whether it is still ours
 MEND_SECONDS: Final = 2.0
 
 

@@ -33,16 +33,17 @@ from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.process.gc_tuning import calm
 from tidelock.adapters.runtime.progress import Sample
 from tidelock.adapters.runtime.sampler import Silent, with_silence
-from tidelock.adapters.workers.consumer import App, CommittedTransport, PartitionFetcher
+from tidelock.adapters.workers.consumer import App, CommittedTransport, PartitionFetcher, leave
 from tidelock.adapters.workers.coordinator_shell import CoordinatorShell
 from tidelock.adapters.workers.group import GroupRunner
 from tidelock.adapters.workers.target_watch import TargetWatch
+from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.group_reports import FeedState
 
 log = logging.getLogger(__name__)
 
-SESSION_SECONDS: Final = 10.0
-HEARTBEAT_SECONDS: Final = 1.0
+SESSION_SECONDS: Final = 6.0  # the least that brokers allow by default; nobody has a dead worker's groups before
+HEARTBEAT_SECONDS: Final = 0.3  # a worker hears with it that the groups are shared out anew
 REBALANCE_SECONDS: Final = 5.0  # how long the others wait for one that does not join them: it may be dead
 COMMIT_SECONDS: Final = 1.0
 BUFFER_RECORDS: Final = 64
@@ -51,7 +52,7 @@ METADATA_MS: Final = 1_000  # a topic that the coordinator makes or widens is no
 
 
 WATCH_SECONDS: Final = 1.0
-SILENT_SECONDS: Final = 4.0
+STALLED_SECONDS: Final = 4.0  # a look that is so late was our own silence
 LOST_SECONDS: Final = 20.0
 TELLS_SECONDS: Final = 6.0  # of its own accord the coordinator speaks every five seconds
 
@@ -227,12 +228,12 @@ class Worker:
     async def _before_shutdown(self, *_: Any, **__: Any) -> None:
         """Finishes and checkpoints what is in flight before other workers take over."""
         for number in list(self.groups):
-            group = self.groups.pop(number)
-            await self._give_up(number, group.stop)
+            self._let_go(number, self.groups.pop(number).stop)
         if self.coordinator is not None:
             coordinator, self.coordinator = self.coordinator, None
-            await self._give_up("coordinator", coordinator.stop)
+            self._let_go("coordinator", coordinator.stop)
         await asyncio.gather(*self._leaving)
+        await leave(self.app)
         await self._stack.aclose()
 
     # ------------------------------------------------------------------ silence
@@ -240,21 +241,18 @@ class Worker:
     async def _watch(self) -> None:
         """Watches for silent partitions.
 
-        Every partition brings at least its source's time each second.  One that is silent while the log goes on is
-        asked for again; if that does not help, this worker ends, and is better started anew.
+        A partition that brings nothing while its log goes on is asked for again; if that does not help, this worker
+        ends, and is better started anew.
         """
         looked = time.monotonic()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             before, looked = looked, time.monotonic()
-            if looked - before > SILENT_SECONDS:  # this process did not run meanwhile
-                for group in self.groups.values():
-                    group.log.excuse()
+            published = self._published()
+            silent = [one for one in self.groups.values() if self._silent_group(one, looked - before, published)]
+            if not silent:
                 continue
-            silent = [group for group in self.groups.values() if group.log.silent_seconds > SILENT_SECONDS]
-            if not silent or not self._log_goes_on():
-                continue
-            longest = max(group.log.silent_seconds for group in silent)
+            longest = max(group.log.silence.seconds for group in silent)
             log.warning("%s: nothing from Kafka for %.0f s", ", ".join(map(str, silent)), longest)
             if longest > LOST_SECONDS:
                 self._fail(NoRecordsReceived(f"nothing from Kafka for {longest:.0f} s while its log goes on"))
@@ -263,8 +261,18 @@ class Worker:
             for group in silent:
                 group.log.ask_again()
 
-    def _log_goes_on(self) -> bool:
-        return time.monotonic() - self._told < SILENT_SECONDS
+    def _silent_group(self, group: GroupRunner, seconds: float, published: Position | None) -> bool:
+        """Tells whether the group's records must be asked for again, or have not come for too long."""
+        if seconds > STALLED_SECONDS:
+            return False
+        silence = group.log.silence
+        ask = silence.tick(seconds, published is not None and group.log.owed(published))
+        return ask or silence.seconds > LOST_SECONDS
+
+    def _published(self) -> Position | None:
+        """Returns the end of the log, as long as a coordinator announces it."""
+        state = self.control.state
+        return state.published if state is not None and time.monotonic() - self._told < TELLS_SECONDS else None
 
     def _elected(self) -> set[TP]:
         return {TP(self.elects, 0)} if self.coordinator is not None else set()

@@ -70,7 +70,9 @@ async def _until(worker: Worker, stop: asyncio.Event, goal: Position | None, pro
         if worker.failed is not None:
             raise worker.failed
         if worker.app.should_stop:
-            progress.message("the worker lost its place in Kafka's group; start it again")
+            reason = worker.app.crash_reason
+            why = f": {str(reason) or type(reason).__name__}" if reason is not None else ""
+            progress.message(f"the worker lost its place in Kafka's group{why}; start it again")
             return FAILED
         state = worker.control.state
         if goal is not None and state is not None:
