@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast
 
 import faust
@@ -20,11 +21,20 @@ from faust.types import TP
 FETCH_WAIT_MS: Final = 100
 LEAVE_SECONDS: Final = 2.0
 
-logging.getLogger(__name__).setLevel(logging.WARNING)  # its services tell of every start and stop under this name
+# Its services tell under this name of every start and stop, and warn of sensors that we do not use.
+logging.getLogger(__name__).setLevel(logging.ERROR)
 
 
 class App(faust.App):
-    """A Faust app with our consumer."""
+    """A Faust app with our consumer.  `before_joining`: what must be done before it joins its group; may raise."""
+
+    before_joining: Callable[[], Awaitable[None]] | None = None
+
+    async def on_start(self) -> None:
+        """Starts, once nothing speaks against joining."""
+        if self.before_joining is not None:
+            await self.before_joining()
+        await super().on_start()
 
     def _create_directories(self) -> None:
         """Makes no directories: there are no tables, and the local disk holds nothing."""

@@ -17,7 +17,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, Final, cast
 
@@ -31,12 +31,14 @@ from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.topics import changes_topic, control_topic, ensure
 from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.process.gc_tuning import calm
-from tidelock.adapters.runtime.progress import Sample
+from tidelock.adapters.runtime.progress import RunState, Sample
 from tidelock.adapters.runtime.sampler import Silent, with_silence
 from tidelock.adapters.workers.consumer import App, CommittedTransport, PartitionFetcher, leave
 from tidelock.adapters.workers.coordinator_shell import CoordinatorShell
 from tidelock.adapters.workers.group import GroupRunner
+from tidelock.adapters.workers.name_claim import NameClaim
 from tidelock.adapters.workers.target_watch import TargetWatch
+from tidelock.adapters.workers.totals import Totals
 from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.group_reports import FeedState
 
@@ -75,9 +77,14 @@ class Worker:
         self.coordinator: CoordinatorShell | None = None
         self.failed: BaseException | None = None
         self._watched = watched
+        self._admitted = False
+        self._claim = NameClaim(feed.name, name, self.control, self._fail) if name else None
         self._stack = contextlib.AsyncExitStack()
         self._told = 0.0  # when the coordinator last said anything
         self._born = time.monotonic()
+        self._shared_out = False  # Kafka's group has formed with us, whatever we got of it
+        self._ending: list[GroupRunner] = []
+        self._past = Totals()  # of groups that are not ours any more
         self._target = TargetWatch(feed.target_url)
         self._running: dict[object, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
@@ -105,6 +112,7 @@ class Worker:
             cython_optimizations=True,
             web_enabled=False,
         )
+        app.before_joining = self.begin
         app.transport = CommittedTransport(app.conf.broker_consumer, app, app.loop)
         assigned, before_shutdown = cast(Any, self._assigned), cast(Any, self._before_shutdown)
         app.on_partitions_assigned.connect(assigned)
@@ -122,10 +130,6 @@ class Worker:
         """The offset finder; made inside the loop, where its client has to be made."""
         return Places(client_options(self.feed.log_url), self.changes)
 
-    async def reachable(self) -> None:
-        """Checks that the broker lets us in, and that the topics exist.  Raises LogError."""
-        await ensure(self.feed.log_url, self.feed.name, 1)
-
     # ------------------------------------------------------------------ agents
 
     async def _hand_over(self, stream: Any) -> None:
@@ -140,15 +144,26 @@ class Worker:
 
     # ------------------------------------------------------------------ assignment
 
-    async def _start(self) -> None:
+    async def begin(self) -> None:
+        """Checks that the broker lets us in, and gets the name, before Kafka's group hears of us; once.
+
+        Raises LogError, NameTaken.
+        """
+        if self._admitted:
+            return
+        self._admitted = True
         calm()
-        await self.reachable()
+        await ensure(self.feed.log_url, self.feed.name, 1)
+        await self._stack.enter_async_context(self.control)
+        if self._claim is not None:
+            await self._claim.hold()
+
+    async def _start(self) -> None:
         if self.feed.http_address is not None:
             from tidelock.adapters.web.serving import serve
 
             await self._stack.enter_async_context(serve(self.feed.http_address, lambda: self.latest))
         await self._stack.enter_async_context(self.places)
-        await self._stack.enter_async_context(self.control)
         await self._stack.enter_async_context(self._target)
         self.control.watch(self._hear)
 
@@ -160,10 +175,11 @@ class Worker:
         """Starts and ends groups after a rebalance.  Groups that stay ours go on; one that has moved to another worker
         is fenced by then, or soon.
         """
+        self._shared_out = True
         ours = {tp.partition for tp in assigned if tp.topic == self.changes}
         coordinates = any(tp.topic == self.elects for tp in assigned)
         for number in [n for n in self.groups if n not in ours]:
-            self._let_go(number, self.groups.pop(number).stop)
+            self._let_group_go(number)
         for number in sorted(ours):
             if number in self.groups:
                 await self.groups[number].reassigned()
@@ -213,27 +229,40 @@ class Worker:
         if not self._watched:
             self._crash = asyncio.get_running_loop().create_task(self.app.crash(error))
 
-    def _let_go(self, key: object, stop: Callable[[], Any]) -> None:
+    def _let_group_go(self, number: int) -> None:
+        group = self.groups.pop(number)
+        self._ending.append(group)
+
+        def ended() -> None:
+            self._ending.remove(group)
+            self._past += group.totals
+
+        self._let_go(number, group.stop, ended)
+
+    def _let_go(self, key: object, stop: Callable[[], Any], ended: Callable[[], None] = lambda: None) -> None:
         """Ends a group beside the rebalance, which must not wait for what is in flight; a newer owner's fence holds."""
-        task = asyncio.get_running_loop().create_task(self._give_up(key, stop))
+        task = asyncio.get_running_loop().create_task(self._give_up(key, stop, ended))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    async def _give_up(self, key: object, stop: Callable[[], Any]) -> None:
+    async def _give_up(self, key: object, stop: Callable[[], Any], ended: Callable[[], None]) -> None:
         task = self._running.pop(key, None)
         await stop()
         if task is not None:
             await asyncio.gather(task, return_exceptions=True)
+        ended()
 
     async def _before_shutdown(self, *_: Any, **__: Any) -> None:
         """Finishes and checkpoints what is in flight before other workers take over."""
         for number in list(self.groups):
-            self._let_go(number, self.groups.pop(number).stop)
+            self._let_group_go(number)
         if self.coordinator is not None:
             coordinator, self.coordinator = self.coordinator, None
             self._let_go("coordinator", coordinator.stop)
         await asyncio.gather(*self._leaving)
         await leave(self.app)
+        if self._claim is not None:
+            await self._claim.leave()
         await self._stack.aclose()
 
     # ------------------------------------------------------------------ silence
@@ -288,23 +317,43 @@ class Worker:
     def latest(self) -> Sample:
         """Returns a sample of this worker."""
         samples = [group.latest for group in self.groups.values()]
-        halt = self.control.state.alarm if self.control.state is not None else None
+        totals = sum((group.totals for group in (*self.groups.values(), *self._ending)), self._past)
+        alarm = self._alarm(samples)
         sample = Sample(
-            state="halted" if halt else "running" if samples else "starting",
-            alarm=str(halt) if halt else None,
-            rows_total=sum(s.rows_total for s in samples),
+            state=self._state(samples, alarm),
+            alarm=alarm,
+            rows_total=totals.rows,
             rows_per_second=sum(s.rows_per_second for s in samples),
             lag_seconds=max((s.lag_seconds for s in samples if s.lag_seconds is not None), default=None),
             lanes=tuple(rows for s in samples for rows in s.lanes),
             failed_rows=sum(s.failed_rows for s in samples),
-            retries_total=sum(s.retries_total for s in samples),
-            restarts=sum(s.restarts for s in samples),
+            retries_total=totals.retries,
+            restarts=totals.restarts,
             hindrances=tuple(one for s in samples for one in s.hindrances),
-            fenced_total=sum(group.fenced for group in self.groups.values()),
+            fenced_total=totals.fenced,
             prepared=self._prepared.xid,
             prepared_seconds=self._prepared.seconds,
         )
         return with_silence(sample, self._silent, self.feed.ready_seconds)
+
+    def _alarm(self, samples: Sequence[Sample]) -> str | None:
+        """Returns why the feed, or a group here, has halted."""
+        state = self.control.state
+        told = [str(state.alarm)] if state is not None and state.alarm is not None else []
+        told += [f"group {number}: {group.latest.alarm}" for number, group in self.groups.items() if group.latest.alarm]
+        return "; ".join(told) or None
+
+    def _state(self, samples: Sequence[Sample], alarm: str | None) -> RunState:
+        """Returns the state in one word: what needs somebody first."""
+        if alarm is not None:
+            return "halted"
+        states = {sample.state for sample in samples}
+        if states:
+            first: tuple[RunState, ...] = ("starting", "draining", "paused")
+            return next((state for state in first if states == {state}), "running")
+        if not self._shared_out:
+            return "starting"
+        return "running" if self.coordinator is not None else "reserve"
 
     @property
     def _silent(self) -> Silent:

@@ -24,7 +24,7 @@ STOP_SECONDS: Final = 30.0
 async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress) -> int:
     """Runs a worker until a signal comes, or the whole feed has caught up with what the source has now.
 
-    Raises LogError, SourceError: the operator must correct something first.
+    Raises LogError, NameTaken, SourceError: the operator must correct something first.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("tidelock").setLevel(logging.INFO)
@@ -36,7 +36,7 @@ async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress)
     show = asyncio.get_running_loop().create_task(_show(worker, progress))
     with heard(stop.set):
         try:
-            await worker.reachable()
+            await worker.begin()
             await worker.app.start()
             return await _until(worker, stop, goal, progress)
         finally:
