@@ -1,8 +1,8 @@
 """The control topic: what the parts of a scaled-out feed tell each other (`protocol.group_reports`), the newest by key.
 
-One partition, compacted; keys `plan`, `feed`, `group/<n>`, values JSON.  Everyone reads all of it, with a plain
-consumer without a group.  A group's reports carry its owner's epoch, and those of an owner before one already seen
-are ignored.
+One partition, compacted; keys `plan`, `feed`, `group/<n>`, `worker/<name>`, values JSON.  Everyone reads all of it,
+with a plain consumer without a group.  A group's reports carry its owner's epoch, and those of an owner before one
+already seen are ignored.
 
 The coordinator's records must be right for a reader that begins at the topic's start, where compaction may have left
 only a zombie's records.  So the coordinator writes in transactions under one id (`SoleWriter`): the broker itself shuts
@@ -25,14 +25,18 @@ from aiokafka.errors import KafkaError
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.kafka.connection import client_options, explained, stopped
 from tidelock.adapters.kafka.topics import control_topic
+from tidelock.adapters.process.complaint import Complaint
+from tidelock.engine.cluster.name_holder import NameHolder
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement
+from tidelock.engine.protocol.worker_names import NameWord
 
 log = logging.getLogger(__name__)
 
 PLAN: Final = "plan"
 FEED: Final = "feed"
 GROUP: Final = "group/"
+WORKER: Final = "worker/"
 Message: TypeAlias = "ConsumerRecord[bytes, bytes]"
 Consumer: TypeAlias = "AIOKafkaConsumer[bytes, bytes]"
 Client = TypeVar("Client", AIOKafkaConsumer, AIOKafkaProducer)
@@ -43,13 +47,16 @@ TRANSACTION_MS: Final = 10_000
 
 
 class SeenControl(msgspec.Struct):
-    """The contents of the topic: the `plan` that holds, the `state` of the feed, the newest report of each group."""
+    """The contents of the topic: the `plan` that holds, the `state` of the feed, the newest report of each group, and
+    who has which of the workers' `names`.
+    """
 
     plan: TablePartitioning | None = None
     state: FeedState | None = None
     groups: dict[int, GroupReport] = {}
+    names: dict[str, NameHolder] = {}
 
-    def take(self, key: str, value: bytes) -> TablePartitioning | FeedState | GroupReport | None:
+    def take(self, key: str, value: bytes) -> TablePartitioning | FeedState | GroupReport | NameWord | None:
         """Takes a record and returns the news; None where it is of an older owner, or of somebody else.  Raises
         msgspec.MsgspecError.
         """
@@ -67,10 +74,14 @@ class SeenControl(msgspec.Struct):
             if known is None or report.epoch >= known.epoch:
                 self.groups[report.group] = report
                 return report
+        if key.startswith(WORKER):
+            word = msgspec.json.decode(value, type=NameWord)
+            self.names.setdefault(word.name, NameHolder()).observe(word)
+            return word
         return None
 
 
-News: TypeAlias = TablePartitioning | FeedState | GroupReport
+News: TypeAlias = TablePartitioning | FeedState | GroupReport | NameWord
 
 
 class ControlTopic:
@@ -87,6 +98,7 @@ class ControlTopic:
         self._kafka = client_options(feed.log_url)
         self._topic = control_topic(feed.name)
         self._offset = 0
+        self._unread, self._unwritten = Complaint(log), Complaint(log)
         self._changed = asyncio.Condition()
         self._watchers: list[Callable[[News], None]] = []
         self._writing = asyncio.Lock()
@@ -147,13 +159,14 @@ class ControlTopic:
             try:
                 await self._read_on()
             except KafkaError as error:
-                log.warning("the control topic of feed %s cannot be read: %s", self._feed, error)
+                self._unread.tell(f"the control topic of feed {self._feed} cannot be read: {error}")
                 await asyncio.sleep(AGAIN_SECONDS)
 
     async def _read_on(self) -> None:
         async with _reading(self._kafka, self._topic) as (consumer, place):
             consumer.seek(place, self._offset)
             end = (await consumer.end_offsets([place]))[place]
+            self._unread.over()
             while True:
                 if not self.ready.is_set() and await consumer.position(place) >= end:
                     self.ready.set()
@@ -171,7 +184,7 @@ class ControlTopic:
 
     # ------------------------------------------------------------------ writing
 
-    async def write(self, key: str, value: GroupReport) -> None:
+    async def write(self, key: str, value: GroupReport | NameWord) -> None:
         """Writes a record; returns once the broker has stored it, however long that takes."""
         async with self._writing:
             while True:
@@ -181,9 +194,10 @@ class ControlTopic:
                     await self._producer.send_and_wait(
                         self._topic, msgspec.json.encode(value), key.encode(), partition=0
                     )
+                    self._unwritten.over()
                     return
                 except KafkaError as error:
-                    log.warning("the control topic of feed %s cannot be written: %s", self._feed, error)
+                    self._unwritten.tell(f"the control topic of feed {self._feed} cannot be written: {error}")
                     if self._producer is not None:
                         producer, self._producer = self._producer, None
                         with contextlib.suppress(KafkaError):

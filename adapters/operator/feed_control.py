@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
@@ -35,6 +35,10 @@ from tidelock.adapters.runtime.progress import Sample
 from tidelock.adapters.wiring.session import TargetSession, session
 from tidelock.engine.model.records import Ddl, Position
 from tidelock.engine.protocol.group_reports import GroupReport
+
+if TYPE_CHECKING:
+    from tidelock.adapters.kafka.connection import LogError
+    from tidelock.adapters.kafka.control import SeenControl
 
 ASK_SECONDS = 2.0
 SILENT_SECONDS = 15.0
@@ -75,7 +79,8 @@ class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
 class ScaleOut(msgspec.Struct, frozen=True, kw_only=True):
     """A scaled-out feed, as its control topic tells it; `unread`: why that could not be read.
 
-    `resolved`, `checkpoint`: the least of the groups'.  `published`: the end of the log.  `plan`: its version.
+    `resolved`: the least of the groups', as announced.  `checkpoint`: the feed's, that of `Status`.  `published`: the
+    end of the log.  `plan`: its version.
     `hindrance`: why the source's log is not read on just now.  `conductor`: the former name of `coordinator`.
     """
 
@@ -102,8 +107,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """A feed as its target knows it.
 
     `live`: the sample of a run that answered on `http`.  `run`: the last run that is no worker.  `epoch` 0: the feed
-    has never run.  Ages are seconds by the target's clock.  `epoch`, `halted`, `ddl_passed` and `checkpoint` are of
-    group 0, or of the first group that has one; `scale_out` tells of each.  `forms`: of the compiled modules here
+    has never run.  Ages are seconds by the target's clock.  `epoch`, `halted` and `ddl_passed` are of
+    group 0, or of the first group that has one; `checkpoint` is the least that a group has stored at the target;
+    `scale_out` tells of each.  `forms`: of the compiled modules here
     (`compiled_forms`).  `parked`: the former name of `failed_rows`.
     """
 
@@ -188,8 +194,9 @@ async def status(feed: Feed) -> Status:
             return seen
         owner = owners.get(0) or next(iter(owners.values()))
         groups = {group: place for group, place in checkpoints.items() if group != COORDINATOR}
-        checkpoint = min(groups.values(), key=lambda place: place[0].order, default=None)
         halts = {group: owner.halted for group, owner in owners.items() if owner.halted}
+        log = await _log_of(feed) if feed.log_url else None
+        checkpoint = _least({**groups, **_unbegun(log, groups)})
         return msgspec.structs.replace(
             seen,
             epoch=owner.epoch,
@@ -203,18 +210,40 @@ async def status(feed: Feed) -> Status:
             copies=await copies(book),
             live=await live_sample(feed),
             run=await read_run(target, feed.schema, feed.name),
-            scale_out=await _scale_out(feed, groups, halts) if feed.log_url else None,
+            scale_out=_scale_out(log, groups, halts, checkpoint) if log is not None else None,
         )
 
 
-async def _scale_out(feed: Feed, checkpoints: Checkpoints, halts: dict[int, Halted]) -> ScaleOut:
+async def _log_of(feed: Feed) -> SeenControl | LogError:
+    """Returns what the control topic says, or why it could not be read."""
     from tidelock.adapters.kafka import control
     from tidelock.adapters.kafka.connection import LogError
 
     try:
-        seen = await control.read(feed)
+        return await control.read(feed)
     except LogError as error:
-        return ScaleOut(unread=str(error), groups=_groups({}, checkpoints, halts))
+        return error
+
+
+def _unbegun(log: SeenControl | LogError | None, stored: Checkpoints) -> Checkpoints:
+    """Returns the places where groups of the plan begin that have stored no checkpoint yet."""
+    plan = getattr(log, "plan", None)
+    return {group: (since, 0.0) for group, since in enumerate(plan.since) if group not in stored} if plan else {}
+
+
+def _least(places: Checkpoints) -> tuple[Position, float] | None:
+    """Returns the feed's checkpoint: the least of its groups', as the target has them."""
+    return min(places.values(), key=lambda place: place[0].order, default=None)
+
+
+def _scale_out(
+    seen: SeenControl | LogError,
+    checkpoints: Checkpoints,
+    halts: dict[int, Halted],
+    least: tuple[Position, float] | None,
+) -> ScaleOut:
+    if isinstance(seen, Exception):
+        return ScaleOut(unread=str(seen), groups=_groups({}, checkpoints, halts))
     groups = _groups(seen.groups, checkpoints, halts)
     lags = [group.lag_seconds for group in groups]
     told = ScaleOut(plan=seen.plan.version if seen.plan else 0, groups=groups)
@@ -226,7 +255,7 @@ async def _scale_out(feed: Feed, checkpoints: Checkpoints, halts: dict[int, Halt
         state=seen.state.state,
         state_seconds=_seconds_since(seen.state.at_us),
         resolved=seen.state.resolved,
-        checkpoint=seen.state.checkpoint,
+        checkpoint=least[0] if least else None,
         published=seen.state.published,
         lag_seconds=None if None in lags else max((lag for lag in lags if lag is not None), default=None),
         refusal=seen.state.refusal,
@@ -258,7 +287,7 @@ def _group(
     return msgspec.structs.replace(
         stored,
         worker=report.worker,
-        state=report.state,
+        state=_group_state(report.state, halted),
         resolved=report.resolved,
         lag_seconds=_seconds_since(report.end_us),
         rows=report.rows,
@@ -268,6 +297,13 @@ def _group(
         hindrance=report.hindrance,
         report_seconds=_seconds_since(report.at_us),
     )
+
+
+def _group_state(told: str, halted: Halted | None) -> str:
+    """Returns the state of a group: whether it is halted is what the target says, where an operator ends a halt."""
+    if halted is not None:
+        return "halted"
+    return "starting" if told == "halted" else told
 
 
 def _seconds_since(us: int) -> float | None:

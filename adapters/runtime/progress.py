@@ -15,8 +15,8 @@ from tidelock.adapters.runtime.table_copy import TableCopy, bars, summary
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-RunState: TypeAlias = Literal["starting", "running", "caught up", "paused", "draining", "halted"]
-STATES: Final[tuple[RunState, ...]] = ("starting", "running", "caught up", "paused", "draining", "halted")
+RunState: TypeAlias = Literal["starting", "running", "caught up", "paused", "draining", "halted", "reserve"]
+STATES: Final[tuple[RunState, ...]] = ("starting", "running", "caught up", "paused", "draining", "halted", "reserve")
 PLAIN_SECONDS = 5.0
 LIVE_SECONDS = 0.1
 BAR_WIDTH = 40
@@ -38,6 +38,7 @@ class Hindered(msgspec.Struct, frozen=True):
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """A feed at one moment.
 
+    - `state`: `reserve` is a worker that is ready and has no group, because there are more workers than groups.
     - `rows_total`, `batches_total`, `lock_waits_total`, `retries_total`, `restarts`: since this process started.
     - `fenced_total`: writes of a worker that a newer owner's fence rejected.
     - `lag_seconds`: source commit time of what is committed, behind the source's clock; None: nothing seen yet.
@@ -232,7 +233,8 @@ def live_view(name: str, sample: Sample, fullest: int) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    colour = {"halted": "red", "paused": "yellow", "draining": "yellow", "starting": "cyan"}.get(sample.state, "green")
+    colours = {"halted": "red", "paused": "yellow", "draining": "yellow", "starting": "cyan", "reserve": "cyan"}
+    colour = colours.get(sample.state, "green")
     title = Text.assemble((name, "bold"), "  ", (sample.state, colour), f"  {sample.position}")
     totals = Text(
         f"{sample.rows_total:,} rows   {sample.rows_per_second:,.0f} rows/s   lag {_lag(sample)}   "

@@ -7,8 +7,11 @@ and a seek as well. tests/adapters/test_consumer.py holds them against a broker.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, cast
 
 import faust
 from aiokafka import AIOKafkaConsumer
@@ -16,12 +19,22 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 FETCH_WAIT_MS: Final = 100
+LEAVE_SECONDS: Final = 2.0
 
-logging.getLogger(__name__).setLevel(logging.WARNING)  # its services tell of every start and stop under this name
+# Its services tell under this name of every start and stop, and warn of sensors that we do not use.
+logging.getLogger(__name__).setLevel(logging.ERROR)
 
 
 class App(faust.App):
-    """A Faust app with our consumer."""
+    """A Faust app with our consumer.  `before_joining`: what must be done before it joins its group; may raise."""
+
+    before_joining: Callable[[], Awaitable[None]] | None = None
+
+    async def on_start(self) -> None:
+        """Starts, once nothing speaks against joining."""
+        if self.before_joining is not None:
+            await self.before_joining()
+        await super().on_start()
 
     def _create_directories(self) -> None:
         """Makes no directories: there are no tables, and the local disk holds nothing."""
@@ -51,6 +64,25 @@ class CommittedTransport(driver.Transport):
     """The transport, with our consumer."""
 
     Consumer = CommittedConsumer
+
+
+async def leave(app: faust.App) -> None:
+    """Gives the place in the group up at once: others get its partitions without waiting for its session to end.
+
+    A static member's client would keep its place (aiokafka), which is meant for one that is killed and comes back.
+    """
+    consumer: Any = cast(Any, app)._consumer
+    thread = consumer and consumer._thread
+    if thread is None or thread._consumer is None:
+        return  # it never joined
+
+    async def close() -> None:
+        coordinator = thread._consumer._coordinator
+        coordinator._group_instance_id = None
+        await coordinator.close()
+
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(thread.call_thread(close), LEAVE_SECONDS)
 
 
 class PartitionFetcher:

@@ -26,6 +26,7 @@ from tidelock.adapters.kafka.control import FEED, PLAN, ControlTopic, News, Sole
 from tidelock.adapters.operator.feed_control import halted_group
 from tidelock.adapters.ports.sink import Sink, TargetError
 from tidelock.adapters.ports.source_errors import SourceError
+from tidelock.adapters.process.complaint import Complaint
 from tidelock.adapters.process.way_out import of_workers
 from tidelock.adapters.wiring.session import session
 from tidelock.adapters.wiring.sinks import make_sink
@@ -56,7 +57,7 @@ COORDINATOR: Final = -1
 """Its group in the bookkeeping."""
 TICK_SECONDS: Final = 0.1
 AGAIN_SECONDS: Final = 2.0
-DISPLACED_SECONDS: Final = 12.0  # longer than a session lives at the broker: by then we know whether it is still ours
+DISPLACED_SECONDS: Final = 8.0  # longer than a session lives at the broker: by then we know whether it is still ours
 
 
 class CoordinatorShell:
@@ -71,6 +72,7 @@ class CoordinatorShell:
         self._mapping = Mapping(rules_of(feed), feed.schema)
         self._stop = asyncio.Event()
         self._ours = asyncio.Event()
+        self._trouble = Complaint(log)
 
     async def run(self) -> None:
         """Coordinates until stopped.  Raises only what is a bug."""
@@ -79,7 +81,7 @@ class CoordinatorShell:
                 await self._coordinate()
             except (TargetError, SourceError, LogError, KafkaError) as error:
                 what, hint = getattr(error, "message", error), of_workers(getattr(error, "hint", ""))
-                log.warning("feed %s has no coordinator: %s. %s", self._feed.name, what, hint)
+                self._trouble.tell(f"feed {self._feed.name} has no coordinator: {what}. {hint}")
                 await self._rest(AGAIN_SECONDS)
 
     async def stop(self) -> None:
@@ -106,6 +108,7 @@ class CoordinatorShell:
         pen = SoleWriter(self._feed)
         try:
             taken = await self._take_over(sink, pen)
+            self._trouble.over()
             coordinating = _Coordinating(self._feed, self._mapping, sink, pen, self._stop)
             unwatch = self._control.watch(coordinating.hear)
             try:

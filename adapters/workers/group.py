@@ -23,6 +23,7 @@ from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import WireError
 from tidelock.adapters.operator.feed_control import halted_group
 from tidelock.adapters.ports.sink import Sink, TargetError
+from tidelock.adapters.process.complaint import Complaint
 from tidelock.adapters.process.gc_tuning import forget
 from tidelock.adapters.process.way_out import of_workers
 from tidelock.adapters.runtime.apply_shell import Shell
@@ -32,6 +33,7 @@ from tidelock.adapters.runtime.progress import Sample
 from tidelock.adapters.runtime.sampler import sample_of
 from tidelock.adapters.wiring.sinks import make_sink
 from tidelock.adapters.workers.partition import Fetcher, PartitionLog
+from tidelock.adapters.workers.totals import Totals
 from tidelock.engine.apply.machine import ApplyMachine
 from tidelock.engine.apply.status import ApplyStatus
 from tidelock.engine.capture.mapping import Mapping
@@ -47,12 +49,14 @@ log = logging.getLogger(__name__)
 REPORT_SECONDS: Final = 0.25
 QUIET_SECONDS: Final = 5.0
 AGAIN_SECONDS: Final = 1.0
-FENCED_SECONDS: Final = 12.0  # longer than a session lives at the broker: by then we know whether it is still ours
+FENCED_SECONDS: Final = 8.0  # longer than a session lives at the broker: by then we know whether it is still ours
 MEND_SECONDS: Final = 2.0
 
 
 class GroupRunner:
-    """One group.  `fenced`: how often a newer owner's fence stopped a write of ours.  `latest`: the newest sample."""
+    """One group.  `fenced`: how often a newer owner's fence stopped a write of ours.  `latest`: the newest sample, of
+    the present life.
+    """
 
     def __init__(
         self, feed: Feed, number: int, worker: str, control: ControlTopic, places: Places, fetcher: Fetcher
@@ -71,6 +75,9 @@ class GroupRunner:
         self._stream_idle_us: int | None = None  # of the next machine (StepDown)
         self._vote: Statement | None = None
         self._alarm: Alarm | None = None
+        self._past = Totals()  # of lives before the present one
+        self._rows_before = 0  # applied by owners before, as they reported
+        self._trouble_told = Complaint(log)
         self._epoch = 0
         self._news = asyncio.Event()
         self._stop = asyncio.Event()
@@ -78,6 +85,11 @@ class GroupRunner:
 
     def __str__(self) -> str:
         return f"group {self.number} of feed {self._feed.name}"
+
+    @property
+    def totals(self) -> Totals:
+        """The counters of all its lives here."""
+        return self._past + Totals.of(self.latest, self.fenced)
 
     async def run(self) -> None:
         """Owns the group until stopped.  Raises only what is a bug."""
@@ -106,7 +118,7 @@ class GroupRunner:
 
     async def _plan(self) -> TablePartitioning | None:
         """Returns the plan, once it has this group; None: stopped before."""
-        plan = asyncio.create_task(self._control.plan_with(self.number))
+        plan = asyncio.create_task(self._known_plan())
         stop = asyncio.create_task(self._stop.wait())
         await asyncio.wait((plan, stop), return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
@@ -114,6 +126,10 @@ class GroupRunner:
             plan.cancel()
             return None
         return plan.result()
+
+    async def _known_plan(self) -> TablePartitioning:
+        await self._control.ready.wait()  # what was reported before counts on
+        return await self._control.plan_with(self.number)
 
     async def _own(self, plan: TablePartitioning) -> None:
         sink = make_sink(self._feed, self._mapping, group=self.number)
@@ -124,6 +140,7 @@ class GroupRunner:
         except BaseException:
             await sink.close()
             raise
+        self._begin_life()
         machine = ApplyMachine(options_of(self._feed, tables, self._stream_idle_us))
         partition = self.log = PartitionLog(self.number, self._places, self._fetcher)
         forget()  # the machine before, with its rows
@@ -133,6 +150,7 @@ class GroupRunner:
 
         copies = Copies(machine, sink, None, log.warning)
         shell = self._shell = Shell(machine, sink, partition, apply_ddl, NoJournal(), copies, of_workers)
+        self._trouble_told.over()
         self._epoch, self._alarm, self._vote = taken.epoch, None, None
         log.info("%s is ours: epoch %d, from %s", self, taken.epoch, taken.checkpoint)
         shell.post(taken)
@@ -149,6 +167,13 @@ class GroupRunner:
             self._stream_idle_us = shell.stepped_down.stream_idle_us or self._stream_idle_us
         await self._ended(machine, shell)
 
+    def _begin_life(self) -> None:
+        """Keeps the counters: those of this worker, and the rows that the last owner, whoever it was, had reported."""
+        self._past += Totals.of(self.latest)
+        self.latest = Sample()
+        known = self._control.seen.groups.get(self.number)
+        self._rows_before = known.rows if known is not None else 0
+
     # ------------------------------------------------------------------ the end of an ownership
 
     async def _ended(self, machine: ApplyMachine, shell: Shell) -> None:
@@ -157,6 +182,7 @@ class GroupRunner:
             log.error("%s halted: %s", self, shell.halt.alarm)
             seen = machine.status()
             assert seen is not None, "it halts once it has taken over"
+            self.latest = msgspec.structs.replace(sample_of(seen, shell, 0.0), state="halted")
             await self._write(seen, "halted")
             await self._released()
         elif shell.stepped_down is not None and not shell.stepped_down.again:
@@ -168,7 +194,7 @@ class GroupRunner:
             log.warning("%s: %s", self, shell.stepped_down.reason)
 
     async def _trouble(self, alarm: Alarm) -> None:
-        log.warning("%s cannot be taken over: %s", self, alarm)
+        self._trouble_told.tell(f"{self} cannot be taken over: {alarm}")
         self._alarm = alarm
         await self._rest(AGAIN_SECONDS)
 
@@ -242,7 +268,7 @@ class GroupRunner:
                 resolved=seen.position,
                 checkpoint=seen.saved,
                 vote=self._vote,
-                rows=seen.rows,
+                rows=self._rows_before + seen.rows,
                 parked=seen.parked,
                 fenced=self.fenced,
                 end_us=seen.end_us,

@@ -13,7 +13,6 @@ passed it.  In a rebalance Faust forgets acknowledgements and places; then this 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -25,6 +24,7 @@ from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import WireError, decode
 from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.process.way_out import COPY_ANEW
+from tidelock.adapters.workers.silence import Silence
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import LogBatch, Position
 from tidelock.engine.protocol.events import ApplyEvent, LogArrived, SourceFailed
@@ -64,6 +64,7 @@ class PartitionLog:
 
     def __init__(self, partition: int, places: Places, fetcher: Fetcher) -> None:
         self.restarts = 0
+        self.silence = Silence()
         self._partition = partition
         self._places = places
         self._fetcher = fetcher
@@ -76,13 +77,20 @@ class PartitionLog:
         self._sought = 0  # where the machine's log was looked for
         self._reading: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
+        self._asked = 0  # how often it was to be read on; only the newest counts
         self._delay = 0.0
-        self._heard = time.monotonic()
+        self._reached: Position | None = None  # by the machine's reader; None: there is none yet
 
     @property
     def silent_seconds(self) -> float:
-        """Seconds since the last record came, or since it was asked for; 0 while nothing is asked for."""
-        return 0.0 if self._paused or self._reading is None else time.monotonic() - self._heard
+        """Seconds for which records have been owed and none has come."""
+        return self.silence.seconds
+
+    def owed(self, published: Position) -> bool:
+        """Tells whether records are due that have not come: the log ends at `published`, beyond what is here."""
+        if self._paused or self._waiting or self._reached is None:
+            return False
+        return published.order > self._reached.order
 
     def attach(self, post: Callable[[ApplyEvent], None], room: asyncio.Event) -> None:
         """Takes the function that events go to, and the event without which nothing more is handed over."""
@@ -93,17 +101,13 @@ class PartitionLog:
 
     def offer(self, offset: int, value: bytes, ack: Callable[[], object]) -> None:
         """Takes a record as Faust hands it over; `ack` acknowledges it.  Never waits."""
-        self._heard = time.monotonic()
+        self.silence.heard()
         self._waiting.append((offset, value, ack))
         self._bytes += len(value)
         if self._bytes > HIGH_BYTES and not self._paused:
             self._paused = True
             self._fetcher.pause()
         self._news.set()
-
-    def excuse(self) -> None:
-        """Restarts the count of silence, because it was our own."""
-        self._heard = time.monotonic()
 
     def ask_again(self) -> None:
         """Makes the machine ask for a resend, because nothing comes."""
@@ -137,15 +141,21 @@ class PartitionLog:
 
     async def read_from(self, position: Position, reader: int, further: Sequence[Position] = ()) -> None:
         """Reads on behind `position`.  `further` needs no look: whatever becomes of the source, Kafka keeps all records
-        that receipts are of.
+        that receipts are of.  A reader that was asked for while an older one still looks for its place replaces it:
+        else each would wait for those before it, and end what they had begun.
         """
+        self._reached = self._reached or position
+        asked = self._asked = self._asked + 1
         async with self._turn:
             if self._reading is not None:
                 self.restarts += 1
                 self._reading.cancel()
                 await asyncio.gather(self._reading, return_exceptions=True)
+                self._reading = None
                 await asyncio.sleep(self._delay)  # back off, not synchronisation
                 self._delay = min(max(self._delay * 2, FIRST_RESTART_SECONDS), LONGEST_RESTART_SECONDS)
+            if asked != self._asked:  # what would be read here, the newer reader reads
+                return
             self._reading = asyncio.current_task()
             failed = await self._seek(position)
         if failed is None:
@@ -164,7 +174,7 @@ class PartitionLog:
         self._fetcher.resume()  # whoever had the partition before may have paused it
         self._clear()
         self._taken.clear()
-        self._offset, self._sought = -1, offset
+        self._offset, self._sought, self._reached = -1, offset, position
         await self._fetcher.seek(offset)
         return None
 
@@ -187,7 +197,7 @@ class PartitionLog:
                 if batch.prev.order < position.order:
                     continue
                 begun = batch.resent = True
-            self._offset = offset
+            self._offset, self._reached = offset, batch.last
             self._taken.append(TakenRecord(offset, batch.last, ack))
             self._delay = 0.0
             self._post(LogArrived([batch], reader, len(value)))

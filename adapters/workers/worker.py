@@ -17,7 +17,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, Final, cast
 
@@ -31,18 +31,21 @@ from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.topics import changes_topic, control_topic, ensure
 from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.process.gc_tuning import calm
-from tidelock.adapters.runtime.progress import Sample
+from tidelock.adapters.runtime.progress import RunState, Sample
 from tidelock.adapters.runtime.sampler import Silent, with_silence
-from tidelock.adapters.workers.consumer import App, CommittedTransport, PartitionFetcher
+from tidelock.adapters.workers.consumer import App, CommittedTransport, PartitionFetcher, leave
 from tidelock.adapters.workers.coordinator_shell import CoordinatorShell
 from tidelock.adapters.workers.group import GroupRunner
+from tidelock.adapters.workers.name_claim import NameClaim
 from tidelock.adapters.workers.target_watch import TargetWatch
+from tidelock.adapters.workers.totals import Totals
+from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.group_reports import FeedState
 
 log = logging.getLogger(__name__)
 
-SESSION_SECONDS: Final = 10.0
-HEARTBEAT_SECONDS: Final = 1.0
+SESSION_SECONDS: Final = 6.0  # the least that brokers allow by default; nobody has a dead worker's groups before
+HEARTBEAT_SECONDS: Final = 0.3  # a worker hears with it that the groups are shared out anew
 REBALANCE_SECONDS: Final = 5.0  # how long the others wait for one that does not join them: it may be dead
 COMMIT_SECONDS: Final = 1.0
 BUFFER_RECORDS: Final = 64
@@ -51,7 +54,7 @@ METADATA_MS: Final = 1_000  # a topic that the coordinator makes or widens is no
 
 
 WATCH_SECONDS: Final = 1.0
-SILENT_SECONDS: Final = 4.0
+STALLED_SECONDS: Final = 4.0  # a look that is so late was our own silence
 LOST_SECONDS: Final = 20.0
 TELLS_SECONDS: Final = 6.0  # of its own accord the coordinator speaks every five seconds
 
@@ -74,9 +77,14 @@ class Worker:
         self.coordinator: CoordinatorShell | None = None
         self.failed: BaseException | None = None
         self._watched = watched
+        self._admitted = False
+        self._claim = NameClaim(feed.name, name, self.control, self._fail) if name else None
         self._stack = contextlib.AsyncExitStack()
         self._told = 0.0  # when the coordinator last said anything
         self._born = time.monotonic()
+        self._shared_out = False  # Kafka's group has formed with us, whatever we got of it
+        self._ending: list[GroupRunner] = []
+        self._past = Totals()  # of groups that are not ours any more
         self._target = TargetWatch(feed.target_url)
         self._running: dict[object, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
@@ -104,6 +112,7 @@ class Worker:
             cython_optimizations=True,
             web_enabled=False,
         )
+        app.before_joining = self.begin
         app.transport = CommittedTransport(app.conf.broker_consumer, app, app.loop)
         assigned, before_shutdown = cast(Any, self._assigned), cast(Any, self._before_shutdown)
         app.on_partitions_assigned.connect(assigned)
@@ -121,10 +130,6 @@ class Worker:
         """The offset finder; made inside the loop, where its client has to be made."""
         return Places(client_options(self.feed.log_url), self.changes)
 
-    async def reachable(self) -> None:
-        """Checks that the broker lets us in, and that the topics exist.  Raises LogError."""
-        await ensure(self.feed.log_url, self.feed.name, 1)
-
     # ------------------------------------------------------------------ agents
 
     async def _hand_over(self, stream: Any) -> None:
@@ -139,15 +144,26 @@ class Worker:
 
     # ------------------------------------------------------------------ assignment
 
-    async def _start(self) -> None:
+    async def begin(self) -> None:
+        """Checks that the broker lets us in, and gets the name, before Kafka's group hears of us; once.
+
+        Raises LogError, NameTaken.
+        """
+        if self._admitted:
+            return
+        self._admitted = True
         calm()
-        await self.reachable()
+        await ensure(self.feed.log_url, self.feed.name, 1)
+        await self._stack.enter_async_context(self.control)
+        if self._claim is not None:
+            await self._claim.hold()
+
+    async def _start(self) -> None:
         if self.feed.http_address is not None:
             from tidelock.adapters.web.serving import serve
 
             await self._stack.enter_async_context(serve(self.feed.http_address, lambda: self.latest))
         await self._stack.enter_async_context(self.places)
-        await self._stack.enter_async_context(self.control)
         await self._stack.enter_async_context(self._target)
         self.control.watch(self._hear)
 
@@ -159,10 +175,11 @@ class Worker:
         """Starts and ends groups after a rebalance.  Groups that stay ours go on; one that has moved to another worker
         is fenced by then, or soon.
         """
+        self._shared_out = True
         ours = {tp.partition for tp in assigned if tp.topic == self.changes}
         coordinates = any(tp.topic == self.elects for tp in assigned)
         for number in [n for n in self.groups if n not in ours]:
-            self._let_go(number, self.groups.pop(number).stop)
+            self._let_group_go(number)
         for number in sorted(ours):
             if number in self.groups:
                 await self.groups[number].reassigned()
@@ -212,27 +229,40 @@ class Worker:
         if not self._watched:
             self._crash = asyncio.get_running_loop().create_task(self.app.crash(error))
 
-    def _let_go(self, key: object, stop: Callable[[], Any]) -> None:
+    def _let_group_go(self, number: int) -> None:
+        group = self.groups.pop(number)
+        self._ending.append(group)
+
+        def ended() -> None:
+            self._ending.remove(group)
+            self._past += group.totals
+
+        self._let_go(number, group.stop, ended)
+
+    def _let_go(self, key: object, stop: Callable[[], Any], ended: Callable[[], None] = lambda: None) -> None:
         """Ends a group beside the rebalance, which must not wait for what is in flight; a newer owner's fence holds."""
-        task = asyncio.get_running_loop().create_task(self._give_up(key, stop))
+        task = asyncio.get_running_loop().create_task(self._give_up(key, stop, ended))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    async def _give_up(self, key: object, stop: Callable[[], Any]) -> None:
+    async def _give_up(self, key: object, stop: Callable[[], Any], ended: Callable[[], None]) -> None:
         task = self._running.pop(key, None)
         await stop()
         if task is not None:
             await asyncio.gather(task, return_exceptions=True)
+        ended()
 
     async def _before_shutdown(self, *_: Any, **__: Any) -> None:
         """Finishes and checkpoints what is in flight before other workers take over."""
         for number in list(self.groups):
-            group = self.groups.pop(number)
-            await self._give_up(number, group.stop)
+            self._let_group_go(number)
         if self.coordinator is not None:
             coordinator, self.coordinator = self.coordinator, None
-            await self._give_up("coordinator", coordinator.stop)
+            self._let_go("coordinator", coordinator.stop)
         await asyncio.gather(*self._leaving)
+        await leave(self.app)
+        if self._claim is not None:
+            await self._claim.leave()
         await self._stack.aclose()
 
     # ------------------------------------------------------------------ silence
@@ -240,21 +270,18 @@ class Worker:
     async def _watch(self) -> None:
         """Watches for silent partitions.
 
-        Every partition brings at least its source's time each second.  One that is silent while the log goes on is
-        asked for again; if that does not help, this worker ends, and is better started anew.
+        A partition that brings nothing while its log goes on is asked for again; if that does not help, this worker
+        ends, and is better started anew.
         """
         looked = time.monotonic()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             before, looked = looked, time.monotonic()
-            if looked - before > SILENT_SECONDS:  # this process did not run meanwhile
-                for group in self.groups.values():
-                    group.log.excuse()
+            published = self._published()
+            silent = [one for one in self.groups.values() if self._silent_group(one, looked - before, published)]
+            if not silent:
                 continue
-            silent = [group for group in self.groups.values() if group.log.silent_seconds > SILENT_SECONDS]
-            if not silent or not self._log_goes_on():
-                continue
-            longest = max(group.log.silent_seconds for group in silent)
+            longest = max(group.log.silence.seconds for group in silent)
             log.warning("%s: nothing from Kafka for %.0f s", ", ".join(map(str, silent)), longest)
             if longest > LOST_SECONDS:
                 self._fail(NoRecordsReceived(f"nothing from Kafka for {longest:.0f} s while its log goes on"))
@@ -263,8 +290,18 @@ class Worker:
             for group in silent:
                 group.log.ask_again()
 
-    def _log_goes_on(self) -> bool:
-        return time.monotonic() - self._told < SILENT_SECONDS
+    def _silent_group(self, group: GroupRunner, seconds: float, published: Position | None) -> bool:
+        """Tells whether the group's records must be asked for again, or have not come for too long."""
+        if seconds > STALLED_SECONDS:
+            return False
+        silence = group.log.silence
+        ask = silence.tick(seconds, published is not None and group.log.owed(published))
+        return ask or silence.seconds > LOST_SECONDS
+
+    def _published(self) -> Position | None:
+        """Returns the end of the log, as long as a coordinator announces it."""
+        state = self.control.state
+        return state.published if state is not None and time.monotonic() - self._told < TELLS_SECONDS else None
 
     def _elected(self) -> set[TP]:
         return {TP(self.elects, 0)} if self.coordinator is not None else set()
@@ -280,23 +317,43 @@ class Worker:
     def latest(self) -> Sample:
         """Returns a sample of this worker."""
         samples = [group.latest for group in self.groups.values()]
-        halt = self.control.state.alarm if self.control.state is not None else None
+        totals = sum((group.totals for group in (*self.groups.values(), *self._ending)), self._past)
+        alarm = self._alarm(samples)
         sample = Sample(
-            state="halted" if halt else "running" if samples else "starting",
-            alarm=str(halt) if halt else None,
-            rows_total=sum(s.rows_total for s in samples),
+            state=self._state(samples, alarm),
+            alarm=alarm,
+            rows_total=totals.rows,
             rows_per_second=sum(s.rows_per_second for s in samples),
             lag_seconds=max((s.lag_seconds for s in samples if s.lag_seconds is not None), default=None),
             lanes=tuple(rows for s in samples for rows in s.lanes),
             failed_rows=sum(s.failed_rows for s in samples),
-            retries_total=sum(s.retries_total for s in samples),
-            restarts=sum(s.restarts for s in samples),
+            retries_total=totals.retries,
+            restarts=totals.restarts,
             hindrances=tuple(one for s in samples for one in s.hindrances),
-            fenced_total=sum(group.fenced for group in self.groups.values()),
+            fenced_total=totals.fenced,
             prepared=self._prepared.xid,
             prepared_seconds=self._prepared.seconds,
         )
         return with_silence(sample, self._silent, self.feed.ready_seconds)
+
+    def _alarm(self, samples: Sequence[Sample]) -> str | None:
+        """Returns why the feed, or a group here, has halted."""
+        state = self.control.state
+        told = [str(state.alarm)] if state is not None and state.alarm is not None else []
+        told += [f"group {number}: {group.latest.alarm}" for number, group in self.groups.items() if group.latest.alarm]
+        return "; ".join(told) or None
+
+    def _state(self, samples: Sequence[Sample], alarm: str | None) -> RunState:
+        """Returns the state in one word: what needs somebody first."""
+        if alarm is not None:
+            return "halted"
+        states = {sample.state for sample in samples}
+        if states:
+            first: tuple[RunState, ...] = ("starting", "draining", "paused")
+            return next((state for state in first if states == {state}), "running")
+        if not self._shared_out:
+            return "starting"
+        return "running" if self.coordinator is not None else "reserve"
 
     @property
     def _silent(self) -> Silent:

@@ -24,7 +24,7 @@ STOP_SECONDS: Final = 30.0
 async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress) -> int:
     """Runs a worker until a signal comes, or the whole feed has caught up with what the source has now.
 
-    Raises LogError, SourceError: the operator must correct something first.
+    Raises LogError, NameTaken, SourceError: the operator must correct something first.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("tidelock").setLevel(logging.INFO)
@@ -36,7 +36,7 @@ async def work(feed: Feed, name: str, until_caught_up: bool, progress: Progress)
     show = asyncio.get_running_loop().create_task(_show(worker, progress))
     with heard(stop.set):
         try:
-            await worker.reachable()
+            await worker.begin()
             await worker.app.start()
             return await _until(worker, stop, goal, progress)
         finally:
@@ -70,7 +70,9 @@ async def _until(worker: Worker, stop: asyncio.Event, goal: Position | None, pro
         if worker.failed is not None:
             raise worker.failed
         if worker.app.should_stop:
-            progress.message("the worker lost its place in Kafka's group; start it again")
+            reason = worker.app.crash_reason
+            why = f": {str(reason) or type(reason).__name__}" if reason is not None else ""
+            progress.message(f"the worker lost its place in Kafka's group{why}; start it again")
             return FAILED
         state = worker.control.state
         if goal is not None and state is not None:

@@ -132,6 +132,13 @@ class Workers:
         """Start another worker with the name of one that runs."""
         return Process(["worker", str(self.rig.feed), "--name", name], self.rig.folder / f"second-{name}.log")
 
+    def terminate(self, name: str) -> Process:
+        """SIGTERM as `stop` sends it, without waiting for the end; it stays down."""
+        process = self._release(name)
+        assert process is not None, f"{name} does not run\n{self.said()}"
+        os.kill(process.pid, signal.SIGTERM)
+        return process
+
     def restart(self, name: str) -> None:
         """In order, one at a time: what an upgrade does."""
         self.stop(name)
@@ -218,6 +225,12 @@ class Workers:
     def passed(self) -> Statement | None:
         """The last statement that has run."""
         return self.state.passed if self.state is not None else None
+
+    @property
+    def restarts_of_their_own(self) -> dict[str, list[int]]:
+        """Exit codes of workers that ended and were not killed, by name."""
+        ends = {name: [code for code in place.ends if code >= 0] for name, place in self.places.items()}
+        return {name: codes for name, codes in ends.items() if codes}
 
     @property
     def fenced(self) -> int:

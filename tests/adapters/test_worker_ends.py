@@ -23,6 +23,48 @@ from tidelock.adapters.cli import main
 sys.argv = ["tidelock", "worker", sys.argv[1]]
 main()
 """
+SLOW = """
+import asyncio, atexit, sys
+from tidelock.adapters.kafka.offset_finder import Places
+from tidelock.adapters.workers.partition import PartitionLog
+find, offer, asked, found = Places.find, PartitionLog.offer, [], []
+
+async def slow(self, partition, position):
+    asked.append(position)
+    if len(asked) > 1:
+        await asyncio.sleep(6)
+    found.append(await find(self, partition, position))
+    return found[-1]
+
+def deaf_at_first(self, *record):
+    if len(found) > 1:
+        offer(self, *record)
+
+Places.find, PartitionLog.offer = slow, deaf_at_first
+atexit.register(lambda: print(f"places looked for: {len(asked)}"))
+from tidelock.adapters.cli import main
+sys.argv = ["tidelock", "worker", sys.argv[1], "--until-caught-up"]
+main()
+"""
+
+
+def test_asking_again_leaves_the_answer_its_time(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
+) -> None:
+    """The consumer drops what comes first, and finding a place takes longer than the time between two looks.
+
+    The first place, that of the first ask, and where the machine is slow of the second.
+    """
+    rig = make_rig(mariadb, postgres, "slow", lanes=2, log=kafka.url())
+    rig.load(rig.make(Churn()), 100)
+    done = subprocess.run(
+        [sys.executable, "-c", SLOW, str(rig.feed)], cwd=ROOT, capture_output=True, text=True, timeout=90, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nothing from Kafka" in done.stdout + done.stderr
+    looked = int(done.stdout.rpartition("places looked for: ")[2])
+    assert 2 <= looked <= 3, done.stdout + done.stderr
+    rig.assert_exact()
 
 
 def test_a_worker_that_hears_nothing_says_so_and_ends(

@@ -1,0 +1,123 @@
+"""What workers print and `tidelock status` says is true: halts, totals, one checkpoint, and no line a second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+from aiokafka import AIOKafkaProducer
+
+from bench.harness.rig import Rig
+from bench.harness.servers import Postgres, Server
+from bench.harness.servers.kafka import Kafka
+from bench.harness.workers import Workers
+from bench.harness.workload.churn import Churn
+from bench.harness.workload.family import Family
+from bench.harness.workload.mix import Mix
+from bench.harness.workload.several import Several
+from tidelock.adapters.kafka.topics import changes_topic
+from tidelock.engine.model.records import Position
+
+GROUPS = 3
+RATE = 300
+
+
+def lines(workers: Workers, name: str) -> list[str]:
+    """The progress that a worker has printed."""
+    return [line.partition(": ")[2] for line in workers.places[name].said().splitlines() if " rows/s" in line]
+
+
+async def spoil(kafka: Kafka, feed: str, partition: int) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap)
+    await producer.start()
+    try:
+        await producer.send_and_wait(changes_topic(feed), b"\x63hello", partition=partition)
+    finally:
+        await producer.stop()
+
+
+def test_a_group_that_has_halted_is_not_running(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
+) -> None:
+    rig = make_rig(mariadb, postgres, "ailing", lanes=2, log=kafka.url())
+    rig.load(rig.make(Several(Mix(), Churn(), Family())), 300)
+    with Workers(rig, ["w1"]) as workers:
+        workers.start()
+        workers.until_caught_up()
+        asyncio.run(spoil(kafka, rig.name, 1))
+        workers.until(lambda: lines(workers, "w1")[-1].startswith("halted, "), "the worker says that it has halted")
+        assert "group 1: " in lines(workers, "w1")[-1] and "version 99" in lines(workers, "w1")[-1]
+        said = rig.command("status", "@", "--json")
+        assert said.code == 4 and said.json["activity"] == "halted"
+        states = {group["group"]: group["state"] for group in said.json["scale_out"]["groups"]}
+        assert states == {0: "running", 1: "halted", 2: "running"}, states
+
+
+def test_totals_do_not_fall_and_there_is_one_checkpoint(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
+) -> None:
+    """While a worker dies, another takes its groups, and the first comes back."""
+    rig = make_rig(mariadb, postgres, "totals", lanes=2, log=kafka.url(), batch_rows=100)
+    workload = rig.make(Several(Mix(), Churn(), Family()))
+    most = dict.fromkeys(range(GROUPS), 0)
+
+    def looked() -> bool:
+        seen = rig.command("status", "@", "--json").json
+        if seen["scale_out"] is None or not all(group["checkpoint"] for group in seen["scale_out"]["groups"]):
+            return False  # not every group has begun
+        places = [msgspec.convert(group["checkpoint"], Position) for group in seen["scale_out"]["groups"]]
+        assert seen["checkpoint"] == seen["scale_out"]["checkpoint"]
+        assert msgspec.convert(seen["checkpoint"], Position).order == min(place.order for place in places)
+        for group in seen["scale_out"]["groups"]:
+            assert group["rows"] >= most[group["group"]], (group, most)
+            most[group["group"]] = group["rows"]
+        return set(workers.owners.values()) == owners
+
+    with Workers(rig, ["w1", "w2"]) as workers:
+        workers.start()
+        work = rig.work(workload, 1_000_000, 5, RATE)
+        try:
+            owners = {"w1", "w2"}
+            workers.until(looked, "both have groups")
+            workers.until_flowing()
+            gone = workers.coordinator
+            workers.kill(gone, back_after=None)
+            owners = {"w1", "w2"} - {gone}
+            workers.until(looked, "one has all groups")
+            workers.until_flowing()
+            workers.start(gone)
+            owners = {"w1", "w2"}
+            workers.until(looked, "both have groups again")
+            workers.until_flowing()
+        finally:
+            work.stop()
+        workers.until_caught_up()
+        (stayed,) = {"w1", "w2"} - {gone}
+        shown = [int(line.split(", ")[1].split(" ")[0].replace(",", "")) for line in lines(workers, stayed)]
+        assert shown == sorted(shown), shown
+        workers.assert_exact()
+
+
+def test_a_database_that_is_away_is_not_told_each_second(
+    make_rig: Callable[..., Rig], make_postgres: Callable[..., Postgres], mariadb: Server, kafka: Kafka
+) -> None:
+    """Workers that begin while their target is away, and go on trying."""
+    target = make_postgres()
+    rig = make_rig(mariadb, target, "quiet", lanes=2, log=kafka.url())
+    rig.load(rig.make(Several(Mix(), Churn(), Family())), 300)
+    with Workers(rig, ["w1"]) as workers:
+        workers.start()
+        workers.until_caught_up()
+        assert workers.stop() == [0]
+        before = len(workers.places["w1"].said())
+        target.stop()
+        workers.start()
+        workers.until(lambda: len(lines(workers, "w1")) > 6, "progress over half a minute")
+        said = workers.places["w1"].said()[before:]
+        assert said.count("has no coordinator") == 1, said
+        assert said.count("cannot be taken over") <= GROUPS, said
+        target.start()
+        rig.at_source(f"DELETE FROM {rig.tables[0]} LIMIT 1")
+        workers.until_caught_up()
+        assert rig.differences().total == 0

@@ -1,0 +1,80 @@
+"""Takeovers have a deadline: rows flow again soon after whoever coordinates was killed, and at once after a farewell.
+
+The deadlines are what users are promised (docs/how-to/scale-out.md), so they are in the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bench.harness.rig import Rig
+from bench.harness.servers import Server
+from bench.harness.servers.kafka import Kafka
+from bench.harness.workers import Workers
+from bench.harness.workload.churn import Churn
+from bench.harness.workload.family import Family
+from bench.harness.workload.mix import Mix
+from bench.harness.workload.several import Several
+
+GROUPS = 3
+RATE = 400
+TAKEOVER_SECONDS = 12.0
+FAREWELL_SECONDS = 2.0
+KILLS = 5
+
+
+def test_every_takeover_in_a_series_of_kills_is_soon(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
+) -> None:
+    """Whoever coordinates is killed, and comes back when another has taken over, just before that one is killed."""
+    rig = make_rig(mariadb, postgres, "series", log=kafka.url(), lanes=2, batch_rows=200)
+    workload = rig.make(Several(Mix(), Churn(), Family()))
+    took: list[str] = []
+    with Workers(rig, ["w1", "w2", "w3"]) as workers:
+        workers.start()
+        work = rig.work(workload, 1_000_000, 5, RATE)
+        try:
+            workers.until_owned(GROUPS)
+            workers.until_flowing()
+            for _ in range(KILLS):
+                gone = workers.coordinator
+                workers.kill(gone, back_after=None)
+                seconds = workers.until_flowing(TAKEOVER_SECONDS)
+                took.append(f"{gone}: {seconds:.1f} s")
+                workers.start(gone)
+            print(f"rows flowed again after {', '.join(took)}")
+            workers.until_flowing()
+        finally:
+            work.stop()
+        workers.until_caught_up()
+        workers.assert_exact()
+        assert not workers.restarts_of_their_own, workers.said()
+        said = "".join(place.said() for place in workers.places.values())
+        assert "nothing from Kafka" not in said, "nobody published, so nothing was owed"
+
+
+def test_a_worker_that_is_stopped_hands_its_groups_over_at_once(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
+) -> None:
+    """Under load, by the one that coordinates, which has a name and so a place that a crash would keep."""
+    rig = make_rig(mariadb, postgres, "farewell", log=kafka.url(), lanes=2, batch_rows=200)
+    workload = rig.make(Several(Mix(), Churn(), Family()))
+    with Workers(rig, ["w1", "w2"]) as workers:
+        workers.start()
+        work = rig.work(workload, 1_000_000, 5, RATE)
+        try:
+            workers.until(lambda: set(workers.owners.values()) == {"w1", "w2"}, "both have groups")
+            workers.until_flowing()
+            leaving = workers.coordinator
+            (heir,) = {"w1", "w2"} - {leaving}
+            process = workers.terminate(leaving)
+            workers.until(
+                lambda: set(workers.owners.values()) == {heir}, "another owner of every group", FAREWELL_SECONDS
+            )
+            assert process.code(10.0) == 0, workers.said()
+            workers.until(lambda: workers.coordinator == heir, "another coordinator")
+            workers.until_flowing(TAKEOVER_SECONDS)
+        finally:
+            work.stop()
+        workers.until_caught_up()
+        workers.assert_exact()
