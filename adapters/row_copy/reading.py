@@ -1,7 +1,7 @@
 """Reads chunks of a table once, from the wait until the log is visible to the place where the log ends after it.
 
-A table without a key is read in one view (`adapters.mysql.consistent_view`), by one connection: Spark's tasks have
-sessions of their own, which no server lets into another's view.
+A table without a key is read in one view (`Source.view`), by one connection: Spark's tasks have sessions of their own,
+which no server lets into another's view.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pymysql
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.catalogue import BlockingServer
-from tidelock.adapters.mysql.connection import Address, reader_endpoint
-from tidelock.adapters.mysql.consistent_view import TableView, has_views, view_of
+from tidelock.adapters.mysql.connection import reader_endpoint
+from tidelock.adapters.ports.source import TableView
 from tidelock.adapters.ports.staging import Columns, Staged, Staging, staged_name
 from tidelock.adapters.row_copy.job import Job, batch_rows
 from tidelock.adapters.row_copy.jobs import Jobs
@@ -76,18 +76,15 @@ def _staged(
     places = tuple(_place(feed, group, effect, source, request.table) for effect in request.effects)
     if split.by is By.KEYS:
         return [(stage(places[0], rows_of_keys(connection, source, split, request.table)), None)]
-    if not request.table.key and has_views(connection, source.table.name):
-        return [_viewed(reader_endpoint(feed.source_url), source, places[0], jobs, tag)]
+    if not request.table.key:
+        with source_of(feed.source_url).view(source.table.name) as view:
+            if view is not None:
+                return [(stage(places[0], _rows_of_view(view, source, jobs, tag)), view.snapshot)]
     pieces, keys = _pieces(feed, asked, source) if len(places) > 1 else ((), ())
     job = Job(source, split, tuple(effect.chunk for effect in request.effects), places, pieces, keys)
     with jobs.tagged(tag) as spark:
         staged = job.run(spark, Database(feed.source_url, _is_encrypted(connection)))
     return [(one, None) for one in staged]
-
-
-def _viewed(place: Address, source: CopySource, staging: Staging, jobs: Jobs, tag: str) -> tuple[Staged, Snapshot]:
-    with view_of(place, source.table.name) as view:
-        return stage(staging, _rows_of_view(view, source, jobs, tag)), view.snapshot
 
 
 def _rows_of_view(view: TableView, source: CopySource, jobs: Jobs, tag: str) -> Iterator[Columns]:

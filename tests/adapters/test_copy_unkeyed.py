@@ -134,3 +134,12 @@ def test_what_a_killed_run_has_staged_is_told_and_goes_at_the_next_start(pair: t
     process.stop()
     rig.catch_up(COPY_SECONDS)
     exact(rig)
+
+
+@PAIRS
+def test_what_a_run_has_staged_goes_when_it_is_stopped(pair: tuple[str, str], rig: Rig) -> None:
+    hinder(rig)
+    process = rig.run()
+    until(lambda: left_over(rig) != [] and "not yet" in rig.said(), "a staged table and its merge", COPY_SECONDS)
+    process.stop()
+    assert left_over(rig) == []

@@ -31,23 +31,22 @@ _DENIED: Final = (1044, 1045, 1142, 1227)
 _TIMEOUT: Final = 1205
 
 
-class TableView:
-    """A view on a session of its own.  `snapshot`: its place."""
+class SessionView:
+    """A view on a session of its own (`adapters.ports.source.TableView`)."""
 
     def __init__(self, connection: pymysql.Connection[Any], snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self._connection = connection
 
     def batches(self, sql: str, size: int) -> Iterator[list[tuple[Any, ...]]]:
-        """Yields the rows of a query, so many at once.  Raises what PyMySQL raises."""
+        """Yield the rows of a query, so many at once.  Raises what PyMySQL raises."""
         with self._connection.cursor(SSCursor) as cursor:
             cursor.execute(sql)
             while batch := cursor.fetchmany(size):
                 yield list(batch)
 
 
-def has_views(connection: pymysql.Connection[Any], table: TableName) -> bool:
-    """Tell whether the table's engine has consistent views."""
+def _has_views(connection: pymysql.Connection[Any], table: TableName) -> bool:
     found = rows(
         connection,
         "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
@@ -58,10 +57,13 @@ def has_views(connection: pymysql.Connection[Any], table: TableName) -> bool:
 
 
 @contextlib.contextmanager
-def view_of(place: Address, table: TableName) -> Iterator[TableView]:
-    """Opens a view of a table.  Raises SourceError, also where the user may not lock it or others keep it locked; and
-    what PyMySQL raises."""
+def view_of(place: Address, table: TableName) -> Iterator[SessionView | None]:
+    """Open a view of a table; None where its engine has none.  Raises SourceError, also where the user may not lock the
+    table or others keep it locked; and what PyMySQL raises."""
     with contextlib.closing(connect(place)) as reader:
+        if not _has_views(reader, table):
+            yield None
+            return
         rows(reader, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         rows(reader, "SET SESSION net_write_timeout = 3600")
         if flavor(reader).is_mariadb:
@@ -70,7 +72,7 @@ def view_of(place: Address, table: TableName) -> Iterator[TableView]:
             with _locked(place, table) as locker:
                 rows(reader, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
                 snapshot = _of_mysql(log_ends.current_position(locker))
-        yield TableView(reader, snapshot)
+        yield SessionView(reader, snapshot)
 
 
 @contextlib.contextmanager
