@@ -1,7 +1,8 @@
 """The copier of one owner: reads chunks at the modelled source and stages them, as Spark does beside a real feed.
 
 The source runs ahead of what its readers see: `Source.written` entries are in its log, `Source.visible` of them can be
-seen by a reader (semi-sync, group commit delay: counter-example 5).  A chunk is read in parts, at different moments.
+seen by a reader (semi-sync, group commit delay: counter-example 5).  A chunk is read in parts, at different moments; a
+table without a key at once, in a view whose place in the log is told by GTIDs of either kind of server.
 Most rows that the target would refuse cannot be staged either.
 """
 
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.model.snapshot import Snapshot
 from tidelock.engine.protocol.effects import EffectId, ReadChunk
 from tidelock.engine.protocol.events import ApplyEvent, ChunkFailed, ChunkStaged, RefusedRow
 from tidelock.simulations import catalogue
@@ -55,6 +57,7 @@ class _Reading:
         self.effect = effect
         self.part = -1  # not begun
         self.rows: list[Row] = []
+        self.view: Snapshot | None = None
 
 
 class Copier:
@@ -109,8 +112,18 @@ class Copier:
     def _read(self, reading: _Reading) -> None:
         effect, seen = reading.effect, self._view.seen(self._source.visible)
         rows = self._view.chunk(effect.split, seen, effect.chunk)
+        if not effect.split.bounds and self._view.is_unkeyed(effect.split.table, seen):
+            reading.rows, reading.part = rows, PARTS
+            reading.view = self._snapshot(seen)
+            return
         reading.rows += [row for row in rows if crc32(repr(row[0]).encode()) % PARTS == reading.part]
         reading.part += 1
+
+    def _snapshot(self, seen: int) -> Snapshot:
+        place, done = self._history.place(seen), [e for e in self._history.entries[:seen] if e.commit]
+        if self._history.plan.seed % 2:
+            return Snapshot(place, taken=tuple((entry.source, entry.number, entry.number) for entry in done))
+        return Snapshot(place, ends=tuple((entry.source, entry.number) for entry in done[-1:]))
 
     def _finish(self, reading: _Reading, chance: Random, post: Callable[[ApplyEvent], None]) -> None:
         id_, high = reading.effect.id, self._history.place(self._source.written)
@@ -121,7 +134,9 @@ class Copier:
         bad = [row for row in reading.rows if row in known]
         self._staged[id_] = rows = [row for row in reading.rows if row not in known]
         refused = tuple(RefusedRow(self._view.shape(name, row), row, REFUSED) for row in bad)
-        post(ChunkStaged(id_, high, len(rows), refused))
+        if reading.view is not None:
+            self._faults.seen("copy: a table without a key was read in one view")
+        post(ChunkStaged(id_, high, len(rows), refused, reading.view))
 
 
 def split(spec: TargetTable, chance: Random) -> ChunkSplit:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.records import Row
-from tidelock.engine.protocol.effects import MergeChunk, UpsertRows
+from tidelock.engine.protocol.effects import DeleteRows, MergeChunk, UpsertRows
 from tidelock.simulations.layout import DEFAULT, Token, comparable
 from tidelock.simulations.model import Database, Table, Violation
 from tidelock.simulations.session import Session
@@ -57,9 +57,21 @@ def _rows(table: Table, effect: MergeChunk, staged: Sequence[Row]) -> list[Row]:
     left_out = frozenset(effect.without)
     rows = [row for row in staged if not places or tuple(row[p] for p in places) not in left_out]
     for step in effect.steps:
-        assert isinstance(step, UpsertRows), "a chunk is written with inserts"
-        rows += step.rows
+        if isinstance(step, DeleteRows):
+            _take_away(rows, step)
+        else:
+            assert isinstance(step, UpsertRows), "a chunk is written with inserts"
+            rows += step.rows
     return rows
+
+
+def _take_away(rows: list[Row], step: DeleteRows) -> None:
+    if step.table.key:
+        raise Mistake("rows with a key are left out by it")
+    for row in step.keys:
+        if row not in rows:
+            raise Mistake(f"{row} is to be taken away from a chunk that does not have it")
+        rows.remove(row)
 
 
 def _complete(table: Table) -> None:

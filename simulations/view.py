@@ -84,6 +84,11 @@ class View:
         laid = self._layouts[table]
         return tuple(comparable(v, laid.equality[c]) for v, c in zip(key, laid.spec.key, strict=True))
 
+    def is_unkeyed(self, table: TableName, entries: int) -> bool:
+        """Has the table no key at the source, after so many entries?"""
+        said = [e.keys for e in self._history.entries[:entries] if e.ddl and e.keys and e.ddl.tables == (table,)]
+        return not (said[-1].key if said else self._layouts[table].spec.key)
+
     def having(self, table: TableName, keys: Iterable[Row], entries: int) -> list[Row]:
         """The rows with these keys."""
         wanted = {self.token(table, key) for key in keys}

@@ -43,6 +43,9 @@ def status(path: str, json: bool) -> int:
         if seen.copies:
             print()
             print_table(("copy", "chunks", "rows", "state"), [copy_cells(copy) for copy in seen.copies])
+        if seen.left_over:
+            names = ", ".join(f"{feed.schema}.{name}" for name in seen.left_over)
+            print(f"\nleft over by a run that was killed, and dropped by the next `tidelock run`: {names}")
         if seen.failed_rows:
             print()
             rows = [

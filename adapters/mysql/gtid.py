@@ -57,6 +57,11 @@ class MariaDbGtids:
         """The last sequence number of each domain."""
         return {domain: number for domain, (_, number) in self._last.items()}
 
+    @property
+    def ends(self) -> tuple[tuple[str, int], ...]:
+        """The last transaction of each domain, as (source, number)."""
+        return tuple(self._last.values())
+
     def domains(self) -> set[int]:
         """Return the domains that the set has."""
         return set(self._last)
@@ -117,6 +122,11 @@ class MySqlGtids:
             uuid, _, tag = source.partition(":")
             uuids.setdefault(uuid, []).append(f"{tag}:{text}" if tag else text)
         return ",".join(":".join([uuid, *texts]) for uuid, texts in uuids.items())
+
+    @property
+    def runs(self) -> tuple[tuple[str, int, int], ...]:
+        """Its runs of transactions, as (source, first, last)."""
+        return tuple((of, first, end - 1) for of, runs in self._intervals.items() for first, end in runs)
 
     def encode(self) -> bytes:
         """Encode the set as COM_BINLOG_DUMP_GTID wants it: the older form where no source has a tag."""

@@ -10,6 +10,7 @@ import msgspec
 
 from tidelock.adapters.config.former_words import share
 from tidelock.adapters.operator.store import Books
+from tidelock.adapters.ports.staging import staged_prefix
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Row, TableName
@@ -75,6 +76,20 @@ async def queue(book: Books, mode: Mode, asked: Sequence[tuple[TableName, Row | 
             *values,
         )
     await book.session.execute("COMMIT")
+
+
+async def staged_tables(book: Books) -> tuple[str, ...]:
+    """Lists the feed's staging tables, by name: chunks on their way, or left over by a run that was killed.  Raises
+    TargetError."""
+    prefix = staged_prefix(book.feed.name, 0)
+    found = await book.session.fetch(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND left(table_name, %s) = %s "
+        "ORDER BY table_name",
+        book.feed.schema,
+        len(prefix),
+        prefix,
+    )
+    return tuple(str(name) for (name,) in found)
 
 
 async def resync_pending(book: Books) -> bool:

@@ -16,7 +16,7 @@ import msgspec
 from tidelock.adapters.bookkeeping.tables import Lacking
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.former_words import share
-from tidelock.adapters.operator.copies import CopiedTable, copies
+from tidelock.adapters.operator.copies import CopiedTable, copies, staged_tables
 from tidelock.adapters.operator.runs import Run
 from tidelock.adapters.operator.runs import read as read_run
 from tidelock.adapters.operator.store import (
@@ -31,6 +31,7 @@ from tidelock.adapters.operator.store import (
 from tidelock.adapters.operator.upgrade import look, older
 from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.ports.sink import TargetError
+from tidelock.adapters.ports.staging import epoch_of
 from tidelock.adapters.runtime.progress import Sample
 from tidelock.adapters.wiring.session import TargetSession, session
 from tidelock.engine.model.records import Ddl, Position
@@ -107,9 +108,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """A feed as its target knows it.
 
     `live`: the sample of a run that answered on `http`.  `run`: the last run that is no worker.  `epoch` 0: the feed
-    has never run.  Ages are seconds by the target's clock.  `epoch`, `halted` and `ddl_passed` are of
-    group 0, or of the first group that has one; `checkpoint` is the least that a group has stored at the target;
-    `scale_out` tells of each.  `forms`: of the compiled modules here
+    has never run.  Ages are seconds by the target's clock.  `epoch`, `halted` and `ddl_passed` are of group 0, or of
+    the first group that has one; `checkpoint` is the least that a group has stored at the target; `scale_out` tells of
+    each.  `staged`: tables in the bookkeeping's schema with chunks on their way.  `forms`: of the compiled modules here
     (`compiled_forms`).  `parked`: the former name of `failed_rows`.
     """
 
@@ -125,6 +126,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     receipts: int = 0
     failed_rows: tuple[FailedTable, ...] = ()
     copies: tuple[CopiedTable, ...] = ()
+    staged: tuple[str, ...] = ()
     live: Sample | None = None
     scale_out: ScaleOut | None = None
     forms: dict[str, str] = {}
@@ -154,6 +156,13 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
             told = self.scale_out.state_seconds
             return "running" if told is not None and told < SILENT_SECONDS else "not running"
         return "running" if self.run is not None and self.run.alive else "not running"
+
+    @property
+    def left_over(self) -> tuple[str, ...]:
+        """Staging tables that no run fills or merges any more; the next run drops them."""
+        if self.activity == "not running":
+            return self.staged
+        return tuple(name for name in self.staged if epoch_of(name) < self.epoch)
 
     @property
     def needs_operator(self) -> bool:
@@ -208,6 +217,7 @@ async def status(feed: Feed) -> Status:
             receipts=await book.receipts(),
             failed_rows=await book.failed_tables(),
             copies=await copies(book),
+            staged=await staged_tables(book),
             live=await live_sample(feed),
             run=await read_run(target, feed.schema, feed.name),
             scale_out=_scale_out(log, groups, halts, checkpoint) if log is not None else None,

@@ -6,12 +6,14 @@ Every method waits for the server: an event loop calls it in a thread.  Each rai
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import msgspec
 
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
 from tidelock.engine.model.records import LogBatch, Position, Shape, TableName
+from tidelock.engine.model.snapshot import Snapshot
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -25,6 +27,16 @@ class Overview(msgspec.Struct, frozen=True):
     now: Position
     earliest: Position
     unmatched: tuple[str, ...] = ()
+
+
+class TableView(Protocol):
+    """A consistent view of a table.  `snapshot`: its place in the log."""
+
+    snapshot: Snapshot
+
+    def batches(self, sql: str, size: int) -> Iterator[list[tuple[Any, ...]]]:
+        """Yields the rows of a query, so many at once.  Raises SourceError."""
+        ...
 
 
 class LogReader(Protocol):
@@ -91,6 +103,11 @@ class Source(Protocol):
 
     def wait_until_visible(self, place: Position) -> None:
         """Returns when whoever begins to read tables sees everything up to this place of the log."""
+        ...
+
+    def view(self, table: TableName) -> AbstractContextManager[TableView | None]:
+        """Opens a view of the table, whose place in the log is known exactly; none where its engine has no such
+        views."""
         ...
 
     def shapes(self, wanted: Callable[[TableName], bool]) -> Mapping[TableName, Shape]:

@@ -49,6 +49,11 @@ def staged_prefix(feed: str, group: int) -> str:
     return f"staged_{blake2b(f'{feed}/{group}'.encode(), digest_size=6).hexdigest()}_"
 
 
+def epoch_of(name: str) -> int:
+    """Returns the epoch of the owner whose attempt a staging table is of."""
+    return int(name.split("_")[-2])
+
+
 def staged_name(feed: str, group: int, attempt: EffectId) -> str:
     """Returns the name of an attempt's staging table."""
     return f"{staged_prefix(feed, group)}{attempt.epoch}_{attempt.counter}"

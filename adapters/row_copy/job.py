@@ -62,7 +62,7 @@ class Job(msgspec.Struct, frozen=True):
         chosen = " OR ".join(f"({condition(self.split, n, self.source.columns.__getitem__)})" for n in self.chunks)
         table = qualified("mysql", self.source.table.name)
         query = f"SELECT {', '.join([*parts, *cuts])} FROM {table} t WHERE {chosen}"
-        fetch = max(1, min(MOST_ROWS, FETCH_BYTES // (self.source.row_bytes + 1)))
+        fetch = batch_rows(self.source)
         frame = database.read(spark, query, self.pieces, types=", ".join(types), fetch=fetch)
         return frame.drop(*(f"p{n}" for n in range(len(cuts))))
 
@@ -74,6 +74,11 @@ class Job(msgspec.Struct, frozen=True):
         numbers = F.array(*(F.lit(n) for n in self.chunks))
         part = (F.array_position(numbers, F.col(PART).cast("int")) - 1).cast("int")
         return frame.repartitionById(len(self.chunks), part).drop(PART)
+
+
+def batch_rows(source: CopySource) -> int:
+    """Returns how many of a table's rows are held at once."""
+    return max(1, min(MOST_ROWS, FETCH_BYTES // (source.row_bytes + 1)))
 
 
 def _mapped(frame: DataFrame, task: Task) -> DataFrame:

@@ -70,6 +70,11 @@ class Jobs:
             context.removeJobTag(tag)
             self._cancelled.discard(tag)
 
+    def require_running(self, tag: str) -> None:
+        """Raises Cancelled where what has this tag was cancelled."""
+        if tag in self._cancelled:
+            raise Cancelled
+
     def cancel(self, tag: str) -> None:
         """Fails what runs under this tag; nothing more begins under it."""
         self._cancelled.add(tag)

@@ -1,9 +1,14 @@
-"""Reads chunks of a table once, from the wait until the log is visible to the place where the log ends after it."""
+"""Reads chunks of a table once, from the wait until the log is visible to the place where the log ends after it.
+
+A table without a key is read in one view (`Source.view`), by one connection: Spark's tasks have sessions of their own,
+which no server lets into another's view.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -13,17 +18,21 @@ from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.connection import reader_endpoint
-from tidelock.adapters.ports.staging import Staged, Staging, staged_name
-from tidelock.adapters.row_copy.job import Job
+from tidelock.adapters.ports.source import TableView
+from tidelock.adapters.ports.staging import Columns, Staged, Staging, staged_name
+from tidelock.adapters.row_copy.job import Job, batch_rows
 from tidelock.adapters.row_copy.jobs import Jobs
 from tidelock.adapters.row_copy.keyed import rows_of_keys
+from tidelock.adapters.row_copy.selection import listed
 from tidelock.adapters.row_copy.source import CopySource, sources
-from tidelock.adapters.row_copy.task import stage
+from tidelock.adapters.row_copy.task import by_column, stage
+from tidelock.adapters.schema.create_table import qualified
 from tidelock.adapters.spark.jdbc import Database
 from tidelock.adapters.spark.read_ranges import cut_by, mysql_pieces
 from tidelock.adapters.wiring.sources import source_of
 from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.model.snapshot import Snapshot
 from tidelock.engine.protocol.effects import ReadChunk
 from tidelock.engine.protocol.events import ChunkStaged
 
@@ -53,23 +62,37 @@ def read(feed: Feed, group: int, request: Request, jobs: Jobs, tag: str) -> list
             connection.close()
     high, _ = log.end()
     return [
-        ChunkStaged(effect.id, high, one.rows, one.refused) for effect, one in zip(request.effects, staged, strict=True)
+        ChunkStaged(effect.id, high, one.rows, one.refused, view)
+        for effect, (one, view) in zip(request.effects, staged, strict=True)
     ]
 
 
 def _staged(
     feed: Feed, group: int, request: Request, connection: pymysql.Connection[Any], jobs: Jobs, tag: str
-) -> list[Staged]:
+) -> list[tuple[Staged, Snapshot | None]]:
     asked = BlockingServer(connection, reader_endpoint(feed.source_url))
     split = request.effects[0].split
     source = asyncio.run(sources(feed, asked, [split.table]))[split.table]
     places = tuple(_place(feed, group, effect, source, request.table) for effect in request.effects)
     if split.by is By.KEYS:
-        return [stage(places[0], rows_of_keys(connection, source, split, request.table))]
+        return [(stage(places[0], rows_of_keys(connection, source, split, request.table)), None)]
+    if not request.table.key:
+        with source_of(feed.source_url).view(source.table.name) as view:
+            if view is not None:
+                return [(stage(places[0], _rows_of_view(view, source, jobs, tag)), view.snapshot)]
     pieces, keys = _pieces(feed, asked, source) if len(places) > 1 else ((), ())
     job = Job(source, split, tuple(effect.chunk for effect in request.effects), places, pieces, keys)
     with jobs.tagged(tag) as spark:
-        return job.run(spark, Database(feed.source_url, _is_encrypted(connection)))
+        staged = job.run(spark, Database(feed.source_url, _is_encrypted(connection)))
+    return [(one, None) for one in staged]
+
+
+def _rows_of_view(view: TableView, source: CopySource, jobs: Jobs, tag: str) -> Iterator[Columns]:
+    mapped, width = source.reading.columns(), len(source.read)
+    sql = f"SELECT {listed(source.read)} FROM {qualified('mysql', source.table.name)} t"
+    for batch in view.batches(sql, batch_rows(source)):
+        jobs.require_running(tag)
+        yield mapped(by_column(batch, width))
 
 
 def _place(feed: Feed, group: int, effect: ReadChunk, source: CopySource, table: TargetTable) -> Staging:

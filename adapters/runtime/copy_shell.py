@@ -11,10 +11,11 @@ request twice (an ordinal is never used again), and requests that were read mean
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 import msgspec
 
@@ -26,6 +27,12 @@ from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import TableName
 from tidelock.engine.protocol import effects, events
+
+LATE_SECONDS: Final = 20.0
+"""After this time a staging table that was dropped is dropped again."""
+
+DROP_SECONDS: Final = 5.0
+"""How long the end of a run waits for a target that does not drop what was staged."""
 
 WITHOUT_COPIER = Alarm(
     "copy",
@@ -75,9 +82,10 @@ class Copies:
         self._free = asyncio.Event()  # not set: a plan was asked for, and its copy has neither begun nor been refused
         self._free.set()
         self._reads: dict[effects.EffectId, asyncio.Event] = {}  # set when the read has returned
-        self._staged: dict[
-            effects.EffectId, TableName
-        ] = {}  # of these chunks, which are being read or wait for their merge
+        self._late: dict[effects.EffectId, asyncio.TimerHandle] = {}  # by attempt that was dropped a moment ago
+        self._dropping: set[asyncio.Task[None]] = set()
+        # of these chunks, which are being read or wait for their merge
+        self._staged: dict[effects.EffectId, TableName] = {}
 
     def attach(self, post: Callable[[events.ApplyEvent], None], end: Callable[[Alarm], None]) -> None:
         """Connects to the shell, once.  `end`: is called with the reason why nothing may go on."""
@@ -182,11 +190,25 @@ class Copies:
         if (returned := self._reads.get(attempt)) is not None:
             await returned.wait()
         await self._sink.drop_staged(attempt)
+        self._late[attempt] = asyncio.get_running_loop().call_later(LATE_SECONDS, self._drop_again, attempt)
+
+    def _drop_again(self, attempt: effects.EffectId) -> None:
+        """Looks once more: a task of Spark's that was cancelled may have been about to connect, or a drop failed."""
+        del self._late[attempt]
+        task = asyncio.get_running_loop().create_task(self._sink.drop_staged(attempt))
+        self._dropping.add(task)
+        task.add_done_callback(self._dropping.discard)
 
     async def close(self) -> None:
-        """Ends what runs."""
+        """Ends what runs, and drops what it has staged: no other run can use it."""
+        for again in self._late.values():
+            again.cancel()
         if self._copier is not None:
             await self._copier.close()
+        with contextlib.suppress(TimeoutError):  # the next run does it
+            async with asyncio.timeout(DROP_SECONDS):
+                for attempt in dict.fromkeys((*self._staged, *self._late)):
+                    await self._sink.drop_staged(attempt)
 
     # ------------------------------------------------------------------ progress
 

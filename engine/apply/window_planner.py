@@ -153,7 +153,7 @@ class WindowPlanner:
         altered: dict[Change, Change | None] = {}
         if self._copying:
             try:
-                altered = self._copying.sift(changes)
+                altered = self._copying.sift(changes, end)
             except SchemaMismatch as error:
                 self._context.halt(_mismatch(error, end))
                 return None

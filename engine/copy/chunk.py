@@ -5,9 +5,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 
+from tidelock.engine.copy.unkeyed_changes import UnkeyedChanges
 from tidelock.engine.model.chunk_ranges import UNKNOWN, ChunkSplit, chunk_of
 from tidelock.engine.model.records import Position, Row
 from tidelock.engine.model.schema import Binding
+from tidelock.engine.model.snapshot import Snapshot
+from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import Copied, RefusedRow
 
@@ -24,12 +27,16 @@ class ChunkState(enum.Enum):
 class Chunk:
     """One chunk.
 
-    `attempt`: the read under way or done.  `touched`: key → last image, or None where the row is gone.
-    `rows`, `high`: of what is staged; `refused`: rows that could not be.
+    `attempt`: the read under way or done.  `touched`: key → last image, or None where the row is gone; `changes`:
+    those of a table without a key.
+    `rows`, `high`, `view`: of what is staged; `refused`: rows that could not be.
     `restarts`: how often it began anew for what the stream did to it.
     """
 
-    __slots__ = ("attempt", "binding", "high", "number", "refused", "restarts", "rows", "split", "state", "touched")
+    __slots__ = (
+        "attempt", "binding", "changes", "high", "number", "refused", "restarts", "rows", "split", "state", "touched",
+        "view",
+    )  # fmt: skip
 
     def __init__(self, split: ChunkSplit, number: int, state: ChunkState) -> None:
         self.split = split
@@ -37,8 +44,10 @@ class Chunk:
         self.state = state
         self.attempt: EffectId | None = None
         self.touched: dict[Row, Row | None] = {}
+        self.changes = UnkeyedChanges()
         self.binding: Binding | None = None
         self.high: Position | None = None
+        self.view: Snapshot | None = None
         self.rows = 0
         self.refused: tuple[RefusedRow, ...] = ()
         self.restarts = 0
@@ -47,6 +56,16 @@ class Chunk:
     def open(self) -> bool:
         """True from the begin of its reading to its merge: changes of its rows are remembered."""
         return self.state in (ChunkState.READING, ChunkState.STAGED)
+
+    @property
+    def remembered(self) -> int:
+        """How much is remembered: touched rows, or changes of rows without a key."""
+        return len(self.touched) + len(self.changes)
+
+    def count(self, start: Position, end: Position, change: Change) -> None:
+        """Remembers a change of a table without a key, of the window between these places, while the chunk is open."""
+        self.binding = change.binding
+        self.changes.note(start, end, change)
 
     def note(self, binding: Binding, before: Row | None, after: Row | None) -> None:
         """Remembers the row's last image, while the chunk is open; where rows are kept, that it was touched."""
@@ -59,6 +78,7 @@ class Chunk:
     def close(self, state: ChunkState) -> None:
         """Ends its reading, for good (MERGED) or to begin anew (PENDING), and forgets what it remembered."""
         self.state, self.attempt, self.touched, self.binding, self.refused = state, None, {}, None, ()
+        self.changes, self.view = UnkeyedChanges(), None
 
 
 class TableCopy:

@@ -34,10 +34,13 @@ touched rows, which were in memory (counter-example 6).
 - of a table that a foreign key cascades into, when the parent is deleted or changes its key: what goes with it may not
   be in the log;
 - whose table a statement of the log concerns (a TRUNCATE, another column);
-- of a table without a key, with the first change: equal rows cannot be told apart, so only a quiet time will do;
+- of a table without a key, of which a change cannot be told to be in the view that was read, or behind it;
 - with the most touched rows, when there are too many to remember.
 
 The last two are then tried alone.
+
+*A table without a key* is one chunk, read in one view of the source (`Snapshot`).  Its changes are remembered one by
+one, and at M those behind the view are summed up (`engine.copy.unkeyed_changes`).
 
 *Parents first*: a table is read when the tables it refers to are wholly merged, and a change that refers to a row finds
 it there.  So a cycle of foreign keys cannot be copied, and a table that refers to itself only in one chunk.
@@ -50,10 +53,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from tidelock.engine.copy.chunk import Chunk, ChunkState, TableCopy
 from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.records import Position, Row, TableName
-from tidelock.engine.model.schema import Binding, ForeignKey, TargetTable
+from tidelock.engine.model.schema import ForeignKey, TargetTable
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import EffectId
-from tidelock.engine.protocol.events import Copied, RefusedRow
+from tidelock.engine.protocol.events import ChunkStaged, Copied
 
 
 class ChunkLedger:
@@ -68,6 +71,7 @@ class ChunkLedger:
         self._copies: dict[TableName, TableCopy] = {}
         self._targets = tables
         self._cascades: dict[TableName, list[tuple[ForeignKey, list[TableName]]]] = {}
+        self._window: tuple[Position, Position]  # that the changes are of
         self.add(copied)
 
     def add(self, copied: Iterable[Copied]) -> None:
@@ -116,12 +120,14 @@ class ChunkLedger:
 
     # ------------------------------------------------------------------ what the log does
 
-    def take(self, changes: Iterable[Change]) -> dict[Change, Change | None]:
-        """Sees the changes, in log order.  Returns those that do not take effect as they are, with what remains.
+    def take(self, changes: Iterable[Change], start: Position, end: Position) -> dict[Change, Change | None]:
+        """Sees the changes of the log between these places, in order.  Returns those that do not take effect as they
+        are, with what remains.
 
         Raises SchemaMismatch where it cannot be said which chunk a row belongs to.
         """
         altered: dict[Change, Change | None] = {}
+        self._window = start, end
         for change in changes:
             name = change.binding.name
             copy = self._copies.get(name)
@@ -138,24 +144,25 @@ class ChunkLedger:
         if here is there or here is None or there is None:
             chunk = here or there
             assert chunk is not None, "a change has an image"
-            return change if self._takes_effect(chunk, binding, before, after) else None
-        if not self._takes_effect(here, binding, before, None):
+            return change if self._takes_effect(chunk, change, before, after) else None
+        if not self._takes_effect(here, change, before, None):
             before = None
-        if not self._takes_effect(there, binding, None, after):
+        if not self._takes_effect(there, change, None, after):
             after = None
         if before is None and after is None:
             return None
         return change if before is not None and after is not None else change.part(before, after)
 
-    def _takes_effect(self, chunk: Chunk, binding: Binding, before: Row | None, after: Row | None) -> bool:
-        """Returns whether the change takes effect; if the chunk is open, remembers it."""
+    def _takes_effect(self, chunk: Chunk, change: Change, before: Row | None, after: Row | None) -> bool:
+        """Returns whether this part of the change takes effect; if the chunk is open, remembers it."""
         if chunk.state is ChunkState.MERGED:
             return True
         if chunk.open:
-            if binding.key:
-                chunk.note(binding, before, after)
+            if change.binding.key:
+                chunk.note(change.binding, before, after)
             else:
-                self._restart(chunk)
+                whole = before is change.before and after is change.after
+                chunk.count(*self._window, change if whole else change.part(before, after))
         return chunk.split.keeps_target_rows
 
     def _cascade(self, change: Change) -> None:
@@ -184,19 +191,20 @@ class ChunkLedger:
             self.abandoned.append(chunk.attempt)
             chunk.close(ChunkState.PENDING)
 
-    def _restart(self, chunk: Chunk) -> None:
+    def restart(self, chunk: Chunk) -> None:
+        """Begins the chunk anew: what was read of it is worth nothing."""
         chunk.restarts += 1
         self._abandon(chunk)
 
     @property
     def remembered(self) -> int:
-        """Number of touched rows that are remembered."""
-        return sum(len(chunk.touched) for chunk in self.chunks)
+        """Number of touched rows, and of changes of rows without a key, that are remembered."""
+        return sum(chunk.remembered for chunk in self.chunks)
 
     def evict(self, most: int) -> None:
         """Keeps no more than `most` touched rows: the chunks with the most of them begin anew."""
         while self.remembered > most:
-            self._restart(max(self.chunks, key=lambda chunk: len(chunk.touched)))
+            self.restart(max(self.chunks, key=lambda chunk: chunk.remembered))
 
     # ------------------------------------------------------------------ what the copier does
 
@@ -222,11 +230,12 @@ class ChunkLedger:
         assert chunk.state is ChunkState.PENDING
         chunk.state, chunk.attempt = ChunkState.READING, attempt
 
-    def staged(self, attempt: EffectId, high: Position, rows: int, refused: tuple[RefusedRow, ...] = ()) -> None:
+    def staged(self, event: ChunkStaged) -> None:
         """Takes the report that a chunk is staged; one of an attempt that was given up means nothing."""
-        chunk = self._reading(attempt)
+        chunk = self._reading(event.id)
         if chunk is not None:
-            chunk.state, chunk.high, chunk.rows, chunk.refused = ChunkState.STAGED, high, rows, refused
+            chunk.state, chunk.high, chunk.rows = ChunkState.STAGED, event.high, event.rows
+            chunk.refused, chunk.view = event.refused, event.view
 
     def failed(self, attempt: EffectId) -> None:
         """Takes the report that a chunk could not be read: it is pending again."""

@@ -4,6 +4,9 @@ At M, the end of the last planned window, the chunk is
 
     what was staged, without the touched rows  +  the last images of the touched rows  -  rows that cannot be there
 
+Without a key rows are counted instead: what was staged, less the rows that it has too many at M, and with those that it
+lacks (`engine.copy.unkeyed_changes`).
+
 Of the last, those that could not be *staged* are known, with their errors: each that nothing touched since is parked in
 the merge's own transaction, as an insert that the target refused.  Its place names the attempt that read it, `copy-`
 and its epoch, its counter, the row's number: the same however often the merge is sent, and no other row's ever.
@@ -22,15 +25,18 @@ goes, since what comes is newer than all of it.  That is said when the merge is 
 
 from __future__ import annotations
 
+from collections import Counter
+
 from msgspec.structs import replace
 
 from tidelock.engine.batch.parked_rows import ParkedRows, parked_row
 from tidelock.engine.copy.chunk import Chunk
+from tidelock.engine.copy.unkeyed_changes import Difference, identity
 from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.records import Position, Row, RowChange, Shape, Transaction
 from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import EffectId, MergeChunk, ParkedRow, UpsertRows
+from tidelock.engine.protocol.effects import DeleteRows, EffectId, MergeChunk, ParkedRow, Step, UpsertRows
 from tidelock.engine.protocol.events import ParkedKey
 
 SOURCE = "copy-"
@@ -40,8 +46,11 @@ SOURCE = "copy-"
 class ChunkMerge:
     """The merge of one chunk.  `effect`: as it is to be sent.  `table`: the chunk's, at the target."""
 
-    def __init__(self, chunk: Chunk, table: TargetTable, id_: EffectId, position: Position) -> None:
-        """`chunk`: staged, and the ledger has seen the log up to `position`.
+    def __init__(
+        self, chunk: Chunk, difference: Difference, table: TargetTable, id_: EffectId, position: Position
+    ) -> None:
+        """`chunk`: staged, and the ledger has seen the log up to `position`.  `difference`: what a table without a key
+        has then and was not read, or the other way round.
 
         Raises SchemaMismatch where a row that could not be staged does not line up with the table, or it has lost the
         key by which rows are kept.
@@ -53,10 +62,10 @@ class ChunkMerge:
                 "`tidelock copy` without --keep copies it anew"
             )
         self.table = table
-        self._refused = _untouched(chunk, table)
+        self._refused, less = _untouched(chunk, difference, table)
         self._untried: list[Change] = []
         self._read = len(chunk.refused)
-        images = [image for image in chunk.touched.values() if image is not None]
+        images = [*(image for image in chunk.touched.values() if image is not None), *difference.more]
         without = list(chunk.touched)
         self.effect = MergeChunk(
             id=id_,
@@ -66,7 +75,7 @@ class ChunkMerge:
             rows=chunk.rows,
             key=table.key,
             without=without,
-            steps=[UpsertRows(chunk.binding, images, fresh=True)] if chunk.binding is not None and images else [],
+            steps=_merge_steps(chunk.binding, less, images),
             position=position,
             gone=list(dict.fromkeys((*chunk.split.keys, *without))) if chunk.split.by is By.KEYS else [],
             parked=self._parked(id_, ""),
@@ -92,13 +101,14 @@ class ChunkMerge:
 
     def set_aside(self, id_: EffectId, error: str) -> bool:
         """Makes the next try park the last images, as the target refuses this one.  False: it had none."""
-        if not self.effect.steps:
+        images = [step for step in self.effect.steps if isinstance(step, UpsertRows)]
+        if not images:
             return False
-        for step in self.effect.steps:
-            assert isinstance(step, UpsertRows), "last images are inserts"
+        for step in images:
             first = self._read + len(self._untried)
             self._untried += [_insert(step.table, row, self.effect.staged, n) for n, row in enumerate(step.rows, first)]
-        self.effect = replace(self.effect, id=id_, steps=[], parked=self._parked(id_, error))
+        rest = [step for step in self.effect.steps if not isinstance(step, UpsertRows)]
+        self.effect = replace(self.effect, id=id_, steps=rest, parked=self._parked(id_, error))
         return True
 
     def done(self, parked_rows: ParkedRows) -> list[ParkedKey]:
@@ -117,8 +127,20 @@ class ChunkMerge:
         return (*refused, *untried)
 
 
-def _untouched(chunk: Chunk, table: TargetTable) -> list[tuple[Change, str]]:
-    """The rows that could not be staged and that nothing touched since, as inserts, with their errors."""
+def _merge_steps(binding: Binding | None, less: list[Row], more: list[Row]) -> list[Step]:
+    """What is left of the staged rows, then what comes with them."""
+    if binding is None:
+        return []
+    steps: list[Step] = [DeleteRows(binding, less)] if less else []
+    return [*steps, UpsertRows(binding, more, fresh=True)] if more else steps
+
+
+def _untouched(
+    chunk: Chunk, difference: Difference, table: TargetTable
+) -> tuple[list[tuple[Change, str]], list[Row]]:
+    """The rows that could not be staged and that nothing touched since, as inserts, with their errors; and the rows
+    that are staged and gone, where there is no key."""
+    gone, rows = Counter(map(identity, difference.less)), {identity(row): row for row in difference.less}
     assert chunk.attempt is not None
     bindings: dict[Shape, Binding] = {}
     found = []
@@ -126,9 +148,12 @@ def _untouched(chunk: Chunk, table: TargetTable) -> list[tuple[Change, str]]:
         binding = bindings.get(refused.shape)
         if binding is None:
             binding = bindings[refused.shape] = Binding(-1, refused.shape, table)
-        if not binding.key or binding.key_of(refused.row) not in chunk.touched:
+        known = identity(refused.row)
+        if not binding.key and gone[known]:
+            gone[known] -= 1
+        elif not binding.key or binding.key_of(refused.row) not in chunk.touched:
             found.append((_insert(binding, refused.row, chunk.attempt, n), refused.error))
-    return found
+    return found, [rows[known] for known, count in gone.items() for _ in range(count)]
 
 
 def _insert(binding: Binding, row: Row, attempt: EffectId, n: int) -> Change:

@@ -130,9 +130,10 @@ class CopyMachine:
 
     # ------------------------------------------------------------------ the log
 
-    def sift(self, changes: Sequence[Change]) -> dict[Change, Change | None]:
-        """Sees the changes of a window.  Returns those that do not take effect as they are, with what remains."""
-        altered = self.ledger.take(changes)
+    def sift(self, changes: Sequence[Change], end: Position) -> dict[Change, Change | None]:
+        """Sees the changes of a window, which ends there.  Returns those that do not take effect as they are, with what
+        remains."""
+        altered = self.ledger.take(changes, self.position, end)
         self.ledger.evict(self._options.copy_touched)
         if self.ledger.abandoned:
             self._read_after = self.now + _READ_AGAIN_US
@@ -170,8 +171,12 @@ class CopyMachine:
         return self._options.atomic and self._effect is not None
 
     def _plan_merge(self, chunk: Chunk) -> None:
+        if (difference := chunk.changes.since(chunk.view)) is None:
+            self.ledger.restart(chunk)
+            self._read_after = self.now + _READ_AGAIN_US
+            return
         try:
-            self._merge = ChunkMerge(chunk, self._tables[chunk.split.table], self._next_id(), self.position)
+            self._merge = ChunkMerge(chunk, difference, self._tables[chunk.split.table], self._next_id(), self.position)
         except SchemaMismatch as error:
             self.alarm = chunk_refused(chunk.split, chunk.number, str(error), self.position)
             return
@@ -315,7 +320,7 @@ class CopyMachine:
 
     def staged(self, event: ChunkStaged) -> None:
         """Takes the report that a chunk is read and staged."""
-        self.ledger.staged(event.id, event.high, event.rows, event.refused)
+        self.ledger.staged(event)
 
     def unread(self, attempt: EffectId) -> None:
         """Takes the report that a chunk could not be read; it is asked for again after a while."""

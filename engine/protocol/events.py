@@ -10,6 +10,7 @@ from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.errors import Alarm, Failure
 from tidelock.engine.model.records import LogBatch, Position, Row, Shape, SourceChunk, TableName
 from tidelock.engine.model.schema import TargetTable
+from tidelock.engine.model.snapshot import Snapshot
 from tidelock.engine.protocol.effects import EffectId
 
 
@@ -154,13 +155,14 @@ class ChunkStaged(msgspec.Struct, frozen=True):
     """Reply to `ReadChunk`: the chunk stands at the target, `rows` of them.
 
     `high`: where the source's log ended when the last of them had been read, or later: DBLog's high
-    watermark.  `refused`: rows that are not among them.
+    watermark.  `refused`: rows that are not among them.  `view`: all were read in this one view of the source.
     """
 
     id: EffectId
     high: Position
     rows: int
     refused: tuple[RefusedRow, ...] = ()
+    view: Snapshot | None = None
 
 
 class ChunkFailed(msgspec.Struct, frozen=True):

@@ -28,7 +28,7 @@ from tidelock.engine.model.records import Position, Row, RowChange, Transaction
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import EffectId
-from tidelock.engine.protocol.events import Copied
+from tidelock.engine.protocol.events import ChunkStaged, Copied
 from tidelock.simulations import catalogue
 from tidelock.simulations.explore.search import Broken, Move
 
@@ -161,7 +161,7 @@ class ChunkModel:
             case ("stage", int(number)):
                 attempt = self._chunk(number).attempt
                 assert attempt is not None
-                self.ledger.staged(attempt, _at(self.written), 0)
+                self.ledger.staged(ChunkStaged(attempt, _at(self.written), 0))
             case ("merge",):
                 self._merge()
             case ("die", int(behind)):
@@ -176,7 +176,7 @@ class ChunkModel:
         change = Change.of(BINDING, RowChange(0, before, after, 0), Transaction("0-1", self.taken, 0))
         if not self._seen(self.taken):
             return
-        part = self.ledger.take([change]).get(change, change)
+        part = self.ledger.take([change], _at(self.taken - 1), _at(self.taken)).get(change, change)
         for number in [n for n in self.read if not self._chunk(n).open]:
             del self.read[number]
         if part is not None and self.taken not in self.applied:

@@ -29,8 +29,8 @@ LEDGER = (
         "nothing-remembered",
         """
         @ ChunkLedger._takes_effect
-        - chunk.note(binding, before, after)
-        + chunk.binding = binding
+        - chunk.note(change.binding, before, after)
+        + chunk.binding = change.binding
         """,
         "changes of a chunk that is open are dropped, as those of a pending one",
     ),
@@ -38,9 +38,9 @@ LEDGER = (
         "remembered-once-staged",
         """
         @ ChunkLedger._takes_effect
-        - chunk.note(binding, before, after)
+        - chunk.note(change.binding, before, after)
         + if chunk.state is ChunkState.STAGED:
-        +     chunk.note(binding, before, after)
+        +     chunk.note(change.binding, before, after)
         """,
         "changes are remembered once the chunk is staged, and dropped while it is read",
     ),
@@ -48,9 +48,9 @@ LEDGER = (
         "remembered-while-read",
         """
         @ ChunkLedger._takes_effect
-        - chunk.note(binding, before, after)
+        - chunk.note(change.binding, before, after)
         + if chunk.state is not ChunkState.STAGED:
-        +     chunk.note(binding, before, after)
+        +     chunk.note(change.binding, before, after)
         """,
         "changes between the end of the read and the merge are dropped",
     ),
@@ -106,11 +106,11 @@ LEDGER = (
         "receipts-hide-from-the-ledger",
         """
         @ WindowPlanner._effective
-        - altered = self._copying.sift(changes)
+        - altered = self._copying.sift(changes, end)
 
           if self._fence: ...
         + if self._copying:
-        +     altered = self._copying.sift(changes)
+        +     altered = self._copying.sift(changes, end)
         """,
         "a change that a receipt covers is not seen by the ledger",
         row=6,
@@ -119,10 +119,64 @@ LEDGER = (
         "keyless-rows-remembered-by-value",
         """
         @ ChunkLedger._takes_effect
-        - binding.key
+        - change.binding.key
         + True
         """,
         "in a table without a key equal rows are taken for one",
+    ),
+    Mutant(
+        "view-counted-twice",
+        """
+        @ UnkeyedChanges.since
+        - not held
+        + True
+        """,
+        "of a table without a key what is in the view that was read is added to it again",
+    ),
+    Mutant(
+        "view-ends-with-its-window",
+        """
+        @ Snapshot.holds
+        - end.order <= self.position.order
+        + start.order < self.position.order
+        """,
+        "all of a window in which a view ends is taken to be in it",
+    ),
+    Mutant(
+        "view-begins-behind-its-window",
+        """
+        @ Snapshot.holds
+        - start.order >= self.position.order
+        + True
+        """,
+        "all of a window in which a view ends is taken to be behind it",
+    ),
+    Mutant(
+        "numbers-of-two-servers-compared",
+        """
+        @ Snapshot.holds
+        - number <= last
+        + True
+        """,
+        "a transaction behind a view counts as in it where the same server wrote last in it",
+    ),
+    Mutant(
+        "gone-rows-stay-in-the-view",
+        """
+        @ _merge_steps
+        - [DeleteRows(binding, less)] if less else []
+        + []
+        """,
+        "rows without a key that are gone since the view come with it",
+    ),
+    Mutant(
+        "gone-rows-stay-refused",
+        """
+        @ _untouched
+        - gone[known] -= 1
+        + gone[known] -= 0
+        """,
+        "of refused rows without a key one that is gone hides all of them",
     ),
     Mutant(
         "remembered-without-a-limit",
@@ -216,7 +270,7 @@ MERGING = (
         "last-images-left-out",
         """
         @ ChunkMerge.__init__
-        - [image for image in chunk.touched.values() if image is not None]
+        - [*(image for image in chunk.touched.values() if image is not None), *difference.more]
         + []
         """,
         "rows that were touched are left out for good",

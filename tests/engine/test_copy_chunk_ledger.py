@@ -21,7 +21,7 @@ from tidelock.engine.model.records import Position, Row, RowChange, TableName, T
 from tidelock.engine.model.schema import Equality, TargetTable
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import EffectId
-from tidelock.engine.protocol.events import Copied
+from tidelock.engine.protocol.events import ChunkStaged, Copied
 
 ITEM = table("item", ["id", "note"], ["id"])
 HEAP = table("heap", ["id", "note"], [])
@@ -56,7 +56,7 @@ class Feed:
         return next(c for c in self.ledger.chunks if c.number == number and c.split.table == self.target.name)
 
     def stage(self, number: int, high: int = 1) -> None:
-        self.ledger.staged(self.read(number), at(high), 0)
+        self.ledger.staged(ChunkStaged(self.read(number), at(high), 0))
 
     def merge(self, number: int) -> None:
         self.stage(number)
@@ -64,7 +64,7 @@ class Feed:
 
     def effect(self, before: Row | None, after: Row | None) -> tuple[Row | None, Row | None] | None:
         one = change(self.target, before, after)
-        part = self.ledger.take([one]).get(one, one)
+        part = self.ledger.take([one], at(0), at(0)).get(one, one)
         return None if part is None else (part.before, part.after)
 
 
@@ -78,7 +78,7 @@ def test_a_change_of_an_open_chunk_is_remembered() -> None:
     feed = Feed()
     feed.read(0)
     assert feed.effect((0, "a"), (0, "b")) is None
-    feed.ledger.staged(EffectId(1, 1), at(9), 3)
+    feed.ledger.staged(ChunkStaged(EffectId(1, 1), at(9), 3))
     assert feed.effect((1, "x"), None) is None
     assert feed.chunk(0).touched == {(0,): (0, "b"), (1,): None}
 
@@ -116,9 +116,9 @@ def test_a_report_of_an_attempt_that_was_given_up_means_nothing() -> None:
     feed.ledger.statement([ITEM.name])
     assert feed.ledger.abandoned == [old]
     new = feed.read(0)
-    feed.ledger.staged(old, at(1), 5)
+    feed.ledger.staged(ChunkStaged(old, at(1), 5))
     assert feed.chunk(0).state is ChunkState.READING
-    feed.ledger.staged(new, at(1), 4)
+    feed.ledger.staged(ChunkStaged(new, at(1), 4))
     assert (feed.chunk(0).state, feed.chunk(0).rows) == (ChunkState.STAGED, 4)
 
 
@@ -131,11 +131,14 @@ def test_a_statement_of_another_table_leaves_chunks_open() -> None:
     assert feed.chunk(0).state is ChunkState.PENDING
 
 
-def test_without_a_key_any_change_sends_the_chunk_back_and_it_is_tried_alone() -> None:
+def test_without_a_key_changes_are_remembered_one_by_one() -> None:
     feed = Feed(HEAP, ChunkSplit(HEAP.name))
     feed.read(0)
-    assert feed.effect(None, (1, "a")) is None
-    assert (feed.chunk(0).state, feed.chunk(0).restarts) == (ChunkState.PENDING, 1)
+    for _ in range(2):
+        assert feed.effect(None, (1, "a")) is None
+    assert (feed.chunk(0).state, feed.ledger.remembered) == (ChunkState.READING, 2)
+    feed.ledger.restart(feed.chunk(0))
+    assert (feed.chunk(0).state, feed.chunk(0).restarts, feed.ledger.remembered) == (ChunkState.PENDING, 1, 0)
 
 
 def test_too_many_touched_rows_send_the_fullest_chunk_back() -> None:
@@ -160,7 +163,7 @@ def test_a_table_is_read_when_its_parents_are_copied() -> None:
     assert first is not None and first.split.table == ITEM.name
     feed.ledger.read(first, EffectId(1, 1))
     assert feed.ledger.next(4) is None
-    feed.ledger.staged(EffectId(1, 1), at(1), 0)
+    feed.ledger.staged(ChunkStaged(EffectId(1, 1), at(1), 0))
     feed.ledger.merged(first)
     assert feed.ledger.drop_finished() == [ITEM.name] and ITEM.name not in feed.ledger
     second = feed.ledger.next(4)
@@ -188,7 +191,7 @@ def test_a_parent_that_goes_or_changes_its_key_sends_what_it_takes_along_back(
     for n, chunk in enumerate(ledger.chunks):
         ledger.read(chunk, EffectId(1, n))
     one = change(tables[ITEM.name], before, after)
-    assert ledger.take([one]) == {}
+    assert ledger.take([one], at(0), at(1)) == {}
     states = {c.split.table.table: c.state for c in ledger.chunks}
     back = ChunkState.PENDING if gone else ChunkState.READING
     assert states == {"line": back, "note": back, "tag": ChunkState.READING}
@@ -216,7 +219,7 @@ def test_rows_of_which_it_is_untold_whether_they_were_asked_for_are_remembered_a
     assert chunk is not None and chunk.number == 1
     ledger.read(chunk, EffectId(1, 1))
     rows: list[tuple[Row | None, Row | None]] = [(("x", 1), ("x", 2)), (("É", 1), None), (None, ("E", 2))]
-    assert ledger.take([change(word, *images) for images in rows]) == {}, "all take effect"
+    assert ledger.take([change(word, *images) for images in rows], at(0), at(1)) == {}, "all take effect"
     assert chunk.touched == {("É",): None, ("E",): ("E", 2)}
 
 
@@ -286,7 +289,7 @@ class Copying(RuleBasedStateMachine):
     def take(self) -> None:
         """The stream comes one further; what takes effect is committed at once, with a receipt."""
         one = change(ITEM, *self.log[self.taken])
-        part = self.ledger.take([one]).get(one, one)
+        part = self.ledger.take([one], at(self.taken), at(self.taken + 1)).get(one, one)
         covered = self.taken in self.applied
         self.taken += 1
         self.furthest = max(self.taken, self.furthest)
@@ -322,7 +325,7 @@ class Copying(RuleBasedStateMachine):
             self.readings[number][key] = self.states[self.visible].get(key)
         else:
             assert chunk.attempt is not None
-            self.ledger.staged(chunk.attempt, at(len(self.log)), 0)
+            self.ledger.staged(ChunkStaged(chunk.attempt, at(len(self.log)), 0))
             self.staged[number] = self.readings.pop(number)
 
     @rule()

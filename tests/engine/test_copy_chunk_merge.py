@@ -4,6 +4,7 @@ from tests.engine.world import bind, change, shape_of, table
 from tidelock.engine.batch.parked_rows import ParkedRows, decode_change
 from tidelock.engine.copy.chunk import Chunk, ChunkState
 from tidelock.engine.copy.chunk_merge import ChunkMerge
+from tidelock.engine.copy.unkeyed_changes import Difference
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.records import Position, Row
 from tidelock.engine.protocol.effects import EffectId, UpsertRows
@@ -25,7 +26,7 @@ def merge(
     chunk.refused = tuple(RefusedRow(SHAPE, row, "too long") for row in refused)
     for before, after in touched:
         chunk.note(BINDING, before, after)
-    return ChunkMerge(chunk, ITEM, FIRST, AT)
+    return ChunkMerge(chunk, Difference(), ITEM, FIRST, AT)
 
 
 def test_what_could_not_be_staged_and_what_was_touched_are_told_apart() -> None:

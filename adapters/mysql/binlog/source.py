@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import pymysql
@@ -15,7 +15,7 @@ from tidelock.adapters.mysql.binlog import history, visible
 from tidelock.adapters.mysql.binlog.overview import look
 from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.ports.capture_messages import CaptureOrder
-from tidelock.adapters.ports.source import Overview
+from tidelock.adapters.ports.source import Overview, TableView
 from tidelock.engine.model.records import Position, Shape, TableName
 
 if TYPE_CHECKING:
@@ -62,6 +62,16 @@ class MySqlSource:
         try:
             with closing(server.connect(self._address)) as connection:
                 visible.wait_until_visible(connection, place)
+        except pymysql.MySQLError as error:
+            raise server.explained(error, self._address) from error
+
+    @contextmanager
+    def view(self, table: TableName) -> Iterator[TableView | None]:
+        from tidelock.adapters.mysql.binlog.consistent_view import view_of
+
+        try:
+            with view_of(self._address, table) as view:
+                yield view
         except pymysql.MySQLError as error:
             raise server.explained(error, self._address) from error
 

@@ -25,7 +25,7 @@ from tidelock.adapters.mysql.target.session import TargetSession
 from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding, ForeignKey, TargetTable
-from tidelock.engine.protocol.effects import MergeChunk, UpsertRows
+from tidelock.engine.protocol.effects import DeleteRows, MergeChunk, UpsertRows
 
 
 class LostStaging(Exception):
@@ -55,6 +55,7 @@ class ChunkMerge:
         """Merge, and return the chunk's number of rows.  Raises LostStaging, Orphaned, and as `BatchScript`."""
         chunk = ChunkMergeSql(self._place, await self._columns(), self._table)
         taken = await self._delete(self._keys(self._place), self._effect.without)
+        taken += await self._delete_unkeyed()
         touched = await self._stage_images()
         written = await (self._write_again(chunk) if self._effect.gone else self._write(chunk))
         if (left := taken + written - touched) != self._effect.rows:
@@ -65,11 +66,21 @@ class ChunkMerge:
         """Put the last images of touched rows among the staged; returns how many."""
         touched = 0
         for step in self._effect.steps:
-            assert isinstance(step, UpsertRows), "a chunk is written with inserts"
-            binding = Binding(step.table.number, step.table.shape, staged_table(self._table, self._place))
-            statements = TableStatements(binding, self._session.dialect, self._session.packet_bytes)
-            touched += await self._count(statements.insert(step.rows))
+            if isinstance(step, UpsertRows):
+                touched += await self._count(self._statements(step.table).insert(step.rows))
         return touched
+
+    async def _delete_unkeyed(self) -> int:
+        """Take away staged rows that have no key and are gone; returns how many."""
+        deleted = 0
+        for step in self._effect.steps:
+            if isinstance(step, DeleteRows):
+                deleted += await self._count(self._statements(step.table).delete(step.keys))
+        return deleted
+
+    def _statements(self, table: Binding) -> TableStatements:
+        binding = Binding(table.number, table.shape, staged_table(self._table, self._place))
+        return TableStatements(binding, self._session.dialect, self._session.packet_bytes)
 
     async def _columns(self) -> list[str]:
         found = await self._session.ask(

@@ -23,10 +23,18 @@ from tidelock.adapters.postgres.target.statements import TableStatements, identi
 from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates, base_type, renderer
 from tidelock.engine.model.records import Column, Kind, Row, TableName
 from tidelock.engine.model.schema import Binding, TargetColumn, TargetTable
-from tidelock.engine.protocol.effects import MergeChunk, UpsertRows
+from tidelock.engine.protocol.effects import DeleteRows, MergeChunk, UpsertRows
 
 CLASHES = frozenset(("23505", "23P01", "23503"))
 """SQLSTATEs of what `in_place` cannot do and `anew` may: a unique value that moves between rows, a reference."""
+
+UNINDEXED_ROWS = 8
+MOST_INDEXED = 8
+_PLAIN = frozenset((
+    "smallint", "integer", "bigint", "numeric", "boolean", "date", "uuid", "timestamp without time zone",
+    "timestamp with time zone", "time without time zone", "double precision", "real",
+))  # fmt: skip
+_TEXTS = frozenset(("text", "character varying"))
 
 _TIMES = {
     "date": Kind.DATE,
@@ -59,10 +67,25 @@ class ChunkMergeSql:
         for keys in self._keys(self._effect.without):
             yield f"DELETE FROM {self._staged} AS t USING {keys} WHERE {self._same('k')}"
         for step in self._effect.steps:
-            assert isinstance(step, UpsertRows), "a chunk is written with inserts"
             binding = Binding(step.table.number, step.table.shape, self._written(step.table))
             statements = TableStatements(binding, self._zero_dates)
-            yield from statements.of(UpsertRows(binding, step.rows, fresh=True), careful=False)
+            if isinstance(step, DeleteRows):
+                if len(step.keys) > UNINDEXED_ROWS:
+                    yield from self._indexed()
+                yield from statements.of(DeleteRows(binding, step.keys), careful=False)
+            else:
+                assert isinstance(step, UpsertRows), "a chunk is written with inserts"
+                yield from statements.of(UpsertRows(binding, step.rows, fresh=True), careful=False)
+
+    def _indexed(self) -> Iterator[str]:
+        """Give rows without a key an index for the time of the merge, as each that is gone is looked up."""
+        known = [(identifier(name), base_type(type_)) for name, type_ in self._types.items()]
+        plain = [name for name, base in known if base in _PLAIN][:MOST_INDEXED]
+        if plain:
+            yield f"CREATE INDEX ON {self._staged} ({', '.join(plain)})"
+        for name in [name for name, base in known if base in _TEXTS][:1]:
+            yield f"CREATE INDEX ON {self._staged} USING hash ({name})"
+        yield f"ANALYZE {self._staged}"
 
     def _written(self, binding: Binding) -> TargetTable:
         """The staging table, with those columns of the target that it lacks because they are not written."""
