@@ -5,6 +5,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup servers demo check quick test proof bench lock clean
 MAKEFLAGS += --no-print-directory
+# Python keeps what it compiles, whatever the shell says: else each of some thousand processes compiles our tree anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -42,7 +44,7 @@ $(SETUP):
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --no-deps -r requirements.lock
 	echo 'setup: installing tidelock itself'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-build-isolation --editable . --editable ./bench
-	$(BIN)/python -m compileall -q tidelock bench
+	$(BIN)/python -m compileall -q adapters engine simulations bench
 	rm -f $(VENV)/.setup-* $(VENV)/.compiled-*
 	touch $@
 	echo "setup: ready, $(BIN)/tidelock"
