@@ -72,7 +72,7 @@ check: setup ## ruff, mypy, import-linter
 quick: setup ## a minute's look: ruff, the engine, the scenarios, some hundred simulated worlds
 	@echo 'quick: ruff'
 	$(BIN)/ruff check --quiet .
-	$(BIN)/pytest -q -n $(WORKERS) tests/engine tests/test_scenarios.py
+	$(BIN)/pytest -q -n auto tests/engine tests/test_scenarios.py  # they only compute: a worker a core
 	$(BIN)/tidelock simulate --seeds 300 --from 2000000 --json >/dev/null
 	echo 'quick: 300 worlds are clean'
 
