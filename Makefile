@@ -5,6 +5,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup servers demo check quick test proof bench lock clean
 MAKEFLAGS += --no-print-directory
+# Python keeps what it compiles, whatever the shell says: else each of some thousand processes compiles our tree anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -42,7 +44,7 @@ $(SETUP):
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --no-deps -r requirements.lock
 	echo 'setup: installing tidelock itself'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-build-isolation --editable . --editable ./bench
-	$(BIN)/python -m compileall -q tidelock bench
+	$(BIN)/python -m compileall -q adapters engine simulations bench
 	rm -f $(VENV)/.setup-* $(VENV)/.compiled-*
 	touch $@
 	echo "setup: ready, $(BIN)/tidelock"
@@ -70,7 +72,7 @@ check: setup ## ruff, mypy, import-linter
 quick: setup ## a minute's look: ruff, the engine, the scenarios, some hundred simulated worlds
 	@echo 'quick: ruff'
 	$(BIN)/ruff check --quiet .
-	$(BIN)/pytest -q -n $(WORKERS) tests/engine tests/test_scenarios.py
+	$(BIN)/pytest -q -n auto tests/engine tests/test_scenarios.py  # they only compute: a worker a core
 	$(BIN)/tidelock simulate --seeds 300 --from 2000000 --json >/dev/null
 	echo 'quick: 300 worlds are clean'
 

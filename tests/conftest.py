@@ -8,6 +8,7 @@ kills or configures a server makes its own with `make_…`.
 import gc
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -28,6 +29,10 @@ settings.register_profile("no deadline", deadline=None)  # how long an example t
 settings.load_profile("no deadline")
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
+
+# Python keeps what it compiles, here and in all processes of a test: else each would compile our modules anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 LOG_BYTES = 2 << 20
 SMALL = Spark(settings={"spark.sql.shuffle.partitions": "4"})  # as the tables are

@@ -6,6 +6,7 @@ halt: an operator is needed.  Each command's body is in a module of its own grou
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -16,8 +17,14 @@ _RUN_FLAGS = ("--until-caught-up", "--take-over", "--json")
 
 
 def main() -> None:
-    """Runs the command: the console entry point."""
-    sys.exit(command(sys.argv[1:]))
+    """Runs the command: the console entry point.
+
+    Nothing is left to collect at its end: the interpreter's own last look at all that is loaded takes longer than a
+    quarter of the imports.
+    """
+    code = command(sys.argv[1:])
+    gc.freeze()
+    sys.exit(code)
 
 
 def command(arguments: Sequence[str]) -> int:

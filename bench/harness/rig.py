@@ -30,6 +30,7 @@ from bench.harness.tidelock import COMMAND, Feed, Process
 from bench.harness.workload.workload import Counts, Workload
 
 RUN_SECONDS = 120.0
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, LENGTHENED = 0.02, 0.15, 1.25
 COMMAND_SECONDS = 30.0
 _numbers = itertools.count(1)
 
@@ -309,9 +310,11 @@ class Work:
 def until(true: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
     """Raises AssertionError if `true` stays false."""
     deadline = time.monotonic() + seconds
+    pause = FIRST_PAUSE_SECONDS
     while not true():
         assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s"
-        time.sleep(0.05)
+        time.sleep(pause)
+        pause = min(LONGEST_PAUSE_SECONDS, pause * LENGTHENED)
 
 
 def kill_at_random(rig: Rig, kills: int, rng: random.Random, longest_seconds: float, work: Work) -> None:
