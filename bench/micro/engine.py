@@ -47,12 +47,12 @@ def keys() -> Case:
     changes = _changes(0)
     binding = changes[0].binding
     row_keys = compile_keys(binding, Keyspace(), {binding.name: binding.target})
-    home = home_of(binding)
+    home, identity = home_of(binding), binding.identity
 
     def work(_: object) -> None:
         for change in changes:
             row_keys.exclusive(change.before, change.after)
-            home(change.before or change.after)
+            home(identity(change.before or change.after))  # type: ignore[arg-type]
 
     return Case(ROWS, work)
 
@@ -100,8 +100,9 @@ def plan(conflicts: int) -> Case:
                 for lane in lanes:
                     if lane.ready:
                         lane.cut(BATCH)
-                        for segment in lane.finish():
+                        for segment in lane.running:
                             locks.release(segment)
+                        lane.finish()
 
     return Case(ROWS, work)
 

@@ -270,13 +270,16 @@ class Dispatcher:
         homes, count = self._homes, len(self.lanes)
         span, first = min(count, -(-len(changes) // self._fill_rows)) if self._fill_rows else count, self._turn
         self._turn = (first + span) % count
-        lanes = {
-            root: (homes[change.binding](change.before or change.after) % span + first) % count
-            if (lane := affinity.get(change.binding)) is None
-            else lane
-            for i, (root, change) in enumerate(zip(roots, changes, strict=True))
-            if i == root
-        }
+        lanes: dict[int, int] = {}
+        for i, (root, change) in enumerate(zip(roots, changes, strict=True)):
+            if i != root:
+                continue
+            table = change.binding
+            lane = affinity.get(table)
+            if lane is None:
+                key = table.identity(change.before or change.after)  # type: ignore[arg-type]
+                lane = (homes[table](key) % span + first) % count
+            lanes[root] = lane
         for root, before in in_flight.items():
             if not before:
                 continue

@@ -155,9 +155,10 @@ class LockModel:
         self.contents = self.world.applied(self.contents, self.log, numbers)
         self._committed[numbers[0]] = numbers
         self.watermark.receipt(max([s.window for s in lane.running]), EffectId(1, numbers[0]))
-        for segment in lane.finish():
+        for segment in lane.running:
             self._release(segment)
             self.watermark.done(segment.window)
+        lane.finish()
         self._marks.setdefault(self._mark, self.watermark.droppable())
 
     def _release(self, segment: Segment) -> None:
@@ -189,11 +190,15 @@ class LockModel:
             ):
                 raise Broken(f"nothing stands in the way of {n}, yet it goes to lane {lane_of[n]} instead of {home}")
 
+    def _receipt_of(self, numbers: Sequence[int]) -> bytes:
+        changes = [self.log.changes[n - 1] for n in numbers]
+        return receipts.encode([(c.source, c.number, c.ordinal) for c in changes])
+
     def _see_fence(self, mark: int, dropped: tuple[EffectId, ...]) -> None:
         """Would a new owner with the checkpoint `mark` apply exactly what is not committed?"""
         gone = frozenset(dropped)
         held = [
-            Receipt(EffectId(1, first), receipts.encode(self.log.changes[n - 1] for n in numbers))
+            Receipt(EffectId(1, first), self._receipt_of(numbers))
             for first, numbers in self._committed.items()
             if EffectId(1, first) not in gone
         ]

@@ -85,7 +85,7 @@ class _Overtaking(Lane):
     def ready(self) -> bool:
         return not self.running and any(segment.pending_predecessors == 0 for segment in self.queue)
 
-    def cut(self, limit: int) -> list[Segment]:
+    def cut(self, limit: int) -> None:
         waiting = [segment for segment in self.queue if segment.pending_predecessors]
         able = [segment for segment in self.queue if not segment.pending_predecessors]
         self.queue.clear()
@@ -94,7 +94,6 @@ class _Overtaking(Lane):
         rest = [*waiting, *self.queue]
         self.queue.clear()
         self.queue.extend(sorted(rest, key=lambda segment: segment.order))
-        return self.running
 
 
 class _ReleasedWhenSent(LockModel):

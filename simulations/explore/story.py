@@ -53,9 +53,8 @@ def _seen(model: LockModel, move: Move) -> Iterator[str]:
         case ("send", int(lane), _):
             changes = [change for segment in model.lanes[lane].running for change in segment.changes]
             id_ = EffectId(1, changes[0].number)
-            yield spell_effect(
-                ApplyBatch(id_, lane, model.world.steps(changes), receipts.encode(changes), len(changes))
-            )
+            covered = receipts.encode([(c.source, c.number, c.ordinal) for c in changes])
+            yield spell_effect(ApplyBatch(id_, lane, model.world.steps(changes), covered, len(changes)))
         case ("crash",):
             yield from _life(model)
 

@@ -45,7 +45,7 @@ LOCKS = (
         +         for successor in segment.successors:
         +             successor.pending_predecessors -= 1
         +         segment.successors = []
-          batch = InFlightBatch(lane.number, lane.cut(self._order.most_rows))
+          lane.cut(self._order.most_rows)
         """,
         "waiters are woken when a batch is sent, not when it is committed",
     ),

@@ -128,7 +128,8 @@ class Replication(RuleBasedStateMachine):
     def begin(self, pick: int, limit: int) -> None:
         ready = [lane for lane in self.planned.lanes if lane.ready]
         lane = ready[pick % len(ready)]
-        cut = [one for segment in lane.cut(limit) for one in segment.changes]
+        lane.cut(limit)
+        cut = [one for segment in lane.running for one in segment.changes]
         batch = [one.number for one in cut]
         for tables in self.planned.ordered:
             numbers = [one.number for one in cut if one.binding in tables]
@@ -148,8 +149,9 @@ class Replication(RuleBasedStateMachine):
         changes = [one for segment in lane.running for one in segment.changes]
         self.target.run(merge(changes, self.ranks))
         self.committed.update(one.number for one in changes)
-        for segment in lane.finish():
+        for segment in lane.running:
             self.planned.locks.release(segment)
+        lane.finish()
 
     def may_commit(self) -> list[Lane]:
         return [lane for lane in self.planned.lanes if lane.running]

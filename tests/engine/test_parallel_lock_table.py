@@ -94,15 +94,17 @@ class LockQueues(RuleBasedStateMachine):
     def commit(self, pick: int, rows: int) -> None:
         ready = [lane for lane in self.lanes if lane.ready]
         lane = ready[pick % len(ready)]
-        for segment in lane.cut(rows):
+        lane.cut(rows)
+        for segment in lane.running:
             assert self.may_run(segment), "all it must follow is committed, or before it on its lane"
-        for segment in lane.finish():
+        for segment in lane.running:
             freed = sorted(w.lane for w in segment.successors if w.pending_predecessors == 1)
             assert sorted(self.table.release(segment)) == freed, "every lane with a freed segment is woken"
             for name in list(self.queues):
                 self.queues[name] = [(s, x) for s, x in self.queues[name] if s is not segment]
                 if not self.queues[name]:
                     del self.queues[name]
+        lane.finish()
 
     @rule()
     def drain(self) -> None:
