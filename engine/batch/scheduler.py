@@ -266,7 +266,7 @@ class BatchScheduler:
         self._commit_next(None)
 
     def _end(self, segment: Segment) -> None:
-        self.locks.release(segment)
+        self.locks.release(segment.holder)
         self._watermark.done(segment.window)
         self._order.segment_committed()
 

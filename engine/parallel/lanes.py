@@ -28,7 +28,7 @@ class Lane:
     @property
     def ready(self) -> bool:
         """True if no batch is running and the first segment is runnable."""
-        return not self.running and bool(self.queue) and self.queue[0].pending_predecessors == 0
+        return not self.running and bool(self.queue) and self.queue[0].runnable
 
     @property
     def rows(self) -> int:
@@ -40,7 +40,7 @@ class Lane:
         assert not self.running, "one batch a lane"
         rows = 0
         queue = self.queue
-        while queue and queue[0].pending_predecessors == 0 and (not rows or rows + len(queue[0].changes) <= limit):
+        while queue and queue[0].runnable and (not rows or rows + len(queue[0].changes) <= limit):
             segment = queue.popleft()
             rows += len(segment.changes)
             self.running.append(segment)

@@ -162,7 +162,7 @@ class LockModel:
         self._marks.setdefault(self._mark, self.watermark.droppable())
 
     def _release(self, segment: Segment) -> None:
-        self.locks.release(segment)
+        self.locks.release(segment.holder)
 
     def _crash(self) -> None:
         done = self._done
@@ -239,7 +239,7 @@ class LockModel:
         """Segments are named by their rank, windows by their end, and nothing by its past."""
         locks, number, pending = self.locks, self.world.number, self.watermark.pending
         flight = sorted((s for lane in self.lanes for s in (*lane.running, *lane.queue)), key=lambda s: s.order)
-        rank = {id(segment): n for n, segment in enumerate(flight)}
+        rank = {id(segment.holder): n for n, segment in enumerate(flight)}
         held = locks.holders(self.log.exclusive)
         past, mark = min([c.number - 1 for s in flight for c in s.changes], default=self.taken), self._mark
         state = (
@@ -254,13 +254,13 @@ class LockModel:
                     segment.lane,
                     self._ends[segment.window] - past,
                     [c.number - past for c in segment.changes],
-                    segment.pending_predecessors,
-                    [rank[id(successor)] for successor in segment.successors],
+                    segment.holder.pending_predecessors,
+                    [rank[id(successor)] for successor in segment.holder.successors],
                 )
                 for segment in flight
             ],
             [len(lane.running) for lane in self.lanes],
-            sorted([(number(key), rank[id(segment)]) for key, segment in held.items()]),
+            sorted([(number(key), rank[id(holder)]) for key, holder in held.items()]),
             sorted(
                 [
                     (number(key), [rank[id(s)] for s in holders])
@@ -286,7 +286,7 @@ def _cuts(lane: Lane) -> list[int]:
     rows = 0
     found: list[int] = []
     for segment in lane.queue:
-        if segment.pending_predecessors and found:
+        if not segment.runnable and found:
             break
         rows += len(segment.changes)
         found.append(rows)
@@ -294,6 +294,6 @@ def _cuts(lane: Lane) -> list[int]:
 
 
 def _told(lane: Lane) -> str:
-    waits = ((s, s.pending_predecessors) for s in lane.queue)
+    waits = ((s, s.holder.pending_predecessors) for s in lane.queue)
     segments = (f"{numbers_of([s])}{f' waits for {count}' if count else ''}" for s, count in waits)
     return f"lane {lane.number} has {'; '.join(segments) or 'nothing'}"

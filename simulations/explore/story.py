@@ -60,7 +60,7 @@ def _seen(model: LockModel, move: Move) -> Iterator[str]:
 
 
 def _planned(model: LockModel, segment: Segment) -> str:
-    behind = [s for lane in model.lanes for s in (*lane.running, *lane.queue) if segment in s.successors]
+    behind = [s for lane in model.lanes for s in (*lane.running, *lane.queue) if segment.holder in s.holder.successors]
     waits = f", after {' '.join(map(str, sorted(numbers_of(behind))))}" if behind else ""
     return f"lane {segment.lane}: {' '.join(map(str, numbers_of([segment])))}{waits}"
 

@@ -22,7 +22,7 @@ from tidelock.engine.parallel.segments import Segment
 def segment(order: int, rows: int, pending_predecessors: int = 0) -> Segment:
     made = Segment(order, 0, 0)
     made.changes += [change(ACCOUNTS, None, (n, None, 0)) for n in range(rows)]
-    made.pending_predecessors = pending_predecessors
+    made.holder.pending_predecessors = pending_predecessors
     return made
 
 
@@ -32,17 +32,17 @@ def test_a_batch_is_a_runnable_prefix_of_at_most_the_limit_or_one_segment(sizes:
     queued = [segment(n, rows, int(blocked)) for n, (rows, blocked) in enumerate(sizes)]
     for one in queued:
         lane.append(one)
-    assert lane.ready == (bool(queued) and queued[0].pending_predecessors == 0)
+    assert lane.ready == (bool(queued) and queued[0].holder.pending_predecessors == 0)
     total = lane.rows
     lane.cut(limit)
     batch = list(lane.running)
     assert batch == queued[: len(batch)]
-    assert all(one.pending_predecessors == 0 for one in batch)
+    assert all(one.holder.pending_predecessors == 0 for one in batch)
     assert len(batch) <= 1 or sum(len(one.changes) for one in batch) <= limit
     rest = queued[len(batch) :]
     taken = sum(len(one.changes) for one in batch)
-    stopped = not rest or rest[0].pending_predecessors > 0 or taken + len(rest[0].changes) > limit
-    assert stopped and (batch or not queued or queued[0].pending_predecessors)
+    stopped = not rest or rest[0].holder.pending_predecessors > 0 or taken + len(rest[0].changes) > limit
+    assert stopped and (batch or not queued or queued[0].holder.pending_predecessors)
     assert lane.rows == total == sum(len(one.changes) for one in queued)
     assert list(lane.queue) == rest
 
@@ -99,7 +99,7 @@ class OneLane(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 9))
     def a_blocker_commits(self, pick: int) -> None:
         order = self.blocked.pop(pick % len(self.blocked))
-        self.segments[order].pending_predecessors -= 1
+        self.segments[order].holder.pending_predecessors -= 1
 
     @rule(limit=st.integers(1, 5))
     def cut(self, limit: int) -> None:
