@@ -235,7 +235,8 @@ def _waiting(machine: ApplyMachine) -> list[tuple[Segment, Segment]]:
     """Tell who waits for whom in the lanes, newest first."""
     lanes = [*machine.batches.lanes, machine.copying.lane]
     there = [segment for lane in lanes for segment in (*lane.running, *lane.queue)]
-    pairs = [(successor, holder) for holder in there for successor in holder.successors]
+    by_holder = {segment.holder: segment for segment in there}
+    pairs = [(by_holder[successor], held) for held in there for successor in held.holder.successors]
     return sorted(pairs, key=lambda pair: -pair[0].order)
 
 

@@ -28,9 +28,7 @@ import msgspec
 from tidelock.engine.apply.machine import ApplyMachine, Options, State
 from tidelock.engine.log import receipts
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
-from tidelock.engine.model.records import DdlKind, RowChange, TableName, Transaction
-from tidelock.engine.model.schema import Binding
-from tidelock.engine.parallel.segments import Change
+from tidelock.engine.model.records import DdlKind, TableName
 from tidelock.engine.protocol.effects import ApplyBatch, ApplyDdl, ApplyEffect, ApplyPiece, EffectId, RequestResend
 from tidelock.engine.protocol.events import (
     ApplyEvent,
@@ -53,7 +51,7 @@ from tidelock.engine.protocol.events import (
     Tick,
 )
 from tidelock.engine.replay import spell_effect
-from tidelock.simulations import catalogue, scenario_log, scenario_tables
+from tidelock.simulations import scenario_log, scenario_tables
 from tidelock.simulations.scenario_log import SourceLog, place
 from tidelock.simulations.scenario_log import position as position  # tests know it by this module
 from tidelock.simulations.scenario_tables import Tables
@@ -210,13 +208,11 @@ def effect_id(text: str) -> EffectId:
     return EffectId(int(epoch), int(counter))
 
 
-def _covered(places: str) -> list[Change]:
-    """Changes that stand for these places; a receipt tells nothing else of them."""
-    binding = Binding(0, catalogue.shape(catalogue.ACCOUNT), catalogue.ACCOUNT)
+def _covered(places: str) -> list[tuple[str, int, int]]:
     out = []
     for covered in places.split(","):
         source, number, ordinal = covered.split(":")
-        out.append(Change.of(binding, RowChange(0, None, None, int(ordinal)), Transaction(source, int(number), 0)))
+        out.append((source, int(number), int(ordinal)))
     return out
 
 

@@ -133,7 +133,7 @@ class Follower:
                     self._progress.message(f"{batch.message}; reading begins anew")
                     await asyncio.sleep(AGAIN_SECONDS)  # back off, not synchronisation
                     return False
-                if chain.judge(batch, 0) is not Verdict.NEXT:
+                if chain.judge(batch.prev, batch.last, 0, resent=batch.resent) is not Verdict.NEXT:
                     raise Broken(
                         f"the log has a gap: behind {chain.last} comes {batch.prev}",
                         f"`tidelock run FEED` tries once more; if it stops here again, {FILL_ANEW}",

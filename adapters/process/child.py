@@ -11,11 +11,14 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
 
 import msgspec
 
 _BUFFER_BYTES = 4 << 20
 _STOP_SECONDS = 5.0
+Message = TypeVar("Message")
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -93,3 +96,35 @@ class Child:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 await asyncio.to_thread(self._process.wait)
+
+
+class SpeakingChild(Child, Generic[Message]):
+    """A child whose frames are decoded as they are read.
+
+    `decode`: makes its message of a frame's kind and body, of all kinds but those of `asides`: such a frame is one for
+    us, of which a message is made or None.  `frame_bytes`: of the last message.
+    """
+
+    decode: Callable[[int, memoryview], Message]
+
+    def __init__(self, module: str, name: str, *arguments: str) -> None:
+        super().__init__(module, name, *arguments)
+        self.asides: Mapping[int, Callable[[memoryview], Message | None]] = {}
+        self.frame_bytes = 0
+
+    def ended(self, how: Ended) -> Message:
+        """The message that there are no more."""
+        raise NotImplementedError
+
+    async def next(self) -> Message:
+        """Returns the next message."""
+        while True:
+            frame = await self.receive()
+            if isinstance(frame, Ended):
+                return self.ended(frame)
+            kind, body = frame
+            aside = self.asides.get(kind)
+            message = self.decode(kind, body) if aside is None else aside(body)
+            if message is not None:
+                self.frame_bytes = len(body)
+                return message

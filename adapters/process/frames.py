@@ -9,9 +9,14 @@ from __future__ import annotations
 import socket
 
 
+def head(kind: int, size: int) -> bytes:
+    """Returns what stands before a body of `size` bytes."""
+    return (size + 1).to_bytes(4, "little") + bytes((kind,))
+
+
 def send(channel: socket.socket, kind: int, body: bytes) -> None:
     """Sends one frame; blocks while the other side does not read."""
-    channel.sendall((len(body) + 1).to_bytes(4, "little") + bytes((kind,)) + body)
+    channel.sendall(head(kind, len(body)) + body)
 
 
 def receive(channel: socket.socket) -> bytes:

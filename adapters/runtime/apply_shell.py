@@ -136,7 +136,8 @@ class Shell:
         arrived, self._mailbox = self._mailbox or [events.Tick()], []
         self._wake.clear()
         now = time.monotonic_ns() // 1000
-        self._journal.record(now, arrived)
+        if self._journal.records:
+            self._journal.record(now, arrived)
         if self._journal.full and not self.copies.active and not self.stopping:
             self.begin_anew("the journal is full: it goes on in a new one")
         for effect in self.machine.step(now, arrived):

@@ -18,7 +18,7 @@ import stat
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -45,6 +45,11 @@ class Recorder(Protocol):
     """Records the steps of a machine."""
 
     @property
+    def records(self) -> bool:
+        """Tells whether steps are to be told at all."""
+        ...
+
+    @property
     def full(self) -> bool:
         """Tells whether the file has reached its limit: the feed is better taken over anew, with a new file."""
         ...
@@ -57,7 +62,9 @@ class Recorder(Protocol):
 
 
 class NoJournal:
-    """Records nothing."""
+    """Records nothing, and wants to be told nothing."""
+
+    records: Final = False
 
     @property
     def full(self) -> bool:
@@ -65,7 +72,8 @@ class NoJournal:
         return False
 
     def record(self, now: int, events: Sequence[ApplyEvent]) -> None:
-        """Drops the step."""
+        """Is not called."""
+        raise AssertionError("nothing is recorded")
 
     def close(self) -> None:
         """Does nothing."""
@@ -100,6 +108,11 @@ class Journal:
                 f"journal {path}: {error.strerror or error}", "Correct the feed's `journal`, or leave it out"
             ) from None
         self._write(self._encode(options))
+
+    @property
+    def records(self) -> bool:
+        """Tells whether steps are written still."""
+        return self._file is not None
 
     @property
     def full(self) -> bool:

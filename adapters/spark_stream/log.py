@@ -100,7 +100,7 @@ def follow(records: Iterable[tuple[int, LogBatch]], part: Slice) -> Iterator[tup
             if batch.prev.order < part.start.position.order:
                 continue
             batch.resent = True
-        match chain.judge(batch, 0):
+        match chain.judge(batch.prev, batch.last, 0, resent=batch.resent):
             case Verdict.NEXT:
                 begun = True
                 yield number, batch

@@ -107,7 +107,8 @@ class Recording(msgspec.Struct, frozen=True):
                     chain.expect_resend()
                 case LogArrived() if chain is not None:
                     for batch in event.batches:
-                        match chain.judge(batch, chain.reader if event.reader is None else event.reader):
+                        reader = chain.reader if event.reader is None else event.reader
+                        match chain.judge(batch.prev, batch.last, reader, resent=batch.resent):
                             case Verdict.NEXT:
                                 shapes = {**shapes, **batch.shapes}
                                 batch.shapes = shapes

@@ -228,7 +228,7 @@ class Ends(Places):
                 first = at == log.begin
                 while (message := await log.at_or_behind(at)) is not None and message.offset < offset:
                     batch, at = decode(message.value).batch, message.offset + 1
-                    if chain is None or chain.judge(batch, 0) is Verdict.GAP:
+                    if chain is None or chain.judge(batch.prev, batch.last, 0, resent=batch.resent) is Verdict.GAP:
                         chain = _begun(batch)
                 if chain is not None or first:
                     return LogPlace(chain.last, offset) if chain else None
@@ -238,7 +238,7 @@ class Ends(Places):
 def _begun(batch: LogBatch) -> Chain:
     chain = Chain(batch.prev)
     batch.resent = True
-    chain.judge(batch, 0)
+    chain.judge(batch.prev, batch.last, 0, resent=batch.resent)
     return chain
 
 

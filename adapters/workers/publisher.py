@@ -7,7 +7,6 @@ from typing import Any, Final
 import msgspec
 
 from tidelock.adapters.config.url import Endpoint
-from tidelock.adapters.ports.capture_messages import Failed
 from tidelock.adapters.wiring.log_child import LogChild
 from tidelock.adapters.workers.publisher_messages import (
     AT_STATEMENT,
@@ -24,7 +23,7 @@ _SAYS: Final[dict[int, msgspec.msgpack.Decoder[Any]]] = {
 }
 
 
-class PublisherProcess(LogChild):
+class PublisherProcess(LogChild[Published | AtStatement]):
     """One life of the process, which reads the log of `source`.  It is started before its order is known, so that its
     imports overlap other work.
 
@@ -34,15 +33,7 @@ class PublisherProcess(LogChild):
 
     def __init__(self, source: Endpoint) -> None:
         super().__init__("tidelock.adapters.workers.publisher_process", "publisher", source.scheme)
-
-    async def next(self) -> Published | AtStatement | Failed:
-        """Returns the next message of the process."""
-        frame = await self.message()
-        if isinstance(frame, Failed):
-            return frame
-        kind, body = frame
-        said: Published | AtStatement = _SAYS[kind].decode(body)
-        return said
+        self.decode = lambda kind, body: _SAYS[kind].decode(body)
 
     async def go_on(self, plan: TablePartitioning) -> None:
         """Gives leave to publish behind the statement, under `plan`."""

@@ -81,7 +81,7 @@ def read(stretch: Stretch, tables: Tables) -> Iterator[SourceChunk]:
         stream = PacketStream(connection, SILENCE_SECONDS)
         with contextlib.suppress(EOFError):
             while True:
-                stream.at = decoder.run(stream.buffer, stream.at)
+                stream.hand(decoder.run)
                 if not assembly.ready:
                     if (packet := stream.packet()) is not None:
                         b, p, end = packet
@@ -198,8 +198,7 @@ def _piled(batch: LogBatch) -> None:
 
 
 def _lined(batch: LogBatch) -> BoundBatch:
-    numbers = [row.table for row in batch.rows] if batch.packed is None else batch.packed.tables
-    return BoundBatch(batch, dict.fromkeys(numbers, TABLE))
+    return BoundBatch(batch, lambda numbers: dict.fromkeys(numbers, TABLE))
 
 
 def _cases() -> Iterator[tuple[str, Factory]]:

@@ -23,9 +23,10 @@ from tidelock.engine.model.records import LogBatch
 from tidelock.engine.parallel.dispatcher import Dispatcher
 from tidelock.engine.parallel.keyspace import Keyspace
 from tidelock.engine.parallel.lanes import Lane
+from tidelock.engine.parallel.lock_holder import LockHolder
 from tidelock.engine.parallel.lock_keys import compile_keys
 from tidelock.engine.parallel.lock_table import LockTable
-from tidelock.engine.parallel.segments import Change, Segment
+from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import ApplyBatch, ApplyEffect, SaveCheckpoint
 from tidelock.engine.protocol.events import ApplyEvent, BatchCommitted, CheckpointSaved, LogArrived, TakenOver
 
@@ -47,12 +48,12 @@ def keys() -> Case:
     changes = _changes(0)
     binding = changes[0].binding
     row_keys = compile_keys(binding, Keyspace(), {binding.name: binding.target})
-    home = home_of(binding)
+    home, identity = home_of(binding), binding.identity
 
     def work(_: object) -> None:
         for change in changes:
             row_keys.exclusive(change.before, change.after)
-            home(change.before or change.after)
+            home(identity(change.before or change.after))  # type: ignore[arg-type]
 
     return Case(ROWS, work)
 
@@ -67,19 +68,19 @@ def locks(conflicts: int) -> Case:
 
     def work(_: object) -> None:
         table = LockTable()
-        flying: list[Segment] = []
+        flying: list[LockHolder] = []
         for number, own in enumerate(keys):
-            segment = Segment(number, number % LANES, 0)
-            for holder in dict.fromkeys(table.holders(own).values()):
-                if holder.lane != segment.lane:
-                    segment.wait_for(holder)
-            segment.keys += own
-            table.issue(segment)
-            flying.append(segment)
+            holder = LockHolder(number, number % LANES)
+            for before in dict.fromkeys(table.holders(own).values()):
+                if before.lane != holder.lane:
+                    holder.wait_for(before)
+            holder.keys += own
+            table.issue(holder)
+            flying.append(holder)
             if len(flying) >= IN_FLIGHT:
                 table.release(flying.pop(0))
-        for segment in flying:
-            table.release(segment)
+        for holder in flying:
+            table.release(holder)
 
     return Case(ROWS, work)
 
@@ -100,8 +101,9 @@ def plan(conflicts: int) -> Case:
                 for lane in lanes:
                     if lane.ready:
                         lane.cut(BATCH)
-                        for segment in lane.finish():
-                            locks.release(segment)
+                        for segment in lane.running:
+                            locks.release(segment.holder)
+                        lane.finish()
 
     return Case(ROWS, work)
 

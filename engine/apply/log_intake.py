@@ -1,4 +1,6 @@
-"""The intake: batches of the log as they arrive, checked for order and kept until a window is planned of them.
+"""The intake: order among the batches of the log as they arrive.
+
+It goes by their positions; the batches themselves go to its `buffer`, where they are until a window is planned of them.
 
 A batch that is not next is asked for again, from a new reader, behind all that was taken; what is in flight goes on.  A
 gap that the new reader shows too is no accident of the way: the feed halts.
@@ -13,9 +15,9 @@ from tidelock.engine.log.chain import Chain, Verdict
 from tidelock.engine.log.log_buffer import LogBuffer
 from tidelock.engine.log.receipts import Fence
 from tidelock.engine.model.errors import RESYNC, Alarm, Hindrance
-from tidelock.engine.model.records import LogBatch, Position
+from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.effects import RequestResend
-from tidelock.engine.protocol.events import LogArrived, SourceFailed
+from tidelock.engine.protocol.events import SourceFailed
 
 
 class LogIntake:
@@ -43,25 +45,26 @@ class LogIntake:
         self._context = context
         self._gap_at: Position | None = None  # where a resend was asked for because of a gap
 
-    def arrived(self, event: LogArrived) -> None:
-        """Take the batches that are next, in order."""
+    def arrived(self, size: int, rows: int) -> None:
+        """Note that the source is read: so many rows came in so many bytes (0: it is not known)."""
         self.hindrance = None
-        self.buffer.observe_size(event.size, sum(len(batch.rows) for batch in event.batches))
-        for batch in event.batches:
-            self._arrive(batch, self._chain.reader if event.reader is None else event.reader)
+        self.buffer.observe_size(size, rows)
 
-    def _arrive(self, batch: LogBatch, reader: int) -> None:
-        match self._chain.judge(batch, reader):
+    def admits(self, prev: Position, last: Position, reader: int | None, *, resent: bool) -> bool:
+        """Is the batch between these positions next?  Then it belongs into the buffer; behind a gap, a resend is asked
+        for.  `reader`: number of the one that sent it; None: of the one that was asked for last."""
+        match self._chain.judge(prev, last, self._chain.reader if reader is None else reader, resent=resent):
             case Verdict.NEXT:
-                self.buffer.put(batch)
                 self._streaming.heard()
+                return True
             case Verdict.DUPLICATE | Verdict.LATE:
                 pass
             case Verdict.GAP if self._gap_at == self._chain.last:
-                self._context.halt(_gap(self._chain.last, batch.prev))
+                self._context.halt(_gap(self._chain.last, prev))
             case Verdict.GAP:
                 self._gap_at = self._chain.last
                 self._resend()
+        return False
 
     def source_failed(self, event: SourceFailed) -> None:
         """Ask for another reader, or halt where the log cannot be read on."""

@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from tidelock.engine.apply.log_intake import LogIntake
 from tidelock.engine.apply.pipeline import Pipeline
 from tidelock.engine.apply.status import ApplyStatus
 from tidelock.engine.apply.step_context import StepContext
@@ -28,7 +29,7 @@ from tidelock.engine.model.options import Options as Options  # callers know it 
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol.effects import ApplyEffect, Halt
-from tidelock.engine.protocol.events import ApplyEvent, GoalSet, TakenOver
+from tidelock.engine.protocol.events import ApplyEvent, GoalSet, LogArrived, TakenOver
 
 
 class State(enum.Enum):
@@ -97,12 +98,17 @@ class ApplyMachine:
         if isinstance(self._state, Flowing):
             self._state.pipeline.advance()
             self._follow(self._state.pipeline)
-        return self._context.flush()
+        effects = self._context.effects.copy()
+        self._context.effects.clear()
+        return effects
 
     def _take(self, event: ApplyEvent) -> None:
         match self._state:
             case Flowing(pipeline):
-                pipeline.take(event)
+                if isinstance(event, LogArrived):
+                    _keep(event, pipeline.intake)
+                else:
+                    pipeline.take(event)
                 self._follow(pipeline)
             case Waiting(goal):
                 if isinstance(event, TakenOver):
@@ -232,3 +238,11 @@ class ApplyMachine:
             "receipts": self.watermark.receipts,
             **self.copying.figures(),
         }
+
+
+def _keep(event: LogArrived, intake: LogIntake) -> None:
+    """Keep the batches that are next, in order: the intake tells which, by their positions."""
+    intake.arrived(event.size, sum(len(batch.rows) for batch in event.batches))
+    for batch in event.batches:
+        if intake.admits(batch.prev, batch.last, event.reader, resent=batch.resent):
+            intake.buffer.put(batch)

@@ -1,9 +1,11 @@
 """The step context: what the parts of an apply machine share within one step, besides each other.
 
-It tells the time, numbers effects, collects them in order, and notes the first effect that ends the owner.
+It tells the time, numbers effects, lists them in order, and notes the first effect that ends the owner.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure, Policy, policy
 from tidelock.engine.model.records import Ddl, Position
@@ -11,35 +13,29 @@ from tidelock.engine.protocol.effects import ApplyEffect, EffectId, Halt, StepDo
 
 
 class StepContext:
-    """Collects the effects of a step.
+    """Numbers the effects of a step, and ends its owner.
+
+    `effects`: those of this step so far, in a plain list; `emit` appends one.
 
     `now`: microseconds of a monotonic clock, the same for a whole step.
     `epoch`: of the owner, once the feed is taken over; it is the first half of every effect's id.
     `end`: the effect that ended this owner.  Whatever would end it later is dropped: it is over already.
     """
 
-    __slots__ = ("_counter", "_effects", "end", "epoch", "now")
+    __slots__ = ("_counter", "effects", "emit", "end", "epoch", "now")
 
     def __init__(self) -> None:
         self.now = 0
         self.epoch = 0
         self.end: Halt | StepDown | None = None
         self._counter = 0
-        self._effects: list[ApplyEffect] = []
+        self.effects: list[ApplyEffect] = []
+        self.emit: Callable[[ApplyEffect], None] = self.effects.append
 
     def next_id(self) -> EffectId:
         """Number an effect; no number is given twice by one owner."""
         self._counter += 1
         return EffectId(self.epoch, self._counter)
-
-    def emit(self, effect: ApplyEffect) -> None:
-        """Add an effect to those of this step."""
-        self._effects.append(effect)
-
-    def flush(self) -> list[ApplyEffect]:
-        """Return the effects of this step, and forget them."""
-        effects, self._effects = self._effects, []
-        return effects
 
     def halt(self, alarm: Alarm, ddl: Ddl | None = None) -> None:
         """End this owner with an alarm for the operator; `ddl`: the statement that stops the feed."""
@@ -59,7 +55,7 @@ class StepContext:
     def _end(self, effect: Halt | StepDown) -> None:
         if self.end is None:
             self.end = effect
-            self._effects.append(effect)
+            self.emit(effect)
 
 
 def _refused(failure: Failure, position: Position) -> Alarm:

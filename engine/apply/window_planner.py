@@ -103,7 +103,7 @@ class WindowPlanner:
     def _take_statement(self, ddl: Ddl) -> None:
         """Let a statement pass, or raise the barrier for it."""
         batch = self._buffer.statement()
-        self._relations.learn(batch)
+        self._relations.learn(batch.shapes)
         self._copying.seen(batch.last, resent=batch.resent)
         if ddl.kind is not DdlKind.UNRELATED:
             self._copying.statement(ddl.tables)
@@ -138,8 +138,8 @@ class WindowPlanner:
         bound: list[BoundBatch] = []
         for batch in window:
             try:
-                self._relations.learn(batch)
-                bound.append(self._relations.bind(batch))
+                self._relations.learn(batch.shapes)
+                bound.append(BoundBatch(batch, self._relations.bind))
             except SchemaMismatch as error:
                 self._context.halt(_mismatch(error, batch.prev))
                 return None

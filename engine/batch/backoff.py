@@ -22,15 +22,15 @@ class Backoff:
         self._waiting: list[InFlightBatch] = []
 
     def add(self, batch: InFlightBatch, until: int) -> None:
-        """Puts the batch off until this time (microseconds); its `retry_at` may be set earlier meanwhile."""
-        batch.enter(Phase.BACKOFF)
-        batch.retry_at = until
+        """Puts the batch off until this time (microseconds); its turn's `retry_at` may be set earlier meanwhile."""
+        batch.turn.enter(Phase.BACKOFF)
+        batch.turn.retry_at = until
         self._waiting.append(batch)
 
     def take_due(self, now: int) -> list[InFlightBatch]:
         """Takes out the batches that have waited long enough."""
         if not self._waiting:
             return []
-        due = [batch for batch in self._waiting if batch.retry_at <= now]
-        self._waiting = [batch for batch in self._waiting if batch.retry_at > now]
+        due = [batch for batch in self._waiting if batch.turn.retry_at <= now]
+        self._waiting = [batch for batch in self._waiting if batch.turn.retry_at > now]
         return due

@@ -6,18 +6,15 @@
 its COMMIT until all earlier ones are committed.  Servers cannot see that wait, so where the head of the order waits
 longer than a bound, all later open batches are rolled back and sent again after it (counter-example 13).
 
-`now` is microseconds of the machine's clock.
+It goes by turns, and sees no rows.  `now` is microseconds of the machine's clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
-from tidelock.engine.batch.in_flight_batch import InFlightBatch, Phase
+from tidelock.engine.batch.in_flight_batch import Phase, Turn
 from tidelock.engine.model.options import Options
-from tidelock.engine.parallel.dispatcher import Dispatcher
-from tidelock.engine.parallel.segments import Change
 
 
 class LaneOrder:
@@ -31,29 +28,29 @@ class LaneOrder:
     def __init__(self, options: Options) -> None:
         self.most_rows = options.batch_rows
 
-    def plan(self, dispatcher: Dispatcher, window: int, changes: Sequence[Change]) -> int:
-        """Appends the changes of a window to lanes; returns the number of segments made."""
-        return dispatcher.plan(window, changes)
+    def lane(self) -> int | None:
+        """Returns the lane that takes the next window whole; None: its rows go to the lanes that their keys tell."""
+        return None
 
-    def sent(self, batch: InFlightBatch, now: int) -> None:
-        """Notes a batch that goes to the target for the first time."""
+    def sent(self, turn: Turn, now: int) -> None:
+        """Notes the turn of a batch that goes to the target for the first time."""
 
-    def left(self, batch: InFlightBatch, now: int) -> None:
+    def left(self, turn: Turn, now: int) -> None:
         """Notes that all of the batch is committed."""
 
     def segment_committed(self) -> None:
         """Notes that one more segment is committed, whoever's it is."""
 
-    def is_head(self, batch: InFlightBatch) -> bool:
-        """True if this batch keeps others waiting."""
+    def is_head(self, turn: Turn) -> bool:
+        """True if it keeps others waiting."""
         return False
 
-    def next_to_commit(self, batch: InFlightBatch | None, now: int) -> InFlightBatch | None:
-        """Returns the prepared batch whose turn it is.  `batch`: the one that has just been prepared, if one has."""
-        return batch
+    def next_to_commit(self, turn: Turn | None, now: int) -> Turn | None:
+        """Returns the turn that is to commit now.  `turn`: the one that has just been prepared, if one has."""
+        return turn
 
-    def to_roll_back(self, now: int) -> list[InFlightBatch]:
-        """Returns batches that must give way, as the head of the order has waited for too long."""
+    def to_roll_back(self, now: int) -> list[Turn]:
+        """Returns turns that must give way, as the head of the order has waited for too long."""
         return []
 
 
@@ -70,41 +67,41 @@ class CommitOrder:
         self._bound_us = options.commit_bound_us
         self._lanes = options.lanes
         self._next_lane = 0
-        self._batches: list[InFlightBatch] = []  # sent and not committed, in commit order
+        self._turns: list[Turn] = []  # sent and not committed, in commit order
         self._committed_segments = 0
         self._head_since = 0  # when the head of the order became it, or later ones last gave way to it
 
     @property
-    def head(self) -> InFlightBatch | None:
-        """The batch that commits next; None if it waits for its lane, though later ones may be at the target."""
-        return self._batches[0] if self._batches and self._batches[0].order == self._committed_segments else None
+    def head(self) -> Turn | None:
+        """The turn of the batch that commits next; None if it waits for its lane, though later may be at the target."""
+        return self._turns[0] if self._turns and self._turns[0].order == self._committed_segments else None
 
-    def plan(self, dispatcher: Dispatcher, window: int, changes: Sequence[Change]) -> int:
-        """Appends the whole transactions of a window to one lane, each window to the next lane."""
+    def lane(self) -> int | None:
+        """Returns the lane that takes the whole transactions of the next window: the one after the last."""
         lane, self._next_lane = self._next_lane, (self._next_lane + 1) % self._lanes
-        return dispatcher.plan_transactions(window, changes, lane)
+        return lane
 
-    def sent(self, batch: InFlightBatch, now: int) -> None:
-        """Gives the batch its place, which is that of its segment, not of its sending."""
-        self._batches.append(batch)
-        self._batches.sort(key=lambda one: one.order)
-        if batch is self.head:
+    def sent(self, turn: Turn, now: int) -> None:
+        """Gives the turn its place, which is that of its segment, not of its sending."""
+        self._turns.append(turn)
+        self._turns.sort(key=lambda one: one.order)
+        if turn is self.head:
             self._head_since = now
 
-    def left(self, batch: InFlightBatch, now: int) -> None:
-        """Takes the batch out: it is committed, and the next one becomes the head."""
-        self._batches.remove(batch)
+    def left(self, turn: Turn, now: int) -> None:
+        """Takes the turn out: its batch is committed, and the next one becomes the head."""
+        self._turns.remove(turn)
         self._head_since = now
 
     def segment_committed(self) -> None:
         """Counts a committed segment: the head is the one whose place is that count."""
         self._committed_segments += 1
 
-    def is_head(self, batch: InFlightBatch) -> bool:
-        """True if it is this batch's turn to commit."""
-        return batch is self.head
+    def is_head(self, turn: Turn) -> bool:
+        """True if it is this one's time to commit."""
+        return turn is self.head
 
-    def next_to_commit(self, batch: InFlightBatch | None, now: int) -> InFlightBatch | None:
+    def next_to_commit(self, turn: Turn | None, now: int) -> Turn | None:
         """Returns the head if it is prepared; one in backoff is to be sent at once."""
         head = self.head
         if head is None:
@@ -113,11 +110,12 @@ class CommitOrder:
             head.retry_at = min(head.retry_at, now)
         return head if head.phase is Phase.PREPARED else None
 
-    def to_roll_back(self, now: int) -> list[InFlightBatch]:
-        """Returns all later open batches, where the head has waited longer than the bound: one of them may block it."""
+    def to_roll_back(self, now: int) -> list[Turn]:
+        """Returns the turns of all later open batches, where the head has waited longer than the bound: one of them may
+        block it."""
         head = self.head
         waits = head is not None and head.phase in (Phase.RUNNING, Phase.BACKOFF)  # a lock timeout leads to backoff
         if not waits or now - self._head_since <= self._bound_us:
             return []
         self._head_since = now
-        return [later for later in self._batches[1:] if later.phase in (Phase.RUNNING, Phase.PREPARED)]
+        return [later for later in self._turns[1:] if later.phase in (Phase.RUNNING, Phase.PREPARED)]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 
+import msgspec
+
 from tidelock.engine.batch.bad_row_search import BadRowSearch
 from tidelock.engine.model.errors import Hindrance
-from tidelock.engine.parallel.segments import Change, Segment
+from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import ApplyBatch, EffectId
 
 
 class Phase(enum.Enum):
-    """The phases of a batch.
+    """The phases of a turn.
 
     RUNNING: at the target.  PREPARED: held there, all but COMMIT done.  COMMITTING: told to commit.  ROLLING_BACK: told
     to roll back.  BACKOFF: rolled back or failed, to be sent again at `retry_at` (or when it heads the commit order).
@@ -34,47 +36,41 @@ NEXT: dict[Phase, tuple[Phase, ...]] = {
 }
 
 
-class InFlightBatch:
-    """A batch of one lane.
+class Turn(msgspec.Struct, eq=False):
+    """A batch's turn at the target: how far it is, without its rows.
 
-    `segments`: what the lane runs.  `changes`: those of all segments.  `search`: for a bad row, once the target has
-    refused the batch; then a transaction covers a part of the changes (`covered`).
-    `effect`: how it was last sent; None while ROLLING_BACK: the trial told what it was for, and the next is composed
-    anew.  `parked`: changes that the current transaction parks.
-    `hindrance`: why the last tries failed, if they did.  `tries`: failures in a row.  `retry_at`: microseconds.
-    `order`: place in the commit order.  `window`: the highest window it covers.
+    `order`: place in the commit order.  `id`: of the transaction that was sent last.  `retry_at`: microseconds.
     """
 
-    __slots__ = (
-        "changes", "effect", "hindrance", "lane", "order", "parked", "phase", "retry_at", "search", "segments", "tries",
-        "window",
-    )  # fmt: skip
-
-    def __init__(self, lane: int, segments: list[Segment]) -> None:
-        self.lane = lane
-        self.segments = segments
-        self.order = segments[0].order
-        self.window = max(s.window for s in segments)
-        self.changes: list[Change] = [change for segment in segments for change in segment.changes]
-        self.parked: list[Change] = []
-        self.search: BadRowSearch | None = None
-        self.effect: ApplyBatch | None = None
-        self.phase = Phase.RUNNING
-        self.tries = 0
-        self.hindrance: Hindrance | None = None
-        self.retry_at = 0
-
-    @property
-    def id(self) -> EffectId | None:
-        """The id of the transaction that was sent last."""
-        return self.effect.id if self.effect else None
-
-    @property
-    def covered(self) -> Sequence[Change]:
-        """The changes that the next commit covers."""
-        return self.changes if self.search is None else self.search.piece
+    order: int
+    phase: Phase = Phase.RUNNING
+    id: EffectId | None = None
+    retry_at: int = 0
 
     def enter(self, phase: Phase) -> None:
         """Goes on to `phase`.  Raises AssertionError for a transition that the table does not have."""
         assert phase in NEXT[self.phase], f"{self.phase} → {phase}"
         self.phase = phase
+
+
+class InFlightBatch(msgspec.Struct, eq=False):
+    """A batch of one lane.
+
+    `changes`: those of all its segments.  `window`: the highest window of these.  `turn`: how far it is.
+    `covered`: the changes that the transaction covers which was sent last.  It is a part of all where there is a
+    `search` for a bad row, as the target has refused the batch.
+    `effect`: how it was last sent; None while ROLLING_BACK: the trial told what it was for, and the next is composed
+    anew.  `parked`: changes that the current transaction parks.
+    `hindrance`: why the last tries failed, if they did.  `tries`: failures in a row.
+    """
+
+    lane: int
+    window: int
+    changes: list[Change]
+    turn: Turn
+    covered: Sequence[Change] = ()
+    parked: list[Change] = []
+    search: BadRowSearch | None = None
+    effect: ApplyBatch | None = None
+    tries: int = 0
+    hindrance: Hindrance | None = None

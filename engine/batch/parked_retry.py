@@ -88,6 +88,11 @@ class ParkedRetry:
             elif self._orphans:
                 self._orphans.behind(key)
 
+    @property
+    def awaits_parents(self) -> bool:
+        """True while an orphan waits: then, and only then, committed changes are to be told (`arrived`)."""
+        return bool(self._orphans)
+
     def adopted(self, changes: Sequence[Change]) -> list[Place]:
         """Returns the orphans whose parents these changes bring."""
         return self._orphans.arrived(changes) if self._orphans else []

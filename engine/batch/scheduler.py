@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from tidelock.engine.batch.backoff import Backoff, delay_us
 from tidelock.engine.batch.bad_row_search import BadRowSearch
 from tidelock.engine.batch.commit_order import CommitOrder, LaneOrder
-from tidelock.engine.batch.in_flight_batch import InFlightBatch, Phase
+from tidelock.engine.batch.in_flight_batch import InFlightBatch, Phase, Turn
 from tidelock.engine.batch.merge import Ranks, in_log_order, merge
 from tidelock.engine.batch.parked_retry import ParkedRetry
 from tidelock.engine.batch.parked_rows import Place, parked_row
@@ -140,7 +140,10 @@ class BatchScheduler:
         if not changes:
             return 0
         self.rows += len(changes)
-        return self._order.plan(self.dispatcher, self._watermark.upcoming(), changes)
+        window, lane = self._watermark.upcoming(), self._order.lane()
+        if lane is None:
+            return self.dispatcher.plan(window, changes)
+        return self.dispatcher.plan_transactions(window, changes, lane)
 
     def plan_alone(self, lane: Lane, table: TableName, end: Position) -> None:
         """Plans something other than changes, on a lane that is none of ours: it follows everything planned so far, and
@@ -151,11 +154,12 @@ class BatchScheduler:
 
     def finish_alone(self, lane: Lane, id_: EffectId | None) -> None:
         """Frees that lane: the thing is committed, with a receipt; or nothing has become of it (None)."""
-        for segment in lane.finish():
+        for segment in lane.running:
             if id_ is not None:
                 self._watermark.receipt(segment.window, id_)
             self._end(segment)
             self.rows -= 1
+        lane.finish()
         self.unpositioned_receipt = id_ or self.unpositioned_receipt
 
     # ------------------------------------------------------------------ send
@@ -165,26 +169,30 @@ class BatchScheduler:
         nothing else is under way."""
         for lane in self.lanes:
             if lane.ready:
-                batch = InFlightBatch(lane.number, lane.cut(self._order.most_rows))
-                self._order.sent(batch, self.now)
-                self._send(batch)
+                lane.cut(self._order.most_rows)
+                segments = lane.running
+                turn = Turn(segments[0].order)
+                changes = [change for segment in segments for change in segment.changes]
+                self._order.sent(turn, self.now)
+                self._send(InFlightBatch(lane.number, max(s.window for s in segments), changes, turn))
         if retries and not self.rows and not self.streaming:
             self.parked_retry.send(self.now)
 
     def _send(self, batch: InFlightBatch) -> None:
         """Composes the transaction for what the batch covers now, and sends it."""
-        search, covered = batch.search, batch.covered
+        search = batch.search
+        batch.covered = covered = batch.changes if search is None else search.piece
         reached = covered if search is None else search.tried
         bad = {} if search is None else dict(search.bad)
         run, parked = self.parked_rows.sift(reached, bad) if bad or len(self.parked_rows) else (reached, [])
         probing = search is not None and search.probing
-        id_ = self._next_id()
+        id_, places = self._next_id(), ((c.source, c.number, c.ordinal) for c in covered)
         batch.parked = [change for change, _ in parked]
         batch.effect = ApplyBatch(
             id=id_,
             lane=batch.lane,
             steps=self.steps(run, in_order=search is not None),
-            covered=receipts.encode(covered, self._watermark.end(batch.window)),
+            covered=receipts.encode(places, self._watermark.end(batch.window)),
             rows=len(covered),
             parked=self.rows_to_park(parked, id_, search),
             held=self._order.atomic or probing,
@@ -207,7 +215,8 @@ class BatchScheduler:
     def _dispatch(self, batch: InFlightBatch) -> None:
         assert batch.effect is not None
         self._batches[batch.effect.id] = batch
-        batch.enter(Phase.RUNNING)
+        batch.turn.id = batch.effect.id
+        batch.turn.enter(Phase.RUNNING)
         self._emit(batch.effect)
 
     # ------------------------------------------------------------------ answers
@@ -224,13 +233,14 @@ class BatchScheduler:
             return
         self._watermark.receipt(batch.window, id_)
         self.parked_retry.park(batch.parked, batch.effect.parked, batch.search)
-        self.parked_retry.arrived(batch.covered, but=batch.parked)
+        if self.parked_retry.awaits_parents:
+            self.parked_retry.arrived(batch.covered, but=batch.parked)
         self._count(batch.effect.rows)
         batch.tries, batch.hindrance = 0, None
         if batch.search is not None:
             batch.search.succeeded()
             if not batch.search.finished:
-                batch.phase = Phase.RUNNING
+                batch.turn.phase = Phase.RUNNING
                 self._send(batch)
                 return
         self._finish(batch)
@@ -247,51 +257,53 @@ class BatchScheduler:
         self.committed_batches += 1
 
     def _finish(self, batch: InFlightBatch) -> None:
-        for segment in self.lanes[batch.lane].finish():
+        lane = self.lanes[batch.lane]
+        for segment in lane.running:
             self.rows -= len(segment.changes)
             self._end(segment)
-        self._order.left(batch, self.now)
+        lane.finish()
+        self._order.left(batch.turn, self.now)
         self._commit_next(None)
 
     def _end(self, segment: Segment) -> None:
-        self.locks.release(segment)
+        self.locks.release(segment.holder)
         self._watermark.done(segment.window)
         self._order.segment_committed()
 
     def ready(self, id_: EffectId) -> None:
         """Takes the answer that a held batch is prepared: only its COMMIT is to do."""
         batch = self._batches.get(id_)
-        if batch is None or batch.phase is not Phase.RUNNING:
+        if batch is None or batch.turn.phase is not Phase.RUNNING:
             return
-        batch.enter(Phase.PREPARED)
+        batch.turn.enter(Phase.PREPARED)
         if batch.search is not None and batch.search.probing:
-            self._roll_back(batch)
+            self._roll_back(batch.turn)
             batch.search.succeeded()
             batch.effect = None
         else:
-            self._commit_next(batch)
+            self._commit_next(batch.turn)
 
-    def _commit_next(self, prepared: InFlightBatch | None) -> None:
-        if (batch := self._order.next_to_commit(prepared, self.now)) is not None:
-            assert batch.effect is not None
-            batch.enter(Phase.COMMITTING)
-            self._emit(CommitBatch(batch.effect.id))
+    def _commit_next(self, prepared: Turn | None) -> None:
+        if (turn := self._order.next_to_commit(prepared, self.now)) is not None:
+            assert turn.id is not None
+            turn.enter(Phase.COMMITTING)
+            self._emit(CommitBatch(turn.id))
 
-    def _roll_back(self, batch: InFlightBatch) -> None:
-        assert batch.effect is not None
-        batch.enter(Phase.ROLLING_BACK)
-        self._emit(RollbackBatch(batch.effect.id))
+    def _roll_back(self, turn: Turn) -> None:
+        assert turn.id is not None
+        turn.enter(Phase.ROLLING_BACK)
+        self._emit(RollbackBatch(turn.id))
 
     def rolled_back(self, id_: EffectId) -> None:
         """Takes the answer that a batch is rolled back: a trial goes on, others are sent again after a while."""
         batch = self._batches.get(id_)
-        if batch is None or batch.phase is not Phase.ROLLING_BACK:
+        if batch is None or batch.turn.phase is not Phase.ROLLING_BACK:
             return
         if batch.effect is None:
             del self._batches[id_]
             self._send(batch)
             return
-        self._backoff.add(batch, self.now + (0 if self._order.is_head(batch) else self._options.commit_bound_us))
+        self._backoff.add(batch, self.now + (0 if self._order.is_head(batch.turn) else self._options.commit_bound_us))
         self._commit_next(None)
 
     def failed(self, id_: EffectId, failure: Failure) -> None:
@@ -301,7 +313,7 @@ class BatchScheduler:
             self.parked_retry.failed(failure, self.now)
             return
         batch = self._batches.get(id_)
-        if batch is None or batch.phase is Phase.ROLLING_BACK:
+        if batch is None or batch.turn.phase is Phase.ROLLING_BACK:
             return  # told to roll back meanwhile: that answer comes, and the lane is not free before
         if policy(failure) is Policy.RETRY:
             self.retries += 1
@@ -313,12 +325,12 @@ class BatchScheduler:
         if batch.search is None:
             batch.search = BadRowSearch(batch.changes, atomic=self._order.atomic)
         batch.search.failed(failure.message, lacks_parent=lacks_parent(failure))
-        batch.phase = Phase.RUNNING
+        batch.turn.phase = Phase.RUNNING
         self._send(batch)
 
     def tick(self) -> None:
         """Sends batches that have waited long enough; rolls back those that keep the head of the order waiting."""
         for batch in self._backoff.take_due(self.now):
             self._dispatch(batch)
-        for batch in self._order.to_roll_back(self.now):
-            self._roll_back(batch)
+        for turn in self._order.to_roll_back(self.now):
+            self._roll_back(turn)

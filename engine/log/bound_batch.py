@@ -5,10 +5,10 @@ It converts its rows to changes, which are planned, or puts them on piles, where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, cast
 
-from tidelock.engine.model.records import LogBatch, Made, Pile, RowChange, Transaction
+from tidelock.engine.model.records import LogBatch, Made, PackedRows, Pile, RowChange, Transaction
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.segments import Change
 
@@ -20,13 +20,15 @@ class BoundBatch:
 
     __slots__ = ("_batch", "bindings")
 
-    def __init__(self, batch: LogBatch, bindings: dict[int, Binding]) -> None:
+    def __init__(self, batch: LogBatch, bind: Callable[[Collection[int]], dict[int, Binding]]) -> None:
+        """`bind`: returns the bindings of shapes with these numbers (`RelationCache.bind`)."""
         self._batch = batch
-        self.bindings = bindings
+        packed = _packed(batch)
+        self.bindings = bind(dict.fromkeys([row.table for row in batch.rows]) if packed is None else packed.tables)
 
     def changes(self) -> list[Change]:
         """Returns the changes of all rows, in log order."""
-        packed = self._batch.packed
+        packed = _packed(self._batch)
         if packed is not None:
             return packed.changes(Change, self.bindings, self._batch.transactions)
         changes: list[Change] = []
@@ -37,11 +39,11 @@ class BoundBatch:
     @property
     def packed(self) -> bool:
         """Are its rows packed, and no objects yet?"""
-        return self._batch.packed is not None
+        return _packed(self._batch) is not None
 
     def pile(self) -> Pile:
         """Returns an empty pile for rows of this batch."""
-        packed = self._batch.packed
+        packed = _packed(self._batch)
         return ChangePile() if packed is None else packed.pile()
 
     def accepts(self, pile: Pile) -> bool:
@@ -50,7 +52,7 @@ class BoundBatch:
 
     def pour(self, piles: Mapping[Binding, Pile]) -> list[Change]:
         """Put each row onto the pile of its table.  Returns the changes of those that have none."""
-        packed = self._batch.packed
+        packed = _packed(self._batch)
         if packed is not None:
             return packed.pour(piles, Change, self.bindings, self._batch.transactions)
         rest: list[Change] = []
@@ -73,6 +75,11 @@ class BoundBatch:
         ends = [*(transaction.first for transaction in batch.transactions[1:]), len(batch.rows)]
         for transaction, end in zip(batch.transactions, ends, strict=False):  # none where there are no rows
             yield transaction, batch.rows[transaction.first : end]
+
+
+def _packed(batch: LogBatch) -> PackedRows | None:
+    """Returns the rows of the batch, if they are packed."""
+    return None if type(batch.rows) is tuple else cast(PackedRows, batch.rows)
 
 
 class ChangePile:

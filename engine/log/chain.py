@@ -1,4 +1,4 @@
-"""The chain: every batch of the log names the position before it (design 4).
+"""The chain: every batch of the log names the position before it (design 4), and by positions alone it is judged.
 
 `prev` equal to the last position seen: next.  At or below it: a duplicate, ignored.  Anything else is a gap or a
 regress: applying stops and a resend is asked for; if that does not close the gap, the feed halts.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 
 from tidelock.engine.model.lineage import agree
-from tidelock.engine.model.records import LogBatch, Position
+from tidelock.engine.model.records import Position
 
 
 class Verdict(enum.Enum):
@@ -39,21 +39,22 @@ class Chain:
         self.reader = 0
         self._resending = True  # the first batch answers the first request
 
-    def judge(self, batch: LogBatch, reader: int) -> Verdict:
-        """Take the batch if it is next.  A batch that overlaps `last` is a gap: it cannot be cut apart here.
+    def judge(self, prev: Position, last: Position, reader: int, *, resent: bool) -> Verdict:
+        """Take a batch if it is next, by the positions before and after it.  One that overlaps `last` is a gap: it
+        cannot be cut apart here.  `resent`: it answers a request.
 
         Only an answer may end before it begins, on a replica that was promoted and counts its log in its own way.
         """
         if reader != self.reader:
             return Verdict.LATE
         if self._resending:
-            return self._take(batch) if batch.resent and _same_place(batch.prev, self.last) else Verdict.GAP
-        if batch.prev == self.last:
-            return self._take(batch) if batch.last.order >= batch.prev.order else Verdict.GAP
-        return Verdict.DUPLICATE if batch.last.order <= self.last.order else Verdict.GAP
+            return self._take(last) if resent and _same_place(prev, self.last) else Verdict.GAP
+        if prev == self.last:
+            return self._take(last) if last.order >= prev.order else Verdict.GAP
+        return Verdict.DUPLICATE if last.order <= self.last.order else Verdict.GAP
 
-    def _take(self, batch: LogBatch) -> Verdict:
-        self.last = batch.last
+    def _take(self, last: Position) -> Verdict:
+        self.last = last
         self._resending = False
         return Verdict.NEXT
 

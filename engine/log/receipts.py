@@ -38,14 +38,15 @@ _PLACE = ""  # in the place of a transaction source
 NOTHING = _ENCODER.encode({})
 
 
-def encode(changes: Iterable[Change], end: Position | None = None) -> bytes:
-    """Returns the receipt for these changes of one lane, in any order; `end`: of the last window that they are of."""
+def encode(rows: Iterable[tuple[str, int, int]], end: Position | None = None) -> bytes:
+    """Returns the receipt for rows of one lane, each as (source, number, ordinal), in any order; `end`: of the last
+    window that they are of."""
     by_source: dict[str, list[tuple[int, int]]] = {}
-    for change in changes:
-        at = by_source.get(change.source)
+    for source, number, ordinal in rows:
+        at = by_source.get(source)
         if at is None:
-            at = by_source[change.source] = []
-        at.append((change.number, change.ordinal))
+            at = by_source[source] = []
+        at.append((number, ordinal))
     out: dict[str, list[int]] = {}
     for source, places in by_source.items():
         places.sort()

@@ -7,15 +7,14 @@ relation cache.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
-from tidelock.engine.log.bound_batch import BoundBatch
-from tidelock.engine.model.records import LogBatch, Shape, TableName
+from tidelock.engine.model.records import Shape, TableName
 from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable
 
 
 class RelationCache:
-    """Binds batches of the log.  `tables`: the target's.  `bound`: called with each new binding."""
+    """Binds the shapes of rows.  `tables`: the target's.  `bound`: called with each new binding."""
 
     def __init__(self, tables: Mapping[TableName, TargetTable], bound: Callable[[Binding], None]) -> None:
         self._tables = tables
@@ -30,21 +29,19 @@ class RelationCache:
         self._bindings.clear()
         self._known.clear()
 
-    def learn(self, batch: LogBatch) -> None:
-        """Learn the shapes that the batch announces."""
-        self._shapes.update(batch.shapes)
-        for number in batch.shapes:
+    def learn(self, shapes: Mapping[int, Shape]) -> None:
+        """Learn the shapes that a batch announces, by number."""
+        self._shapes.update(shapes)
+        for number in shapes:
             self._bindings.pop(number, None)
 
-    def bind(self, batch: LogBatch) -> BoundBatch:
-        """Returns the batch with its tables.  Raises SchemaMismatch where a row cannot be bound."""
-        packed = batch.packed
-        numbers = dict.fromkeys([row.table for row in batch.rows]) if packed is None else packed.tables
+    def bind(self, numbers: Collection[int]) -> dict[int, Binding]:
+        """Returns the tables of rows with shapes of these numbers.  Raises SchemaMismatch where one cannot be bound."""
         bindings = self._bindings
         for number in numbers:
             if number not in bindings:
                 bindings[number] = self._binding(number)
-        return BoundBatch(batch, {number: bindings[number] for number in numbers})
+        return {number: bindings[number] for number in numbers}
 
     def _binding(self, number: int) -> Binding:
         shape = self._shapes[number]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from xxhash import xxh3_64_intdigest
 
-from tidelock.engine.model.records import Row
+from tidelock.engine.model.records import Row, Value
 from tidelock.engine.model.schema import Binding
 
-Home: TypeAlias = Callable[[Row | None], int]  # a row that is there → 64-bit hash of its table and key
+Home: TypeAlias = Callable[[Value], int]  # `Binding.identity` of a row → 64-bit hash of its table and that
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MASK = 0xFFFFFFFFFFFFFFFF
@@ -33,14 +34,12 @@ def key_hash(seed: int, key: Row) -> int:
 
 
 def home_of(binding: Binding) -> Home:
-    """Returns the `key_hash` of a binding's rows, compiled for the common key of one column."""
+    """Returns the `key_hash` of a binding's keys, compiled for the common key of one column."""
     seed = name_hash(str(binding.name))
     if len(binding.key) != 1:
-        return lambda row: key_hash(seed, binding.key_of(row))  # type: ignore[arg-type]
-    (position,) = binding.key
+        return partial(key_hash, seed)
 
-    def home(row: Row | None) -> int:
-        value = row[position]  # type: ignore[index]
+    def home(value: Value) -> int:
         return ((value ^ seed) * _GOLDEN & _MASK) >> 17 if type(value) is int else key_hash(seed, (value,))
 
     return home

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -244,7 +244,7 @@ class LogBatch(msgspec.Struct, array_like=True):
     """The unit that moves: rows of whole or partial transactions in log order, or one DDL statement, never both.
 
     `prev`, `last`: positions before the first and after the last record; `prev` equals the previous batch's `last`.
-    `rows`: a tuple, or PackedRows (`packed`), which msgspec could not name here.
+    `rows`: a tuple, or PackedRows, which msgspec could not name here.
     `shapes`: tables first used in this batch, by their number.
     `end_us`: commit time of the last transaction seen, also of filtered ones (0: unknown).
     `resent`: this batch answers a resend request, so its `prev` is taken as is (design 4).
@@ -258,11 +258,6 @@ class LogBatch(msgspec.Struct, array_like=True):
     ddl: Ddl | None = None
     end_us: int = 0
     resent: bool = False
-
-    @property
-    def packed(self) -> PackedRows | None:
-        """Rows of the batch, if they are packed."""
-        return None if type(self.rows) is tuple else cast(PackedRows, self.rows)
 
 
 class SourceTransaction(msgspec.Struct, array_like=True):

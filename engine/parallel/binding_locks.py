@@ -52,7 +52,7 @@ class BindingLocks:
         for lane in self._dispatcher.lanes:
             for segment in (*lane.running, *lane.queue):
                 if any(change.binding.name == name for change in segment.changes):
-                    self._dispatcher.locks.issue_requests(segment, [shared])
+                    self._dispatcher.locks.issue_requests(segment.holder, [shared])
 
     def _lock_by(self, binding: Binding) -> bool:
         """Compiles its keys anew; returns whether its rows take the whole table."""

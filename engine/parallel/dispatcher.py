@@ -29,6 +29,7 @@ from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.conflict_groups import ConflictGroups
 from tidelock.engine.parallel.key_codegen import ExclusiveKeys
 from tidelock.engine.parallel.lanes import Lane
+from tidelock.engine.parallel.lock_holder import LockHolder
 from tidelock.engine.parallel.lock_keys import RowKeys
 from tidelock.engine.parallel.lock_request import LockRequest, Mode, RequestKeys, S, X
 from tidelock.engine.parallel.lock_table import LockTable
@@ -135,8 +136,8 @@ class Dispatcher:
                 segment.changes += part
                 tables[segment][table.target.name] = None
         for segment, names in tables.items():
-            self.locks.lock_tables(segment, names, X)
-            self.locks.issue(segment)
+            self.locks.lock_tables(segment.holder, names, X)
+            self.locks.issue(segment.holder)
         return len(tables)
 
     def _plan_rows(self, window: int, changes: Sequence[Change], affinity: dict[Binding, int]) -> int:
@@ -151,7 +152,7 @@ class Dispatcher:
         longest = _longest(lanes, len(self.lanes), self._batch_rows)
         last: list[Segment | None] = [None] * len(self.lanes)
         read: list[list[LockRequest] | None] = [None] * len(self.lanes)  # what `last` was given last
-        followed: list[dict[Segment, None]] = [{} for _ in self.lanes]  # by lane, of `holders`: once for all behind
+        followed: list[dict[LockHolder, None]] = [{} for _ in self.lanes]  # by lane, of `holders`: once for all behind
         made: list[Segment] = []
         for i, (change, keys, lane) in enumerate(zip(changes, exclusive, lanes, strict=True)):
             segment = last[lane]
@@ -170,16 +171,16 @@ class Dispatcher:
             segment.changes.append(change)
             segment.keys += keys
             if requests is not None and requests[i] and requests[i] is not read[lane]:
-                self.locks.issue_requests(segment, requests[i])
+                self.locks.issue_requests(segment.holder, requests[i])
                 read[lane] = requests[i]
         for segment in made:
             if locks_tables:
                 tables = dict.fromkeys([change.binding for change in segment.changes])
-                self.locks.lock_tables(segment, dict.fromkeys([table.target.name for table in tables]), S)
-            self.locks.issue(segment)
+                self.locks.lock_tables(segment.holder, dict.fromkeys([table.target.name for table in tables]), S)
+            self.locks.issue(segment.holder)
         return len(made)
 
-    def _table_lock_holders(self, changes: Sequence[Change]) -> dict[Binding, Segment]:
+    def _table_lock_holders(self, changes: Sequence[Change]) -> dict[Binding, LockHolder]:
         """Tables whose lock a segment in flight holds in mode X, with it."""
         tables = dict.fromkeys([change.binding for change in changes])
         holders = ((table, self.locks.table_lock_holder(table.target.name)) for table in tables)
@@ -198,29 +199,30 @@ class Dispatcher:
         segment = self._segment(lane, window, [s for s in dict.fromkeys(predecessors) if s.lane != lane])
         segment.changes += changes
         segment.keys += dict.fromkeys(keys)
-        self.locks.issue_requests(segment, list(modes.items()))
-        self.locks.issue(segment)
+        self.locks.issue_requests(segment.holder, list(modes.items()))
+        self.locks.issue(segment.holder)
         return 1
 
     def plan_alone(self, window: int, lane: Lane, requests: list[LockRequest]) -> None:
         """Appends a segment without changes to `lane`, which is none of ours: it follows everything planned before, and
         whoever's requests conflict with its own later follows it."""
         queues = [[*other.running, *other.queue] for other in self.lanes]
-        segment = self._follow(Segment(self._order, lane.number, window), [queue[-1] for queue in queues if queue])
+        last = [queue[-1].holder for queue in queues if queue]
+        segment = self._follow(Segment(self._order, lane.number, window), last)
         lane.append(segment)
-        self.locks.issue_requests(segment, requests)
-        self.locks.lock_tables(segment, (), S)  # where it is needed, rows request a key that `requests` has
-        self.locks.issue(segment)
+        self.locks.issue_requests(segment.holder, requests)
+        self.locks.lock_tables(segment.holder, (), S)  # where it is needed, rows request a key that `requests` has
+        self.locks.issue(segment.holder)
 
-    def _segment(self, lane: int, window: int, predecessors: Sequence[Segment]) -> Segment:
+    def _segment(self, lane: int, window: int, predecessors: Sequence[LockHolder]) -> Segment:
         segment = self._follow(Segment(self._order, lane, window), predecessors)
         self.lanes[lane].append(segment)
         return segment
 
-    def _follow(self, segment: Segment, predecessors: Sequence[Segment]) -> Segment:
+    def _follow(self, segment: Segment, predecessors: Sequence[LockHolder]) -> Segment:
         self._order += 1
         for predecessor in predecessors:
-            segment.wait_for(predecessor)
+            segment.holder.wait_for(predecessor)
         self.waits += len(predecessors)
         return segment
 
@@ -239,15 +241,15 @@ class Dispatcher:
         nobody."""
         return self.locks.writers > 0 or any(mode for own in requests if own for _, mode in own)
 
-    def _predecessors(self, groups: ConflictGroups) -> dict[int, list[Segment]]:
+    def _predecessors(self, groups: ConflictGroups) -> dict[int, list[LockHolder]]:
         """Change index → segments in flight from earlier windows that it must follow, by exclusive keys."""
-        waits: dict[int, list[Segment]] = {}
+        waits: dict[int, list[LockHolder]] = {}
         for key, segment in self.locks.holders(groups.first).items():
             waits.setdefault(groups.first[key], []).append(segment)
         return waits
 
     def _lanes_in_flight(
-        self, roots: Sequence[int], waits: dict[int, list[Segment]], requests: list[list[LockRequest]] | None
+        self, roots: Sequence[int], waits: dict[int, list[LockHolder]], requests: list[list[LockRequest]] | None
     ) -> dict[int, list[int]]:
         """Group root → lanes on which its predecessors are in flight, one entry a predecessor."""
         lanes: dict[int, list[int]] = {}
@@ -270,13 +272,16 @@ class Dispatcher:
         homes, count = self._homes, len(self.lanes)
         span, first = min(count, -(-len(changes) // self._fill_rows)) if self._fill_rows else count, self._turn
         self._turn = (first + span) % count
-        lanes = {
-            root: (homes[change.binding](change.before or change.after) % span + first) % count
-            if (lane := affinity.get(change.binding)) is None
-            else lane
-            for i, (root, change) in enumerate(zip(roots, changes, strict=True))
-            if i == root
-        }
+        lanes: dict[int, int] = {}
+        for i, (root, change) in enumerate(zip(roots, changes, strict=True)):
+            if i != root:
+                continue
+            table = change.binding
+            lane = affinity.get(table)
+            if lane is None:
+                key = table.identity(change.before or change.after)  # type: ignore[arg-type]
+                lane = (homes[table](key) % span + first) % count
+            lanes[root] = lane
         for root, before in in_flight.items():
             if not before:
                 continue

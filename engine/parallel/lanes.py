@@ -28,26 +28,24 @@ class Lane:
     @property
     def ready(self) -> bool:
         """True if no batch is running and the first segment is runnable."""
-        return not self.running and bool(self.queue) and self.queue[0].pending_predecessors == 0
+        return not self.running and bool(self.queue) and self.queue[0].runnable
 
     @property
     def rows(self) -> int:
         """Number of changes queued and running."""
         return sum(len(s.changes) for s in self.queue) + sum(len(s.changes) for s in self.running)
 
-    def cut(self, limit: int) -> list[Segment]:
+    def cut(self, limit: int) -> None:
         """Takes runnable segments off the queue, about `limit` rows of them; they are `running` until `finish`."""
         assert not self.running, "one batch a lane"
         rows = 0
         queue = self.queue
-        while queue and queue[0].pending_predecessors == 0 and (not rows or rows + len(queue[0].changes) <= limit):
+        while queue and queue[0].runnable and (not rows or rows + len(queue[0].changes) <= limit):
             segment = queue.popleft()
             rows += len(segment.changes)
             self.running.append(segment)
-        return self.running
 
-    def finish(self) -> list[Segment]:
-        """Returns the segments of the running batch, which is committed at the target: the lane is free."""
-        done, self.running = self.running, []
-        assert done, "a lane finished nothing"
-        return done
+    def finish(self) -> None:
+        """Frees the lane: all that ran is committed at the target."""
+        assert self.running, "a lane finished nothing"
+        self.running = []

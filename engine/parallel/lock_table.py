@@ -20,44 +20,44 @@ from collections.abc import Iterable
 
 from tidelock.engine.model.index import Digest, Key
 from tidelock.engine.model.records import TableName
+from tidelock.engine.parallel.lock_holder import LockHolder
 from tidelock.engine.parallel.lock_request import LockRequest, Mode
-from tidelock.engine.parallel.segments import Segment
 
 
 class _Tail:
-    """Tail of a key that has readers, or of a table: the last segment in mode X, and those in mode S after it."""
+    """Tail of a key that has readers, or of a table: the last holder in mode X, and those in mode S after it."""
 
     __slots__ = ("exclusive", "shared")
 
     def __init__(self) -> None:
-        self.exclusive: Segment | None = None
-        self.shared: list[Segment] = []
+        self.exclusive: LockHolder | None = None
+        self.shared: list[LockHolder] = []
 
-    def take(self, segment: Segment, *, mode: Mode) -> None:
-        """Puts the segment at the end."""
+    def take(self, holder: LockHolder, *, mode: Mode) -> None:
+        """Puts the holder at the end."""
         if mode:
-            self.exclusive = segment
+            self.exclusive = holder
             self.shared.clear()
-        elif self.exclusive is not segment and (not self.shared or self.shared[-1] is not segment):
-            self.shared.append(segment)
+        elif self.exclusive is not holder and (not self.shared or self.shared[-1] is not holder):
+            self.shared.append(holder)
 
-    def leave(self, segment: Segment) -> bool:
-        """Takes the segment out; returns whether nobody is left."""
-        if self.exclusive is segment:
+    def leave(self, holder: LockHolder) -> bool:
+        """Takes the holder out; returns whether nobody is left."""
+        if self.exclusive is holder:
             self.exclusive = None
-        self.shared = [other for other in self.shared if other is not segment]
+        self.shared = [other for other in self.shared if other is not holder]
         return self.exclusive is None and not self.shared
 
 
 class LockTable:
     """The keys and tables that are locked, with their holders.
 
-    `writers`: keys with readers whose last segment in mode X is in flight.  `without_tables`: segments in flight that
-    hold keys alone, as nobody told of which tables they are.
+    `writers`: keys with readers whose last holder in mode X is in flight.  `without_tables`: holders in flight that
+    have keys alone, as nobody told of which tables they are.
     """
 
     def __init__(self) -> None:
-        self._exclusive: dict[Digest, Segment] = {}
+        self._exclusive: dict[Digest, LockHolder] = {}
         self._tails: dict[Key, _Tail] = {}  # of keys with readers
         self._tables: dict[TableName, _Tail] = {}
         self.writers = 0
@@ -67,14 +67,14 @@ class LockTable:
         """Number of keys and tables that are held."""
         return len(self._exclusive) + len(self._tails) + len(self._tables)
 
-    def holders(self, keys: Iterable[Digest]) -> dict[Digest, Segment]:
-        """Returns those of these exclusive keys that a segment in flight holds, with the segment."""
+    def holders(self, keys: Iterable[Digest]) -> dict[Digest, LockHolder]:
+        """Returns those of these exclusive keys that a holder in flight holds, with the holder."""
         held = self._exclusive
         return {key: held[key] for key in filter(held.__contains__, keys)} if held else {}  # in the order of `keys`
 
-    def predecessors(self, requests: list[LockRequest]) -> list[Segment]:
-        """Segments that must commit before one that makes these requests: oldest first, each once."""
-        found: dict[int, Segment] = {}
+    def predecessors(self, requests: list[LockRequest]) -> list[LockHolder]:
+        """Holders that must commit before one that makes these requests: oldest first, each once."""
+        found: dict[int, LockHolder] = {}
         for key, mode in requests:
             tail = self._tails.get(key)
             if tail is None:
@@ -82,32 +82,32 @@ class LockTable:
             if tail.exclusive is not None:
                 found[tail.exclusive.order] = tail.exclusive
             if mode:
-                for segment in tail.shared:
-                    found[segment.order] = segment
+                for holder in tail.shared:
+                    found[holder.order] = holder
         return [found[order] for order in sorted(found)]
 
-    def issue(self, segment: Segment) -> None:
-        """Gives `segment` its exclusive `keys`, once; it waits for their holders or shares their lane."""
-        self._exclusive.update(dict.fromkeys(segment.keys, segment))
-        self.without_tables += segment.tables is None
+    def issue(self, holder: LockHolder) -> None:
+        """Gives `holder` its exclusive `keys`, once; it waits for their holders or shares their lane."""
+        self._exclusive.update(dict.fromkeys(holder.keys, holder))
+        self.without_tables += holder.tables is None
 
-    def issue_requests(self, segment: Segment, requests: list[LockRequest]) -> None:
-        """Gives `segment` the locks that it requests; it waits for their `predecessors` or shares their lane."""
+    def issue_requests(self, holder: LockHolder, requests: list[LockRequest]) -> None:
+        """Gives `holder` the locks that it requests; it waits for their `predecessors` or shares their lane."""
         for key, mode in requests:
             tail = self._tails.get(key)
             if tail is None:
                 tail = self._tails[key] = _Tail()
             self.writers += mode and tail.exclusive is None
-            tail.take(segment, mode=mode)
-        segment.requests.update(dict.fromkeys(requests))
+            tail.take(holder, mode=mode)
+        holder.requests.update(dict.fromkeys(requests))
 
     @property
     def tables(self) -> bool:
         """True if a table is locked."""
         return bool(self._tables)
 
-    def table_lock_holder(self, table: TableName) -> Segment | None:
-        """The last segment with the table lock in mode X: every change of the table must follow it, whatever its keys
+    def table_lock_holder(self, table: TableName) -> LockHolder | None:
+        """The last holder with the table lock in mode X: every change of the table must follow it, whatever its keys
         are."""
         tail = self._tables.get(table)
         return None if tail is None else tail.exclusive
@@ -121,50 +121,50 @@ class LockTable:
         if tail is None:
             return True
         before = tail.shared if tail.exclusive is None else [tail.exclusive, *tail.shared]
-        return all(segment.lane == lane for segment in before)
+        return all(holder.lane == lane for holder in before)
 
-    def lock_tables(self, segment: Segment, tables: Iterable[TableName], mode: Mode) -> None:
-        """Gives `segment` the locks of these tables: before it is issued, and once."""
-        assert segment.tables is None, "its tables are locked once"
-        segment.tables = tuple(tables)
-        for table in segment.tables:
+    def lock_tables(self, holder: LockHolder, tables: Iterable[TableName], mode: Mode) -> None:
+        """Gives `holder` the locks of these tables: before it is issued, and once."""
+        assert holder.tables is None, "its tables are locked once"
+        holder.tables = tuple(tables)
+        for table in holder.tables:
             tail = self._tables.get(table)
             if tail is None:
                 tail = self._tables[table] = _Tail()
-            tail.take(segment, mode=mode)
+            tail.take(holder, mode=mode)
 
-    def release(self, segment: Segment) -> list[int]:
-        """Frees what `segment` holds and wakes its successors: it is committed at the target.
+    def release(self, holder: LockHolder) -> list[int]:
+        """Frees what `holder` holds and wakes its successors: it is committed at the target.
 
-        Returns the lanes that have a segment with no predecessor left, one entry a segment.
+        Returns the lanes that have a holder with no predecessor left, one entry a holder.
         """
-        assert not segment.committed, "released twice"
-        segment.committed = True
+        assert not holder.committed, "released twice"
+        holder.committed = True
         held = self._exclusive
-        for own in segment.keys:
+        for own in holder.keys:
             tail = held.pop(own, None)
-            if tail is not segment and tail is not None:
+            if tail is not holder and tail is not None:
                 held[own] = tail
-        for key, _ in segment.requests:
-            self._release_request(key, segment)
-        if segment.tables is None:
+        for key, _ in holder.requests:
+            self._release_request(key, holder)
+        if holder.tables is None:
             self.without_tables -= 1
         else:
-            for table in segment.tables:
-                if self._tables[table].leave(segment):
+            for table in holder.tables:
+                if self._tables[table].leave(holder):
                     del self._tables[table]
         woken = []
-        for successor in segment.successors:
+        for successor in holder.successors:
             successor.pending_predecessors -= 1
             assert successor.pending_predecessors >= 0
             if successor.pending_predecessors == 0:
                 woken.append(successor.lane)
         return woken
 
-    def _release_request(self, key: Key, segment: Segment) -> None:
+    def _release_request(self, key: Key, holder: LockHolder) -> None:
         tail = self._tails.get(key)
         if tail is None:
             return
-        self.writers -= tail.exclusive is segment
-        if tail.leave(segment):
+        self.writers -= tail.exclusive is holder
+        if tail.leave(holder):
             del self._tails[key]

@@ -12,10 +12,9 @@ from sys import getsizeof
 
 import msgspec
 
-from tidelock.engine.model.index import Digest
-from tidelock.engine.model.records import Row, RowChange, TableName, Transaction
+from tidelock.engine.model.records import Row, RowChange, Transaction
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.parallel.lock_request import LockRequest
+from tidelock.engine.parallel.lock_holder import LockHolder
 
 
 class Change(msgspec.Struct, gc=False, eq=False):
@@ -52,31 +51,20 @@ class Segment:
     """A run of changes of one lane that become runnable together.
 
     `order`: its place among all segments, in the order of the log.  `window`: number of the planning window.
-    `pending_predecessors`: how many segments of other lanes it still waits for; `successors`: those that wait for this
-    one (the design's condition map: released or not, by segment).
-    `keys` (digests), `requests`, `tables`: the locks that it holds until it commits.  `tables` None: it was not told of
-    which tables it is, and keys are all that it locks.
+    `holder`: of its locks, and of what it waits for; `keys`: the list that the holder has.
     """
 
-    __slots__ = (
-        "changes", "committed", "keys", "lane", "order", "pending_predecessors", "requests", "successors", "tables",
-        "window",
-    )  # fmt: skip
+    __slots__ = ("changes", "holder", "keys", "lane", "order", "window")
 
     def __init__(self, order: int, lane: int, window: int) -> None:
         self.order = order
         self.lane = lane
         self.window = window
         self.changes: list[Change] = []
-        self.keys: list[Digest] = []
-        self.requests: dict[LockRequest, None] = {}
-        self.tables: tuple[TableName, ...] | None = None
-        self.pending_predecessors = 0
-        self.successors: list[Segment] = []
-        self.committed = False
+        self.holder = LockHolder(order, lane)
+        self.keys = self.holder.keys
 
-    def wait_for(self, other: Segment) -> None:
-        """Makes this segment wait until `other`, which is of an earlier place and another lane, is committed."""
-        assert other.order < self.order and other.lane != self.lane and not other.committed
-        self.pending_predecessors += 1
-        other.successors.append(self)
+    @property
+    def runnable(self) -> bool:
+        """True if it waits for no other any more."""
+        return self.holder.pending_predecessors == 0

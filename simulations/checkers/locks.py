@@ -48,26 +48,27 @@ class Locks(Checker):
         depth = dict.fromkeys(live, 0)
         for order in sorted(live):
             segment = live[order]
-            if segment.committed:
+            if segment.holder.committed:
                 raise Mistake(f"segment {order} is committed and still in its lane")
-            for successor in segment.successors:
+            for successor in segment.holder.successors:
                 if successor.order <= order or successor.order not in live:
                     raise Mistake(f"segment {successor.order} waits for {order} and should not")
                 counts[successor.order] += 1
                 depth[successor.order] = max(depth[successor.order], depth[order] + 1)
         for order, segment in live.items():
-            if segment.pending_predecessors != counts[order]:
-                raise Mistake(f"segment {order} counts {segment.pending_predecessors} waits, there are {counts[order]}")
+            if (counted := segment.holder.pending_predecessors) != counts[order]:
+                raise Mistake(f"segment {order} counts {counted} waits, there are {counts[order]}")
         self.chains.update(dict.fromkeys(depth.values()))
 
     def _holders(self, batches: BatchScheduler, live: dict[int, Segment]) -> None:
         table = batches.locks
+        holders = {order: segment.holder for order, segment in live.items()}
         for digest, holder in table._exclusive.items():
-            if live.get(holder.order) is not holder:
+            if holders.get(holder.order) is not holder:
                 raise Mistake(f"{digest} is held by segment {holder.order}, which is not under way")
         for key, tail in [*table._tails.items(), *table._tables.items()]:
-            holders = [*tail.shared, *([tail.exclusive] if tail.exclusive is not None else [])]
-            if not holders or any(live.get(s.order) is not s for s in holders):
+            theirs = [*tail.shared, *([tail.exclusive] if tail.exclusive is not None else [])]
+            if not theirs or any(holders.get(one.order) is not one for one in theirs):
                 raise Mistake(f"{key} is held by nobody who is under way")
         self._whole(live)
         for order, segment in live.items():
@@ -80,7 +81,7 @@ class Locks(Checker):
         """A segment that took no key has its tables for its lane alone: others' changes of them come behind it, and
         wait for it or for one that is behind it on its lane."""
         for order, segment in live.items():
-            if not segment.tables or segment.keys or segment.requests:
+            if not segment.holder.tables or segment.keys or segment.holder.requests:
                 continue
             self.having += 1
             names = {change.binding.name for change in segment.changes}
@@ -88,7 +89,7 @@ class Locks(Checker):
             for other in live.values():
                 if other.lane == segment.lane or names.isdisjoint(change.binding.name for change in other.changes):
                     continue
-                waits = (w.lane == other.lane and w.order <= other.order for s in behind for w in s.successors)
+                waits = (w.lane == other.lane and w.order <= other.order for s in behind for w in s.holder.successors)
                 if other.order < order or not any(waits):
                     raise Mistake(f"segment {other.order} is beside {order}, which has a table of it whole")
                 self.waiting += 1

@@ -11,8 +11,6 @@ from tidelock.engine.apply.machine import Options
 from tidelock.engine.log import receipts
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Ddl, DdlKind, LogBatch, Position, RowChange, Transaction
-from tidelock.engine.model.schema import Binding
-from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import (
     ApplyBatch,
     ApplyDdl,
@@ -102,9 +100,7 @@ KEYS = dict(zip("ab", plain_keys(catalogue.OWNER, [(0, 0), (1, 1)]), strict=True
 
 
 def encoded(numbers: Sequence[int]) -> bytes:
-    binding = Binding(0, catalogue.shape(catalogue.OWNER), catalogue.OWNER)
-    row = RowChange(0, None, None, 0)
-    return receipts.encode(Change.of(binding, row, Transaction(SOURCE, n, 0)) for n in numbers)
+    return receipts.encode((SOURCE, n, 0) for n in numbers)
 
 
 def written(rows: dict[int, int], steps: Sequence[Step]) -> dict[int, int]:

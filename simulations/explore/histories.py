@@ -12,7 +12,7 @@ that one turns into the other only the first is explored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations, product
 from typing import TypeAlias
 
@@ -27,6 +27,11 @@ from tidelock.simulations.model import Database, Violation
 Draft: TypeAlias = tuple[int, Row | None, Row | None]
 Contents: TypeAlias = tuple[tuple[int, Row], ...]
 Renaming: TypeAlias = dict[tuple[str, Value], Value]
+
+
+def _home(binding: Binding) -> Callable[[Row], int]:
+    home, identity = home_of(binding), binding.identity
+    return lambda row: home(identity(row))
 
 
 class Spec(msgspec.Struct, frozen=True):
@@ -46,7 +51,7 @@ class Scope:
         self.specs = tuple(specs)
         self.tables: dict[TableName, TargetTable] = catalogue.linked(*(spec.table for spec in specs))
         self.bindings = tuple(Binding(n, catalogue.shape(t), t) for n, t in enumerate(self.tables.values()))
-        self.homes = tuple(home_of(binding) for binding in self.bindings)
+        self.homes = tuple(_home(binding) for binding in self.bindings)
         self.renamings = [renaming for renaming in self._renamings() if self._keeps_lanes(renaming)]
         self._databases: dict[Contents, Database] = {}
         self._successors: dict[Contents, list[tuple[Draft, Contents]]] = {}

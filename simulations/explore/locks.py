@@ -155,13 +155,14 @@ class LockModel:
         self.contents = self.world.applied(self.contents, self.log, numbers)
         self._committed[numbers[0]] = numbers
         self.watermark.receipt(max([s.window for s in lane.running]), EffectId(1, numbers[0]))
-        for segment in lane.finish():
+        for segment in lane.running:
             self._release(segment)
             self.watermark.done(segment.window)
+        lane.finish()
         self._marks.setdefault(self._mark, self.watermark.droppable())
 
     def _release(self, segment: Segment) -> None:
-        self.locks.release(segment)
+        self.locks.release(segment.holder)
 
     def _crash(self) -> None:
         done = self._done
@@ -189,11 +190,15 @@ class LockModel:
             ):
                 raise Broken(f"nothing stands in the way of {n}, yet it goes to lane {lane_of[n]} instead of {home}")
 
+    def _receipt_of(self, numbers: Sequence[int]) -> bytes:
+        changes = [self.log.changes[n - 1] for n in numbers]
+        return receipts.encode([(c.source, c.number, c.ordinal) for c in changes])
+
     def _see_fence(self, mark: int, dropped: tuple[EffectId, ...]) -> None:
         """Would a new owner with the checkpoint `mark` apply exactly what is not committed?"""
         gone = frozenset(dropped)
         held = [
-            Receipt(EffectId(1, first), receipts.encode(self.log.changes[n - 1] for n in numbers))
+            Receipt(EffectId(1, first), self._receipt_of(numbers))
             for first, numbers in self._committed.items()
             if EffectId(1, first) not in gone
         ]
@@ -234,7 +239,7 @@ class LockModel:
         """Segments are named by their rank, windows by their end, and nothing by its past."""
         locks, number, pending = self.locks, self.world.number, self.watermark.pending
         flight = sorted((s for lane in self.lanes for s in (*lane.running, *lane.queue)), key=lambda s: s.order)
-        rank = {id(segment): n for n, segment in enumerate(flight)}
+        rank = {id(segment.holder): n for n, segment in enumerate(flight)}
         held = locks.holders(self.log.exclusive)
         past, mark = min([c.number - 1 for s in flight for c in s.changes], default=self.taken), self._mark
         state = (
@@ -249,13 +254,13 @@ class LockModel:
                     segment.lane,
                     self._ends[segment.window] - past,
                     [c.number - past for c in segment.changes],
-                    segment.pending_predecessors,
-                    [rank[id(successor)] for successor in segment.successors],
+                    segment.holder.pending_predecessors,
+                    [rank[id(successor)] for successor in segment.holder.successors],
                 )
                 for segment in flight
             ],
             [len(lane.running) for lane in self.lanes],
-            sorted([(number(key), rank[id(segment)]) for key, segment in held.items()]),
+            sorted([(number(key), rank[id(holder)]) for key, holder in held.items()]),
             sorted(
                 [
                     (number(key), [rank[id(s)] for s in holders])
@@ -281,7 +286,7 @@ def _cuts(lane: Lane) -> list[int]:
     rows = 0
     found: list[int] = []
     for segment in lane.queue:
-        if segment.pending_predecessors and found:
+        if not segment.runnable and found:
             break
         rows += len(segment.changes)
         found.append(rows)
@@ -289,6 +294,6 @@ def _cuts(lane: Lane) -> list[int]:
 
 
 def _told(lane: Lane) -> str:
-    waits = ((s, s.pending_predecessors) for s in lane.queue)
+    waits = ((s, s.holder.pending_predecessors) for s in lane.queue)
     segments = (f"{numbers_of([s])}{f' waits for {count}' if count else ''}" for s, count in waits)
     return f"lane {lane.number} has {'; '.join(segments) or 'nothing'}"

@@ -17,6 +17,7 @@ from tidelock.engine.model.records import Row
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.parallel.dispatcher import Dispatcher
 from tidelock.engine.parallel.lanes import Lane
+from tidelock.engine.parallel.lock_holder import LockHolder
 from tidelock.engine.parallel.lock_keys import RowKeys
 from tidelock.engine.parallel.lock_request import LockRequest
 from tidelock.engine.parallel.lock_table import LockTable
@@ -74,7 +75,7 @@ def _null_is_equal(_binding: Binding, keys: RowKeys) -> RowKeys:
 class _OneHeir(LockTable):
     """Remembers the last holder of a key only."""
 
-    def predecessors(self, keys: list[LockRequest]) -> list[Segment]:
+    def predecessors(self, keys: list[LockRequest]) -> list[LockHolder]:
         return [holders[-1] for key in keys if (holders := super(_OneHeir, self).predecessors([key]))]
 
 
@@ -83,25 +84,24 @@ class _Overtaking(Lane):
 
     @property
     def ready(self) -> bool:
-        return not self.running and any(segment.pending_predecessors == 0 for segment in self.queue)
+        return not self.running and any(segment.runnable for segment in self.queue)
 
-    def cut(self, limit: int) -> list[Segment]:
-        waiting = [segment for segment in self.queue if segment.pending_predecessors]
-        able = [segment for segment in self.queue if not segment.pending_predecessors]
+    def cut(self, limit: int) -> None:
+        waiting = [segment for segment in self.queue if not segment.runnable]
+        able = [segment for segment in self.queue if segment.runnable]
         self.queue.clear()
         self.queue.extend(able)
         super().cut(limit)
         rest = [*waiting, *self.queue]
         self.queue.clear()
         self.queue.extend(sorted(rest, key=lambda segment: segment.order))
-        return self.running
 
 
 class _ReleasedWhenSent(LockModel):
     def _send(self, lane: Lane, rows: int) -> None:
         super()._send(lane, rows)
         for segment in lane.running:
-            self.locks.release(segment)
+            self.locks.release(segment.holder)
 
     def _release(self, segment: Segment) -> None:
         pass

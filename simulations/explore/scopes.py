@@ -73,5 +73,5 @@ def plain_keys(table: TargetTable, homes: Sequence[tuple[int, int]]) -> list[int
     home = home_of(Binding(0, catalogue.shape(table), table))
     keys: list[int] = []
     for lanes in homes:
-        keys.append(next(k for k in count(1) if k not in keys and (home((k,)) % 2, home((k,)) % 3) == lanes))
+        keys.append(next(k for k in count(1) if k not in keys and (home(k) % 2, home(k) % 3) == lanes))
     return keys

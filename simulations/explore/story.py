@@ -53,15 +53,14 @@ def _seen(model: LockModel, move: Move) -> Iterator[str]:
         case ("send", int(lane), _):
             changes = [change for segment in model.lanes[lane].running for change in segment.changes]
             id_ = EffectId(1, changes[0].number)
-            yield spell_effect(
-                ApplyBatch(id_, lane, model.world.steps(changes), receipts.encode(changes), len(changes))
-            )
+            covered = receipts.encode([(c.source, c.number, c.ordinal) for c in changes])
+            yield spell_effect(ApplyBatch(id_, lane, model.world.steps(changes), covered, len(changes)))
         case ("crash",):
             yield from _life(model)
 
 
 def _planned(model: LockModel, segment: Segment) -> str:
-    behind = [s for lane in model.lanes for s in (*lane.running, *lane.queue) if segment in s.successors]
+    behind = [s for lane in model.lanes for s in (*lane.running, *lane.queue) if segment.holder in s.holder.successors]
     waits = f", after {' '.join(map(str, sorted(numbers_of(behind))))}" if behind else ""
     return f"lane {segment.lane}: {' '.join(map(str, numbers_of([segment])))}{waits}"
 

@@ -96,7 +96,9 @@ class World:
 
     def home(self, draft: Draft, lanes: int) -> int:
         table, before, after = draft
-        return self.scope.homes[table](before or after) % lanes
+        row = before or after
+        assert row is not None, "a change has an image"
+        return self.scope.homes[table](row) % lanes
 
     def log(self, drafts: tuple[Draft, ...]) -> Log:
         found = self._logs.get(drafts)

@@ -9,8 +9,8 @@ COMMIT_ORDER = (
         "commit-when-ready",
         """
         @ BatchScheduler.ready
-        - self._commit_next(batch)
-        + batch.enter(Phase.COMMITTING)
+        - self._commit_next(batch.turn)
+        + batch.turn.enter(Phase.COMMITTING)
         + self._emit(CommitBatch(batch.effect.id))
         """,
         "transactions commit as soon as they can",
@@ -19,7 +19,7 @@ COMMIT_ORDER = (
         "head-of-those-sent",
         """
         @ CommitOrder.head
-        - self._batches[0].order == self._committed_segments
+        - self._turns[0].order == self._committed_segments
         + True
         """,
         "the first transaction that was sent commits, though an earlier one waits for its lane",
@@ -28,7 +28,7 @@ COMMIT_ORDER = (
         "order-as-sent",
         """
         @ CommitOrder.sent
-        - self._batches.sort(key=lambda one: one.order)
+        - self._turns.sort(key=lambda one: one.order)
         """,
         "transactions stand in the order in which lanes sent them",
     ),
@@ -56,8 +56,8 @@ COMMIT_ORDER = (
         "stuck-order-next-one-only",
         """
         @ CommitOrder.to_roll_back
-        - self._batches[1:]
-        + self._batches[1:2]
+        - self._turns[1:]
+        + self._turns[1:2]
         """,
         "of the later transactions only the next is rolled back",
         row=13,

@@ -221,7 +221,7 @@ MERGING = (
         "merged-beside-what-is-in-flight",
         """
         @ Dispatcher.plan_alone
-        - [queue[-1] for queue in queues if queue]
+        - [queue[-1].holder for queue in queues if queue]
         + []
         """,
         "a chunk is merged while changes before it are in flight",

@@ -9,8 +9,8 @@ LOCKS = (
         "lock-dropped",
         """
         @ LockTable.issue
-        - segment.keys
-        + segment.keys[:-1]
+        - holder.keys
+        + holder.keys[:-1]
         """,
         "the last key of a segment is not locked",
     ),
@@ -27,12 +27,12 @@ LOCKS = (
         "lock-released-early",
         """
         @ Lane.ready
-        - self.queue[0].pending_predecessors == 0
-        + self.queue[0].pending_predecessors <= 1
+        - self.queue[0].runnable
+        + self.queue[0].holder.pending_predecessors <= 1
 
         @ Lane.cut
-        - queue[0].pending_predecessors == 0
-        + queue[0].pending_predecessors <= 1
+        - queue[0].runnable
+        + queue[0].holder.pending_predecessors <= 1
         """,
         "a segment runs while one that it must follow is not committed",
     ),
@@ -41,11 +41,11 @@ LOCKS = (
         """
         @ BatchScheduler.send
         + for segment in lane.queue:
-        +     if segment.pending_predecessors == 0:
-        +         for successor in segment.successors:
+        +     if segment.runnable:
+        +         for successor in segment.holder.successors:
         +             successor.pending_predecessors -= 1
-        +         segment.successors = []
-          batch = InFlightBatch(lane.number, lane.cut(self._order.most_rows))
+        +         segment.holder.successors = []
+          lane.cut(self._order.most_rows)
         """,
         "waiters are woken when a batch is sent, not when it is committed",
     ),
@@ -53,7 +53,7 @@ LOCKS = (
         "lock-of-a-later-holder-released",
         """
         @ LockTable.release
-        - if tail is not segment and tail is not None:
+        - if tail is not holder and tail is not None:
         -     held[own] = tail
         """,
         "a commit frees its keys though later segments hold them by now",
@@ -98,8 +98,8 @@ LOCKS = (
         "waiters-not-woken",
         """
         @ LockTable.release
-        - segment.successors
-        + segment.successors[:1]
+        - holder.successors
+        + holder.successors[:1]
         """,
         "a commit wakes the first of its waiters only",
     ),
@@ -107,8 +107,8 @@ LOCKS = (
         "moded-locks-not-released",
         """
         @ LockTable.release
-        - for key, _ in segment.requests:
-        -     self._release_request(key, segment)
+        - for key, _ in holder.requests:
+        -     self._release_request(key, holder)
         """,
         "locks with readers are never released",
     ),
@@ -116,11 +116,11 @@ LOCKS = (
         "moded-release-forgets-readers",
         """
         @ LockTable._release_request
-        - self.writers -= tail.exclusive is segment
-        - if tail.leave(segment):
+        - self.writers -= tail.exclusive is holder
+        - if tail.leave(holder):
         -     del self._tails[key]
-        + if tail.exclusive is segment or tail.leave(segment):
-        +     self.writers -= tail.exclusive is segment
+        + if tail.exclusive is holder or tail.leave(holder):
+        +     self.writers -= tail.exclusive is holder
         +     del self._tails[key]
         """,
         "when the writer of a key commits, the readers behind it are forgotten",
@@ -129,7 +129,7 @@ LOCKS = (
         "moded-reader-forgets-writer",
         """
         @ _Tail.take
-          self.shared.append(segment)
+          self.shared.append(holder)
         + self.exclusive = None
         """,
         "a second reader overtakes the writer that the first one waits for",
@@ -138,8 +138,8 @@ LOCKS = (
         "moded-last-reader-only",
         """
         @ _Tail.take
-        - self.shared.append(segment)
-        + self.shared = [segment]
+        - self.shared.append(holder)
+        + self.shared = [holder]
         """,
         "of several readers a writer waits for the last only",
         row=10,
@@ -240,7 +240,7 @@ LOCKS = (
         """
         @ Lane.cut
           segment = queue.popleft()
-        + if self.queue and self.queue[0].pending_predecessors:
+        + if self.queue and not self.queue[0].runnable:
         +     self.queue.rotate(-1)
         """,
         "a batch goes on behind a segment that has to wait, which then comes last",
@@ -250,7 +250,7 @@ LOCKS = (
         "had-whole-beside-others",
         """
         @ LockTable.only_on
-        - all(segment.lane == lane for segment in before)
+        - all(holder.lane == lane for holder in before)
         + True
         """,
         "a lane has a table whole while changes of it are in flight on other lanes",
@@ -287,7 +287,7 @@ LOCKS = (
         """
         @ Dispatcher._plan_rows
         - holders = self._table_lock_holders(changes) if locks_tables else {}
-        + holders: dict[Binding, Segment] = {}
+        + holders: dict[Binding, LockHolder] = {}
         """,
         "changes do not wait for the lane that has their table whole",
     ),

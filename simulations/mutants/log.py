@@ -18,8 +18,8 @@ ORDER = (
         "gap-ignored",
         """
         @ Chain.judge
-        - Verdict.DUPLICATE if batch.last.order <= self.last.order else Verdict.GAP
-        + Verdict.DUPLICATE if batch.last.order <= self.last.order else self._take(batch)
+        - Verdict.DUPLICATE if last.order <= self.last.order else Verdict.GAP
+        + Verdict.DUPLICATE if last.order <= self.last.order else self._take(last)
         """,
         "the feed goes on over a gap",
         case="rows lost without an error (airbyte 85783)",
@@ -37,8 +37,8 @@ ORDER = (
         "lost-resend-not-asked-again",
         """
         @ Chain.judge
-        - self._take(batch) if batch.resent and _same_place(batch.prev, self.last) else Verdict.GAP
-        + self._take(batch) if batch.resent and _same_place(batch.prev, self.last) else Verdict.LATE
+        - self._take(last) if resent and _same_place(prev, self.last) else Verdict.GAP
+        + self._take(last) if resent and _same_place(prev, self.last) else Verdict.LATE
         """,
         "a resend whose answer is lost is waited for in vain",
     ),
@@ -46,7 +46,7 @@ ORDER = (
         "resent-from-anywhere",
         """
         @ Chain.judge
-        - _same_place(batch.prev, self.last)
+        - _same_place(prev, self.last)
         + True
         """,
         "a resent batch is taken wherever it begins",
@@ -56,8 +56,8 @@ ORDER = (
         "log-that-goes-back-taken",
         """
         @ Chain.judge
-        - self._take(batch) if batch.last.order >= batch.prev.order else Verdict.GAP
-        + self._take(batch)
+        - self._take(last) if last.order >= prev.order else Verdict.GAP
+        + self._take(last)
         """,
         "a log that was reset is read on as if it were the old one",
         case="log reset (airbyte 85783)",
@@ -77,7 +77,7 @@ ORDER = (
     Mutant(
         "first-gap-halts",
         """
-        @ LogIntake._arrive
+        @ LogIntake.admits
         - self._gap_at == self._chain.last
         + True
         """,
@@ -86,7 +86,7 @@ ORDER = (
     Mutant(
         "gap-never-halts",
         """
-        @ LogIntake._arrive
+        @ LogIntake.admits
         - self._gap_at == self._chain.last
         + False
         """,
@@ -107,7 +107,7 @@ ORDER = (
         "shape-number-of-an-old-reader",
         """
         @ RelationCache.learn
-        - for number in batch.shapes:
+        - for number in shapes:
         -     self._bindings.pop(number, None)
         """,
         "a new reader's numbers of tables are read as the old reader's",

@@ -58,8 +58,8 @@ BAD_ROWS = (
         "trial-committed",
         """
         @ BatchScheduler.ready
-        - self._roll_back(batch)
-        + batch.enter(Phase.COMMITTING)
+        - self._roll_back(batch.turn)
+        + batch.turn.enter(Phase.COMMITTING)
         + self._emit(CommitBatch(batch.effect.id))
         """,
         "a trial that only was to tell is committed",
@@ -78,7 +78,7 @@ BAD_ROWS = (
         "lane-free-before-rolled-back",
         """
         @ BatchScheduler.failed
-        - batch.phase is Phase.ROLLING_BACK
+        - batch.turn.phase is Phase.ROLLING_BACK
         + False
         """,
         "a batch that fails while it is told to roll back is sent again before it has",

@@ -1,7 +1,7 @@
 """The patch of a mutant: which functions it changes, and what in them.
 
     @ LockTable.only_on
-    - all(segment.lane == lane for segment in before)
+    - all(holder.lane == lane for holder in before)
     + True
 
     @ Lane.cut

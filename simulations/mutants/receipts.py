@@ -96,7 +96,7 @@ FENCE = (
     Mutant(
         "receipt-in-its-lowest-window",
         """
-        @ InFlightBatch.__init__
+        @ BatchScheduler.send
         - max(s.window for s in segments)
         + min(s.window for s in segments)
         """,
@@ -107,7 +107,7 @@ FENCE = (
         "receipt-of-all-pieces",
         """
         @ BatchScheduler._send
-        - batch.covered
+        - batch.changes if search is None else search.piece
         + batch.changes
         """,
         "a piece of a split batch says that it covers all of it",

@@ -11,6 +11,7 @@ import pytest
 
 from bench.harness.servers import Postgres
 from tidelock.adapters.postgres.target.script_protocol import ScriptProtocol
+from tidelock.adapters.postgres.target.session import script_messages
 
 COPY = "COPY {} FROM STDIN"
 ROWS = [b"1\ta\n2\tb\n", b"3\tc\n"]
@@ -32,6 +33,16 @@ async def connected(url: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record
         yield connection
     finally:
         connection.terminate()
+
+
+class Scripts(ScriptProtocol):
+    """Sends as a session does."""
+
+    async def run(self, script: str, data: list[bytes]) -> None:
+        messages = script_messages(script, data)
+        self.begin()
+        self._transport.write(messages)
+        await self.answer()
 
 
 @contextlib.asynccontextmanager
@@ -74,7 +85,7 @@ async def counts(connection: asyncpg.Connection[asyncpg.Record]) -> tuple[int, i
 
 async def test_two_tables_are_copied_by_one_script_and_asyncpg_goes_on(postgres: Postgres, database: str) -> None:
     async with connected(postgres.url(database)) as connection:
-        scripts = ScriptProtocol(connection)
+        scripts = Scripts(connection)
         await scripts.run(f"BEGIN;\n{TWO};\nCOMMIT", ROWS)
         assert await counts(connection) == (2, 1)
         await scripts.run("DELETE FROM one; SELECT 1, 2", [])
@@ -85,7 +96,7 @@ async def test_answers_may_come_in_any_pieces(postgres: Postgres, database: str)
     async with byte_by_byte(postgres.port) as port:
         url = postgres.url(database).replace(f":{postgres.port}/", f":{port}/")
         async with connected(url) as connection:
-            scripts = ScriptProtocol(connection)
+            scripts = Scripts(connection)
             await scripts.run(TWO, ROWS)
             with pytest.raises(asyncpg.UniqueViolationError):
                 await scripts.run(TWO, ROWS)
@@ -95,7 +106,7 @@ async def test_answers_may_come_in_any_pieces(postgres: Postgres, database: str)
 async def test_an_error_is_told_as_asyncpg_tells_it(postgres: Postgres, database: str) -> None:
     """The data of the COPYs behind it are passed over, and the connection is of use again."""
     async with connected(postgres.url(database)) as connection:
-        scripts = ScriptProtocol(connection)
+        scripts = Scripts(connection)
         with pytest.raises(asyncpg.UniqueViolationError) as caught:
             await scripts.run(f"BEGIN;\n{TWO};\nSELECT 1 / 0;\nCOMMIT", [b"1\ta\n1\tb\n", ROWS[1]])
         error = caught.value
@@ -108,7 +119,7 @@ async def test_an_error_is_told_as_asyncpg_tells_it(postgres: Postgres, database
 async def test_a_cancelled_script_leaves_the_connection_closed(postgres: Postgres, database: str) -> None:
     async with connected(postgres.url(database)) as other, connected(postgres.url(database)) as connection:
         await other.execute("BEGIN; LOCK TABLE one")
-        running = asyncio.create_task(ScriptProtocol(connection).run(f"BEGIN;\n{TWO};\nCOMMIT", ROWS))
+        running = asyncio.create_task(Scripts(connection).run(f"BEGIN;\n{TWO};\nCOMMIT", ROWS))
         waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = $1"
         async with asyncio.timeout(10.0):
             while not await other.fetchval(waiting, connection.get_server_pid()):  # noqa: ASYNC110
@@ -120,12 +131,12 @@ async def test_a_cancelled_script_leaves_the_connection_closed(postgres: Postgre
             while not connection.is_closed():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         with pytest.raises(asyncpg.InterfaceError):
-            await ScriptProtocol(connection).run("SELECT 1", [])
+            await Scripts(connection).run("SELECT 1", [])
 
 
 async def test_a_server_that_ends_the_session_is_heard(postgres: Postgres, database: str) -> None:
     async with connected(postgres.url(database)) as connection:
-        scripts = ScriptProtocol(connection)
+        scripts = Scripts(connection)
         with pytest.raises(asyncpg.AdminShutdownError):
             await scripts.run("SELECT pg_terminate_backend(pg_backend_pid())", [])
         assert connection.is_closed()
@@ -135,7 +146,7 @@ async def test_a_server_that_ends_the_session_is_heard(postgres: Postgres, datab
 
 async def test_a_connection_that_is_lost_amid_a_script_is_told(postgres: Postgres, database: str) -> None:
     async with connected(postgres.url(database)) as other, connected(postgres.url(database)) as connection:
-        running = asyncio.create_task(ScriptProtocol(connection).run("SELECT pg_sleep(100)", []))
+        running = asyncio.create_task(Scripts(connection).run("SELECT pg_sleep(100)", []))
         sleeping = "SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'PgSleep'"
         async with asyncio.timeout(10.0):
             while not await other.fetchval(sleeping, connection.get_server_pid()):  # noqa: ASYNC110

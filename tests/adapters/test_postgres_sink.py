@@ -953,7 +953,7 @@ async def test_a_batch_may_copy_into_several_tables(target: Target) -> None:
     rows: list[Row] = [(n, "x") for n in range(MANY_ROWS)]
     steps = [step for table in bindings for step in (DeleteRows(table, [(1,)]), UpsertRows(table, rows, True))]
     batch = target.batch(taken.epoch, *steps)
-    assert sum(isinstance(part, CopyCommand) for part in sink._script.batch(batch, careful=False)) == 3
+    assert sum(isinstance(part, CopyCommand) for part in sink._script.steps.of(batch.steps, careful=False)) == 3
     await committed(sink, batch)
     assert [len(target.rows("id", name.table)) for name in tables] == [MANY_ROWS] * 3
 

@@ -270,8 +270,8 @@ def test_packed_rows_are_lined_up_and_wait_as_tuples_do(
     assert images == plain
     bindings = {3: ITEM, 4: NOTE, 5: NOTE_TOO}
     numbers = dict.fromkeys(row.table for row in rows)
-    lined = [BoundBatch(batch, {number: bindings[number] for number in numbers}) for batch in (plain, images)]
-    assert images.packed is not None and images.packed.tables == tuple(numbers) and len(images.rows) == len(rows)
+    lined = [BoundBatch(batch, lambda asked: {n: bindings[n] for n in asked}) for batch in (plain, images)]
+    assert lined[1].packed and tuple(lined[1].bindings) == tuple(numbers) and len(images.rows) == len(rows)
     changes = [list(map(told, one.changes())) for one in lined]
     assert changes[0] == changes[1]
     found = []
@@ -297,7 +297,7 @@ def test_rows_on_a_pile_keep_no_message_and_come_of_it_as_images() -> None:
     body = row_image.pack([RowChange(3, image, image, 7)] * 9)
     assert body is not None
     held = sys.getrefcount(body)
-    one = BoundBatch(batch([]), {3: ITEM})
+    one = BoundBatch(batch([]), lambda _: {3: ITEM})
     one._batch.rows = PackedRows(body, layouts)  # type: ignore[assignment]
     pile = one.pile()
     assert one.pour({ITEM: pile}) == [] and pile.size < 3 * len(body)
@@ -348,7 +348,7 @@ def test_what_waits_keeps_its_order_whatever_form_it_comes_in() -> None:
         came = LogBatch(Position("log.1", 4), Position("log.1", 9), (Transaction("0-1", number, 0),), tuple(rows))
         if number not in (2, 5):
             came.rows = packed(rows, layouts)  # type: ignore[assignment]
-        batches.append(BoundBatch(came, {3: ITEM, 4: NOTE}))
+        batches.append(BoundBatch(came, lambda _: {3: ITEM, 4: NOTE}))
     for windows in ([[one] for one in batches], [batches], [batches[:4], batches[4:]]):
         for number, window in enumerate(windows):
             assert lot.take_window(window, number, 0) == []

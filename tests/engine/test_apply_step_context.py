@@ -14,13 +14,12 @@ def test_ids_are_the_owner_s_and_none_comes_twice() -> None:
     assert [context.next_id() for _ in range(3)] == [EffectId(7, n) for n in (1, 2, 3)]
 
 
-def test_effects_leave_once_in_their_order() -> None:
+def test_effects_are_listed_in_their_order() -> None:
     context = StepContext()
     effects = [CommitBatch(EffectId(1, 1)), CaughtUp()]
     for effect in effects:
         context.emit(effect)
-    assert context.flush() == effects
-    assert context.flush() == []
+    assert context.effects == effects
 
 
 def test_only_the_first_end_is_told() -> None:
@@ -31,7 +30,7 @@ def test_only_the_first_end_is_told() -> None:
     context.step_down(StepDown("a newer owner", again=False))
     context.give_up(Failure(ErrorKind.TARGET, "refused"), PLACE)
     assert context.end == Halt(alarm)
-    assert context.flush() == [Halt(alarm)]
+    assert context.effects == [Halt(alarm)]
 
 
 def test_an_owner_whose_target_lost_commits_begins_again_and_a_fenced_one_does_not() -> None:

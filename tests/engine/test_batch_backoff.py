@@ -1,16 +1,11 @@
 """Batches in backoff: when each is sent again, and in which order."""
 
-from tests.engine.world import ACCOUNT, change
 from tidelock.engine.batch.backoff import FIRST_DELAY_US, LONGEST_DELAY_US, Backoff, delay_us
-from tidelock.engine.batch.in_flight_batch import InFlightBatch, Phase
-from tidelock.engine.parallel.segments import Segment
+from tidelock.engine.batch.in_flight_batch import InFlightBatch, Phase, Turn
 
 
 def batch(lane: int) -> InFlightBatch:
-    segment = Segment(lane, lane, 0)
-    (binding,) = ACCOUNT.bindings()
-    segment.changes.append(change(binding, None, (lane, None, 0)))
-    return InFlightBatch(lane, [segment])
+    return InFlightBatch(lane, 0, [], Turn(lane))
 
 
 def test_the_wait_doubles_with_each_failure_up_to_a_bound() -> None:
@@ -22,7 +17,7 @@ def test_a_batch_is_taken_once_when_it_has_waited_long_enough() -> None:
     backoff, first, second = Backoff(), batch(0), batch(1)
     backoff.add(first, 30)
     backoff.add(second, 20)
-    assert (first.phase, first.retry_at) == (Phase.BACKOFF, 30)
+    assert (first.turn.phase, first.turn.retry_at) == (Phase.BACKOFF, 30)
     assert backoff.take_due(19) == []
     assert backoff.take_due(20) == [second]
     assert backoff.take_due(40) == [first]
@@ -40,5 +35,5 @@ def test_a_batch_whose_time_is_set_earlier_meanwhile_goes_then() -> None:
     """So the head of the commit order is sent at once."""
     backoff, one = Backoff(), batch(0)
     backoff.add(one, 1_000)
-    one.retry_at = 5
+    one.turn.retry_at = 5
     assert backoff.take_due(5) == [one]

@@ -163,7 +163,7 @@ def test_chains_are_unbroken_and_every_flush_takes_all_to_one_place(source, home
         for chain, batches in zip(chains, flush, strict=True):
             for batch in batches:
                 batch.resent = batch.resent or chain.last == START
-                assert chain.judge(batch, 0) is Verdict.NEXT
+                assert chain.judge(batch.prev, batch.last, 0, resent=batch.resent) is Verdict.NEXT
         assert len({chain.last for chain in chains}) == 1
     assert chains[0].last == source.batches[-1].last
 

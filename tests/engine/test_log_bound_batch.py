@@ -11,7 +11,8 @@ ITEM, NOTE = bind(table("item", ["id"], ["id"]), number=3), bind(table("note", [
 def bound(*numbers: int, starts: tuple[int, ...] = (0,)) -> BoundBatch:
     rows = tuple(RowChange(number, None, (i,), i) for i, number in enumerate(numbers))
     transactions = tuple(Transaction("0-1", n, first) for n, first in enumerate(starts, 7)) if rows else ()
-    return BoundBatch(LogBatch(Position("log.1", 0), Position("log.1", 1), transactions, rows), {3: ITEM, 4: NOTE})
+    batch = LogBatch(Position("log.1", 0), Position("log.1", 1), transactions, rows)
+    return BoundBatch(batch, lambda numbers: {3: ITEM, 4: NOTE})
 
 
 def told(changes: list[Change]) -> list[tuple[str, int, int]]:

@@ -105,7 +105,7 @@ class Delivery(RuleBasedStateMachine):
         return start
 
     def arrive(self, begin: Place, end: Place, one: LogBatch, reader: int) -> None:
-        before, verdict = self.chain.last, self.chain.judge(one, reader)
+        before, verdict = self.chain.last, judge(self.chain, one, reader)
         if reader != self.asked:
             assert verdict is Verdict.LATE, "of a reader that has been replaced"
         elif verdict is Verdict.NEXT:
@@ -146,14 +146,14 @@ def test_delivery_at_length() -> None:
 def flowing(start: Position, *lasts: Position) -> Chain:
     chain, prev = Chain(start), start
     for n, last in enumerate(lasts):
-        assert chain.judge(batch(prev, last, resent=n == 0), 0) is Verdict.NEXT
+        assert chain.judge(prev, last, 0, resent=n == 0) is Verdict.NEXT
         prev = last
     return chain
 
 
 def judge(chain: Chain, one: LogBatch, reader: int | None = None) -> Verdict:
     """By default from the reader that was asked for last."""
-    return chain.judge(one, chain.reader if reader is None else reader)
+    return chain.judge(one.prev, one.last, chain.reader if reader is None else reader, resent=one.resent)
 
 
 def test_a_gap_is_never_passed() -> None:

@@ -54,9 +54,8 @@ def bound(came: Sequence[Came]) -> BoundBatch:
     bindings = [one.binding or BINDINGS[one.table] for one in came]
     rows = [RowChange(b.number, None, (c.number, None, "x" * c.large), 0) for b, c in zip(bindings, came, strict=True)]
     made = [Transaction("0-1", one.number, n) for n, one in enumerate(came)]
-    return BoundBatch(
-        LogBatch(position(0), position(1), tuple(made), tuple(rows)), {binding.number: binding for binding in bindings}
-    )
+    batch = LogBatch(position(0), position(1), tuple(made), tuple(rows))
+    return BoundBatch(batch, lambda _: {binding.number: binding for binding in bindings})
 
 
 class Lot(Coalescer):

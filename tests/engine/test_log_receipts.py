@@ -28,19 +28,19 @@ def at(place: tuple[str, int, int]) -> Change:
 
 @given(st.lists(PLACES, unique=True))
 def test_what_is_encoded_is_decoded_in_any_order(places: list) -> None:
-    assert sorted(decode(encode(map(at, places)))) == sorted(places)
+    assert sorted(decode(encode(places))) == sorted(places)
 
 
 @given(st.lists(PLACES, unique=True), st.randoms())
 def test_the_bytes_do_not_depend_on_the_order_within_a_source(places: list, random) -> None:
     by_source = sorted(places, key=lambda p: p[0])
     mixed = sorted(random.sample(places, len(places)), key=lambda p: p[0])
-    assert encode(map(at, by_source)) == encode(map(at, mixed))
+    assert encode(by_source) == encode(mixed)
 
 
 def test_a_receipt_is_small() -> None:
     rows = [("0-101", 1_000_000_000 + n, 0) for n in range(1000)]
-    assert len(encode(map(at, rows))) < 3 * 1000
+    assert len(encode(rows)) < 3 * 1000
 
 
 def test_nothing_covers_nothing() -> None:
@@ -54,7 +54,7 @@ def test_a_fence_drops_each_covered_row_once_and_tells_when_a_receipt_is_spent(
 ) -> None:
     seen: set = set()
     apart = [[p for p in dict.fromkeys(r) if not (p in seen or seen.add(p))] for r in receipts]
-    fence = Fence(Receipt(EffectId(1, n), encode(map(at, places))) for n, places in enumerate(apart))
+    fence = Fence(Receipt(EffectId(1, n), encode(places)) for n, places in enumerate(apart))
     assert fence.empty == [EffectId(1, n) for n, places in enumerate(apart) if not places]
     assert len(fence) == len(seen)
     stream = list(dict.fromkeys([*log, *data.draw(st.permutations(sorted(seen)))]))
@@ -76,7 +76,7 @@ def test_a_fence_drops_each_covered_row_once_and_tells_when_a_receipt_is_spent(
 def test_counter_example_4_a_row_is_dropped_only_once() -> None:
     """The same place a second time (a rewind asked for on purpose) is a row of its own."""
     place = ("0-1", 5, 0)
-    fence = Fence([Receipt(EffectId(1, 1), encode([at(place)]))])
+    fence = Fence([Receipt(EffectId(1, 1), encode([place]))])
     assert fence.admit([at(place)])[0] == []
     (again,), spent = fence.admit([at(place)])
     assert again.number == 5 and spent == []
@@ -84,7 +84,7 @@ def test_counter_example_4_a_row_is_dropped_only_once() -> None:
 
 def test_a_receipt_means_the_same_whatever_tables_are_selected() -> None:
     """Ordinals count all rows of a transaction: the third row is the third, also where the first are not taken."""
-    fence = Fence([Receipt(EffectId(1, 1), encode([at(("0-1", 5, 2))]))])
+    fence = Fence([Receipt(EffectId(1, 1), encode([("0-1", 5, 2)]))])
     fresh, spent = fence.admit([at(("0-1", 5, n)) for n in (0, 2, 3)])
     assert [c.ordinal for c in fresh] == [0, 3] and spent == [EffectId(1, 1)]
 
@@ -92,7 +92,7 @@ def test_a_receipt_means_the_same_whatever_tables_are_selected() -> None:
 def test_a_receipt_that_straddles_the_checkpoint_is_spent_once_the_log_is_past_it() -> None:
     """Its lower rows never come by again: without this it would stay at the target for ever."""
     below, above = ("0-1", 5, 0), ("0-1", 6, 0)
-    fence = Fence([Receipt(EffectId(1, 1), encode([at(below), at(above)]))])
+    fence = Fence([Receipt(EffectId(1, 1), encode([below, above]))])
     assert fence.admit([at(above)]) == ([], [])
     assert fence.close() == [EffectId(1, 1)]
     assert len(fence) == 0 and fence.close() == []
@@ -236,7 +236,7 @@ class Takeovers(RuleBasedStateMachine):
         """Forgets what waits; the log is read again from the checkpoint."""
         self.epoch += 1
         self.counter = 0
-        self.fence = Fence(Receipt(id_, encode(map(at, rows))) for id_, rows in self.standing.items())
+        self.fence = Fence(Receipt(id_, encode(rows)) for id_, rows in self.standing.items())
         self.cursor, self.waiting, self.log_end = self.checkpoint, [], len(self.log)
         self.spent: list[EffectId] = list(self.fence.empty)
 
@@ -279,20 +279,20 @@ def place(offset: int, server: str = "one", file: str = "bin.000007", gtids: str
 
 
 def held(epoch: int, counter: int, *rows: tuple[str, int, int], end: Position | None) -> Receipt:
-    return Receipt(EffectId(epoch, counter), encode(map(at, rows), end))
+    return Receipt(EffectId(epoch, counter), encode(rows, end))
 
 
 def test_a_receipt_keeps_where_its_last_window_ends() -> None:
-    covered = encode([at(("0-1", 5, 0))], place(4711))
+    covered = encode([("0-1", 5, 0)], place(4711))
     kept = end_of(covered)
     assert kept is not None
     assert (kept.file, kept.offset, kept.proof, kept.gtids) == ("bin.000007", 4711, place(4711).proof, "")
     assert decode(covered) == [("0-1", 5, 0)]
-    assert len(covered) - len(encode([at(("0-1", 5, 0))])) < 80 + len(kept.proof)
+    assert len(covered) - len(encode([("0-1", 5, 0)])) < 80 + len(kept.proof)
 
 
 def test_a_place_that_nothing_proves_is_not_kept() -> None:
-    rows = [at(("0-1", 5, 0))]
+    rows = [("0-1", 5, 0)]
     assert encode(rows, Position("bin.000007", 4)) == encode(rows)
     assert end_of(encode(rows)) is None and end_of(NOTHING) is None
 
@@ -301,7 +301,7 @@ def test_a_place_that_nothing_proves_is_not_kept() -> None:
 def test_an_older_version_finds_its_rows_and_some_that_never_come(offset: int) -> None:
     """As it decoded them: in pairs, whatever source they are under."""
     found: dict[str, list[tuple[int, int]]] = {}
-    covered = encode([at(("0-1", 5, 2))], place(offset))
+    covered = encode([("0-1", 5, 2)], place(offset))
     for source, flat in msgspec.msgpack.decode(covered, type=dict[str, list[int]]).items():
         found[source] = list(zip(flat[::2], flat[1::2], strict=True))
     assert found.pop("0-1") == [(5, 2)]

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.engine.world import linked, shape_of, table
+from tidelock.engine.log.bound_batch import BoundBatch
 from tidelock.engine.log.relation_cache import RelationCache
 from tidelock.engine.model.records import LogBatch, Position, RowChange, Shape, Transaction
 from tidelock.engine.model.schema import Binding, SchemaMismatch
@@ -24,8 +25,8 @@ class Log:
         self.relations = RelationCache(TABLES, self.bound.append)
 
     def changes(self, one: LogBatch) -> list[tuple[str, int, object]]:
-        self.relations.learn(one)
-        return [(c.binding.name.table, c.number, c.after) for c in self.relations.bind(one).changes()]
+        self.relations.learn(one.shapes)
+        return [(c.binding.name.table, c.number, c.after) for c in BoundBatch(one, self.relations.bind).changes()]
 
 
 def test_changes_have_their_table_and_their_transaction() -> None:

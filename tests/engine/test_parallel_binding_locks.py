@@ -30,7 +30,7 @@ class Planner:
     @property
     def waiting(self) -> int:
         """Segments that may not run yet."""
-        return sum(segment.pending_predecessors > 0 for lane in self.lanes for segment in lane.queue)
+        return sum(not segment.runnable for lane in self.lanes for segment in lane.queue)
 
 
 def test_rows_of_a_full_shape_wait_for_nobody_else() -> None:

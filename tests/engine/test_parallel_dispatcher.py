@@ -80,7 +80,7 @@ class Planned:
         return lane
 
     def waits(self) -> int:
-        return sum(s.pending_predecessors for lane in self.lanes for s in lane.queue)
+        return sum(s.holder.pending_predecessors for lane in self.lanes for s in lane.queue)
 
 
 class Replication(RuleBasedStateMachine):
@@ -128,7 +128,8 @@ class Replication(RuleBasedStateMachine):
     def begin(self, pick: int, limit: int) -> None:
         ready = [lane for lane in self.planned.lanes if lane.ready]
         lane = ready[pick % len(ready)]
-        cut = [one for segment in lane.cut(limit) for one in segment.changes]
+        lane.cut(limit)
+        cut = [one for segment in lane.running for one in segment.changes]
         batch = [one.number for one in cut]
         for tables in self.planned.ordered:
             numbers = [one.number for one in cut if one.binding in tables]
@@ -148,8 +149,9 @@ class Replication(RuleBasedStateMachine):
         changes = [one for segment in lane.running for one in segment.changes]
         self.target.run(merge(changes, self.ranks))
         self.committed.update(one.number for one in changes)
-        for segment in lane.finish():
-            self.planned.locks.release(segment)
+        for segment in lane.running:
+            self.planned.locks.release(segment.holder)
+        lane.finish()
 
     def may_commit(self) -> list[Lane]:
         return [lane for lane in self.planned.lanes if lane.running]
@@ -332,7 +334,7 @@ def test_a_lane_gets_no_longer_segment_than_a_batch_may_be_and_equal_ones() -> N
     log = [change(ACCOUNTS, None, (n, f"user {n}", 0)) for n in range(25)]
     (lane,) = planned(ACCOUNT, log, lanes=1, batch_rows=10).lanes
     assert [len(segment.changes) for segment in lane.queue] == [9, 9, 7]
-    assert [segment.pending_predecessors for segment in lane.queue] == [0, 0, 0]
+    assert [segment.holder.pending_predecessors for segment in lane.queue] == [0, 0, 0]
 
 
 def test_of_many_tables_those_with_few_rows_stay_whole() -> None:
@@ -393,7 +395,7 @@ def test_a_lane_that_has_a_table_whole_takes_none_of_its_keys_and_waits_for_nobo
     assert all(len({made.where(one) for one in five_of}) == 1 for five_of in by_table(made))
     assert len(made.locks) == 5
     for segment in segments(made):
-        made.locks.release(segment)
+        made.locks.release(segment.holder)
     assert len(made.locks) == 0
 
 
@@ -408,7 +410,7 @@ def test_rows_of_a_table_that_another_lane_has_whole_wait_for_it_once_a_lane() -
     first = made.where(by_table(made)[0][0])
     rows = segments(made)[2:]
     assert sorted(s.lane for s in rows) == [0, 1]
-    assert {s.lane: s.pending_predecessors for s in rows} == {first: 0, 1 - first: 1}
+    assert {s.lane: s.holder.pending_predecessors for s in rows} == {first: 0, 1 - first: 1}
 
 
 def test_a_table_with_rows_on_other_lanes_is_not_had_whole() -> None:
@@ -417,7 +419,7 @@ def test_a_table_with_rows_on_other_lanes_is_not_had_whole() -> None:
     whole = [s for s in segments(made) if not s.keys]
     assert whole and all(change.binding is not BINDINGS[0] for s in whole for change in s.changes)
     for segment in segments(made)[:2]:
-        made.locks.release(segment)
+        made.locks.release(segment.holder)
         made.lanes[segment.lane].queue.popleft()
     made.plan(five(first=200))
     assert not segments(made)[-1].keys and not segments(made)[-2].keys
@@ -451,7 +453,7 @@ def test_a_table_that_comes_under_another_shape_is_not_had_whole_by_two_lanes() 
     made.plan([one for one in last if one.binding is not BINDINGS[1]])  # so the other lane has fewer, and gets it
     assert any(made.where(one) != first for one in last if one.binding is other)
     behind = [s for s in segments(made) if any(one.binding is other for one in s.changes)]
-    assert behind and all(s.lane == first or (s.keys and s.pending_predecessors) for s in behind)
+    assert behind and all(s.lane == first or (s.keys and s.holder.pending_predecessors) for s in behind)
 
 
 def test_a_lane_has_tables_whole_in_segments_as_long_as_a_batch_may_be() -> None:
@@ -468,7 +470,7 @@ def test_counter_example_10_a_child_never_overtakes_its_parent() -> None:
     for one in children:
         lane = made.where(one)
         segment = next(s for s in made.lanes[lane].queue if one in s.changes)
-        assert lane == made.where(parent) or segment.pending_predecessors == 1
+        assert lane == made.where(parent) or segment.holder.pending_predecessors == 1
 
 
 def test_counter_example_10_a_hot_parent_waits_for_every_child() -> None:
@@ -477,7 +479,7 @@ def test_counter_example_10_a_hot_parent_waits_for_every_child() -> None:
     gone = change(mother, (1, "a", 0), None)
     made = planned(FAMILY, children, [gone])
     last = made.lanes[made.where(gone)].queue[-1]
-    assert last.pending_predecessors == len({made.where(one) for one in children}) - 1 == 3
+    assert last.holder.pending_predecessors == len({made.where(one) for one in children}) - 1 == 3
 
 
 def test_children_of_one_parent_run_side_by_side() -> None:
@@ -491,7 +493,7 @@ def test_counter_example_11_a_cascading_delete_waits_for_the_whole_child_table()
     other = [change(child, (n, 2, None), (n, 2, f"tag {n}")) for n in range(40)]
     gone = change(mother, (1, "a"), None)
     made = planned(CASCADE, other, [gone])
-    assert made.lanes[made.where(gone)].queue[-1].pending_predecessors == 3
+    assert made.lanes[made.where(gone)].queue[-1].holder.pending_predecessors == 3
 
 
 def test_a_cascading_delete_waits_for_rows_that_refer_to_what_it_takes_away() -> None:
@@ -531,7 +533,7 @@ def test_values_that_cannot_be_folded_exactly_wait_for_all() -> None:
     plain = [change(word, None, (f"word {n}", None, 0)) for n in range(40)]
     odd = change(word, None, ("ñandú", None, 0))
     made = planned(FOLDED, plain, [odd])
-    assert made.lanes[made.where(odd)].queue[-1].pending_predecessors == 3
+    assert made.lanes[made.where(odd)].queue[-1].holder.pending_predecessors == 3
 
 
 def test_prefix_index_makes_one_lane_tiflow_3467() -> None:
@@ -551,7 +553,7 @@ def test_a_group_joins_the_lane_that_has_most_of_its_predecessors() -> None:
     last = change(seat, (a, f"u{other}", f"v{b}", 0), (a, f"u{b}", f"v{other}", 1))
     made.plan([last])
     assert made.where(last) == lane_of[a]
-    assert made.lanes[lane_of[a]].queue[-1].pending_predecessors == 1
+    assert made.lanes[lane_of[a]].queue[-1].holder.pending_predecessors == 1
 
 
 def test_without_locks_rows_only_go_home() -> None:
@@ -569,7 +571,7 @@ from tests.engine.world import TWO_UNIQUES, change
 made = Planned(TWO_UNIQUES, [seat], 4)
 made.plan([change(seat, (n, f"u{n}", f"v{n}", 0), None) for n in range(200)])
 made.plan([change(seat, None, (1000 + n, f"u{n}", f"v{(n * 7) % 200}", 0)) for n in range(200)])
-print([(l.number, s.order, s.pending_predecessors, [w.order for w in s.successors],
+print([(l.number, s.order, s.holder.pending_predecessors, [w.order for w in s.holder.successors],
         [c.before or c.after for c in s.changes])
        for l in made.lanes for s in l.queue])
 """

@@ -18,6 +18,7 @@ from tests.engine.world import ACCOUNT, change
 from tidelock.engine.model.index import digest
 from tidelock.engine.model.records import TableName
 from tidelock.engine.parallel.lanes import Lane
+from tidelock.engine.parallel.lock_holder import LockHolder
 from tidelock.engine.parallel.lock_request import Mode, S, X
 from tidelock.engine.parallel.lock_table import LockTable
 from tidelock.engine.parallel.segments import Segment
@@ -41,7 +42,7 @@ class LockQueues(RuleBasedStateMachine):
     def start(self, lanes: int) -> None:
         self.lanes = [Lane(n) for n in range(lanes)]
         self.table = LockTable()
-        self.queues: dict[str, list[tuple[Segment, bool]]] = {}
+        self.queues: dict[str, list[tuple[LockHolder, bool]]] = {}
         self.order = 0
 
     # ------------------------------------------------------------------ the table is used as the dispatcher uses it
@@ -59,13 +60,13 @@ class LockQueues(RuleBasedStateMachine):
         before = [*self.table.holders(keys).values(), *self.table.predecessors(requests)]
         for other in dict.fromkeys(before):
             if other.lane != segment.lane:
-                segment.wait_for(other)
+                segment.holder.wait_for(other)
         segment.keys += keys
         segment.changes.append(ONE)
-        self.table.issue_requests(segment, requests)
-        self.table.issue(segment)
+        self.table.issue_requests(segment.holder, requests)
+        self.table.issue(segment.holder)
         self.lanes[segment.lane].append(segment)
-        self.join(segment, unique, writes, reads)
+        self.join(segment.holder, unique, writes, reads)
 
     @rule(
         lane=st.integers(0, 3),
@@ -77,32 +78,34 @@ class LockQueues(RuleBasedStateMachine):
         queue, requests = self.lanes[lane % len(self.lanes)].queue, self.requests(writes, reads)
         if queue and all(other.lane == queue[-1].lane for other in self.table.predecessors(requests)):
             queue[-1].changes.append(ONE)
-            self.table.issue_requests(queue[-1], requests)
-            self.join(queue[-1], [], writes, reads)
+            self.table.issue_requests(queue[-1].holder, requests)
+            self.join(queue[-1].holder, [], writes, reads)
 
     def requests(self, writes: list[str], reads: list[str]) -> list:
         return [(MODED[name], False) for name in reads] + [(MODED[name], True) for name in writes]
 
-    def join(self, segment: Segment, unique: list[str], writes: list[str], reads: list[str]) -> None:
+    def join(self, holder: LockHolder, unique: list[str], writes: list[str], reads: list[str]) -> None:
         for name in reads:
-            self.queues.setdefault(name, []).append((segment, False))
+            self.queues.setdefault(name, []).append((holder, False))
         for name in [*unique, *writes]:
-            self.queues.setdefault(name, []).append((segment, True))
+            self.queues.setdefault(name, []).append((holder, True))
 
     @precondition(lambda self: any(lane.ready for lane in self.lanes))
     @rule(pick=st.integers(0, 3), rows=st.integers(1, 3))
     def commit(self, pick: int, rows: int) -> None:
         ready = [lane for lane in self.lanes if lane.ready]
         lane = ready[pick % len(ready)]
-        for segment in lane.cut(rows):
-            assert self.may_run(segment), "all it must follow is committed, or before it on its lane"
-        for segment in lane.finish():
-            freed = sorted(w.lane for w in segment.successors if w.pending_predecessors == 1)
-            assert sorted(self.table.release(segment)) == freed, "every lane with a freed segment is woken"
+        lane.cut(rows)
+        for segment in lane.running:
+            assert self.may_run(segment.holder), "all it must follow is committed, or before it on its lane"
+        for holder in [segment.holder for segment in lane.running]:
+            freed = sorted(w.lane for w in holder.successors if w.pending_predecessors == 1)
+            assert sorted(self.table.release(holder)) == freed, "every lane with a freed segment is woken"
             for name in list(self.queues):
-                self.queues[name] = [(s, x) for s, x in self.queues[name] if s is not segment]
+                self.queues[name] = [(s, x) for s, x in self.queues[name] if s is not holder]
                 if not self.queues[name]:
                     del self.queues[name]
+        lane.finish()
 
     @rule()
     def drain(self) -> None:
@@ -113,29 +116,29 @@ class LockQueues(RuleBasedStateMachine):
 
     # ------------------------------------------------------------------ what the queues say
 
-    def must_follow(self, segment: Segment) -> list[Segment]:
+    def must_follow(self, holder: LockHolder) -> list[LockHolder]:
         """Everyone before it who holds or waits for one of its keys, unless both only read."""
         return [
             other
             for queue in self.queues.values()
             for at, (mine, exclusive) in enumerate(queue)
-            if mine is segment
+            if mine is holder
             for other, theirs in queue[:at]
-            if other is not segment and (exclusive or theirs)
+            if other is not holder and (exclusive or theirs)
         ]
 
-    def may_run(self, segment: Segment) -> bool:
-        return all(other.lane == segment.lane for other in self.must_follow(segment))
+    def may_run(self, holder: LockHolder) -> bool:
+        return all(other.lane == holder.lane for other in self.must_follow(holder))
 
-    def live(self) -> list[Segment]:
-        return [segment for lane in self.lanes for segment in lane.queue]
+    def live(self) -> list[LockHolder]:
+        return [segment.holder for lane in self.lanes for segment in lane.queue]
 
     @invariant()
     def a_lane_may_run_exactly_as_far_as_the_queues_say(self) -> None:
         """A segment behind a blocked one of its lane is held up by the lane, and need not wait itself."""
         for lane in self.lanes:
-            runnable = [s.order for s in itertools.takewhile(lambda s: s.pending_predecessors == 0, lane.queue)]
-            assert runnable == [s.order for s in itertools.takewhile(self.may_run, lane.queue)]
+            runnable = [s.order for s in itertools.takewhile(lambda s: s.runnable, lane.queue)]
+            assert runnable == [s.order for s in itertools.takewhile(lambda s: self.may_run(s.holder), lane.queue)]
 
     @invariant()
     def no_deadlock(self) -> None:
@@ -146,12 +149,12 @@ class LockQueues(RuleBasedStateMachine):
     def each_waits_only_for_earlier_ones_that_it_must_follow(self) -> None:
         """So no cycle; and no orphan: whoever is waited for is there, and wakes all who wait for it."""
         live = self.live()
-        for segment in live:
-            waited = [other for other in live if segment in other.successors]
-            assert segment.pending_predecessors == len(waited), "as many pending_predecessors as are still to commit"
-            assert all(o.order < segment.order and o.lane != segment.lane for o in waited)
-            assert {o.order for o in waited} <= {o.order for o in self.must_follow(segment)}
-        assert all(successor in live for segment in live for successor in segment.successors)
+        for holder in live:
+            waited = [other for other in live if holder in other.successors]
+            assert holder.pending_predecessors == len(waited), "as many pending_predecessors as are still to commit"
+            assert all(o.order < holder.order and o.lane != holder.lane for o in waited)
+            assert {o.order for o in waited} <= {o.order for o in self.must_follow(holder)}
+        assert all(successor in live for holder in live for successor in holder.successors)
 
     @invariant()
     def a_lock_lives_while_someone_holds_it_or_waits(self) -> None:
@@ -180,15 +183,15 @@ def test_lock_queues_at_length() -> None:
     run_state_machine_as_test(LockQueues, settings=settings(max_examples=2000, stateful_step_count=60, deadline=None))
 
 
-def issued(table: LockTable, order: int, lane: int, keys: list = (), requests: list = ()) -> Segment:
-    segment = Segment(order, lane, 0)
-    segment.keys += keys
+def issued(table: LockTable, order: int, lane: int, keys: list = (), requests: list = ()) -> LockHolder:
+    holder = LockHolder(order, lane)
+    holder.keys += keys
     for other in dict.fromkeys([*table.holders(keys).values(), *table.predecessors(list(requests))]):
         if other.lane != lane:
-            segment.wait_for(other)
-    table.issue_requests(segment, list(requests))
-    table.issue(segment)
-    return segment
+            holder.wait_for(other)
+    table.issue_requests(holder, list(requests))
+    table.issue(holder)
+    return holder
 
 
 def test_counter_example_10_a_parent_waits_for_all_its_children_not_only_the_last() -> None:
@@ -229,19 +232,19 @@ def test_the_tail_stands_for_all_before_it() -> None:
 
 def test_one_segment_that_reads_and_then_writes_a_key_holds_it_once() -> None:
     table, key = LockTable(), (5, 1)
-    segment = issued(table, 0, 0, requests=[(key, False)])
-    table.issue_requests(segment, [(key, True), (key, False)])
-    assert table.predecessors([(key, True)]) == [segment]
-    table.release(segment)
+    holder = issued(table, 0, 0, requests=[(key, False)])
+    table.issue_requests(holder, [(key, True), (key, False)])
+    assert table.predecessors([(key, True)]) == [holder]
+    table.release(holder)
     assert len(table) == 0
 
 
 def test_a_segment_is_released_once() -> None:
     table = LockTable()
-    segment = issued(table, 0, 0, [(0, "a")])
-    table.release(segment)
+    holder = issued(table, 0, 0, [(0, "a")])
+    table.release(holder)
     with pytest.raises(AssertionError, match="twice"):
-        table.release(segment)
+        table.release(holder)
 
 
 def test_holders_come_in_the_order_of_the_keys_asked_for() -> None:
@@ -257,11 +260,11 @@ def test_holders_come_in_the_order_of_the_keys_asked_for() -> None:
 NAMES = [TableName("shop", f"table_{n}") for n in range(2)]
 
 
-def had(table: LockTable, order: int, lane: int, mode: Mode) -> Segment:
-    segment = Segment(order, lane, 0)
-    table.lock_tables(segment, NAMES, mode)
-    table.issue(segment)
-    return segment
+def had(table: LockTable, order: int, lane: int, mode: Mode) -> LockHolder:
+    holder = LockHolder(order, lane)
+    table.lock_tables(holder, NAMES, mode)
+    table.issue(holder)
+    return holder
 
 
 def test_a_lane_may_have_a_table_whole_where_nobody_else_has_any_of_it() -> None:

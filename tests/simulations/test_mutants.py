@@ -257,19 +257,19 @@ def hunt(changes: str, limit: int = 6, patience: float = 20.0) -> check.Result:
 
 def test_a_harmless_change_lives() -> None:
     """So a death is the bug's doing, not the planting's."""
-    result = hunt("@ LockTable.release\n- assert not segment.committed, 'released twice'\n+ pass")
+    result = hunt("@ LockTable.release\n- assert not holder.committed, 'released twice'\n+ pass")
     assert not result.killed
     assert (result.seed, result.seeds, result.by) == (None, 6, "")
 
 
 def test_who_noticed_is_told() -> None:
-    result = hunt("@ LockTable.release\n- assert not segment.committed, 'released twice'\n+ raise KeyError('gone')")
+    result = hunt("@ LockTable.release\n- assert not holder.committed, 'released twice'\n+ raise KeyError('gone')")
     assert (result.seed, result.seeds) == (0, 1)
     assert result.by == "lock_table.release: KeyError 'gone'"
 
 
 def test_a_world_that_does_not_come_to_an_end_is_noticed() -> None:
-    result = hunt("@ LockTable.release\n  segment.committed = True\n+ while True:\n+     pass", patience=0.5)
+    result = hunt("@ LockTable.release\n  holder.committed = True\n+ while True:\n+     pass", patience=0.5)
     assert result.by == "lock_table.release: Endless a seed took more than 0.5 s"
 
 

@@ -7,6 +7,7 @@ images as the source sent them (`images.pack`), which stay so until they are wan
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping
 from typing import Final, cast
 
@@ -14,6 +15,7 @@ import msgspec
 
 from tidelock.adapters.mysql.binlog.codecs import WireColumn
 from tidelock.adapters.mysql.binlog.row_layout import Columns, layout
+from tidelock.adapters.process.frames import head
 from tidelock.adapters.row_image import images
 from tidelock.engine.model.records import Kind, LogBatch, RowChange
 
@@ -36,16 +38,25 @@ class FrameEncoder:
 
     def frame(self, batch: LogBatch) -> tuple[int, bytes]:
         """The frame's kind and body."""
+        kind, parts = self._parts(batch)
+        return kind, b"".join(parts)
+
+    def send(self, batch: LogBatch, channel: socket.socket) -> None:
+        """Sends the batch as one frame; blocks while the other side does not read."""
+        kind, parts = self._parts(batch)
+        channel.sendall(b"".join((head(kind, sum(map(len, parts))), *parts)))
+
+    def _parts(self, batch: LogBatch) -> tuple[int, tuple[bytes, ...]]:
         packed = images.pack(batch.rows) if batch.rows else None
         if packed is None:
-            return BATCH, self._encode(batch)
+            return BATCH, (self._encode(batch),)
         columns = self._columns()
         new = {}
         if len(columns) > self._told:
             new = {number: tuple(columns[number]) for number in list(columns)[self._told :]}
             self._told = len(columns)
-        head = self._encode(_Rowless(msgspec.structs.replace(batch, rows=()), new))
-        return IMAGES, b"".join((len(head).to_bytes(4, "little"), head, packed))
+        rowless = self._encode(_Rowless(msgspec.structs.replace(batch, rows=()), new))
+        return IMAGES, (len(rowless).to_bytes(4, "little"), rowless, packed)
 
 
 class FrameDecoder:

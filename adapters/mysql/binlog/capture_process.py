@@ -41,7 +41,7 @@ def capture(order: CaptureOrder, channel: socket.socket) -> None:
     encoder = FrameEncoder(lambda: log.image_columns)
     try:
         for batch in log.batches():
-            send(channel, *encoder.frame(batch))
+            encoder.send(batch, channel)
             if (now := log.unanswered) != told:
                 told = now
                 send(channel, UNANSWERED, msgspec.msgpack.encode(told))

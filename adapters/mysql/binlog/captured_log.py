@@ -51,10 +51,12 @@ class CapturedLog:
         machine = CaptureMachine(self._mapping, self._order.start, self._order.node)
         scheme, reader = self._order.source.scheme, self._reader
         try:
-            for chunk in reader.chunks():
-                for effect in machine.step(0, [SourceRead([classified(chunk, scheme, folded=reader.folded)])]):
-                    if isinstance(effect, Publish):
-                        yield effect.batch
+            for _ in reader.steps():
+                for chunk in reader.ready:
+                    for effect in machine.step(0, [SourceRead([classified(chunk, scheme, folded=reader.folded)])]):
+                        if isinstance(effect, Publish):
+                            yield effect.batch
+                reader.ready.clear()
         finally:
             reader.close()
 

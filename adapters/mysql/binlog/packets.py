@@ -11,7 +11,7 @@ from __future__ import annotations
 import select
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 import pymysql
@@ -54,6 +54,10 @@ class PacketStream:
         self._silence = silence_seconds
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
+
+    def hand(self, take: Callable[[bytes, int], int]) -> None:
+        """Hand what has arrived to `take`, with the place where it begins; it returns where it stopped."""
+        self.at = take(self.buffer, self.at)
 
     def packet(self) -> Packet | None:
         """The next packet, of any length; None if not all of it has arrived.  Raises OSError, EOFError, Silence.

@@ -1,4 +1,4 @@
-"""Reads a MySQL or MariaDB binlog and hands out chunks of decoded source transactions.
+"""Reads a MySQL or MariaDB binlog and has chunks of decoded source transactions put together.
 
 The reader is synchronous and meant for a process of its own.  It does not reconnect: after any SourceError the caller
 starts a new one from the `last` position of the last chunk it took; what was in between is read again, nothing is lost.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 import pymysql
@@ -94,12 +94,24 @@ class BinlogReader:
         self._prepares: Prepares | None = None
         self._from_head = False  # what comes begins before the start
         self.folded = False
+        self.ready: list[SourceChunk] = []
         self._tables = Tables(wanted, is_marker, column_hints or self._catalogue_kinds, images)
 
     def chunks(self) -> Iterator[SourceChunk]:
         """Chunks for ever, in log order.  Raises SourceError."""
+        with contextlib.closing(self.steps()) as steps:
+            for _ in steps:
+                yield from self.ready
+                self.ready.clear()
+
+    def steps(self) -> Generator[None, None, None]:
+        """Reads for ever; at each step there are chunks in `ready`, to be taken out before the next.  Raises
+        SourceError.
+
+        So they go from where they are put together straight to who takes them.
+        """
         try:
-            yield from self._chunks()
+            yield from self._steps()
         except Silence as error:
             raise Unreachable(
                 f"{self._endpoint} sent nothing, not even a heartbeat, for {self._silence_seconds:.0f} s",
@@ -135,18 +147,18 @@ class BinlogReader:
     def _silence_seconds(self) -> float:
         return _MISSED_HEARTBEATS * self._heartbeat + _SLACK_SECONDS
 
-    def _chunks(self) -> Iterator[SourceChunk]:
+    def _steps(self) -> Iterator[None]:
         connection = self._connection = connect(self._endpoint)
         decoder, assembly = self._machines(connection)
         self._prepares = decoder.prepares
-        ready = assembly.ready
+        ready = self.ready = assembly.ready
         stream = PacketStream(connection, self._silence_seconds)
         told = time.monotonic()
         if self._from_head:
             for head in begun_at(stream.awaited(), self._start):
                 yield from self._packet(decoder, assembly, head)
         while True:
-            stream.at = decoder.run(stream.buffer, stream.at)
+            stream.hand(decoder.run)
             yield from self._due(decoder, assembly)
             if ready:
                 told = time.monotonic()
@@ -157,39 +169,39 @@ class BinlogReader:
                 packet = stream.packet()
                 if packet is None:
                     assembly.flush()
-                    yield from ready
-                    ready.clear()
+                    if ready:
+                        yield
                     stream.wait()
                 else:
                     yield from self._packet(decoder, assembly, packet)
                     yield from self._due(decoder, assembly)
-            yield from ready
-            ready.clear()
+            if ready:
+                yield
 
-    def _packet(self, decoder: LogDecoder, assembly: Assembly, packet: Packet) -> Iterator[SourceChunk]:
-        """A packet that is not a usual event; yields what a compressed transaction makes ready on the way."""
+    def _packet(self, decoder: LogDecoder, assembly: Assembly, packet: Packet) -> Iterator[None]:
+        """A packet that is not a usual event; stops where a compressed transaction has made a chunk ready."""
         b, p, end = packet
         if end == p or b[p] != _OK:
             self._refused(b, p, end)
         if end > p + _TYPE_AT and b[p + _TYPE_AT] == TRANSACTION_PAYLOAD:
             for _ in decoder.payload(b, p + 1, end):
-                yield from assembly.ready
-                assembly.ready.clear()
+                if assembly.ready:
+                    yield
         else:
             decoder.event(b, p + 1, end)
             if decoder.take_heartbeats():
                 assembly.state.server_us = self._server_us()
                 assembly.tell()
 
-    def _due(self, decoder: LogDecoder, assembly: Assembly) -> Iterator[SourceChunk]:
+    def _due(self, decoder: LogDecoder, assembly: Assembly) -> Iterator[None]:
         """The rows of a transaction that was prepared elsewhere in the log, where the log commits it."""
         for due in tuple(decoder.due):
             try:
                 place = due.place or find_prepare(self._endpoint, due.xid, assembly.place)
                 for event in prepared_events(self._endpoint, self._tables, due.xid, place):
                     decoder.replay(*event)
-                    yield from assembly.ready
-                    assembly.ready.clear()
+                    if assembly.ready:
+                        yield
             except SourceError as error:
                 error.position = error.position or str(assembly.place)
                 raise

@@ -2,25 +2,23 @@
 
 In the simple protocol the data of every COPY may follow right behind the script: the server takes each when it comes to
 it, and passes over what is left should a statement fail (PostgreSQL's manual, "Message Flow").  asyncpg waits for the
-server before it sends data, and knows of one COPY a script.  So while a script runs, the transport speaks to
-`ScriptProtocol` in place of asyncpg, and goes back to it when the server is ready for the next.
+server before it sends data, and knows of one COPY a script.  So while a script runs that `session` sends, the transport
+speaks to `ScriptProtocol` in place of asyncpg, and goes back to it when the server is ready for the next.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import asyncpg
 
 _HEAD: Final = 5  # a letter, then the length without it
 _ERROR, _READY = b"EZ"
-_COPY_DONE: Final = b"c\0\0\0\4"
 
 
 class ScriptProtocol(asyncio.Protocol):
-    """Runs scripts on one connection, which nobody else uses meanwhile."""
+    """Hears the answers to scripts on one connection, which nobody else uses meanwhile."""
 
     def __init__(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         self._transport: asyncio.Transport = connection._transport
@@ -29,16 +27,19 @@ class ScriptProtocol(asyncio.Protocol):
         self._error: Exception | None = None
         self._answer: asyncio.Future[None] | None = None
 
-    async def run(self, script: str, data: Iterable[bytes]) -> None:
-        """Run a script.  `data`: of its COPYs, in order.  Raises the server's error, as asyncpg would; where the
-        connection is lost, or the caller is cancelled, it is closed."""
+    def begin(self) -> None:
+        """Listen: a script is sent next, and then `answer` is awaited, at once."""
         if self._transport.is_closing():
             raise asyncpg.InterfaceError("the connection is closed")
         self._rest, self._error = b"", None
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.set_protocol(self)
+
+    async def answer(self) -> None:
+        """Wait until the script has run.  Raises the server's error, as asyncpg would; where the connection is lost, or
+        the caller is cancelled, it is closed."""
+        assert self._answer is not None, "begin first"
         try:
-            self._transport.write(b"".join(_messages(script.encode(), data)))
             await self._answer
         except BaseException:
             self._transport.abort()
@@ -83,16 +84,6 @@ class ScriptProtocol(asyncio.Protocol):
             self._answer.set_result(None)
         else:
             self._answer.set_exception(error)
-
-
-def _messages(script: bytes, data: Iterable[bytes]) -> Iterator[bytes]:
-    yield b"Q" + (len(script) + 5).to_bytes(4, "big")
-    yield script
-    yield b"\0"
-    for lines in data:
-        yield b"d" + (len(lines) + 4).to_bytes(4, "big")
-        yield lines
-        yield _COPY_DONE
 
 
 def _error_of(fields: bytes) -> Any:

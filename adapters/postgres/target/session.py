@@ -1,7 +1,7 @@
 """One connection to a PostgreSQL target: how it is set up, how it is given up so that the server lets go of its locks.
 
 Statements are sent as scripts over the simple protocol, with the data of their COPYs: many statements, one round trip,
-one answer (`scripts`).  Prepared statements lost: BEGIN, receipt, rows and COMMIT would each wait for the one before.
+one answer.  Prepared statements lost: BEGIN, receipt, rows and COMMIT would each wait for the one before.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ RELEASE_SECONDS = 30.0
 POLL_SECONDS = 0.02
 SCRIPT_CHARACTERS = 32 << 20
 NAME_BYTES = 63
+_COPY_DONE = b"c\0\0\0\4"
 
 
 def application_name(feed: str, group: int) -> str:
@@ -120,9 +121,12 @@ class TargetSession:
     async def run(self, statements: Iterable[str | CopyCommand]) -> None:
         """Send the statements in as few packets as their size allows; stops at the first error."""
         for script, data in _packets(statements):
+            messages = script_messages(script, data)
             self._watch.begin(self._works, self.connection._transport.abort)
             try:
-                await self._protocol.run(script, data)
+                self._protocol.begin()
+                self.connection._transport.write(messages)
+                await self._protocol.answer()
             except asyncpg.PostgresError as error:
                 self._misplaced |= elsewhere(error)
                 raise
@@ -212,3 +216,12 @@ def _packets(statements: Iterable[str | CopyCommand]) -> Iterator[tuple[str, lis
         size += len(text) + sum(map(len, more))
     if waiting:
         yield ";\n".join(waiting), data
+
+
+def script_messages(script: str, data: Iterable[bytes]) -> bytes:
+    """Spell a script and the `data` of its COPYs, in their order, as the messages that a server takes at once."""
+    text = script.encode()
+    parts = [b"Q" + (len(text) + 5).to_bytes(4, "big"), text, b"\0"]
+    for lines in data:
+        parts += (b"d" + (len(lines) + 4).to_bytes(4, "big"), lines, _COPY_DONE)
+    return b"".join(parts)

@@ -110,7 +110,9 @@ class PostgresSink(ChunkSink):
         """
         try:
             session = await lane.ready()  # first: while nobody answers, no text is made
-            statements = list(self._script.batch(effect, careful))
+            before = self._script.before(effect.id, effect.covered)
+            after = self._script.after(effect.parked, effect.unparked, held=effect.held)
+            statements = [*before, *self._script.steps.of(effect.steps, careful), *after]
         except (LostCommits, Unwritable, *SERVER_ERRORS) as error:
             return outcome(error, committing=False)
         lane.left_open = True
@@ -157,7 +159,9 @@ class PostgresSink(ChunkSink):
         session = lane.session
         assert session is not None, "a transaction that is open has a session"
         try:
-            await session.run(list(self._script.piece(effect, careful)))
+            before = self._script.before_piece()
+            after = self._script.after_piece(effect.batch, effect.parked, effect.covered)
+            await session.run([*before, *self._script.steps.of(effect.steps, careful), *after])
         except Unwritable as error:
             return outcome(error, committing=False)
         except SERVER_ERRORS as error:
@@ -248,7 +252,7 @@ class PostgresSink(ChunkSink):
         found = await self._control.do(pass_once)
         if isinstance(found, Failure):
             return events.DdlFailed(effect.id, found)
-        self._script.forget_tables()
+        self._script.steps.forget_tables()
         return events.DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
 
     async def refuse(self, wanted: Sequence[TableName], alarm: Alarm) -> None:
@@ -288,7 +292,7 @@ class PostgresSink(ChunkSink):
         await asyncio.gather(*(lane.close() for lane in self._lanes))
         await self._copying.close()
         await self._control.close()
-        self._script.forget_tables()
+        self._script.steps.forget_tables()
 
 
 def _tables(steps: Sequence[effects.Step]) -> str:

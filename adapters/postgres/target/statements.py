@@ -1,4 +1,4 @@
-"""The statements of one table: what a step of a batch is in PostgreSQL's SQL.
+"""The statements of steps, by their tables: what a step of a batch is in PostgreSQL's SQL.
 
 Each statement is complete text, so that a whole batch goes in one packet and costs one round trip (`session`).  Plain
 inserts are COPY, be it of one row: there is nothing to plan (docs/decisions/2026-11-22-scripts.md has the figures).  Of
@@ -49,6 +49,26 @@ def identifier(name: str) -> str:
 def qualified(name: TableName) -> str:
     """Quote a table's name with its schema."""
     return f"{identifier(name.schema)}.{identifier(name.table)}"
+
+
+class StepStatements:
+    """The SQL of any steps, each by the statements of its table.  `of` raises Unwritable."""
+
+    def __init__(self, zero_dates: ZeroDates) -> None:
+        self._zero_dates = zero_dates
+        self._tables: dict[Binding, TableStatements] = {}
+
+    def of(self, steps: Sequence[Step], careful: bool) -> Iterator[str | CopyCommand]:
+        """Write steps.  `careful`: rows are upserted that `UpsertRows.fresh` says are not there."""
+        for step in steps:
+            table = self._tables.get(step.table)
+            if table is None:
+                table = self._tables[step.table] = TableStatements(step.table, self._zero_dates)
+            yield from table.of(step, careful)
+
+    def forget_tables(self) -> None:
+        """Forget the tables as they were: a statement has changed them, or another owner may have."""
+        self._tables.clear()
 
 
 class TableStatements:

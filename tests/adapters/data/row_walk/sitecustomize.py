@@ -2,7 +2,10 @@
 
 The row is known by a text in it (`WALK_NEEDLE`).  A module is on the row's way if one of its functions gets the row as
 an argument, or returns it: as text, as bytes of the log or of SQL, or inside of plain data.  `self` does not count:
-what an object holds is no hand-over.  Each process writes to a file of its own, `WALK_TO` and its number.
+what an object holds is no hand-over.  Nor do local variables: a loop that takes a batch here and gives it there is seen
+where it takes and where it gives.  Functions that were made at run time, of a table's columns, belong to no module, and
+compiled ones are not seen: the page names their modules by hand.  Each process writes to a file of its own, `WALK_TO`
+and its number.
 """
 
 import os
@@ -16,7 +19,8 @@ NEEDLE = os.environ.get("WALK_NEEDLE", "")
 DEPTH = 7
 # Classes of these modules are data; others hold much else besides.
 DATA = ("engine.model", "engine.protocol", "segments", "bound_batch", "in_flight_batch", "ports", "batch_frames")
-IMAGES = ("row_image", "RowImages")
+# Compiled classes that hold rows as bytes.  A `Layout` of the same module is a table's columns: no row is in it.
+IMAGES = ("RowImage", "PackedRows", "Pile")
 seen: set[str] = set()
 
 
@@ -35,7 +39,7 @@ def holds(value: Any, depth: int = DEPTH) -> bool:
     if kind is dict:
         return any(holds(one, depth - 1) for one in value.values())
     module = getattr(kind, "__module__", "") or ""
-    if any(name in module for name in IMAGES):
+    if "row_image" in module and kind.__name__ in IMAGES:
         return True  # bytes that Python cannot look into; there is one row
     fields = getattr(kind, "__struct_fields__", None)
     if not isinstance(fields, tuple):
