@@ -20,7 +20,7 @@ from tidelock.engine.model.lineage import (
     same_opened,
     server_of,
 )
-from tidelock.engine.model.records import LogBatch, Position
+from tidelock.engine.model.records import Position
 
 LAST = Group("0-1", 50, 1_700_000_000_000_000, "bin.000002", 1_600_000_000, 900, 31, 1_700_000_000, 77)
 PROOF = Proof("server_id 1", 1_600_000_000, LAST)
@@ -96,8 +96,8 @@ def test_the_chain_takes_no_answer_of_another_log():
     other = msgspec.structs.replace(PROOF, last=msgspec.structs.replace(LAST, moment_us=5))
     here, there = (Position("bin.000002", 900, 0, "0-1-50", encode(proof)) for proof in (PROOF, other))
     last = Position("bin.000002", 950, 0, "0-1-51")
-    assert Chain(here).judge(LogBatch(there, last, resent=True), 0) is Verdict.GAP
-    assert Chain(here).judge(LogBatch(here, last, resent=True), 0) is Verdict.NEXT
+    assert Chain(here).judge(there, last, 0, resent=True) is Verdict.GAP
+    assert Chain(here).judge(here, last, 0, resent=True) is Verdict.NEXT
     assert here == there, "they name the same place"
 
 
