@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Generic, Protocol, TypeVar
 
 from tidelock.engine.protocol.effects import EffectId
@@ -110,3 +110,9 @@ class BatchLane(Generic[SessionT]):
     def abandon(self) -> None:
         """Work was cut off: the batch is held no longer, and nobody knows what the session is in."""
         self.held = False
+
+
+def open_ahead(lanes: Iterable[BatchLane[SessionT]]) -> None:
+    """Begin to open all their sessions."""
+    for lane in lanes:
+        lane.open_ahead()

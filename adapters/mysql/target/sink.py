@@ -36,6 +36,7 @@ from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.adapters.mysql.target.takeover import Takeover
 from tidelock.adapters.ports.sink import BatchAnswer, Control, TargetError
 from tidelock.adapters.target.chunks import ChunkSink
+from tidelock.adapters.target.lane import open_ahead
 from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import Position, TableName
@@ -73,7 +74,7 @@ class MySqlSink(ChunkSink):
         )
         super().__init__(self._copying)
         self._lanes = [Lane(self._fencing, CONTROL + 1 + n) for n in range(lanes)]
-        self._eager = options.eager
+        self._eager = self._lanes if options.eager else []
         self._control = ControlSession(self._fencing)
         self._ddl = DdlRunner(self._control, self._fencing, self._bookkeeping, ddl_number)
         self._takeover = Takeover(self._fencing, self._bookkeeping, self._control, self._copying)
@@ -89,8 +90,7 @@ class MySqlSink(ChunkSink):
             taken = await self._takeover.run(tables, start)
             self._copying.tables = taken.tables
             self._audit.begin(taken.checkpoint)
-            for lane in self._lanes if self._eager else ():
-                lane.open_ahead()
+            open_ahead(self._eager)
             return taken
 
     async def apply(self, effect: effects.ApplyBatch) -> BatchAnswer:

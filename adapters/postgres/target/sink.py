@@ -40,6 +40,7 @@ from tidelock.adapters.postgres.target.session_source import SessionSource
 from tidelock.adapters.postgres.target.takeover import Takeover
 from tidelock.adapters.postgres.target.values import Unwritable
 from tidelock.adapters.target.chunks import ChunkSink
+from tidelock.adapters.target.lane import open_ahead
 from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import Position, TableName
@@ -72,7 +73,7 @@ class PostgresSink(ChunkSink):
         self._copying = TargetCopying(self._sessions, self._bookkeeping, self._audit, zero_dates)
         super().__init__(self._copying)
         self._lanes = [Lane(self._sessions) for _ in range(options.lanes)]
-        self._eager = options.eager
+        self._eager = self._lanes if options.eager else []
         self._takeover = Takeover(Fencing(self._settings, self._bookkeeping, options.entry), self._bookkeeping)
         self._epoch = 0
         self._last_control = Control("running", ())
@@ -83,9 +84,16 @@ class PostgresSink(ChunkSink):
         taken = await self._takeover.run(tables, start)
         self._epoch = taken.epoch
         self._audit.begin(taken.epoch)
-        for lane in self._lanes if self._eager else ():
-            lane.open_ahead()
+        open_ahead(self._eager)
         return taken
+
+    async def close(self) -> None:
+        """Roll back what is open and end all sessions in order."""
+        await asyncio.gather(*(lane.interrupt() for lane in self._lanes))
+        await asyncio.gather(*(lane.close() for lane in self._lanes))
+        await self._copying.close()
+        await self._control.close()
+        self._script.steps.forget_tables()
 
     async def apply(self, effect: effects.ApplyBatch) -> BatchAnswer:
         """Apply a batch.  Raises CancelledError when `rollback` interrupts it."""
@@ -285,14 +293,6 @@ class PostgresSink(ChunkSink):
         else:
             self._last_control = found
         return self._last_control
-
-    async def close(self) -> None:
-        """Roll back what is open and end all sessions in order."""
-        await asyncio.gather(*(lane.interrupt() for lane in self._lanes))
-        await asyncio.gather(*(lane.close() for lane in self._lanes))
-        await self._copying.close()
-        await self._control.close()
-        self._script.steps.forget_tables()
 
 
 def _tables(steps: Sequence[effects.Step]) -> str:
