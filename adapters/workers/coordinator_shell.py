@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from typing import Any, Final, assert_never
 
 import msgspec
@@ -109,7 +109,7 @@ class CoordinatorShell:
         try:
             taken = await self._take_over(sink, pen)
             self._trouble.over()
-            coordinating = _Coordinating(self._feed, self._mapping, sink, pen, self._stop)
+            coordinating = _Coordinating(self._feed, self._mapping, sink, pen, self._stop, self._control.seen.skipped)
             unwatch = self._control.watch(coordinating.hear)
             try:
                 await coordinating.run(taken)
@@ -163,7 +163,15 @@ class CoordinatorShell:
 class _Coordinating:
     """One epoch of a coordinator.  `halted`, `displaced`: why it ended, if it was not stopped."""
 
-    def __init__(self, feed: Feed, mapping: Mapping, sink: Sink, pen: SoleWriter, stop: asyncio.Event) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        mapping: Mapping,
+        sink: Sink,
+        pen: SoleWriter,
+        stop: asyncio.Event,
+        skipped: Collection[tuple[int, int]],
+    ) -> None:
         self.halted: Halt | None = None
         self.displaced = ""
         self._feed = feed
@@ -172,7 +180,7 @@ class _Coordinating:
         self._pen = pen
         self._stop = stop
         self._machine = Coordinator()
-        self._publishing = Publishing(feed, self._post, self._displace)
+        self._publishing = Publishing(feed, self._post, self._displace, skipped)
         self._tables: list[TableName] = []
         self._mailbox: list[CoordinatorEvent] = []
         self._wake = asyncio.Event()

@@ -128,7 +128,7 @@ class Worker:
     @cached_property
     def places(self) -> Places:
         """The offset finder; made inside the loop, where its client has to be made."""
-        return Places(client_options(self.feed.log_url), self.changes)
+        return Places(client_options(self.feed.log_url), self.changes, self.control.seen.skipped)
 
     # ------------------------------------------------------------------ agents
 
