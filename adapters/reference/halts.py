@@ -132,6 +132,9 @@ NO_HALT: Final = (
 KAFKA: Final = (
     Halt(("publisher",), (), "the source's log cannot be read on: see the first table", "as there; see above",
          "test_log_identity.py::test_workers_halt_where_the_log_was_reset", True),
+    Halt(("log",), ("is gone",), "the changes topic was deleted",
+         "`tidelock resume FEED` where every group stands at one place; else a feed of a new name, see above",
+         "test_worker_halts.py::test_a_changes_topic_that_is_deleted_is_published_again", True),
     Halt(("log", "Uneven"), (), "the partitions do not end at one place: others wrote there, or a broker lost records",
          "a feed of a new name, see above", f"{_WORKERS}[uneven partitions]", True),
     Halt(("wire", "WireError"), (), "a record of the changes topic is of a newer version, or not the publisher's",
