@@ -9,6 +9,7 @@ import msgspec
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.kafka.connection import LogError
+from tidelock.adapters.kafka.control import read
 from tidelock.adapters.kafka.topics import (
     CHANGES,
     CONTROL,
@@ -43,10 +44,13 @@ async def check_log(feed: Feed) -> list[Finding]:
     try:
         topics = await look(place, feed.name)
         missing = await missing_topics(feed, topics)
+        plan = (await read(feed)).plan if topics.control is not None else None
+        lost = plan is not None and (topics.changes is None or topics.changes.partitions < plan.partitions)
     except LogError as problem:
         return [error("log-unusable", str(problem), problem.hint)]
     return [
         *_check_login(place),
+        *(_check_lost(feed, place) if lost else ()),
         *_check_cluster(place, topics),
         *(
             error(
@@ -82,6 +86,17 @@ async def missing_topics(feed: Feed, topics: Topics) -> list[MissingTopic]:
 def first_partitions(feed: Feed) -> int:
     """Returns the number of partitions of a new changes topic; the coordinator adds more once it knows the groups."""
     return max(1, feed.partitions)
+
+
+def _check_lost(feed: Feed, place: Endpoint) -> list[Finding]:
+    return [
+        error(
+            "log-lost",
+            f"{place} has not got the topic {changes_topic(feed.name)} any more that the feed has published to",
+            "Start a worker if none runs: it halts, and `tidelock status FEED` says whether `tidelock resume FEED` can "
+            "publish again from the checkpoint, or what else helps",
+        )
+    ]
 
 
 def _check_login(place: Endpoint) -> list[Finding]:

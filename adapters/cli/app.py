@@ -30,6 +30,8 @@ app = typer.Typer(
 rows = typer.Typer(no_args_is_help=True, help="Look at failed rows (dead letters) and decide about them.")
 ddl = typer.Typer(no_args_is_help=True, help="Look at the statement that halted a feed and decide about it.")
 
+log = typer.Typer(no_args_is_help=True, help="Decide about records of the log in Kafka that workers cannot read.")
+
 
 def _show_version(wanted: bool) -> None:
     if wanted:
@@ -201,6 +203,19 @@ def ddl_skip(feed: FeedPath, json: Json = False) -> int:
     return pass_ddl(feed, "skipped", json)
 
 
+@log.command("skip")
+def log_skip(
+    feed: FeedPath,
+    partition: Annotated[int, typer.Option(help="The partition, as `status` names it.", show_default=False)],
+    offset: Annotated[int, typer.Option(help="The record's offset there.", show_default=False)],
+    json: Json = False,
+) -> int:
+    """Pass over one record that is none of the publisher's, and keep a copy of it."""
+    from tidelock.adapters.cli.log_records import skip
+
+    return skip(feed, partition, offset, json)
+
+
 @app.command()
 def replay(
     journal: Annotated[str, typer.Argument(metavar="JOURNAL", help="A recorded run.", show_default=False)],
@@ -333,6 +348,7 @@ def _plugin(name: str, text: str) -> None:
 
 app.add_typer(rows, name="rows")
 app.add_typer(ddl, name="ddl")
+app.add_typer(log, name="log")
 _later(app, "rewind", "Apply old changes again.")
 _later(rows, "rows take-source", "Put the source's row in place of the failed change.")
 for _name, _text in EXPECTED.items():

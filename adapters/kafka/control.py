@@ -1,8 +1,8 @@
 """The control topic: what the parts of a scaled-out feed tell each other (`protocol.group_reports`), the newest by key.
 
-One partition, compacted; keys `plan`, `feed`, `group/<n>`, `worker/<name>`, values JSON.  Everyone reads all of it,
-with a plain consumer without a group.  A group's reports carry its owner's epoch, and those of an owner before one
-already seen are ignored.
+One partition, compacted; keys `plan`, `feed`, `group/<n>`, `worker/<name>`, `skipped/<partition>/<offset>`, values
+JSON.  Everyone reads all of it, with a plain consumer without a group.  A group's reports carry its owner's epoch, and
+those of an owner before one already seen are ignored.
 
 The coordinator's records must be right for a reader that begins at the topic's start, where compaction may have left
 only a zombie's records.  So the coordinator writes in transactions under one id (`SoleWriter`): the broker itself shuts
@@ -29,6 +29,7 @@ from tidelock.adapters.process.complaint import Complaint
 from tidelock.engine.cluster.name_holder import NameHolder
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement
+from tidelock.engine.protocol.skipped_record import SkippedRecord
 from tidelock.engine.protocol.worker_names import NameWord
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ PLAN: Final = "plan"
 FEED: Final = "feed"
 GROUP: Final = "group/"
 WORKER: Final = "worker/"
+SKIPPED: Final = "skipped/"
 Message: TypeAlias = "ConsumerRecord[bytes, bytes]"
 Consumer: TypeAlias = "AIOKafkaConsumer[bytes, bytes]"
 Client = TypeVar("Client", AIOKafkaConsumer, AIOKafkaProducer)
@@ -48,15 +50,16 @@ TRANSACTION_MS: Final = 10_000
 
 class SeenControl(msgspec.Struct):
     """The contents of the topic: the `plan` that holds, the `state` of the feed, the newest report of each group, and
-    who has which of the workers' `names`.
+    who has which of the workers' `names`, the `skipped` records by partition and offset.
     """
 
     plan: TablePartitioning | None = None
     state: FeedState | None = None
     groups: dict[int, GroupReport] = {}
     names: dict[str, NameHolder] = {}
+    skipped: dict[tuple[int, int], SkippedRecord] = {}
 
-    def take(self, key: str, value: bytes) -> TablePartitioning | FeedState | GroupReport | NameWord | None:
+    def take(self, key: str, value: bytes) -> News | None:
         """Takes a record and returns the news; None where it is of an older owner, or of somebody else.  Raises
         msgspec.MsgspecError.
         """
@@ -78,10 +81,14 @@ class SeenControl(msgspec.Struct):
             word = msgspec.json.decode(value, type=NameWord)
             self.names.setdefault(word.name, NameHolder()).observe(word)
             return word
+        if key.startswith(SKIPPED):
+            record = msgspec.json.decode(value, type=SkippedRecord)
+            self.skipped[record.partition, record.offset] = record
+            return record
         return None
 
 
-News: TypeAlias = TablePartitioning | FeedState | GroupReport | NameWord
+News: TypeAlias = TablePartitioning | FeedState | GroupReport | NameWord | SkippedRecord
 
 
 class ControlTopic:
@@ -184,7 +191,7 @@ class ControlTopic:
 
     # ------------------------------------------------------------------ writing
 
-    async def write(self, key: str, value: GroupReport | NameWord) -> None:
+    async def write(self, key: str, value: GroupReport | NameWord | SkippedRecord) -> None:
         """Writes a record; returns once the broker has stored it, however long that takes."""
         async with self._writing:
             while True:

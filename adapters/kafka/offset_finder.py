@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Container
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaTimeoutError
 
-from tidelock.adapters.kafka.wire import Record, decode
+from tidelock.adapters.kafka.wire import Record, WireError, at, decode
 from tidelock.engine.model.records import Position
 
 ANSWER_SECONDS: Final = 30.0
@@ -30,11 +30,14 @@ Message: TypeAlias = ConsumerRecord[bytes, bytes]
 class Places:
     """Finds places in one changes topic; an async context manager.  `kafka`: keyword arguments for aiokafka.
 
+    `skipped`: (partition, offset) of records that an operator passed over; only those that cannot be read count.
+
     Every method raises KafkaError (KafkaTimeoutError: no answer in `ANSWER_SECONDS`), and WireError where something
     else wrote to the topic.
     """
 
-    def __init__(self, kafka: dict[str, Any], topic: str) -> None:
+    def __init__(self, kafka: dict[str, Any], topic: str, skipped: Container[tuple[int, int]] = ()) -> None:
+        self.skipped = skipped
         self._topic = topic
         self._turn = asyncio.Lock()
         self._consumer = AIOKafkaConsumer(
@@ -109,7 +112,7 @@ class Places:
                     self._consumer.assign([tp])
                     begin = (await self._consumer.beginning_offsets([tp]))[tp]
                     end = (await self._consumer.end_offsets([tp]))[tp]
-                    yield _Partition(self._consumer, tp, begin, end)
+                    yield _Partition(self._consumer, tp, begin, end, self.skipped)
             except TimeoutError:
                 raise KafkaTimeoutError(
                     f"no answer about {self._topic}/{partition} in {ANSWER_SECONDS:.0f} s"
@@ -122,8 +125,16 @@ class _Partition:
     """Offsets `begin` to `end` of one partition, as the broker answers to read_committed: before any open transaction.
     """
 
-    def __init__(self, consumer: AIOKafkaConsumer, tp: TopicPartition, begin: int, end: int) -> None:
+    def __init__(
+        self,
+        consumer: AIOKafkaConsumer,
+        tp: TopicPartition,
+        begin: int,
+        end: int,
+        skipped: Container[tuple[int, int]] = (),
+    ) -> None:
         self.begin, self.end = begin, end
+        self._skipped = skipped
         self._consumer, self._tp = consumer, tp
 
     async def last(self) -> Message | None:
@@ -138,6 +149,16 @@ class _Partition:
                 return found
             step *= 4
 
+    def _passed_over(self, message: Message) -> bool:
+        """Tells whether an operator passed the record over.  Raises WireError where it cannot be read otherwise."""
+        try:
+            decode(message.value)
+        except WireError as error:
+            if (message.partition, message.offset) in self._skipped:
+                return True
+            raise at(error, message.partition, message.offset) from error
+        return False
+
     async def at_or_behind(self, offset: int) -> Message | None:
         """Returns the first committed record from `offset` on."""
         if offset >= self.end:
@@ -147,5 +168,8 @@ class _Partition:
         while await self._consumer.position(self._tp) < self.end:
             got = await self._consumer.getmany(self._tp, timeout_ms=_POLL_MS, max_records=1)
             for message in got.get(self._tp, ()):
-                return message if message.offset < self.end else None
+                if message.offset >= self.end:
+                    return None
+                if not self._passed_over(message):
+                    return message
         return None

@@ -98,6 +98,15 @@ async def ensure(endpoint: Endpoint | None, feed: str, partitions: int) -> None:
             await _grow(admin, there.changes.name, partitions)
 
 
+async def ensure_control(endpoint: Endpoint | None, feed: str) -> Topics:
+    """Makes the control topic, if it is missing, and returns what there was.  Raises LogError."""
+    async with administrator(endpoint) as admin:
+        there = await _look(admin, feed)
+        if there.control is None:
+            await create(admin, [topic for topic in _wanted(feed, 1, there) if topic.name == control_topic(feed)])
+        return there
+
+
 async def refused(endpoint: Endpoint | None, feed: str, partitions: int) -> dict[str, str]:
     """Returns missing topics that could not be made, with the broker's reason; writes nothing.  Raises LogError."""
     async with administrator(endpoint) as admin:

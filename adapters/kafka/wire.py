@@ -14,13 +14,13 @@ from typing import Final
 import msgspec
 import xxhash
 
-from tidelock.adapters.process.way_out import COPY_ANEW
 from tidelock.engine.model.records import Ddl, LogBatch, Position, RowChange, Shape, Transaction
 
 VERSION: Final = 1
 _FOREIGN: Final = (
-    "see what else writes to the topic: only the feed's publisher may. What comes behind that record cannot be read:"
-    f" {COPY_ANEW}"
+    "See what else writes to the topic: only the feed's publisher may. Then `tidelock log skip FEED --partition "
+    "PARTITION --offset OFFSET` passes over that record and keeps a copy of it; if a change is missing there, workers "
+    "halt again"
 )
 
 
@@ -30,6 +30,12 @@ class WireError(Exception):
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
         self.hint = hint
+
+
+def at(error: WireError, partition: int, offset: int) -> WireError:
+    """Returns the error with the record's place, in what it says and in what it advises."""
+    hint = error.hint.replace("PARTITION", str(partition)).replace("OFFSET", str(offset))
+    return WireError(f"record {offset} of partition {partition}: {error}", hint)
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -88,7 +94,7 @@ def decode(value: bytes) -> Record:
     if decoder is None:
         raise WireError(
             f"a record of version {value[0]}; this program reads up to version {VERSION}",
-            "Run every worker of the feed with the newest version that any of them had; if all are the same, "
+            "Run every worker of the feed with the newest version that any of them had; if all are the same: "
             + _FOREIGN,
         )
     try:

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from typing import Any, Final, assert_never
 
 import msgspec
@@ -30,10 +30,12 @@ from tidelock.adapters.process.complaint import Complaint
 from tidelock.adapters.process.way_out import of_workers
 from tidelock.adapters.wiring.session import session
 from tidelock.adapters.wiring.sinks import make_sink
+from tidelock.adapters.workers.lost_log import LostLog, lost_log
 from tidelock.adapters.workers.publishing import Publishing
 from tidelock.adapters.workers.start_position import beginning
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.cluster.coordinator import Coordinator
+from tidelock.engine.cluster.coordinator_states import Halted
 from tidelock.engine.model.records import TableName
 from tidelock.engine.protocol.coordinator_messages import (
     Announce,
@@ -48,7 +50,7 @@ from tidelock.engine.protocol.coordinator_messages import (
     StorePlan,
 )
 from tidelock.engine.protocol.effects import ApplyDdl, Halt, StepDown
-from tidelock.engine.protocol.events import DdlApplied, DdlFailed, Tick
+from tidelock.engine.protocol.events import DdlApplied, DdlFailed, SourceFailed, Tick
 from tidelock.engine.protocol.group_reports import FeedState, GroupReport
 
 log = logging.getLogger(__name__)
@@ -57,6 +59,7 @@ COORDINATOR: Final = -1
 """Its group in the bookkeeping."""
 TICK_SECONDS: Final = 0.1
 AGAIN_SECONDS: Final = 2.0
+LOOK_SECONDS: Final = 5.0
 DISPLACED_SECONDS: Final = 8.0  # longer than a session lives at the broker: by then we know whether it is still ours
 
 
@@ -73,6 +76,8 @@ class CoordinatorShell:
         self._stop = asyncio.Event()
         self._ours = asyncio.Event()
         self._trouble = Complaint(log)
+        self._resumed = False  # an operator has ended our last halt
+        self._lost: LostLog | None = None
 
     async def run(self) -> None:
         """Coordinates until stopped.  Raises only what is a bug."""
@@ -109,7 +114,10 @@ class CoordinatorShell:
         try:
             taken = await self._take_over(sink, pen)
             self._trouble.over()
-            coordinating = _Coordinating(self._feed, self._mapping, sink, pen, self._stop)
+            lost, self._lost = self._lost, None
+            coordinating = _Coordinating(self._feed, self._mapping, sink, pen, self._stop, self._control.seen.skipped)
+            if lost is not None:
+                coordinating.lose(lost)
             unwatch = self._control.watch(coordinating.hear)
             try:
                 await coordinating.run(taken)
@@ -121,13 +129,18 @@ class CoordinatorShell:
         if coordinating.halted is not None:
             log.error("feed %s halted: %s", self._feed.name, coordinating.halted.alarm)
             await self._released()
+            self._resumed = True
         elif coordinating.displaced:
             log.warning("feed %s: this coordinator is over, %s", self._feed.name, coordinating.displaced)
             self._ours.clear()
             await self._rest(DISPLACED_SECONDS, self._ours)
 
     async def _take_over(self, sink: Sink, pen: SoleWriter) -> FeedTaken:
-        await topics.ensure(self._feed.log_url, self._feed.name, 1)
+        lost = await lost_log(self._feed)
+        again = lost is not None and self._resumed and lost.place is not None
+        self._lost, self._resumed = None if again else lost, False
+        if lost is None or again:
+            await topics.ensure(self._feed.log_url, self._feed.name, lost.plan.partitions if lost is not None else 1)
         seen = await control.read(self._feed)
         start = await beginning(self._feed) if seen.plan is None else seen.plan.position
         async with session(self._feed.target_url) as target:
@@ -139,6 +152,9 @@ class CoordinatorShell:
         if failure is not None:
             raise TargetError(f"{self._feed.target_url}: {failure.message}", "It is tried again")
         seen = await control.read(self._feed)
+        reports = list(seen.groups.values())
+        if lost is not None:  # what the target has stored may be later than what was reported
+            reports = [msgspec.structs.replace(one, checkpoint=lost.places[one.group]) for one in reports]
         return FeedTaken(
             epoch=taken.epoch,
             worker=self._worker,
@@ -148,7 +164,7 @@ class CoordinatorShell:
             ddl_passed=taken.ddl_passed,
             plan=seen.plan,
             feed=seen.state,
-            reports=tuple(seen.groups.values()),
+            reports=tuple(reports),
         )
 
     async def _released(self) -> None:
@@ -163,7 +179,15 @@ class CoordinatorShell:
 class _Coordinating:
     """One epoch of a coordinator.  `halted`, `displaced`: why it ended, if it was not stopped."""
 
-    def __init__(self, feed: Feed, mapping: Mapping, sink: Sink, pen: SoleWriter, stop: asyncio.Event) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        mapping: Mapping,
+        sink: Sink,
+        pen: SoleWriter,
+        stop: asyncio.Event,
+        skipped: Collection[tuple[int, int]],
+    ) -> None:
         self.halted: Halt | None = None
         self.displaced = ""
         self._feed = feed
@@ -172,7 +196,7 @@ class _Coordinating:
         self._pen = pen
         self._stop = stop
         self._machine = Coordinator()
-        self._publishing = Publishing(feed, self._post, self._displace)
+        self._publishing = Publishing(feed, self._post, self._displace, skipped)
         self._tables: list[TableName] = []
         self._mailbox: list[CoordinatorEvent] = []
         self._wake = asyncio.Event()
@@ -185,6 +209,10 @@ class _Coordinating:
         """Hands news of the control topic to the machine."""
         if isinstance(news, GroupReport):
             self._post(news)
+
+    def lose(self, lost: LostLog) -> None:
+        """Halts the feed: its log is gone."""
+        self._post(SourceFailed(lost.alarm, retryable=False))
 
     def _post(self, event: CoordinatorEvent) -> None:
         self._mailbox.append(event)
@@ -200,6 +228,7 @@ class _Coordinating:
         self._mailbox.insert(0, taken)
         self._start(self._write())
         self._start(self._drive())
+        self._start(self._look_after_log())
         try:
             while not (self._stop.is_set() or self.displaced or (self.halted and not self._to_write)):
                 self._step()
@@ -291,6 +320,15 @@ class _Coordinating:
                 await self._publishing.start(effect)
             else:
                 await self._publishing.go_on(effect)
+
+    async def _look_after_log(self) -> None:
+        """Looks every few seconds whether the changes topic is still there: clients only wait for one that is gone."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            with contextlib.suppress(LogError, TargetError):
+                lost = await lost_log(self._feed)
+                if lost is not None and self._machine.plan is not None and not isinstance(self._machine.state, Halted):
+                    self.lose(lost)
 
     async def _cross(self, effect: RunStatement | PassStatement) -> None:
         made = [self._mapping.target(name) for name in effect.ddl.tables if self._mapping.selects(name)]

@@ -21,7 +21,7 @@ import msgspec
 from aiokafka.errors import KafkaError
 
 from tidelock.adapters.kafka.offset_finder import Places
-from tidelock.adapters.kafka.wire import WireError, decode
+from tidelock.adapters.kafka.wire import WireError, at, decode
 from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.process.way_out import COPY_ANEW
 from tidelock.adapters.workers.silence import Silence
@@ -189,8 +189,11 @@ class PartitionLog:
             try:
                 batch = decode(value).batch
             except WireError as error:
-                what = f"record {offset} of partition {self._partition}: {error}"
-                return SourceFailed(Alarm("wire", what, error.hint, str(position)), retryable=False)
+                if (self._partition, offset) in self._places.skipped:
+                    ack()
+                    continue
+                placed = at(error, self._partition, offset)
+                return SourceFailed(Alarm("wire", str(placed), placed.hint, str(position)), retryable=False)
             if not begun:
                 if batch.prev.order > position.order:  # dropped in a rebalance, or fetched before the seek
                     return SourceFailed(_missed(self._partition, position, batch), retryable=True)

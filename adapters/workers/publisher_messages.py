@@ -26,6 +26,7 @@ class PublishOrder(msgspec.Struct, frozen=True):
     `plan.position`, or the feed's checkpoint if retention has emptied the log); else the log's end does.  `log`: where
     Kafka is; holds a password, so it travels over the socket pair only.  `topic`: the changes topic, which has at least
     `plan.partitions` partitions.  `transactional_id`: the same for all publishers of the feed: it fences.
+    `skipped`: records that an operator passed over (partition, offset).
     `flush_bytes`, `flush_ms`: a transaction holds at most so much, and waits at most so long for more while busy.
     """
 
@@ -36,6 +37,7 @@ class PublishOrder(msgspec.Struct, frozen=True):
     plan: TablePartitioning
     flush_bytes: int = 8 << 20
     flush_ms: int = 50
+    skipped: tuple[tuple[int, int], ...] = ()
 
 
 class PublishOn(msgspec.Struct, frozen=True):

@@ -88,7 +88,7 @@ async def publish(order: PublishOrder, parent: Parent) -> Failed:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await producer.start()  # from here on nobody else publishes
             await sees(producer, order.topic, order.plan.partitions)
-            async with Places(kafka, order.topic) as places:
+            async with Places(kafka, order.topic, order.skipped) as places:
                 end = await read_end(places, order.plan, order.capture.start)
             return await _publish_from(end, order, parent, producer, limit)
         finally:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
@@ -47,10 +47,20 @@ TELLS_SECONDS: Final = 2.0
 
 
 class Publishing:
-    """The publisher.  `post` takes what it says.  `displaced` is called when another publisher has shut ours out."""
+    """The publisher.  `post` takes what it says.  `displaced` is called when another publisher has shut ours out.
 
-    def __init__(self, feed: Feed, post: Callable[[CoordinatorEvent], None], displaced: Callable[[str], None]) -> None:
+    `skipped`: records that an operator passed over, by partition and offset.
+    """
+
+    def __init__(
+        self,
+        feed: Feed,
+        post: Callable[[CoordinatorEvent], None],
+        displaced: Callable[[str], None],
+        skipped: Collection[tuple[int, int]] = (),
+    ) -> None:
         self._feed = feed
+        self._skipped = skipped
         self._post = post
         self._displaced = displaced
         assert feed.log_url is not None, "the feed's log is in Kafka"
@@ -136,7 +146,7 @@ class Publishing:
                 await producer.start()
             finally:
                 await stopped(producer)
-            async with Places(self._kafka, self._topic) as places:
+            async with Places(self._kafka, self._topic, self._skipped) as places:
                 return await read_end(places, effect.plan, effect.start)
         except KafkaError as error:
             return SourceFailed(
@@ -152,6 +162,7 @@ class Publishing:
             topic=self._topic,
             transactional_id=self._id,
             plan=plan,
+            skipped=tuple(self._skipped),
         )
         process = self._process = PublisherProcess(self._feed.source_url)
         await process.begin(order)

@@ -28,7 +28,7 @@ from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.kafka.connection import client_options, faust_options
 from tidelock.adapters.kafka.control import ControlTopic, News
 from tidelock.adapters.kafka.offset_finder import Places
-from tidelock.adapters.kafka.topics import changes_topic, control_topic, ensure
+from tidelock.adapters.kafka.topics import changes_topic, control_topic, ensure, ensure_control
 from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.process.gc_tuning import calm
 from tidelock.adapters.runtime.progress import RunState, Sample
@@ -128,7 +128,7 @@ class Worker:
     @cached_property
     def places(self) -> Places:
         """The offset finder; made inside the loop, where its client has to be made."""
-        return Places(client_options(self.feed.log_url), self.changes)
+        return Places(client_options(self.feed.log_url), self.changes, self.control.seen.skipped)
 
     # ------------------------------------------------------------------ agents
 
@@ -153,7 +153,9 @@ class Worker:
             return
         self._admitted = True
         calm()
-        await ensure(self.feed.log_url, self.feed.name, 1)
+        there = await ensure_control(self.feed.log_url, self.feed.name)
+        if there.control is None:  # nothing was published yet; else only the coordinator knows whether it is lost
+            await ensure(self.feed.log_url, self.feed.name, 1)
         await self._stack.enter_async_context(self.control)
         if self._claim is not None:
             await self._claim.hold()

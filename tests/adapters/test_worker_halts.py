@@ -50,7 +50,6 @@ async def spoil(kafka: Kafka, feed: str, how: Callable[[Places, Write], Awaitabl
 
 
 CAUSES = {
-    "a foreign record": (foreign, "a record of version 99"),
     "uneven partitions": (uneven, "do not end at the same position"),
 }
 
@@ -59,7 +58,7 @@ CAUSES = {
 def test_the_advice_of_a_halt(
     cause: str, mariadb: Server, postgres: Server, kafka: Kafka, make_rig: Callable[..., Rig]
 ) -> None:
-    """The foreign record is found while workers run, by the group that has it; uneven partitions by who begins."""
+    """Uneven partitions are found by who begins to coordinate."""
     how, words = CAUSES[cause]
     rig = make_rig(mariadb, postgres, "torn", log=kafka.url())
     rig.table("account", "id bigint PRIMARY KEY, v int")
@@ -89,3 +88,82 @@ def test_the_advice_of_a_halt(
     with Workers(rig, ["w2"]) as workers:
         workers.work_off()
     rig.assert_exact()
+
+
+def test_one_foreign_record_is_passed_over(
+    mariadb: Server, postgres: Server, kafka: Kafka, make_rig: Callable[..., Rig]
+) -> None:
+    """Found while workers run, by the group that has it.  It is passed over for good: others that begin later, to
+    apply or to publish, meet it again.
+    """
+    rig = make_rig(mariadb, postgres, "foreign", log=kafka.url())
+    rig.table("account", "id bigint PRIMARY KEY, v int")
+    rig.table("note", "id bigint PRIMARY KEY, v int")
+    rig.at_source("INSERT INTO account VALUES (1, 1), (2, 2), (3, 3)", "INSERT INTO note VALUES (1, 1), (2, 2)")
+
+    def alarm() -> list[str]:
+        said = rig.command("status", "@", "--json")
+        assert (said.code == 4) is bool(said.json["halted"])
+        return [str(part) for part in said.json["halted"]["alarm"]] if said.json["halted"] else []
+
+    with Workers(rig, ["w1", "w2"]) as workers:
+        workers.start("w1")
+        workers.until_caught_up()
+        asyncio.run(spoil(kafka, rig.name, foreign))
+        rig.at_source("DELETE FROM account WHERE id = 2", "UPDATE note SET v = 22", "INSERT INTO account VALUES (5, 5)")
+        workers.until(lambda: bool(alarm()), "the halt")
+        _, message, hint, *_ = alarm()
+        assert "a record of version 99" in message and "of partition 0" in message
+        advised = hint.partition("`tidelock ")[2].partition("`")[0].replace("FEED", "@").split()
+        assert advised[:2] == ["log", "skip"], hint
+        refused = rig.command(*advised[:-1], "0")
+        assert refused.code == 1 and "the publisher wrote it" in refused.err, refused
+        said = rig.command(*advised, "--json")
+        assert said.code == 0, said
+        assert bytes.fromhex(said.json["value"]) == b"\x63hello"
+        workers.until_caught_up()
+        assert not alarm()
+        workers.assert_exact()
+        kept = workers.watch.seen.skipped[0, int(advised[-1])]
+        assert kept.value == b"\x63hello"
+        assert workers.stop() == [0]
+        rig.at_source("INSERT INTO account VALUES (6, 6)", "DELETE FROM note WHERE id = 2")
+        workers.start("w2")
+        workers.until_caught_up()
+        workers.assert_exact()
+
+
+@pytest.mark.parametrize("anew", [False, True], ids=["deleted", "made anew"])
+def test_a_changes_topic_that_is_deleted_is_published_again(
+    anew: bool, mariadb: Server, postgres: Server, kafka: Kafka, make_rig: Callable[..., Rig]
+) -> None:
+    """Deleted while workers run and everything was applied: one halt, which status and check tell, and its advice."""
+    rig = make_rig(mariadb, postgres, "deleted", log=kafka.url())
+    rig.table("account", "id bigint PRIMARY KEY, v int")
+    rig.table("note", "id bigint PRIMARY KEY, v int")
+    rig.at_source("INSERT INTO account VALUES (1, 1), (2, 2), (3, 3)", "INSERT INTO note VALUES (1, 1), (2, 2)")
+
+    def alarm() -> list[str]:
+        said = rig.command("status", "@", "--json")
+        assert (said.code == 4) is bool(said.json["halted"])
+        return [str(part) for part in said.json["halted"]["alarm"]] if said.json["halted"] else []
+
+    with Workers(rig, ["w1", "w2"]) as workers:
+        workers.start("w1")
+        workers.until_caught_up()
+        kafka.delete_topic(changes_topic(rig.name))
+        if anew:
+            kafka.create_topic(changes_topic(rig.name))
+        rig.at_source("DELETE FROM account WHERE id = 2", "UPDATE note SET v = 22", "INSERT INTO account VALUES (5, 5)")
+        workers.until(lambda: bool(alarm()), "the halt")
+        _, message, hint, *_ = alarm()
+        assert "is gone" in message and "`tidelock resume FEED`" in hint, (message, hint)
+        checked = rig.command("check", "@")
+        assert checked.code == 1 and "any more" in checked.out + checked.err, checked
+        workers.start("w2")
+        workers.until(lambda: ": halted, " in workers.places["w2"].said(), "another worker tells it too")
+        assert kafka.topics().get(changes_topic(rig.name), 0) == int(anew), "a worker that begins makes no topic"
+        assert rig.command("resume").code == 0
+        workers.until_caught_up()
+        assert not alarm()
+        workers.assert_exact()
