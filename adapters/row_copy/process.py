@@ -54,6 +54,7 @@ def main() -> None:
     # The socket tells when to end; what we start must not ignore them.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: _hush())
+    parent = os.getppid()
     channel = socket.socket(fileno=int(sys.argv[1]))
     with contextlib.suppress(EOFError, ConnectionError):
         worker = CopyWorker(msgspec.msgpack.decode(receive(channel), type=Begin), channel)
@@ -61,6 +62,8 @@ def main() -> None:
             while True:
                 worker.take(msgspec.msgpack.decode(receive(channel), type=CopyOrder))
         finally:
+            if os.getppid() != parent:  # it was killed, and waits for nothing
+                os._exit(1)
             _hush()
             threading.Timer(END_SECONDS, os._exit, (1,)).start()
             worker.end()
