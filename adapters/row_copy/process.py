@@ -40,7 +40,6 @@ from tidelock.adapters.row_copy.orders import (
 from tidelock.adapters.row_copy.reading import Request, read
 from tidelock.adapters.row_copy.scans import Scans
 from tidelock.adapters.row_copy.splitting import splits
-from tidelock.adapters.wiring.sources import source_of
 from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.protocol.effects import EffectId, ReadChunk
 
@@ -125,7 +124,6 @@ class CopyWorker:
             self._answer(Planned(order.number, made))
 
     async def _splits(self, order: PlanOrder) -> tuple[ChunkSplit, ...]:
-        await asyncio.to_thread(source_of(self._feed.source_url).require_visibility)
         place = reader_endpoint(self._feed.source_url)
         asked = BlockingServer(await asyncio.to_thread(server.connect, place), place)
         try:

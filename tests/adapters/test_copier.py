@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bench.harness.servers import MariaDb, MySql, Postgres
+from bench.harness.servers import MariaDb, Postgres
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.loader import read as read_feed
@@ -265,16 +265,6 @@ def until(holds: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> None:
 def test_what_cannot_be_planned(copied: Copied) -> None:
     alarm = copied.plan(TableName(copied.shop, "none"))
     assert isinstance(alarm, Alarm) and "none: the target has no such table" in alarm.message
-
-
-def test_without_gtids_nothing_tells_what_is_visible(copied: Copied, make_mysql: Callable[..., MySql]) -> None:
-    name = copied.table("plain", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")
-    source = make_mysql(extra=["--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"])
-    text = copied.path.read_text().replace(copied.source.url(), source.url())
-    copier = SparkCopier(read_feed(text, copied.path), copied.told.append)
-    alarm = copied.runner.run(copier.plan([Wanted(1, name, "copy")], copied.tables(name)))
-    copied.runner.run(copier.close())
-    assert isinstance(alarm, Alarm) and "has no GTIDs" in alarm.message
 
 
 def test_without_java_nothing_is_planned(copied: Copied, monkeypatch: pytest.MonkeyPatch) -> None:
