@@ -15,7 +15,7 @@ from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Row, TableName
 
-Mode: TypeAlias = Literal["copy", "keep", "repair", "resync"]
+Mode: TypeAlias = Literal["copy", "fill", "keep", "repair", "resync"]
 _AT_ONCE = 1000  # requests in one statement: PostgreSQL takes 65,535 arguments
 _THIS = "WHERE feed = %s"
 
@@ -75,6 +75,14 @@ async def queue(book: Books, mode: Mode, asked: Sequence[tuple[TableName, Row | 
             f"VALUES {', '.join(['(%s, 0, %s, %s, %s, %s, %s)'] * len(some))}",
             *values,
         )
+    await book.session.execute("COMMIT")
+
+
+async def change_fills(book: Books, mode: Mode) -> None:
+    """Gives queued copies into empty tables another mode.  Raises TargetError."""
+    await book.session.execute("BEGIN")
+    wanted = f"UPDATE {book.table('tidelock_wanted')} SET mode = %s {_THIS} AND mode = 'fill'"
+    await book.session.execute(wanted, mode, book.feed.name)
     await book.session.execute("COMMIT")
 
 

@@ -2,11 +2,15 @@
 
 The request is in the bookkeeping before the feed has a position, and a copy removes its request as it begins.  So after
 a crash at any moment the next run either finds no position, and begins anew, or finds what is still to be copied.
+
+Unless the feed says otherwise the target's tables must be empty (`fill`).  That is looked at in the transaction that
+begins the copy, whichever run that is, since others may write until then; nothing is deleted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
@@ -17,6 +21,8 @@ from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.wiring.session import session
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.records import TableName
+
+_MODES: Final[dict[str, copies.Mode]] = {"refuse": "fill", "replace": "copy", "keep": "keep"}
 
 
 async def ask(feed: Feed, mapping: Mapping, source_tables: Sequence[TableName]) -> bool:
@@ -32,9 +38,10 @@ async def ask(feed: Feed, mapping: Mapping, source_tables: Sequence[TableName]) 
             return False
         if not seen and not await book.checkpoints():
             names = dict.fromkeys(mapping.target(name) for name in source_tables if mapping.selects(name))
-            mode: copies.Mode = "keep" if feed.copy.existing == "keep" else "copy"
-            await copies.queue(book, mode, [(name, None) for name in names])
+            await copies.queue(book, _MODES[feed.copy.existing], [(name, None) for name in names])
             return bool(names)
+        if feed.copy.existing != "refuse":
+            await copies.change_fills(book, _MODES[feed.copy.existing])  # the operator has decided
         return bool(seen)
 
 

@@ -20,12 +20,12 @@ BatchAnswer: TypeAlias = events.BatchCommitted | events.BatchReady | events.Batc
 
 class Wanted(msgspec.Struct, frozen=True):
     """A row of `tidelock_wanted`: a table (as the target names it) that is to be copied, its rows to be written over
-    (`copy`) or kept (`keep`), the first also where nothing may be applied without it (`resync`); or, with its `key`, a
-    row that is to be read again (`repair`)."""
+    (`copy`) or kept (`keep`), or which must be empty (`fill`); the first also where nothing may be applied without it
+    (`resync`); or, with its `key`, a row that is to be read again (`repair`)."""
 
     ordinal: int
     table: TableName
-    mode: Literal["copy", "keep", "repair", "resync"]
+    mode: Literal["copy", "fill", "keep", "repair", "resync"]
     key: Row | None = None
 
 

@@ -93,16 +93,15 @@ class Source(Protocol):
     # ------------------------------------------------------------------ what readers of the tables see
 
     def require_visibility(self) -> None:
-        """Passes where the server tells when what is in its log can be read from its tables, without which nothing can
-        be copied."""
+        """Passes where the server tells when what is in its log can be read from all of its tables."""
         ...
 
     def visible_end(self) -> Position:
         """A place in the log up to which whoever begins to read tables now sees everything."""
         ...
 
-    def wait_until_visible(self, place: Position) -> None:
-        """Returns when whoever begins to read tables sees everything up to this place of the log."""
+    def wait_until_visible(self, place: Position, table: TableName) -> None:
+        """Returns when whoever begins to read this table sees everything of it up to this place of the log."""
         ...
 
     def view(self, table: TableName) -> AbstractContextManager[TableView | None]:

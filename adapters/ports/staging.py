@@ -13,7 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from tidelock.adapters.config.url import Endpoint
-from tidelock.engine.model.records import Shape, Value
+from tidelock.engine.model.records import Shape, TableName, Value
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import RefusedRow
@@ -42,6 +42,14 @@ class Staged(msgspec.Struct, frozen=True):
 
     rows: int
     refused: tuple[RefusedRow, ...] = ()
+
+
+def holds_rows(table: TableName) -> str:
+    """Words the refusal of a copy into a table that must be empty."""
+    return (
+        f"{table} holds rows already, which a first copy would have to take away: empty it; or set `copy: {{existing: "
+        "replace}` in the feed, or `keep`"
+    )
 
 
 def staged_prefix(feed: str, group: int) -> str:

@@ -40,7 +40,6 @@ from tidelock.adapters.row_copy.orders import (
 from tidelock.adapters.row_copy.reading import Request, read
 from tidelock.adapters.row_copy.scans import Scans
 from tidelock.adapters.row_copy.splitting import splits
-from tidelock.adapters.wiring.sources import source_of
 from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.protocol.effects import EffectId, ReadChunk
 
@@ -54,6 +53,7 @@ def main() -> None:
     # The socket tells when to end; what we start must not ignore them.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: _hush())
+    parent = os.getppid()
     channel = socket.socket(fileno=int(sys.argv[1]))
     with contextlib.suppress(EOFError, ConnectionError):
         worker = CopyWorker(msgspec.msgpack.decode(receive(channel), type=Begin), channel)
@@ -61,6 +61,8 @@ def main() -> None:
             while True:
                 worker.take(msgspec.msgpack.decode(receive(channel), type=CopyOrder))
         finally:
+            if os.getppid() != parent:  # it was killed, and waits for nothing
+                os._exit(1)
             _hush()
             threading.Timer(END_SECONDS, os._exit, (1,)).start()
             worker.end()
@@ -122,7 +124,6 @@ class CopyWorker:
             self._answer(Planned(order.number, made))
 
     async def _splits(self, order: PlanOrder) -> tuple[ChunkSplit, ...]:
-        await asyncio.to_thread(source_of(self._feed.source_url).require_visibility)
         place = reader_endpoint(self._feed.source_url)
         asked = BlockingServer(await asyncio.to_thread(server.connect, place), place)
         try:

@@ -50,10 +50,11 @@ def read(feed: Feed, group: int, request: Request, jobs: Jobs, tag: str) -> list
     Raises NotCopied, SourceError, Missing, SparkFailed, and what Spark and the target's `stage` raise.
     """
     log = source_of(feed.source_url)
-    log.wait_until_visible(max((e.after for e in request.effects), key=lambda after: after.order))
+    after = max((e.after for e in request.effects), key=lambda after: after.order)
     place = reader_endpoint(feed.source_url)
     connection = server.connect(place)
     try:
+        log.wait_until_visible(after, _source(feed, request, connection).table.name)
         staged = _staged(feed, group, request, connection, jobs, tag)
     except pymysql.MySQLError as error:
         raise server.explained(error, place) from error
@@ -72,7 +73,7 @@ def _staged(
 ) -> list[tuple[Staged, Snapshot | None]]:
     asked = BlockingServer(connection, reader_endpoint(feed.source_url))
     split = request.effects[0].split
-    source = asyncio.run(sources(feed, asked, [split.table]))[split.table]
+    source = _source(feed, request, connection)  # as it is now that its statements in the log can be seen
     places = tuple(_place(feed, group, effect, source, request.table) for effect in request.effects)
     if split.by is By.KEYS:
         return [(stage(places[0], rows_of_keys(connection, source, split, request.table)), None)]
@@ -93,6 +94,11 @@ def _rows_of_view(view: TableView, source: CopySource, jobs: Jobs, tag: str) -> 
     for batch in view.batches(sql, batch_rows(source)):
         jobs.require_running(tag)
         yield mapped(by_column(batch, width))
+
+
+def _source(feed: Feed, request: Request, connection: pymysql.Connection[Any]) -> CopySource:
+    asked, name = BlockingServer(connection, reader_endpoint(feed.source_url)), request.table.name
+    return asyncio.run(sources(feed, asked, [name]))[name]
 
 
 def _place(feed: Feed, group: int, effect: ReadChunk, source: CopySource, table: TargetTable) -> Staging:

@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.mysql.catalogue import Server
 from tidelock.adapters.ports.sink import Wanted
@@ -46,7 +48,8 @@ async def splits(
     if wanted[0].mode == "repair":
         return tuple(_listed(found[name], tables[name], wanted) for name in targets)
     keep = wanted[0].mode == "keep"
-    return tuple([await _split(found[name], tables[name], server, feed.copy.chunk_rows, keep) for name in targets])
+    made = [await _split(found[name], tables[name], server, feed.copy.chunk_rows, keep) for name in targets]
+    return tuple(replace(split, empty=wanted[0].mode == "fill") for split in made)
 
 
 def _listed(source: CopySource, table: TargetTable, wanted: Sequence[Wanted]) -> ChunkSplit:

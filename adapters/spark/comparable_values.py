@@ -25,7 +25,7 @@ Value: TypeAlias = Any
 Normal: TypeAlias = Callable[[Any], Value]
 
 _INTERVAL = re.compile(
-    r"(?:(?P<days>-?\d+) days? ?)?(?:(?P<sign>-?)(?P<h>\d+):(?P<m>\d\d):(?P<s>\d\d)(?:\.(?P<f>\d+))?)?"
+    r"(?:(?P<days>-?\d+) days? ?)?(?:(?P<sign>[-+]?)(?P<h>\d+):(?P<m>\d\d):(?P<s>\d\d)(?:\.(?P<f>\d+))?)?"
 )
 _KINDS = {
     Kind.FLOAT: "double",

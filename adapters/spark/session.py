@@ -4,6 +4,9 @@ Spark's settings go through a file that only we can read, because a command line
 All that it writes on this machine, its log too, is in one temporary folder that goes with the session; a folder whose
 owner was killed goes with the next session.  It prints nothing itself; where it does not start, the end of its log is
 the error.
+
+All that a session starts on this machine ends with the process that opened it, also when that is killed
+(`adapters.spark.guard`).
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,11 +23,13 @@ from typing import TYPE_CHECKING, Final
 
 from tidelock.adapters.config.feed import Spark
 from tidelock.adapters.process.host import Missing, java
+from tidelock.adapters.spark import guard
 from tidelock.adapters.spark.drivers import drivers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MARK: Final = "TIDELOCK_SPARK"
 STOP_SECONDS: Final = 20.0
 _FOLDER: Final = "tidelock-spark-"
 _LOG_LINES: Final = 15
@@ -54,7 +60,11 @@ def session(wanted: Spark, name: str, java_options: str = "") -> Iterator[SparkS
     home = str(Path(java("Spark")).resolve().parents[1])
     jars = sorted(drivers().there().glob("*.jar"))
     _sweep()
-    with tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-") as text, _environment(home):
+    with (
+        tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-") as text,
+        _guarded(Path(text).name),
+        _environment(home, Path(text).name),
+    ):
         folder = Path(text)
         _write_settings(folder, wanted, name, jars, java_options)
         spark = _started(folder)
@@ -62,6 +72,16 @@ def session(wanted: Spark, name: str, java_options: str = "") -> Iterator[SparkS
             yield spark
         finally:
             _stop(spark)
+
+
+@contextlib.contextmanager
+def _guarded(mark: str) -> Iterator[None]:
+    """Lets `adapters.spark.guard` end whatever carries the mark when this process does, or the block."""
+    command = [sys.executable, "-I", "-S", str(Path(guard.__file__)), f"{MARK}={mark}"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as process:
+        yield
+        assert process.stdin is not None
+        process.stdin.close()
 
 
 def _sweep() -> None:
@@ -102,11 +122,14 @@ def _escaped(value: str) -> str:
 
 
 @contextlib.contextmanager
-def _environment(home: str) -> Iterator[None]:
-    """Sets the environment, so that Python workers run this Python, and the Java that was found is used."""
+def _environment(home: str, mark: str) -> Iterator[None]:
+    """Sets the environment, so that Python workers run this Python, and the Java that was found is used; all that is
+    started carries the mark.
+    """
     before = dict(os.environ)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["JAVA_HOME"] = home
+    os.environ[MARK] = mark
     try:
         yield
     finally:

@@ -54,7 +54,7 @@ class ChunkSplit(msgspec.Struct, frozen=True, array_like=True):
     """Split of a table into chunks: chunk n holds the ranks from `bounds[n-1]` up to, and without, `bounds[n]`.
 
     `table`, `columns`: as the target names them.  `bounds`: ascending; none: the table is one chunk.
-    `keep`: the target may hold rows, and those stay as they are.
+    `keep`: the target may hold rows, and those stay as they are.  `empty`: it must hold none as the copy begins.
     `keys`: by KEYS, rows that are to be read again, by their `columns`, which are the target's key: chunk 1; all
     other rows are chunk 0, which is not copied.  No keys: nothing is (what a repair that was given up leaves behind).
     """
@@ -65,6 +65,7 @@ class ChunkSplit(msgspec.Struct, frozen=True, array_like=True):
     bounds: tuple[Rank, ...] = ()
     keep: bool = False
     keys: tuple[Row, ...] = ()
+    empty: bool = False
 
     @property
     def chunks(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bench.harness.servers import MariaDb, MySql, Postgres
+from bench.harness.servers import MariaDb, Postgres
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.loader import read as read_feed
@@ -33,6 +33,21 @@ from tidelock.engine.protocol.effects import EffectId, ReadChunk
 from tidelock.engine.protocol.events import ChunkFailed, ChunksPlanned, ChunkStaged
 
 DEADLINE_SECONDS = 30
+START_SECONDS = 90
+ENDED_SECONDS = 3.0  # two, and one for a busy machine
+COMMAND = """
+import time
+from tidelock.adapters.config.feed import Spark
+from tidelock.adapters.spark.session import session
+
+def wait(rows):
+    time.sleep(3600)
+    return rows
+
+with session(Spark(), "killed") as spark:
+    print("started", flush=True)
+    spark.sparkContext.parallelize([1], 1).mapPartitions(wait).collect()
+"""
 PARENT = """
 import asyncio, sys
 from pathlib import Path
@@ -240,8 +255,8 @@ def test_a_read_that_hangs_is_stopped(copied: Copied) -> None:
     assert copied.told == []
 
 
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
+def until(holds: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> None:
+    deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -250,16 +265,6 @@ def until(holds: Callable[[], bool]) -> None:
 def test_what_cannot_be_planned(copied: Copied) -> None:
     alarm = copied.plan(TableName(copied.shop, "none"))
     assert isinstance(alarm, Alarm) and "none: the target has no such table" in alarm.message
-
-
-def test_without_gtids_nothing_tells_what_is_visible(copied: Copied, make_mysql: Callable[..., MySql]) -> None:
-    name = copied.table("plain", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")
-    source = make_mysql(extra=["--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"])
-    text = copied.path.read_text().replace(copied.source.url(), source.url())
-    copier = SparkCopier(read_feed(text, copied.path), copied.told.append)
-    alarm = copied.runner.run(copier.plan([Wanted(1, name, "copy")], copied.tables(name)))
-    copied.runner.run(copier.close())
-    assert isinstance(alarm, Alarm) and "has no GTIDs" in alarm.message
 
 
 def test_without_java_nothing_is_planned(copied: Copied, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,7 +309,44 @@ def test_a_parent_that_is_killed_leaves_nothing(copied: Copied) -> None:
         family = descendants(parent.pid)
         assert len(family) >= 3  # the process, Java, the daemon of Python workers
         parent.kill()
-    until(lambda: not any(map(lives, family)))
+    until(lambda: not any(map(lives, family)), ENDED_SECONDS)
+
+
+def test_a_parent_that_is_killed_amid_a_read_leaves_nothing(copied: Copied) -> None:
+    """Java and its Python workers would wait for the target."""
+    name = copied.table("amid", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")
+    told = (copied.effects(ChunkSplit(name))[0], copied.tables(name)[name])
+    command = [sys.executable, "-c", PARENT, str(copied.path), *(msgspec.msgpack.encode(one).hex() for one in told)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE 'tidelock/staged%'"
+    with (
+        contextlib.closing(copied.target.connect(copied.database)) as holder,
+        subprocess.Popen(command, env=environment) as parent,
+    ):
+        holder.execute_script(f'BEGIN; LOCK TABLE "{copied.shop}".amid')
+        try:
+            until(lambda: bool(copied.at_target(waits)), START_SECONDS)
+            family = descendants(parent.pid)
+        finally:
+            parent.kill()
+        assert len(family) >= 4  # the process, Java, the daemon of Python workers, a worker
+        until(lambda: not any(map(lives, family)), ENDED_SECONDS)
+
+
+def test_a_command_that_is_killed_takes_its_spark_along(copied: Copied) -> None:
+    """As `tidelock verify`, which opens a session in its own process; a task of Python's goes on by itself."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", COMMAND], stdout=subprocess.PIPE, env=environment, text=True
+    ) as command:
+        assert command.stdout is not None and command.stdout.readline() == "started\n"
+        try:
+            workers = 4  # the guard, Java, the daemon of Python workers, a worker
+            until(lambda: len(descendants(command.pid)) >= workers, START_SECONDS)
+            family = descendants(command.pid)
+        finally:
+            command.kill()
+        until(lambda: not any(map(lives, family)), ENDED_SECONDS)
 
 
 def descendants(pid: int) -> list[int]:

@@ -143,6 +143,24 @@ def test_a_first_copy_takes_no_rows_away_unless_told_so(
     assert rig.rows("SELECT CONCAT(count(*), '') FROM item WHERE v = -1") == [("2",)]
 
 
+@PAIRS
+def test_a_first_copy_replaces_nothing_that_others_wrote_before_it_began(
+    pair: tuple[Server, Server], make_rig: Callable[..., Rig]
+) -> None:
+    """The first run takes the feed over and ends before its copy begins; somebody writes; the next run must refuse."""
+    rig = make_rig(*pair, "late")
+    rig.table("item", "id bigint PRIMARY KEY, v int")
+    rig.at_source("INSERT INTO item VALUES (1, 1), (2, 2)")
+    rig.start_at = "copy"
+    assert rig.catch_up_code({"JAVA_HOME": "/nowhere"}) == 1 and rig.epoch() == 1
+    rig.at_target("INSERT INTO item VALUES (9, 9)")
+    assert rig.catch_up_code() == 1 and "holds rows already" in rig.said()
+    assert rig.rows("SELECT CONCAT(id, '') FROM item") == [("9",)]
+    rig.options["copy"] = {"existing": "replace"}
+    rig.catch_up(COPY_SECONDS)
+    rig.assert_exact()
+
+
 def test_a_first_copy_that_cannot_be_had_is_the_end_of_the_run(
     mariadb: Server, postgres: Server, make_rig: Callable[..., Rig], tmp_path: Path
 ) -> None:

@@ -5,6 +5,8 @@ locked for reading for a moment: the lock is given when nobody has uncommitted c
 of it up to its end is in a snapshot that begins under the lock, and nothing behind.  Other tables go on meanwhile.
 Whoever writes to the table waits behind the lock, so it is asked for briefly.
 
+The same lock tells, at a MySQL server without GTIDs, that all changes of a table that are in the log can be read.
+
 Only engines with transactions have such views; the reader of another table gets none.
 """
 
@@ -44,6 +46,13 @@ class SessionView:
             cursor.execute(sql)
             while batch := cursor.fetchmany(size):
                 yield list(batch)
+
+
+def wait_for_writers(place: Address, table: TableName) -> None:
+    """Return when every change of the table that is in the log now can be read: nobody has uncommitted ones.  Raises as
+    `view_of`."""
+    with _locked(place, table):
+        pass
 
 
 def _has_views(connection: pymysql.Connection[Any], table: TableName) -> bool:
@@ -92,13 +101,14 @@ def _refused(error: pymysql.MySQLError, table: TableName, place: Address) -> Sou
     code = error.args[0] if error.args else 0
     if code in _DENIED:
         return SourceError(
-            f"{table} has no key, and is copied from one view, for which {place.user} may not lock it for a moment",
+            f"{table} cannot be read for a copy, as {place.user} may not lock it for a moment, which tells that nobody "
+            "has uncommitted changes of it",
             f"At the source: GRANT LOCK TABLES ON {quote('mysql', table.schema)}.* TO the feed's user",
         )
     if code == _TIMEOUT:
         return SourceError(
-            f"{table} has no key, and is copied from one view, which waits until no transaction has changes of it "
-            f"open; one has for longer than {LOCK_SECONDS} s",
+            f"{table} cannot be read for a copy yet: a transaction has had uncommitted changes of it for longer than "
+            f"{LOCK_SECONDS} s",
             "It is tried again; end the transaction (information_schema.INNODB_TRX, or XA RECOVER) if it stays",
         )
     return None

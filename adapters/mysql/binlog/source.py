@@ -58,10 +58,15 @@ class MySqlSource:
     def visible_end(self) -> Position:
         return visible.visible_end(self._place)
 
-    def wait_until_visible(self, place: Position) -> None:
+    def wait_until_visible(self, place: Position, table: TableName) -> None:
+        from tidelock.adapters.mysql.binlog.consistent_view import wait_for_writers
+
         try:
             with closing(server.connect(self._address)) as connection:
-                visible.wait_until_visible(connection, place)
+                if visible.is_told(connection):
+                    visible.wait_until_visible(connection, place)
+                else:
+                    wait_for_writers(self._address, table)
         except pymysql.MySQLError as error:
             raise server.explained(error, self._address) from error
 

@@ -6,7 +6,8 @@ the log is followed from behind it.
 
 MariaDB tells the place in the log of a consistent snapshot.  It counts transactions only, so behind what else is in a
 log (a new file, say) the place is told by its GTIDs.  MySQL tells which transactions have a number and are not yet
-committed, `gtid_owned`, and waits for a set of GTIDs.
+committed, `gtid_owned`, and waits for a set of GTIDs.  Without GTIDs it tells nothing of all tables; of one table
+`adapters.mysql.binlog.consistent_view` finds it out.
 """
 
 from __future__ import annotations
@@ -97,12 +98,17 @@ def snapshot_place(connection: pymysql.Connection[Any]) -> Position:
     return Position(file, offset, gtids=log_ends.mariadb_gtids(connection, file, offset))
 
 
+def is_told(connection: pymysql.Connection[Any]) -> bool:
+    """Tell whether the server says when what is in its log can be read from all tables."""
+    return flavor(connection).is_mariadb or variable(connection, "gtid_mode") == "ON"
+
+
 def require_gtids(connection: pymysql.Connection[Any], endpoint: object) -> None:
     """Check that MySQL has GTIDs.  Raises SourceError."""
     if variable(connection, "gtid_mode") != "ON":
         raise SourceError(
             f"{endpoint} has no GTIDs, which tell when what is in its log can be read",
-            "Copying from MySQL needs gtid_mode=ON, which a running server reaches in steps of `SET PERSIST gtid_mode`",
+            "This needs gtid_mode=ON at MySQL, which a running server reaches in steps of `SET PERSIST gtid_mode`",
         )
 
 

@@ -29,7 +29,7 @@ from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, 
 from tidelock.adapters.mysql.target.session import TargetSession
 from tidelock.adapters.mysql.target.staging import stager_lock
 from tidelock.adapters.mysql.target.statements import TableStatements, qualified
-from tidelock.adapters.ports.staging import staged_name
+from tidelock.adapters.ports.staging import holds_rows, staged_name
 from tidelock.engine.log.receipts import NOTHING
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Position, TableName
@@ -37,6 +37,10 @@ from tidelock.engine.model.schema import Binding, TargetTable
 from tidelock.engine.protocol.effects import BeginCopy, EffectId, MergeChunk
 
 log = logging.getLogger(__name__)
+
+
+class NotEmpty(Exception):
+    """Raised where a table that must be empty holds rows."""
 
 
 class TargetCopying:
@@ -138,6 +142,8 @@ class TargetCopying:
                     return None
                 except CommittedBefore:
                     return None
+                except NotEmpty as error:
+                    return Failure(ErrorKind.TARGET, str(error))
                 except (LostStaging, Orphaned) as error:
                     lost = isinstance(error, LostStaging)
                     return Failure(ErrorKind.COMMITS_LOST if lost else ErrorKind.ROW, str(error))
@@ -159,7 +165,11 @@ class TargetCopying:
 
     async def _begin(self, session: TargetSession, effect: BeginCopy) -> None:
         batch = await self._batch(session, effect.id)
-        emptied = [self.tables[split.table] for split in effect.splits if not split.keeps_target_rows]
+        for split in effect.splits:
+            found = await session.ask(f"SELECT 1 FROM {qualified(split.table)} LIMIT 1") if split.empty else None
+            if found is not None and found.rows:
+                raise NotEmpty(holds_rows(split.table))
+        emptied = [self.tables[s.table] for s in effect.splits if not s.keeps_target_rows and not s.empty]
         for table in _children_first(emptied):
             delete = f"DELETE FROM {qualified(table.name)}".encode()
             async with unchecked(batch, table) if refers_to_itself(table) else contextlib.nullcontext():

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import asyncpg
 import msgspec
 
-from tidelock.adapters.ports.staging import staged_name
+from tidelock.adapters.ports.staging import holds_rows, staged_name
 from tidelock.adapters.postgres.catalogue import read_tables
 from tidelock.adapters.postgres.target.bookkeeping_sql import BookkeepingSql
 from tidelock.adapters.postgres.target.chunk_merge import ChunkMerge
@@ -69,12 +69,16 @@ class TargetCopying:
 
     async def _begin(self, session: TargetSession, effect: BeginCopy) -> Failure | None:
         emptied = [split.table for split in effect.splits if not split.keeps_target_rows]
+        for split in effect.splits:
+            if split.empty and await session.connection.fetchval(f"SELECT 1 FROM {qualified(split.table)} LIMIT 1"):
+                return Failure(ErrorKind.TARGET, holds_rows(split.table))
+        emptied_now = [split.table for split in effect.splits if not split.keeps_target_rows and not split.empty]
         if swept := await session.connection.fetchrow(_CASCADES, [qualified(table) for table in emptied]):
             return Failure(
                 ErrorKind.TARGET,
                 f"{swept[0]} is not copied, and a foreign key would delete or change its rows with those of {swept[1]}",
             )
-        ordered = await _children_first(session, emptied)
+        ordered = await _children_first(session, emptied_now)
         position = msgspec.json.encode(effect.position).decode()
         self._audit.checkpoint_sent(position, effect.drop)
         await session.run(
@@ -89,7 +93,7 @@ class TargetCopying:
             ]
         )
         self._audit.checkpoint_stored()
-        for table in emptied:
+        for table in emptied_now:
             await _tend(session, f"VACUUM {qualified(table)}")
         return None
 
