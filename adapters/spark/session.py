@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelock.adapters.config.feed import Spark
 from tidelock.adapters.process.host import Missing, java
+from tidelock.adapters.spark.cluster import ClusterRefused, await_executors, is_cluster, private
 from tidelock.adapters.spark.drivers import drivers
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 STOP_SECONDS: Final = 20.0
 _FOLDER: Final = "tidelock-spark-"
 _LOG_LINES: Final = 15
+_PYTHON: Final = "spark.pyspark.python"
 _QUIET: Final = """
 status = error
 appender.console.type = Console
@@ -54,14 +56,27 @@ def session(wanted: Spark, name: str, java_options: str = "") -> Iterator[SparkS
     home = str(Path(java("Spark")).resolve().parents[1])
     jars = sorted(drivers().there().glob("*.jar"))
     _sweep()
-    with tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-") as text, _environment(home):
+    python = wanted.settings.get(_PYTHON, "")
+    with tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-") as text, _environment(home, python):
         folder = Path(text)
-        _write_settings(folder, wanted, name, jars, java_options)
+        try:
+            _write_settings(folder, wanted, name, jars, java_options)
+        except ClusterRefused as refused:
+            raise SparkFailed(str(refused)) from None
         spark = _started(folder)
         try:
+            _await_executors(spark, wanted.master, folder)
             yield spark
         finally:
             _stop(spark)
+
+
+def _await_executors(spark: SparkSession, master: str, folder: Path) -> None:
+    if is_cluster(master):
+        try:
+            await_executors(spark, master)
+        except ClusterRefused as refused:
+            raise SparkFailed("\n".join([str(refused), *_log_end(folder)])) from None
 
 
 def _sweep() -> None:
@@ -79,7 +94,6 @@ def _write_settings(folder: Path, wanted: Spark, name: str, jars: list[Path], ja
         "spark.master": wanted.master,
         "spark.driver.memory": wanted.memory,
         "spark.jars": ",".join(map(str, jars)),
-        "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder} -Dlog4j2.configurationFile=file:{folder}/"
         f"log4j2.properties -Dderby.system.home={folder} {java_options}".rstrip(),
@@ -91,6 +105,10 @@ def _write_settings(folder: Path, wanted: Spark, name: str, jars: list[Path], ja
     }
     if wanted.master.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if is_cluster(wanted.master):  # executors have temporary folders of their own
+        settings |= private(wanted.master, wanted.settings)
+    else:
+        settings["spark.local.dir"] = str(folder / "local")
     lines = (f"{key} {_escaped(value)}\n" for key, value in {**settings, **wanted.settings}.items())
     path = folder / "spark.properties"
     path.touch(mode=0o600)
@@ -102,9 +120,11 @@ def _escaped(value: str) -> str:
 
 
 @contextlib.contextmanager
-def _environment(home: str) -> Iterator[None]:
-    """Sets the environment, so that Python workers run this Python, and the Java that was found is used."""
+def _environment(home: str, python: str) -> Iterator[None]:
+    """Sets the environment, so that Python workers run the feed's Python or this one, and Java is the one found."""
     before = dict(os.environ)
+    if python:
+        os.environ["PYSPARK_PYTHON"] = python
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["JAVA_HOME"] = home
     try:
@@ -125,8 +145,11 @@ def _started(folder: Path) -> SparkSession:
         try:
             return SparkSession.builder.getOrCreate()
         except (PySparkException, OSError, RuntimeError, ImportError) as error:
-            said = (folder / "spark.log").read_text(errors="replace").strip().splitlines()
-            raise SparkFailed("\n".join(["Spark does not start:", *(said[-_LOG_LINES:] or [str(error)])])) from None
+            raise SparkFailed("\n".join(["Spark does not start:", *(_log_end(folder) or [str(error)])])) from None
+
+
+def _log_end(folder: Path) -> list[str]:
+    return (folder / "spark.log").read_text(errors="replace").strip().splitlines()[-_LOG_LINES:]
 
 
 @contextlib.contextmanager
