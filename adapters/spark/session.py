@@ -136,6 +136,7 @@ def _environment(home: str, python: str) -> Iterator[None]:
 
 def _started(folder: Path) -> SparkSession:
     try:
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ModuleNotFoundError:
@@ -144,7 +145,7 @@ def _started(folder: Path) -> SparkSession:
     with _stderr_into(folder / "spark.log"):
         try:
             return SparkSession.builder.getOrCreate()
-        except (PySparkException, OSError, RuntimeError, ImportError) as error:
+        except (PySparkException, Py4JError, OSError, RuntimeError, ImportError) as error:
             raise SparkFailed("\n".join(["Spark does not start:", *(_log_end(folder) or [str(error)])])) from None
 
 

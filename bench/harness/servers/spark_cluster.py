@@ -31,6 +31,7 @@ class _Node(Process):
 
     def __init__(self, secret: str, master: str = "") -> None:
         super().__init__()
+        self.account = None  # executors run the Python of this checkout, which others may not read
         self.secret, self.master = secret, master
 
     def _template(self) -> Path:
@@ -53,7 +54,10 @@ class _Node(Process):
         )
         main = ["-cp", f"{spark_jars()}/*", f"org.apache.spark.deploy.{self.main}"]
         place = ["--host", self.host, "--port", str(self.port), "--webui-port", str(free_port())]
-        return [java("Spark"), *JVM, *private, *wires, *main, *place, *self._more()]
+        jars = spark_jars()  # whose place and Scala a worker needs to start executors
+        scala = next(jars.glob("spark-core_*.jar")).name.removeprefix("spark-core_").partition("-")[0]
+        home = ["/usr/bin/env", f"SPARK_HOME={jars.parent}", f"SPARK_SCALA_VERSION={scala}"]
+        return [*home, java("Spark"), *JVM, *private, *wires, *main, *place, *self._more()]
 
     def _more(self) -> list[str]:
         return []
