@@ -7,6 +7,7 @@
 | latency | how long from the source's COMMIT until the target shows the row? |
 | scale | what grows with tables, row width, backlog and lanes? |
 | copying | how fast are rows copied that exist already, and is it exact while they change, through SIGKILLs? |
+| hive | how many changes a second does a Hive warehouse keep up with, exactly? |
 | chaos | does it stand an hour of kills, restarts, silent wires and full disks, exactly and with flat memory? |
 | peers | how do other systems do on the same work, in the same run? |
 | report | what has been measured, as a page? |
@@ -36,6 +37,7 @@ MODULES: Final = {
     "latency": ("bench.latency.command", "From COMMIT at the source until the target shows the row."),
     "scale": ("bench.growth.command", "What grows with tables, row width, backlog and lanes."),
     "copying": ("bench.copying", "Rows that exist already, copied while they change, through SIGKILLs."),
+    "hive": ("bench.lake", "Changes a second that a Hive warehouse keeps up with."),
     "chaos": ("bench.chaos.command", "One process (or workers over Kafka) under kills, restarts, silence, full disks."),
     "peers": ("bench.peers.command", "Other systems on the same work, in the same run."),
     "report": ("bench.report", "What was measured, as tables and pictures in docs/explanation/performance.md."),

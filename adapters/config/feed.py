@@ -93,7 +93,10 @@ class Hive(msgspec.Struct, frozen=True, kw_only=True):
     merge_seconds: Annotated[
         int, Meta(ge=1, le=86_400, description="How long changes are collected for one merge.")
     ] = 60
-    format: Annotated[Literal["orc", "parquet"], Meta(description="Of tables that are new.")] = "orc"
+    format: Annotated[
+        Literal["parquet", "orc"],
+        Meta(description="Of tables that are new. Small merges are made without a job of Spark in `parquet` only."),
+    ] = "parquet"
     buckets: Annotated[
         int, Meta(ge=1, le=4096, description="Partitions of a new table, by a hash of its key: a merge rewrites some.")
     ] = 16

@@ -16,7 +16,7 @@ from typing import Final
 
 from tidelock.adapters.checks.source_view import SourceView, check_source, replicated, source_opened, view_of
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.hive.opening import manifest_of
+from tidelock.adapters.hive.opening import ELSEWHERE, manifest_of, refusal
 from tidelock.adapters.ports.finding import CheckReport, Finding, error, note, report
 from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.ports.target_inspection import CannotRun
@@ -121,6 +121,8 @@ def _programs() -> list[Finding]:
 
 def _place(feed: Feed) -> list[Finding]:
     target = feed.target_url
+    if why := refusal(feed):
+        return [error("target-folder", why, ELSEWHERE[0].upper() + ELSEWHERE[1:])]
     return _folder(Path(target.database)) if not target.host else _metastore(feed)
 
 

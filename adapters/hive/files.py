@@ -74,6 +74,17 @@ class Files:
         path, system = self._at(place)
         system.copyFromLocalFile(True, True, self._hadoop.Path(local.as_uri()), path)
 
+    def download(self, place: str, local: Path) -> Path:
+        """Copies a folder to this machine."""
+        path, system = self._at(place)
+        system.copyToLocalFile(False, path, self._hadoop.Path(local.as_uri()), True)
+        return local
+
+    def size(self, place: str) -> int:
+        """Returns the bytes of a file or of all files in a folder."""
+        path, system = self._at(place)
+        return int(system.getContentSummary(path).getLength())
+
     def remove(self, place: str) -> None:
         """Removes a file or a folder."""
         path, system = self._at(place)

@@ -8,9 +8,11 @@ number taken and stops.  Until then nothing refers to what it wrote.  The metast
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from tidelock.adapters.hive.files import Files
 from tidelock.engine.model.records import Position
@@ -32,12 +34,26 @@ class Taken(Exception):
 
 class Stored(msgspec.Struct, frozen=True):
     """One table in Hive.  `columns`: (name, type in Spark's words), without the partition column `partition`.
-    `format`: `orc` or `parquet`.  `parts`: value of the partition column → folder of the merge that wrote the part."""
+    `format`: `orc` or `parquet`.  `parts`: value of the partition column → folder of the merge that wrote the part.
+    `sizes`: bytes of parts, as far as they are known.
+    """
 
     columns: tuple[tuple[str, str], ...]
     partition: str
     format: str
     parts: dict[str, str] = {}
+    sizes: dict[str, int] = {}
+
+    def without(self, parts: Iterable[str]) -> Stored:
+        """Returns the table without these parts."""
+        gone = set(parts)
+        sizes = {part: size for part, size in self.sizes.items() if part not in gone}
+        return replace(self, parts={part: at for part, at in self.parts.items() if part not in gone}, sizes=sizes)
+
+    def having(self, written: Mapping[str, int], folder: str) -> Stored:
+        """Returns the table with parts in a merge's folder; `written`: their bytes."""
+        parts = {**self.parts, **dict.fromkeys(written, folder)}
+        return replace(self, parts=parts, sizes={**self.sizes, **written})
 
 
 class TableState(msgspec.Struct, frozen=True):

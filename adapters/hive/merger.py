@@ -9,16 +9,20 @@ A copy (`adapters.hive.copying`) loads tables beside the log; the merge that end
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 from pyspark.sql import functions as F
 
-from tidelock.adapters.hive import merging
+from tidelock.adapters.hive import closed_parts, merging, part_files
+from tidelock.adapters.hive.direct import Merge
 from tidelock.adapters.hive.manifest import Manifest, Manifests, Stored, TableState
+from tidelock.adapters.hive.marks import Marks
 from tidelock.adapters.hive.warehouse import HISTORY, Warehouse
 from tidelock.adapters.spark_stream.log import same_place
 from tidelock.engine.model.records import Position
@@ -27,6 +31,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Format: TypeAlias = Literal["orc", "parquet"]
+Tables: TypeAlias = dict[str, TableState]
+SIDE_BY_SIDE: Final = 2
+MOST_CHANGE_BYTES: Final = 32 << 20  # compressed, of one table: they are all in memory
+MOST_DIRECT_BYTES: Final = 128 << 20  # one bucket at a time is in memory
+ROW_BYTES: Final = 100  # of a version whose size nobody knows
 VERSION_COLUMNS: Final = (("valid_from", "timestamp"), ("valid_to", "timestamp"), ("op", "string"))
 
 
@@ -43,19 +52,19 @@ class Broken(Exception):
 class Layout(msgspec.Struct, frozen=True):
     """The way in which new tables are stored."""
 
-    format: Format = "orc"
+    format: Format = "parquet"
     buckets: int = 16
     history: bool = False
 
 
 class TableChanges(msgspec.Struct, frozen=True):
-    """The part of a stretch that is one table's.  `columns`: (name, type) as they are now.  `changes`: in the data
-    source's columns.
+    """The part of a stretch that is one table's.  `columns`: (name, type) as they are now.  `path`: a Parquet file of
+    the changes, in the data source's columns and in the order of the log.
     """
 
     columns: tuple[tuple[str, str], ...]
     key: tuple[str, ...]
-    changes: DataFrame
+    path: Path
 
 
 class Stretch(msgspec.Struct, frozen=True):
@@ -70,10 +79,15 @@ class Stretch(msgspec.Struct, frozen=True):
 
 
 class Merger:
-    """The merges of one feed.  Every method raises Taken, Broken, and what Spark raises."""
+    """The merges of one feed.  `staged`: moves a local file to where Spark reads it.
 
-    def __init__(self, warehouse: Warehouse, manifests: Manifests, layout: Layout) -> None:
-        self._warehouse, self._manifests, self._layout = warehouse, manifests, layout
+    Every method raises Taken, Broken, and what Spark raises.
+    """
+
+    def __init__(
+        self, warehouse: Warehouse, manifests: Manifests, layout: Layout, staged: Callable[[Path], DataFrame]
+    ) -> None:
+        self._warehouse, self._manifests, self._layout, self._staged = warehouse, manifests, layout, staged
 
     def begin(self, first: Callable[[], Manifest]) -> Manifest:
         """Returns the manifest to go on from; `first` for a new feed.  Makes the metastore equal to it."""
@@ -98,10 +112,7 @@ class Merger:
                 "Nothing was merged. Changes between them are missing: see what else reads or writes here",
             )
         number = manifest.number + 1
-        tables = dict(manifest.tables)
-        for name, batch in batches.items():
-            state = tables.get(name) or self._with_history(name, self._new(name, batch.columns, batch.key))
-            tables[name] = self._merged(name, state, batch, number)
+        tables = self._all_merged(manifest.tables, batches, number)
         if copy is not None and ends:
             for name in copy.loaded:
                 moment = max(moment_of(stretch.end_us), copy.moment)
@@ -117,7 +128,7 @@ class Merger:
         pending = copy.pending[name]
         state = self._new(name, pending.columns, pending.key)
         placed = merging.bucketed(rows, state.key, state.buckets)
-        current = _with(state.current, self._warehouse.write(name, state.current, placed, number))
+        current = self._warehouse.write(name, state.current, placed, number)
         tables = {**manifest.tables, name: replace(state, current=current)}
         rest = {table: pieces for table, pieces in copy.pending.items() if table != name}
         copy = replace(copy, pending=rest, loaded=(*copy.loaded, name))
@@ -134,13 +145,12 @@ class Merger:
         number, state = manifest.number + 1, manifest.tables.get(name)
         if state is None:
             return self._commit(replace(manifest, number=number, position=position))
-        emptied = replace(state, current=_with(state.current, {}))
+        emptied = replace(state, current=state.current.without(state.current.parts))
         if state.history is not None:
             place, stored = name + HISTORY, state.history
             open = [part for part in stored.parts if part.startswith("open")]
             closed = merging.closed_at(self._warehouse.rows(place, stored, open), moment)
-            kept = {part: folder for part, folder in stored.parts.items() if part not in open}
-            history = self._rewritten(place, _with(stored, kept), closed, [moment[:10]], number)
+            history = self._rewritten(place, stored.without(open), closed, {moment[:10]: 0}, number)
             emptied = replace(emptied, history=history)
         tables = {**manifest.tables, name: emptied}
         return self._commit(replace(manifest, number=number, position=position, tables=tables))
@@ -181,48 +191,88 @@ class Merger:
             return state
         rows = self._warehouse.rows(name, state.current, state.current.parts)
         versions = merging.first_versions(rows, moment, state.key, state.buckets)
-        written = self._warehouse.write(name + HISTORY, state.history, versions, number)
-        return replace(state, history=_with(state.history, written))
+        return replace(state, history=self._warehouse.write(name + HISTORY, state.history, versions, number))
+
+    def _all_merged(self, tables: Mapping[str, TableState], batches: Mapping[str, TableChanges], number: int) -> Tables:
+        """Returns the tables after their changes.  Some are merged side by side: a job of Spark mostly waits."""
+        states = {}
+        for name, batch in batches.items():
+            state = tables.get(name) or self._with_history(name, self._new(name, batch.columns, batch.key))
+            states[name] = _widened(name, state, batch)
+            for place in (name, *([name + HISTORY] if state.history else [])):
+                self._warehouse.prepare(place)
+        with ThreadPoolExecutor(SIDE_BY_SIDE, "merge") as pool:
+            done = pool.map(lambda name: self._merged(name, states[name], batches[name], number), states)
+            return {**tables, **dict(zip(states, done, strict=True))}
 
     def _merged(self, name: str, state: TableState, batch: TableChanges, number: int) -> TableState:
-        state = _widened(name, state, batch)
-        marks = merging.marks(batch.changes, state.current.columns, state.key).persist()
+        touched: Set[int] | None = None
+        if batch.path.stat().st_size <= MOST_CHANGE_BYTES:
+            marks = Marks(batch.path, state.current.columns, state.key)
+            found = marks.by_bucket(state.buckets)
+            if found is not None and self._is_small(name, state, found):
+                parts = (self._warehouse.parts(place, number) for place in (name, name + HISTORY))
+                return Merge(marks, found, *parts).done(state)
+            touched = None if found is None else found.keys()
+        return self._merged_by_spark(name, state, batch, touched, number)
+
+    def _is_small(self, name: str, state: TableState, touched: Iterable[int]) -> bool:
+        """Tells whether what the changes touch is read and written sooner here than by a job of Spark."""
+        if not part_files.known(state.current) or (state.history and not part_files.known(state.history)):
+            return False
+        held = 0
+        for bucket in touched:
+            held += self._warehouse.size(name, state.current, str(bucket))
+            if state.history:
+                held += self._warehouse.size(name + HISTORY, state.history, merging.open_part(bucket))
+            if held > MOST_DIRECT_BYTES:
+                return False
+        return True
+
+    def _merged_by_spark(
+        self, name: str, state: TableState, batch: TableChanges, touched: Set[int] | None, number: int
+    ) -> TableState:
+        changes = self._staged(batch.path)
+        marks = merging.marks(changes, state.current.columns, state.key).persist()
         try:
             ended = merging.last(marks)
-            touched = self._touched(ended, state)
+            touched = self._touched(ended, state) if touched is None else touched
             old = self._warehouse.rows(name, state.current, map(str, touched))
             rows = merging.current(old, ended, state.key, state.buckets)
-            written = self._warehouse.write(name, state.current, rows, number)
-            kept = {part: folder for part, folder in state.current.parts.items() if int(part) not in touched}
-            current = _with(state.current, {**kept, **written})
+            current = self._warehouse.write(name, state.current.without(map(str, touched)), rows, number)
             history = self._history(name, state, marks, touched, number) if state.history else None
             return replace(state, current=current, history=history)
         finally:
             marks.unpersist()
 
-    def _history(self, name: str, state: TableState, marks: DataFrame, touched: set[int], number: int) -> Stored:
+    def _history(self, name: str, state: TableState, marks: DataFrame, touched: Set[int], number: int) -> Stored:
         stored, place = state.history, name + HISTORY
         assert stored is not None, "asked for where there is one"
         parts = [merging.open_part(bucket) for bucket in sorted(touched)]
         old = self._warehouse.rows(place, stored, parts)
         open, closed = merging.versions(old, marks, state.key, state.buckets)
-        written = self._warehouse.write(place, stored, open, number)
-        kept = {part: folder for part, folder in stored.parts.items() if part not in parts}
+        stored = self._warehouse.write(place, stored.without(parts), open, number)
         closed = closed.persist()
         try:
-            days = [row[0] for row in closed.select(merging.PART).distinct().collect()]
-            return self._rewritten(place, _with(stored, {**kept, **written}), closed, days, number)
+            days = {row[0]: row[1] for row in closed.groupBy(merging.PART).count().collect()}
+            return self._rewritten(place, stored, closed, days, number)
         finally:
             closed.unpersist()
 
-    def _rewritten(self, place: str, stored: Stored, added: DataFrame, days: list[str], number: int) -> Stored:
-        """Writes the days anew on which more versions ended, with the versions that they held."""
+    def _rewritten(self, place: str, stored: Stored, added: DataFrame, days: Mapping[str, int], number: int) -> Stored:
+        """Adds versions to the parts of the days on which they ended (`adapters.hive.closed_parts`); `days`: how many
+        on each.
+        """
         if not days:
             return stored
-        for day in days:
-            there = self._warehouse.rows(place, stored, [day]).withColumn(merging.PART, F.lit(day))
-            added = added.unionByName(there)
-        return _with(stored, {**stored.parts, **self._warehouse.write(place, stored, added, number)})
+        plans = {day: closed_parts.plan(stored, day, count * ROW_BYTES) for day, count in days.items()}
+        named = F.create_map(*(F.lit(text) for day, plan in plans.items() for text in (day, plan.part)))
+        added = added.withColumn(merging.PART, named[F.col(merging.PART)])
+        for plan in plans.values():
+            there = self._warehouse.rows(place, stored, plan.absorbed).withColumn(merging.PART, F.lit(plan.part))
+            added = added.unionByName(there) if plan.absorbed else added
+            stored = stored.without(plan.absorbed)
+        return self._warehouse.write(place, stored, added, number)
 
     def _touched(self, ended: DataFrame, state: TableState) -> set[int]:
         bucket = merging.bucket_of(state.key, state.buckets, "key.")
@@ -243,10 +293,6 @@ def _widened(name: str, state: TableState, batch: TableChanges) -> TableState:
     current = replace(state.current, columns=(*state.current.columns, *added))
     history = state.history and replace(state.history, columns=(*state.history.columns, *added))
     return replace(state, current=current, history=history)
-
-
-def _with(stored: Stored, parts: dict[str, str]) -> Stored:
-    return replace(stored, parts=parts)
 
 
 _ANEW: Final = "Its table in Hive holds the old form: fill it anew with a feed of a new name"

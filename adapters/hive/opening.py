@@ -8,9 +8,10 @@ whose folder holds the bookkeeping.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -20,14 +21,17 @@ from tidelock.adapters.hive.files import Files, LocalFiles
 from tidelock.adapters.hive.manifest import Manifest, Manifests, latest_in
 from tidelock.adapters.hive.merger import Layout, Merger
 from tidelock.adapters.hive.warehouse import Warehouse
-from tidelock.adapters.spark.session import session
+from tidelock.adapters.spark.cluster import is_cluster
+from tidelock.adapters.spark.session import SparkFailed, session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+ELSEWHERE: Final = "name a metastore, `target: hive://HOST:9083/DATABASE`, or run it on this machine (`local[*]`)"
 _MANIFESTS = "manifests"
 _COMMON = {
     "spark.sql.catalogImplementation": "hive",
+    "spark.scheduler.mode": "FAIR",  # tables are merged side by side
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
@@ -44,14 +48,13 @@ class OpenedHive:
         self.folder = f"{warehouse.location(_books(feed.target_url))}/{_own(feed)}"
         layout = Layout(feed.hive.format, feed.hive.buckets, feed.hive.history)
         self.manifests = Manifests(files, f"{self.folder}/{_MANIFESTS}", feed.name)
-        self.merger = Merger(warehouse, self.manifests, layout)
+        self.merger = Merger(warehouse, self.manifests, layout, self.staged)
         self.files = files
-        self._staged = 0
+        self._staged = itertools.count(1)
 
     def staged(self, path: Path) -> DataFrame:
-        """Returns the rows of a local Parquet file, moved to where all of Spark can read it."""
-        self._staged += 1
-        place = f"{self.folder}/staging/{self._staged}.parquet"
+        """Returns the rows of a local Parquet file, moved to where all of Spark can read it.  Threads may ask."""
+        place = f"{self.folder}/staging/{next(self._staged)}.parquet"
         self.files.upload(path, place)
         return self.spark.read.parquet(place)
 
@@ -81,9 +84,22 @@ def manifest_of(feed: Feed) -> Manifest | None:
 
 @contextlib.contextmanager
 def _session(feed: Feed) -> Iterator[SparkSession]:
+    if why := refusal(feed):
+        raise SparkFailed(f"{why}: {ELSEWHERE}")
     settings = {**_COMMON, **_metastore(feed.target_url), **feed.spark.settings}
     with session(msgspec.structs.replace(feed.spark, settings=settings), feed.name) as spark:
         yield spark
+
+
+def refusal(feed: Feed) -> str:
+    """Returns why the warehouse's folder cannot be used by the feed's Spark; '' where it can."""
+    master = feed.spark.master
+    if feed.target_url.host or not is_cluster(master) or master.startswith("local-cluster"):
+        return ""
+    return (
+        f"{feed.target_url} is a folder of this machine, and the executors of {master} would each write into one of "
+        "their own"
+    )
 
 
 def _own(feed: Feed) -> str:

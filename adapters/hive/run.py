@@ -205,13 +205,11 @@ class Follower:
 
     def _merge(self, spool: Spool) -> None:
         begun = time.monotonic()
-        batches = {
-            name: TableChanges(table.columns, table.key, self._hive.staged(table.path))
-            for name, table in spool.close().items()
-        }
+        batches = {name: TableChanges(table.columns, table.key, table.path) for name, table in spool.close().items()}
         stretch = Stretch(spool.since, spool.last, spool.rows, spool.end_us)
         self._manifest = self._hive.merger.merge(self._manifest, stretch, batches)
         self._hive.unstage()
+        spool.remove()
         if spool.rows:
             self._progress.message(
                 f"merge {self._manifest.number}: {spool.rows} changes of {len(batches)} tables up to {spool.last}, "

@@ -6,6 +6,7 @@ would read the stream.  The files are temporary: a stretch that was not merged i
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -69,6 +70,10 @@ class Spool:
     def close(self) -> dict[str, Spooled]:
         """Closes the files and returns them by table."""
         return {name: table.close() for name, table in self._tables.items()}
+
+    def remove(self) -> None:
+        """Removes the files, once they are merged."""
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _open(self, shape: Shape) -> _Table:
         if not shape.primary_key:

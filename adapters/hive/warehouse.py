@@ -12,11 +12,15 @@ is made anew; its files stay where they are.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Final
+
+import pyarrow
 
 from tidelock.adapters.hive.files import Files
 from tidelock.adapters.hive.manifest import Manifest, Stored
+from tidelock.adapters.hive.part_files import PartFiles, schema_of
+from tidelock.adapters.hive.partitions import Partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +29,7 @@ HISTORY: Final = "_history"
 _DIGITS: Final = 9
 _PROPERTY: Final = "tidelock.merge"
 _AT_ONCE: Final = 100
+_NONE: Final = f"m{0:0{_DIGITS}}"
 
 
 class Foreign(Exception):
@@ -45,6 +50,9 @@ class Warehouse:
         self._spark, self._files, self._feed = spark, files, feed
         self._folders: dict[str, str] = {}
         self._token = uuid.uuid4().hex[:6]
+        self._part_files = PartFiles(files)
+        self._partitions = Partitions(spark)
+        self._shown: dict[str, Stored] = {}
 
     # ------------------------------------------------------------------ files
 
@@ -56,14 +64,34 @@ class Warehouse:
             return self._spark.createDataFrame([], schema)
         return self._spark.read.schema(schema).format(stored.format).load(there)
 
-    def write(self, table: str, stored: Stored, rows: DataFrame, number: int) -> dict[str, str]:
+    def write(self, table: str, stored: Stored, rows: DataFrame, number: int) -> Stored:
         """Writes the parts that the rows make, each completely, into the folder of merge `number`."""
-        folder = f"m{number:0{_DIGITS}}-{self._token}"
+        folder = self._merge_folder(number)
         place = f"{self._folder(table)}/{folder}"
         placed = rows.repartition(stored.partition).write.mode("append").partitionBy(stored.partition)
         placed.format(stored.format).save(place)
         names = (name.partition("=") for name in self._files.names(place))
-        return {part: folder for column, _, part in names if column == stored.partition}
+        parts = [part for column, _, part in names if column == stored.partition]
+        sizes = {part: self._files.size(f"{place}/{stored.partition}={part}") for part in parts}
+        return stored.having(sizes, folder)
+
+    def prepare(self, table: str) -> None:
+        """Finds the table's folder, before threads ask for it.  Raises Foreign."""
+        self._folder(table)
+
+    def parts(self, table: str, number: int) -> WrittenParts:
+        """Returns the table's parts, to be read and written in this process by merge `number`."""
+        return WrittenParts(self._folder(table), self._merge_folder(number), self._part_files)
+
+    def size(self, table: str, stored: Stored, part: str) -> int:
+        """Returns the bytes of a part; 0 where there is no such part."""
+        if part not in stored.parts:
+            return 0
+        known = stored.sizes.get(part)
+        return self._files.size(self._part(table, stored, part)) if known is None else known
+
+    def _merge_folder(self, number: int) -> str:
+        return f"m{number:0{_DIGITS}}-{self._token}"
 
     def location(self, schema: str) -> str:
         """Returns the place of a database of the metastore, and makes the database where it is missing.
@@ -109,24 +137,42 @@ class Warehouse:
                     self._files.remove(f"{self._folder(table)}/{name}")
 
     def _settle(self, table: str, stored: Stored, number: int) -> None:
-        name, column = quoted_table(table), stored.partition
+        """Makes one table of the metastore equal to the manifest.
+
+        What this program has put there is not asked for again.  The number of the table's merge is noted when a run
+        begins: one that is too low makes the next run move partitions that lie where they belong.
+        """
+        shown = self._shown.pop(table, None)  # asked for again where this fails
+        if shown is None or shown.columns != stored.columns:
+            self._settle_anew(table, stored, number)
+        elif shown.parts != stored.parts:
+            both = shown.parts.keys() & stored.parts.keys()
+            moved = [part for part in both if shown.parts[part] != stored.parts[part]]
+            self._show(table, stored, shown.parts.keys(), moved)
+        self._shown[table] = stored
+
+    def _settle_anew(self, table: str, stored: Stored, number: int) -> None:
+        name = quoted_table(table)
         settled = self._made(table, stored)
         self._widen(name, stored)
         there = {row[0].partition("=")[2] for row in self._spark.sql(f"SHOW PARTITIONS {name}").collect()}
-        for part in sorted(there - stored.parts.keys()):
-            self._spark.sql(f"ALTER TABLE {name} DROP IF EXISTS PARTITION ({column}='{part}')")
-        fresh = [
-            f"PARTITION ({column}='{part}') LOCATION '{self._part(table, stored, part)}'"
-            for part in sorted(stored.parts.keys() - there)
-        ]
-        for i in range(0, len(fresh), _AT_ONCE):
-            self._spark.sql(f"ALTER TABLE {name} ADD IF NOT EXISTS {' '.join(fresh[i : i + _AT_ONCE])}")
-        for part in sorted(stored.parts.keys() & there):
-            if merge_of(stored.parts[part]) > settled:
-                place = self._part(table, stored, part)
-                self._spark.sql(f"ALTER TABLE {name} PARTITION ({column}='{part}') SET LOCATION '{place}'")
+        self._show(table, stored, there, [part for part in there if merge_of(stored.parts.get(part, _NONE)) > settled])
         if settled != number:
             self._spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{_PROPERTY}'='{self._feed}:{number}')")
+
+    def _show(self, table: str, stored: Stored, there: Set[str], moved: Sequence[str]) -> None:
+        """Makes the partitions that are `there` equal to the parts; `moved`: those of both that lie elsewhere now."""
+        name, column = quoted_table(table), stored.partition
+        for some in _at_once(sorted(there - stored.parts.keys())):
+            gone = ", ".join(f"PARTITION ({column}='{part}')" for part in some)
+            self._spark.sql(f"ALTER TABLE {name} DROP IF EXISTS {gone}")
+        for some in _at_once(sorted(stored.parts.keys() - there)):
+            fresh = " ".join(
+                f"PARTITION ({column}='{part}') LOCATION '{self._part(table, stored, part)}'" for part in some
+            )
+            self._spark.sql(f"ALTER TABLE {name} ADD IF NOT EXISTS {fresh}")
+        for some in _at_once(sorted(moved)):
+            self._partitions.move(table, column, {part: self._part(table, stored, part) for part in some})
 
     def _made(self, table: str, stored: Stored) -> int:
         """Returns the merge that the metastore's table is of; -1: a new table."""
@@ -161,6 +207,32 @@ class Warehouse:
         added = [f"{quoted(column)} {type}" for column, type in stored.columns if column.lower() not in there]
         if added:
             self._spark.sql(f"ALTER TABLE {name} ADD COLUMNS ({', '.join(added)})")
+
+
+def _at_once(parts: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (parts[i : i + _AT_ONCE] for i in range(0, len(parts), _AT_ONCE))
+
+
+class WrittenParts:
+    """One table's parts, read where they lie, and written into a merge's folder."""
+
+    def __init__(self, table: str, folder: str, files: PartFiles) -> None:
+        self._table, self._folder, self._files = table, folder, files
+
+    def read(self, stored: Stored, part: str) -> pyarrow.Table:
+        """Returns the rows of a part, none where there is no such part."""
+        if part not in stored.parts:
+            return schema_of(stored).empty_table()
+        return self._files.read(self._place(stored, stored.parts[part], part), schema_of(stored))
+
+    def write(self, stored: Stored, part: str, rows: pyarrow.Table) -> Stored:
+        """Returns the table with the part written anew; it is dropped where it has no rows."""
+        if not rows.num_rows:
+            return stored.without([part])
+        return stored.having({part: self._files.write(self._place(stored, self._folder, part), rows)}, self._folder)
+
+    def _place(self, stored: Stored, folder: str, part: str) -> str:
+        return f"{self._table}/{folder}/{stored.partition}={part}"
 
 
 def tables_of(manifest: Manifest) -> dict[str, Stored]:

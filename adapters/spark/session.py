@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 from tidelock.adapters.config.feed import Spark
 from tidelock.adapters.process.host import Missing, java
 from tidelock.adapters.spark import guard
+from tidelock.adapters.spark.cluster import ClusterRefused, await_executors, is_cluster, private
 from tidelock.adapters.spark.drivers import drivers
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ MARK: Final = "TIDELOCK_SPARK"
 STOP_SECONDS: Final = 20.0
 _FOLDER: Final = "tidelock-spark-"
 _LOG_LINES: Final = 15
+_PYTHON: Final = "spark.pyspark.python"
 _QUIET: Final = """
 status = error
 appender.console.type = Console
@@ -60,15 +62,20 @@ def session(wanted: Spark, name: str, java_options: str = "") -> Iterator[SparkS
     home = str(Path(java("Spark")).resolve().parents[1])
     jars = sorted(drivers().there().glob("*.jar"))
     _sweep()
+    python = wanted.settings.get(_PYTHON, "")
     with (
         tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-") as text,
         _guarded(Path(text).name),
-        _environment(home, Path(text).name),
+        _environment(home, python, Path(text).name),
     ):
         folder = Path(text)
-        _write_settings(folder, wanted, name, jars, java_options)
+        try:
+            _write_settings(folder, wanted, name, jars, java_options)
+        except ClusterRefused as refused:
+            raise SparkFailed(str(refused)) from None
         spark = _started(folder)
         try:
+            _await_executors(spark, wanted.master, folder)
             yield spark
         finally:
             _stop(spark)
@@ -82,6 +89,14 @@ def _guarded(mark: str) -> Iterator[None]:
         yield
         assert process.stdin is not None
         process.stdin.close()
+
+
+def _await_executors(spark: SparkSession, master: str, folder: Path) -> None:
+    if is_cluster(master):
+        try:
+            await_executors(spark, master)
+        except ClusterRefused as refused:
+            raise SparkFailed("\n".join([str(refused), *_log_end(folder)])) from None
 
 
 def _sweep() -> None:
@@ -99,7 +114,6 @@ def _write_settings(folder: Path, wanted: Spark, name: str, jars: list[Path], ja
         "spark.master": wanted.master,
         "spark.driver.memory": wanted.memory,
         "spark.jars": ",".join(map(str, jars)),
-        "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder} -Dlog4j2.configurationFile=file:{folder}/"
         f"log4j2.properties -Dderby.system.home={folder} {java_options}".rstrip(),
@@ -111,6 +125,10 @@ def _write_settings(folder: Path, wanted: Spark, name: str, jars: list[Path], ja
     }
     if wanted.master.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if is_cluster(wanted.master):  # executors have temporary folders of their own
+        settings |= private(wanted.master, wanted.settings)
+    else:
+        settings["spark.local.dir"] = str(folder / "local")
     lines = (f"{key} {_escaped(value)}\n" for key, value in {**settings, **wanted.settings}.items())
     path = folder / "spark.properties"
     path.touch(mode=0o600)
@@ -122,11 +140,12 @@ def _escaped(value: str) -> str:
 
 
 @contextlib.contextmanager
-def _environment(home: str, mark: str) -> Iterator[None]:
-    """Sets the environment, so that Python workers run this Python, and the Java that was found is used; all that is
-    started carries the mark.
-    """
+def _environment(home: str, python: str, mark: str) -> Iterator[None]:
+    """Sets the environment, so that Python workers run the feed's Python or this one, and Java is the one found; all
+    that is started carries the mark."""
     before = dict(os.environ)
+    if python:
+        os.environ["PYSPARK_PYTHON"] = python
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["JAVA_HOME"] = home
     os.environ[MARK] = mark
@@ -139,6 +158,7 @@ def _environment(home: str, mark: str) -> Iterator[None]:
 
 def _started(folder: Path) -> SparkSession:
     try:
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ModuleNotFoundError:
@@ -147,9 +167,12 @@ def _started(folder: Path) -> SparkSession:
     with _stderr_into(folder / "spark.log"):
         try:
             return SparkSession.builder.getOrCreate()
-        except (PySparkException, OSError, RuntimeError, ImportError) as error:
-            said = (folder / "spark.log").read_text(errors="replace").strip().splitlines()
-            raise SparkFailed("\n".join(["Spark does not start:", *(said[-_LOG_LINES:] or [str(error)])])) from None
+        except (PySparkException, Py4JError, OSError, RuntimeError, ImportError) as error:
+            raise SparkFailed("\n".join(["Spark does not start:", *(_log_end(folder) or [str(error)])])) from None
+
+
+def _log_end(folder: Path) -> list[str]:
+    return (folder / "spark.log").read_text(errors="replace").strip().splitlines()[-_LOG_LINES:]
 
 
 @contextlib.contextmanager

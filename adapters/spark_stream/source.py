@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, cast, get_args
+from typing import Any, Final, cast, get_args
 
 import pyarrow
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from tidelock.adapters.spark_stream.columns import schema_of
@@ -24,6 +24,8 @@ from tidelock.adapters.spark_stream.log import ChangeLog, ChangesError, LogPlace
 from tidelock.adapters.spark_stream.opening import open_log, shape_of
 from tidelock.adapters.spark_stream.rows import Misfits, Rows
 
+FIRST_RECORDS: Final = 100
+BATCH_RECORDS: Final = 10_000
 OPTIONS = ("feed", "journal", "table", "startingOffsets", "endingOffsets", "maxRecordsPerTrigger", "misfits")
 
 
@@ -33,7 +35,8 @@ class TidelockSource(DataSource):
     Options: `feed` (the YAML of a feed with `log: kafka://…`, or with a `journal`) or `journal` (a file); `table`
     (`schema.table` at the target: that table's own columns); `startingOffsets` (`earliest`, the default, `latest`, or
     offsets as JSON); `endingOffsets` (`latest`, or JSON; not of streams); `maxRecordsPerTrigger` (of each partition; a
-    record holds some hundred rows); `misfits` (`fail`, the default, or `null`).
+    record holds some hundred rows; by default few in the first micro-batch after a start, then `BATCH_RECORDS`);
+    `misfits` (`fail`, the default, or `null`).
     """
 
     @classmethod
@@ -108,6 +111,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
     """Reads the changes as a stream.  Offsets are as in `adapters.spark_stream.log`."""
 
     _goal: dict[int, LogPlace] | None = None
+    _begun = False
 
     def initialOffset(self) -> dict[str, Any]:
         """Returns the offsets where a new stream begins."""
@@ -115,16 +119,20 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Returns how much one micro-batch reads."""
-        return ReadAllAvailable() if self._most is None else ReadMaxRows(self._most)
+        return ReadMaxRows(BATCH_RECORDS if self._most is None else self._most)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fixes the end, for a stream that stops once it has read what is there now."""
         self._goal = self._log.last({}, None)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Returns where the next micro-batch ends."""
+        """Returns where the next micro-batch ends.  The first one after a start is short, so that something is seen."""
         begin = places(start)
-        end = self._log.last(begin, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        if not self._begun and self._most is None:
+            most = FIRST_RECORDS
+        self._begun = True
+        end = self._log.last(begin, most)
         if self._goal is not None:
             end = {number: min(place, self._goal.get(number, place), key=_at) for number, place in end.items()}
         return offsets({**begin, **end})

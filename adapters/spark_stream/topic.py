@@ -34,7 +34,7 @@ from tidelock.adapters.spark_stream.log import (
 from tidelock.engine.log.chain import Chain, Verdict
 from tidelock.engine.model.records import LogBatch, Position
 
-SLICE_RECORDS: Final = 200
+SLICE_RECORDS: Final = 1000  # each task opens a connection of its own
 MOST_SLICES: Final = 64
 FETCH_BYTES: Final = 8 << 20
 _POLL_MS: Final = 200

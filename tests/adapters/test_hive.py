@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +19,30 @@ from bench.harness.rig import Rig, until
 from bench.harness.servers import Server
 from bench.harness.session import connect
 from bench.harness.workload.mix import Mix
+from bench.harness.workload.several import Several
 from tidelock.adapters.config.loader import load
+from tidelock.adapters.hive import merger, merging
+from tidelock.adapters.hive.buckets import bucket, spellings
 from tidelock.adapters.hive.manifest import Manifest, Manifests, Taken
 from tidelock.adapters.hive.merger import Broken, Merger, Stretch
 from tidelock.adapters.hive.opening import OpenedHive, opened
+from tidelock.adapters.hive.part_files import PartFiles
+from tidelock.adapters.hive.partitions import Partitions
 from tidelock.adapters.hive.run import FirstRunRefused
 from tidelock.adapters.hive.warehouse import Warehouse
 from tidelock.engine.model.records import Position
 
 pytestmark = pytest.mark.usefixtures("room_for_spark")
+KINDS = """CREATE TABLE item (
+    a INT, b VARCHAR(20) COLLATE utf8mb4_bin, c VARBINARY(8), d DECIMAL(12,2), e DATE, f DATETIME(6), g DOUBLE,
+    h BIGINT UNSIGNED, k TINYINT, n TEXT, i BLOB, j DECIMAL(38,10), PRIMARY KEY (a, b, c)
+) CHARACTER SET utf8mb4"""
+ROWS = (
+    "1, 'é', 'a', 1.5, '1000-01-01', '1000-01-01 00:00:00.000001', 1e300, 18446744073709551615, -128, 'x', '', 1e27",
+    "2, 'e ', 0xff00, -9999999999.99, '9999-12-31', '9999-12-31 23:59:59.999999', -0.1, 0, 127, '', 0x00, -1e-10",
+    "-3, '', '', 0, '1969-12-31', '1969-12-31 23:59:58.999999', NULL, NULL, NULL, NULL, NULL, NULL",
+    "4, 'z', 'z', 0.01, NULL, NULL, 0, 1, 0, '𝄞', 'long', 1234567890.1234567890",
+)
 OPTIONS = {"merge_seconds": 1, "buckets": 4, "history": True}
 SPARK = {"settings": {"spark.sql.shuffle.partitions": "4"}}  # small tables
 COLUMNS = "id, email, balance, updated_at, payload, version"
@@ -195,6 +213,114 @@ def test_a_merge_that_was_cut_short_is_done_again(rig: Rig, lake: Lake, monkeypa
         assert lake.sql(f"SELECT {IN_HIVE} FROM {rig.schema}.account") == before
         lake.follow(rig)
         is_equal(rig, lake)
+
+
+def test_a_merge_that_dies_at_any_step_is_done_again(rig: Rig, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind the first part of a table, of a history, of a day; before and behind the commit; amid the metastore."""
+    work = rig.make(Mix())
+    rig.load(work, 300)
+    lake.follow(rig)
+
+    def dying(owner: Any, name: str, nth: int, behind: bool) -> None:
+        step = getattr(owner, name)
+        calls = itertools.count(1)
+
+        def died(*given: Any) -> Any:
+            last = next(calls) == nth
+            done = step(*given) if behind or not last else None
+            if last:
+                raise RuntimeError("cut")
+            return done
+
+        monkeypatch.setattr(owner, name, died)
+
+    steps: list[tuple[Any, str, int, bool]] = [
+        (PartFiles, "write", 1, False), (PartFiles, "write", 1, True), (PartFiles, "write", 2, True),
+        (PartFiles, "write", 9, True), (Manifests, "commit", 1, False), (Manifests, "commit", 1, True),
+        (Partitions, "move", 1, False), (Partitions, "move", 1, True), (Manifests, "kept", 2, True),
+    ]  # fmt: skip
+    for number, step in enumerate(steps):
+        rig.load(work, 200, seed=number + 2)
+        dying(*step)
+        with pytest.raises(RuntimeError, match="cut"):
+            lake.follow(rig)
+        monkeypatch.undo()
+        if number % 3 == 2:  # also several deaths in a row
+            lake.follow(rig)
+            is_equal(rig, lake)
+    versions = lake.sql(f"SELECT count(*), count(DISTINCT version, op) FROM {rig.schema}.account_history")
+    changes = 300 + 200 * len(steps)
+    gone = lake.sql(f"SELECT count(*) FROM {rig.schema}.account_history WHERE valid_to IS NOT NULL")
+    assert versions[0][0] == versions[0][1] > gone[0][0] > 0 and versions[0][0] <= changes
+
+
+def test_a_small_merge_needs_no_job_of_spark(rig: Rig, lake: Lake) -> None:
+    work = rig.make(Several(*(Mix(table=f"account{number}") for number in range(3))))
+    rig.load(work, 300)
+    lake.follow(rig)
+    jobs = lake.spark.sparkContext.statusTracker().getJobIdsForGroup
+    rig.load(work, 300, seed=2)
+    before = set(jobs())
+    lake.follow(rig)
+    assert set(jobs()) - before == set()
+
+
+def test_what_merges_it_makes_no_difference(
+    make_rig: Callable[..., Rig],
+    mariadb: Server,
+    postgres: Server,
+    lake: Lake,
+    left: Rig,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """This process or Spark, Parquet or ORC: the same rows, versions and parts; values from the ends of their types."""
+    found = []
+    for format, direct in (("parquet", True), ("parquet", False), ("orc", False)):
+        rig = make_rig(mariadb, postgres, "alike", hive={**OPTIONS, "format": format})
+        rig.target_url = left.target_url
+        monkeypatch.setattr(merger, "MOST_DIRECT_BYTES", merger.MOST_DIRECT_BYTES if direct else -1)
+        rig.at_source("SET timestamp = 1600000000", KINDS)
+        rig.at_source(*(f"INSERT INTO item VALUES ({values})" for values in ROWS))
+        lake.follow(rig)
+        rig.at_source(
+            "SET timestamp = 1600090000", "UPDATE item SET f = NULL, j = NULL WHERE a > 0",
+            "ALTER TABLE item ADD COLUMN later VARCHAR(9) NULL", "SET timestamp = 1600190000",
+            "INSERT INTO item VALUES (7, 'new', 'x', 1, '2024-02-29', '2024-02-29', 0, 1, 2, 'n', 'b', 5, 'later')",
+            "UPDATE item SET a = a + 10, later = 'moved' WHERE b <> ''", "BEGIN", "DELETE FROM item WHERE b = ''",
+            "UPDATE item SET d = -d", "UPDATE item SET d = d / 2", "COMMIT", "SET timestamp = DEFAULT",
+        )  # fmt: skip
+        lake.follow(rig)
+        monkeypatch.undo()
+        found.append([
+            lake.sql(f"SELECT to_json(struct(*)), hex(c), hex(i) FROM {rig.schema}.{table}")
+            for table in ("item", "item_history")
+        ])  # fmt: skip
+        assert len(found[-1][0]) == 4 and len(found[-1][1]) > 12
+    for one, other in itertools.pairwise(found):
+        for rows, others in zip(one, other, strict=True):
+            assert (set(rows) - set(others), set(others) - set(rows)) == (set(), set())
+            assert len(rows) == len(others)
+
+
+def test_a_bucket_is_the_one_that_spark_reckons(lake: Lake) -> None:
+    kinds = (
+        ("bigint", [0, -1, 2**63 - 1, -(2**63)]), ("decimal(20,0)", [Decimal(2**64 - 1), Decimal(0)]),
+        ("decimal(12,6)", [Decimal("0.000001"), Decimal("-12.5"), Decimal("0.000000")]),
+        ("string", ["", "é", "a b", "𝄞" * 40]), ("binary", [b"", b"\0\xff", bytes(range(200))]),
+        ("date", [date(1, 1, 1), date(9999, 12, 31)]),
+        ("timestamp", [
+            datetime(1000, 1, 1, tzinfo=UTC), datetime(2024, 2, 29, 1, 2, 3, 100_000, tzinfo=UTC),
+            datetime(1969, 12, 31, 23, 59, 59, 1, tzinfo=UTC),
+        ]),
+    )  # fmt: skip
+    for type, values in kinds:
+        rows = [(value, n) for n, value in enumerate(values)]
+        frame = lake.spark.createDataFrame(rows, f"k {type}, n int")
+        reckoned = frame.select("n", merging.bucket_of(["k", "n"], 1009).alias("bucket")).collect()
+        spelled = spellings((("k", type), ("n", "int")), ("k", "n"))
+        assert spelled is not None
+        assert {row.n: row.bucket for row in reckoned} == {n: bucket((value, n), spelled, 1009) for value, n in rows}
+    assert spellings((("k", "double"),), ("k",)) is None
 
 
 def test_the_slower_of_two_programs_stops(rig: Rig, lake: Lake) -> None:

@@ -144,3 +144,16 @@ def test_what_check_finds(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ]  # fmt: skip
     rig.target_url = "hive://127.0.0.1:1/lake"
     assert "target-unreachable" in [f["kind"] for f in rig.command("check", "@", "--json").json["findings"]]
+
+
+def test_a_folder_of_this_machine_is_no_warehouse_of_a_cluster(rig: Rig) -> None:
+    """Each executor would write into a folder of its own machine; a first run does not begin either."""
+    rig.at_source("CREATE TABLE item (id INT PRIMARY KEY)")
+    rig.options["spark"] = {"master": "spark://127.0.0.1:1", "settings": {"spark.authenticate.secret": "s"}}
+    said = rig.command("check", "@", "--json")
+    assert (said.code, [f["kind"] for f in said.json["findings"]]) == (1, ["target-folder"])
+    run = rig.command("run", "--until-caught-up", "@")
+    assert run.code == 1
+    assert "the executors of spark://127.0.0.1:1 would each write into one of their own" in run.err + run.out
+    rig.options["spark"] = {"master": "local-cluster[2,1,1024]"}
+    assert rig.command("check", "@").code == 0

@@ -7,6 +7,7 @@ import itertools
 import os
 import re
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,8 @@ from tidelock.adapters.config.url import parse
 from tidelock.adapters.kafka.topics import changes_topic, control_topic
 from tidelock.adapters.kafka.wire import encode
 from tidelock.adapters.runtime.journal import Journal
-from tidelock.adapters.spark_stream import TidelockSource
+from tidelock.adapters.spark_stream import TidelockSource, source
+from tidelock.adapters.spark_stream.columns import schema_of
 from tidelock.adapters.spark_stream.log import ChangesError, LogPlace, offsets, places
 from tidelock.adapters.spark_stream.recording import Recording
 from tidelock.adapters.spark_stream.topic import TopicLog
@@ -166,6 +168,69 @@ def test_a_batch_that_failed_comes_again_as_it_was(rig: Rig, spark: Any, tmp_pat
     rows = [row for number in seen for row in seen[number]]
     whole = spark.read.format("tidelock").option("feed", str(rig.feed)).load()
     assert len(rows) == len(set(rows)) == whole.count() > 1200
+
+
+def test_the_first_batch_after_a_start_is_short(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much the topic holds, something is seen soon; what was asked for by number is left as it is."""
+    monkeypatch.setattr(source, "FIRST_RECORDS", 2)
+    rig.load(Mix(), 1500)
+    until(rig.equal, "the feed")
+
+    def ends(**options: str) -> list[dict[int, LogPlace]]:
+        stream = TidelockSource({"feed": str(rig.feed), **options}).streamReader(schema_of(None))
+        limit, found = stream.getDefaultReadLimit(), [stream.initialOffset()]
+        for _ in range(2):
+            found.append(stream.latestOffset(found[-1], limit))
+        return [places(end) for end in found]
+
+    start, first, second = ends()
+    assert 0 < sum(first[number].at - start[number].at for number in start) <= 2 * 2 + 2  # markers have offsets too
+    assert sum(second[number].at - first[number].at for number in start) > 10
+    start, first, second = ends(maxRecordsPerTrigger="5")
+    assert sum(first[number].at - start[number].at for number in start) > 6
+
+
+LIFE = """
+import sys
+from tidelock.adapters.config.feed import Spark
+from tidelock.adapters.spark.session import session
+from tidelock.adapters.spark_stream import TidelockSource
+with session(Spark(), "killed") as spark:
+    spark.dataSource.register(TidelockSource)
+    stream = spark.readStream.format("tidelock").options(feed=sys.argv[1], maxRecordsPerTrigger=3).load()
+    stream = stream.select("op", "log_partition", "log_record", "log_row").writeStream.format("parquet")
+    stream.option("checkpointLocation", sys.argv[2] + ".checkpoint").start(sys.argv[2]).awaitTermination()
+"""
+
+
+def test_a_stream_beside_a_busy_source_is_killed(rig: Rig, spark: Any, tmp_path: Path) -> None:
+    """Spark and all its children die by SIGKILL amid their batches, twice; the third life goes on from the checkpoint,
+    and each change is there once."""
+    work = rig.work(Mix(), 1_000_000, rate=200)
+    place = tmp_path / "changes"
+    commits = tmp_path / "changes.checkpoint" / "commits"
+    for _ in range(2):
+        there = len(list(commits.glob("[0-9]*"))) if commits.exists() else 0
+        life = Process([str(rig.feed), str(place)], tmp_path / "life.log", [sys.executable, "-c", LIFE])
+
+        def went_on(life: Process = life, there: int = there) -> bool:
+            life.check()
+            return commits.exists() and len(list(commits.glob("[0-9]*"))) > there + 2
+
+        try:
+            until(went_on, "batches", 240)
+        finally:
+            life.kill()
+    work.stop()
+    until(rig.equal, "the feed", 60)
+    stream = spark.readStream.format("tidelock").option("feed", str(rig.feed)).load()
+    stream = stream.select("op", "log_partition", "log_record", "log_row").writeStream.format("parquet")
+    stream = stream.option("checkpointLocation", f"{place}.checkpoint").trigger(availableNow=True)
+    stream.start(str(place)).awaitTermination()
+    whole = spark.read.format("tidelock").option("feed", str(rig.feed)).load()
+    wanted = sorted(map(tuple, whole.select("op", "log_partition", "log_record", "log_row").collect()))
+    assert sorted(map(tuple, spark.read.parquet(str(place)).collect())) == wanted
+    assert len(wanted) > 100
 
 
 def test_a_table_in_its_own_columns(rig: Rig, spark: Any) -> None:

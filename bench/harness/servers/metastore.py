@@ -57,12 +57,12 @@ class Metastore(Process):
         }
         words = [*(f"{name}={value}" for name, value in settings.items()), *self.extra]
         options = [word for pair in words for word in ("--hiveconf", pair)]
-        main = ["-cp", f"{_jars()}/*", "org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(self.port)]
+        main = ["-cp", f"{spark_jars()}/*", "org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(self.port)]
         return [java("Hive's metastore"), *JVM, f"-Dderby.system.home={self.data}", *main, *options]
 
 
-def _jars() -> Path:
-    """Spark's.  Raises Missing."""
+def spark_jars() -> Path:
+    """The folder of Spark's jars.  Raises Missing."""
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         raise Missing("pyspark is not installed: run `make setup`")

@@ -1,0 +1,148 @@
+"""Merges without Spark against a model of rows and versions: spool, marks, buckets, parts of days, files."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidelock.adapters.hive import closed_parts
+from tidelock.adapters.hive.closed_parts import Plan
+from tidelock.adapters.hive.direct import Merge
+from tidelock.adapters.hive.manifest import Stored, TableState
+from tidelock.adapters.hive.marks import Marks
+from tidelock.adapters.hive.merger import VERSION_COLUMNS
+from tidelock.adapters.hive.merging import BUCKET, PART
+from tidelock.adapters.hive.part_files import PartFiles, schema_of
+from tidelock.adapters.hive.spool import Spool
+from tidelock.adapters.hive.values import hive_columns
+from tidelock.adapters.hive.warehouse import WrittenParts
+from tidelock.engine.model.records import Column, Kind, LogBatch, Position, RowChange, Shape, TableName, Transaction
+
+DAY = 86_400_000_000
+ONE = Shape(TableName("s", "t"), (Column("id", Kind.INT, length=8), Column("note", Kind.TEXT)), ("id",))
+TWO = Shape(
+    TableName("s", "t"),
+    (Column("a", Kind.TEXT), Column("id", Kind.INT, length=4), Column("note", Kind.TEXT)),
+    ("a", "id"),
+)
+Row = tuple[Any, ...]
+
+
+class Model:
+    """Rows by key, and versions as (row, from, to, op); changes are drawn at random, in transactions."""
+
+    def __init__(self, shape: Shape, seed: int) -> None:
+        self.shape, self.rng = shape, random.Random(seed)
+        self.width = len(shape.primary_key)
+        self.rows: dict[Row, Row] = {}
+        self.open: dict[Row, tuple[Row, int, str]] = {}
+        self.closed: list[tuple[Row, int, int, str]] = []
+        self.number = self.now = 0
+
+    def key(self) -> Row:
+        number = self.rng.randrange(60)
+        return (number,) if self.width == 1 else ("xyz"[number % 3], number)
+
+    def batches(self, count: int) -> Iterator[LogBatch]:
+        for _ in range(count):
+            self.now += self.rng.choice([0, 1_000_000, DAY // 3])
+            self.number += 1
+            before, changes = dict(self.rows), [self.change() for _ in range(self.rng.randrange(1, 6))]
+            last = {}
+            for change in changes:
+                op = "insert" if change.before is None else "delete" if change.after is None else "update"
+                for row in (change.before, change.after):
+                    if row is not None:
+                        last[row[: self.width]] = op
+            for key, op in last.items():
+                self.version(key, key in before, op)
+            since, to = (Position("log.000001", number) for number in (self.number - 1, self.number))
+            transactions = (Transaction("log.000001", self.number, 0, commit_us=self.now + DAY),)
+            yield LogBatch(since, to, transactions, tuple(changes), {0: self.shape})
+
+    def change(self) -> RowChange:
+        key, text = self.key(), f"note {self.rng.random()}"
+        old, new = self.rows.pop(key, None), (*key, text)
+        other = self.key()
+        if old is not None and self.rng.random() < 0.3:
+            return RowChange(0, old, None, 0)
+        if old is not None and other not in self.rows and self.rng.random() < 0.4:  # the key moves
+            new = (*other, text)
+        self.rows[new[: self.width]] = new
+        return RowChange(0, old, new, 0)
+
+    def version(self, key: Row, existed: bool, op: str) -> None:
+        if existed or key in self.open:
+            row, since, made = self.open.pop(key)
+            self.closed.append((row, since, self.now + DAY, made))
+        if key in self.rows:
+            self.open[key] = (self.rows[key], self.now + DAY, op)
+
+
+@pytest.mark.parametrize("shape", [ONE, TWO])
+@pytest.mark.parametrize("seed", range(4))
+def test_merges_equal_a_model(shape: Shape, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(closed_parts, "SMALL_BYTES", 0)
+    model, columns = Model(shape, seed), hive_columns(shape)
+    history = Stored((*columns, *VERSION_COLUMNS), PART, "parquet")
+    state = TableState(shape.primary_key, 4, Stored(columns, BUCKET, "parquet"), history)
+    files = PartFiles(None)  # type: ignore[arg-type]  # all is on this disk
+    for merge in range(1, 6):
+        spool = Spool(tmp_path / f"spool{merge}", Position("log.000001", model.number), "fail")
+        for batch in model.batches(40):
+            spool.add(batch, {0: shape})
+        spooled = spool.close()["s.t"]
+        marks = Marks(spooled.path, columns, shape.primary_key)
+        touched = marks.by_bucket(4)
+        assert touched is not None
+        places = (WrittenParts(str(tmp_path / place), f"m{merge:09}-x", files) for place in ("t", "t_history"))
+        parts = Merge(marks, touched, *places)
+        state = parts.done(state)
+        rows = read(parts.current, state.current)
+        assert sorted(rows) == sorted(model.rows.values())
+        assert state.history is not None
+        versions = read(parts.history, state.history)
+        width = len(columns)
+        found = [(row[:width], micros(row[width]), micros(row[width + 1]), row[width + 2]) for row in versions]
+        wanted = [*model.closed, *((row, since, None, op) for row, since, op in model.open.values())]
+        assert sorted(found, key=repr) == sorted(wanted, key=repr)
+        for part in state.history.parts:
+            days = {day(row[width + 1]) for row in read(parts.history, state.history, part)}
+            assert days == ({""} if part.startswith("open") else {part.partition(".")[0]})
+    assert state.history is not None and any("." in part for part in state.history.parts)
+
+
+def read(parts: Any, stored: Stored, part: str = "") -> list[Row]:
+    tables = [parts.read(stored, one) for one in ([part] if part else stored.parts)]
+    names = schema_of(stored).names
+    return [tuple(row[name] for name in names) for table in tables for row in table.to_pylist()]
+
+
+def micros(moment: datetime | None) -> int | None:
+    return None if moment is None else round(moment.replace(tzinfo=UTC).timestamp() * 1e6)
+
+
+def day(moment: datetime | None) -> str:
+    return f"{moment:%Y-%m-%d}" if moment is not None else ""
+
+
+def test_a_day_is_written_again_only_with_as_much_as_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(closed_parts, "SMALL_BYTES", 10)
+    day, other = "2026-11-25", {"2026-11-24": 1, "open-0001": 1}
+
+    def planned(sizes: dict[str, int], bytes: int) -> Plan:
+        stored = Stored((), PART, "parquet", dict.fromkeys({**sizes, **other}, "m"), {**sizes, **other})
+        return closed_parts.plan(stored, day, bytes * 4)
+
+    assert planned({}, 5) == Plan(day, ())
+    assert planned({day: 10}, 1) == Plan(day, (day,))
+    assert planned({day: 1000}, 100) == Plan(f"{day}.000000001", ())
+    assert planned({day: 1000, f"{day}.000000001": 300}, 100) == Plan(day, (f"{day}.000000001", day))
+    assert planned({day: 9000, f"{day}.000000001": 300}, 100) == Plan(f"{day}.000000001", (f"{day}.000000001",))
+    unknown = Stored((), PART, "parquet", {day: "m000000001-a"})
+    assert closed_parts.plan(unknown, day, 1 << 30) == Plan(f"{day}.000000001", ())
