@@ -17,6 +17,8 @@ BEYOND: dict[str, str] = {
     "referenced-value-taken-by-an-update": "more parents that leave while another takes their value (once in 22,246)",
     "fold-two-shapes-apart": "rows of one key parked before and after a column was added, retried together",
     "neighbours-of-two-tables-share": "the same",
+    "gone-rows-stay-refused": "refused rows without a key, one of which goes between its view and the merge",
+    "numbers-of-two-servers-compared": "views in windows of whose later transactions none is seen again",
     "narrower-row-of-a-keyless-table": "rows parked in a table without a key that then gains a column (once in 3,537)",
     "narrower-row-found-by-a-new-owner": "the same",
     "blind-change-in-place": "a target that goes through the rows of one statement in an order of its own",
