@@ -22,6 +22,7 @@ from tidelock.adapters.checks.feed import check
 from tidelock.adapters.cli import command
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.loader import load, read
+from tidelock.adapters.kafka.control import SeenControl
 from tidelock.adapters.kafka.topics import CHANGES, CONTROL, Topic, Topics, changes_topic, control_topic, ensure
 from tidelock.adapters.ports.finding import Finding
 
@@ -204,7 +205,11 @@ async def test_several_brokers(
     async def refused(*_: object) -> dict[str, str]:
         return {}
 
+    async def read(*_: object) -> SeenControl:
+        return SeenControl()
+
     monkeypatch.setattr(check_log, "look", look)
+    monkeypatch.setattr(check_log, "read", read)
     monkeypatch.setattr(check_log, "refused", refused)
     findings = await check_log.check_log(feed_at("kafka://h"))
     assert [(f.level, f.kind) for f in findings] == expected
