@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _WHOLE: Final = "_SUCCESS"
 _TOLD_SECONDS: Final = 5.0
-_FORMAT: Final = "orc"
+_FORMAT: Final = "parquet"  # ORC moves fractions of the last second before 1970
 _MISFIT: Final = "USER_RAISED_EXCEPTION"
 
 
@@ -170,7 +170,7 @@ class HiveCopying:
         return {int(one.partition("-")[0]): one for one in whole}
 
     def _folder(self, name: str) -> str:
-        return f"{self._place}/{name}"
+        return f"{self._place}/{name}.{_FORMAT}"
 
 
 def _token() -> str:

@@ -49,6 +49,7 @@ class Warehouse:
     def __init__(self, spark: SparkSession, files: Files, feed: str) -> None:
         self._spark, self._files, self._feed = spark, files, feed
         self._folders: dict[str, str] = {}
+        self._locations: dict[str, str] = {}
         self._token = uuid.uuid4().hex[:6]
         self._part_files = PartFiles(files)
         self._partitions = Partitions(spark)
@@ -98,10 +99,12 @@ class Warehouse:
 
         It is made beside the metastore's default one: Spark by itself would put it where *this* machine's settings say.
         """
-        if schema not in self._databases():
-            place = f"{self._lies('default')}/{schema}.db"
-            self._spark.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(schema)} LOCATION '{place}'")
-        return self._lies(schema)
+        if schema not in self._locations:
+            if schema not in self._databases():
+                place = f"{self._lies('default')}/{schema}.db"
+                self._spark.sql(f"CREATE DATABASE IF NOT EXISTS {quoted(schema)} LOCATION '{place}'")
+            self._locations[schema] = self._lies(schema)
+        return self._locations[schema]
 
     def _databases(self) -> set[str]:
         return {row[0] for row in self._spark.sql("SHOW DATABASES").collect()}
@@ -153,7 +156,10 @@ class Warehouse:
 
     def _settle_anew(self, table: str, stored: Stored, number: int) -> None:
         name = quoted_table(table)
-        settled = self._made(table, stored)
+        settled = self._made(table, stored, number)
+        if settled is None:
+            self._show(table, stored, set(), [])
+            return
         self._widen(name, stored)
         there = {row[0].partition("=")[2] for row in self._spark.sql(f"SHOW PARTITIONS {name}").collect()}
         self._show(table, stored, there, [part for part in there if merge_of(stored.parts.get(part, _NONE)) > settled])
@@ -174,24 +180,24 @@ class Warehouse:
         for some in _at_once(sorted(moved)):
             self._partitions.move(table, column, {part: self._part(table, stored, part) for part in some})
 
-    def _made(self, table: str, stored: Stored) -> int:
-        """Returns the merge that the metastore's table is of; -1: a new table."""
+    def _made(self, table: str, stored: Stored, number: int) -> int | None:
+        """Returns the merge that the metastore's table is of; None: a new table, without partitions."""
         name = quoted_table(table)
         if self._spark.catalog.tableExists(name):
             feed, number = self._settled(name)
             if feed == self._feed:
                 return number
             self._spark.sql(f"DROP TABLE {name}")
-        self._make(table, stored)
-        return -1
+        self._make(table, stored, number)
+        return None
 
-    def _make(self, table: str, stored: Stored) -> None:
+    def _make(self, table: str, stored: Stored, number: int) -> None:
         kind = "INT" if stored.partition.endswith("bucket") else "STRING"
         columns = ", ".join(f"{quoted(name)} {type}" for name, type in stored.columns)
         self._spark.sql(
             f"CREATE EXTERNAL TABLE {quoted_table(table)} ({columns}) "
             f"PARTITIONED BY ({stored.partition} {kind}) STORED AS {stored.format} "
-            f"LOCATION '{self._folder(table)}' TBLPROPERTIES ('{_PROPERTY}'='{self._feed}:-1')"
+            f"LOCATION '{self._folder(table)}' TBLPROPERTIES ('{_PROPERTY}'='{self._feed}:{number}')"
         )
 
     def _settled(self, name: str) -> tuple[str, int]:

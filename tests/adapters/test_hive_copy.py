@@ -280,6 +280,7 @@ def test_tables_that_go_into_one_and_a_filter(make: Callable[..., Rig], lake: La
 
 def test_tables_that_are_refused(make: Callable[..., Rig], lake: Lake) -> None:
     rig = make()
+    rig.options["hive"] = {"format": "orc"}
     rig.at_source("CREATE TABLE loose (id INT)")
     rig.at_source("CREATE TABLE ticked (`a``b` INT PRIMARY KEY)")
     with pytest.raises(FirstRunRefused, match=r"(?s)loose has no primary key.*ORC loses a column of the name a`b"):

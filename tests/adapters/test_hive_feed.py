@@ -124,7 +124,7 @@ def test_a_feed_that_can_run(rig: Rig) -> None:
 
 
 def test_what_check_finds(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rig.options["hive"] = {"history": True}
+    rig.options["hive"] = {"history": True, "format": "orc"}
     rig.at_source(
         "CREATE TABLE loose (a INT)",
         "CREATE TABLE taken (id INT PRIMARY KEY, Valid_To INT, tidelock_part INT, `a``b` INT)",
