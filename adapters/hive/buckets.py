@@ -33,7 +33,7 @@ def spelling(type: str) -> Callable[[Any], bytes] | None:
             return _moment
         case _:
             found = _DECIMAL.fullmatch(type)
-            return _fraction if found and int(found[1]) <= _PLAIN_SCALE else None
+            return _fraction(int(found[1])) if found and int(found[1]) <= _PLAIN_SCALE else None
 
 
 def spellings(columns: Sequence[tuple[str, str]], key: Sequence[str]) -> list[Callable[[Any], bytes]] | None:
@@ -52,8 +52,9 @@ def bucket(key: Sequence[Any], spelled: Sequence[Callable[[Any], bytes]], bucket
     return (digest - (_WORD + 1) if digest >= _SIGN else digest) % buckets
 
 
-def _fraction(value: Any) -> bytes:
-    return f"{value:f}".encode()
+def _fraction(scale: int) -> Callable[[Any], bytes]:
+    """Spells all digits that the type has, whatever number of them the value has."""
+    return lambda value: f"{value:.{scale}f}".encode()
 
 
 def _moment(value: Any) -> bytes:
