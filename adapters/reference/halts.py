@@ -83,6 +83,12 @@ SOURCE: Final = (
          "MySQL 8.4, MariaDB 10.11 or later"),
     Halt(("AccessDenied",), (), "the source refuses the user, or a right is missing",
          f"`tidelock init FEED` prints the GRANTs; then {RUN}", "test_run_refused.py::test_missing_replication_grant"),
+    Halt(("SourceError",), ("may not lock it for a moment",),
+         "no halt: a table without a key is read for a copy under a lock at MySQL; it is tried again",
+         "the GRANT that it says", "test_consistent_view.py::test_whoever_may_not_lock_the_table_is_told_the_grant"),
+    Halt(("SourceError",), ("cannot be read for a copy yet",),
+         "no halt: a transaction holds a table without a key, which is to be copied; it is tried again",
+         "end the transaction if it stays", "test_consistent_view.py::test_an_open_transaction_of_the_table_is_told"),
     Halt(("Unreachable", "Busy"), (), "no halt: the reader connects again ([errors](errors.md))", "nothing",
          "test_run_crashes.py::test_the_source_restarts_and_its_log_rotates", True),
 )  # fmt: skip

@@ -19,6 +19,7 @@ import uvloop
 from tidelock.adapters.process.gc_tuning import calm
 from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.adapters.postgres.target.sink import PostgresSink
+from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.protocol.effects import ApplyBatch, EffectId, SaveCheckpoint, UpsertRows
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, CheckpointFailed
 from tidelock.engine.model.records import Column, Kind, Position, Shape, TableName
@@ -32,7 +33,9 @@ def resident_mb():
 
 async def main(url, schema):
     calm()
-    sink = (PostgresSink if url.startswith("postgres") else MySqlSink)(url, "away", lanes=LANES, schema="books")
+    sink = (PostgresSink if url.startswith("postgres") else MySqlSink)(
+        url, SinkOptions("away", lanes=LANES, schema="books")
+    )
     table = TableName(schema, "t")
     at = Position("log.000001", 4)
     taken = await sink.take_over([table], at)

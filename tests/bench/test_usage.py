@@ -65,9 +65,9 @@ subprocess.run([sys.executable, "-c", "{NAMED_CHILD}; input()"])
         process.stdin.write("go on\n")
         process.stdin.flush()
         deadline = time.monotonic() + 20.0
-        while not usage.curve("capture"):
+        while not any(resident > 0.1 for _, resident in usage.curve("capture")):
             assert time.monotonic() < deadline, usage.samples
             time.sleep(0.005)
     assert usage.peak_bytes.keys() == {"run", "capture"}
     assert usage.cpu_seconds["run"] < 0.5
-    assert all(0.1 < resident < 100.0 for _, resident in usage.curve("capture"))
+    assert all(resident < 100.0 for _, resident in usage.curve("capture")), "seen first, it may hold nothing yet"
