@@ -173,7 +173,7 @@ def test_a_batch_that_failed_comes_again_as_it_was(rig: Rig, spark: Any, tmp_pat
 def test_the_first_batch_after_a_start_is_short(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much the topic holds, something is seen soon; what was asked for by number is left as it is."""
     monkeypatch.setattr(source, "FIRST_RECORDS", 2)
-    rig.load(Mix(), 1500)
+    rig.load(Mix(), 4000)
     until(rig.equal, "the feed")
 
     def ends(**options: str) -> list[dict[int, LogPlace]]:
@@ -184,8 +184,9 @@ def test_the_first_batch_after_a_start_is_short(rig: Rig, monkeypatch: pytest.Mo
         return [places(end) for end in found]
 
     start, first, second = ends()
-    assert 0 < sum(first[number].at - start[number].at for number in start) <= 2 * 2 + 2  # markers have offsets too
-    assert sum(second[number].at - first[number].at for number in start) > 10
+    most = 2 * 2 + 2  # markers have offsets too
+    assert 0 < sum(first[number].at - start[number].at for number in start) <= most
+    assert sum(second[number].at - first[number].at for number in start) > most
     start, first, second = ends(maxRecordsPerTrigger="5")
     assert sum(first[number].at - start[number].at for number in start) > 6
 
