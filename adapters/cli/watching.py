@@ -15,7 +15,8 @@ from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.loader import load
 from tidelock.adapters.operator import feed_control
 from tidelock.adapters.operator.copies import CopiedTable
-from tidelock.adapters.operator.feed_control import SILENT_SECONDS, Activity, GroupStatus, ScaleOut, Status
+from tidelock.adapters.operator.feed_control import SILENT_SECONDS, Activity, Status
+from tidelock.adapters.operator.scale_out import GroupStatus, ScaleOut
 from tidelock.adapters.operator.store import FailedRowDetail
 from tidelock.adapters.runtime.progress import one_line
 from tidelock.engine.model.records import Ddl

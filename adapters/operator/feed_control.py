@@ -6,10 +6,9 @@ it out, now or when it is next started.
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -19,6 +18,7 @@ from tidelock.adapters.config.former_words import share
 from tidelock.adapters.operator.copies import CopiedTable, copies, staged_tables
 from tidelock.adapters.operator.runs import Run
 from tidelock.adapters.operator.runs import read as read_run
+from tidelock.adapters.operator.scale_out import ScaleOut, least, log_of, scale_out, unbegun
 from tidelock.adapters.operator.store import (
     COORDINATOR,
     Books,
@@ -35,73 +35,10 @@ from tidelock.adapters.ports.staging import epoch_of
 from tidelock.adapters.runtime.progress import Sample
 from tidelock.adapters.wiring.session import TargetSession, session
 from tidelock.engine.model.records import Ddl, Position
-from tidelock.engine.protocol.group_reports import GroupReport
-
-if TYPE_CHECKING:
-    from tidelock.adapters.kafka.connection import LogError
-    from tidelock.adapters.kafka.control import SeenControl
 
 ASK_SECONDS = 2.0
 SILENT_SECONDS = 15.0
 Activity: TypeAlias = Literal["running", "not running", "halted"]
-Checkpoints: TypeAlias = dict[int, tuple[Position, float]]
-"""Checkpoints by group: where, and how many seconds ago."""
-
-
-class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One group of a scaled-out feed, as its owner reported last.
-
-    `checkpoint`, `checkpoint_seconds`: as the target has it, and how old.  `vote`: `source:number` of the statement
-    that it waits before.  `hindrance`: what it tries again and again, and why.  `lag_seconds`: source time of what is
-    committed, behind this machine's clock.  `report_seconds`: how old the report is, by the clocks of two machines.
-    `parked`: the former name of `failed_rows`.
-    """
-
-    group: int
-    worker: str = ""
-    state: str = ""
-    resolved: Position | None = None
-    checkpoint: Position | None = None
-    checkpoint_seconds: float | None = None
-    lag_seconds: float | None = None
-    rows: int = 0
-    failed_rows: int = 0
-    fenced: int = 0
-    vote: str = ""
-    hindrance: str = ""
-    report_seconds: float | None = None
-    halted: Halted | None = None
-    parked: int = 0
-
-    def __post_init__(self) -> None:
-        share(self, failed_rows="parked")
-
-
-class ScaleOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A scaled-out feed, as its control topic tells it; `unread`: why that could not be read.
-
-    `resolved`: the least of the groups', as announced.  `checkpoint`: the feed's, that of `Status`.  `published`: the
-    end of the log.  `plan`: its version.
-    `hindrance`: why the source's log is not read on just now.  `conductor`: the former name of `coordinator`.
-    """
-
-    unread: str = ""
-    coordinator: str = ""
-    state: str = ""
-    state_seconds: float | None = None
-    plan: int = 0
-    resolved: Position | None = None
-    checkpoint: Position | None = None
-    published: Position | None = None
-    lag_seconds: float | None = None
-    refusal: str = ""
-    hindrance: str = ""
-    groups: tuple[GroupStatus, ...] = ()
-    prepared: Unanswered = Unanswered()
-    conductor: str = ""
-
-    def __post_init__(self) -> None:
-        share(self, coordinator="conductor")
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,8 +141,8 @@ async def status(feed: Feed) -> Status:
         owner = owners.get(0) or next(iter(owners.values()))
         groups = {group: place for group, place in checkpoints.items() if group != COORDINATOR}
         halts = {group: owner.halted for group, owner in owners.items() if owner.halted}
-        log = await _log_of(feed) if feed.log_url else None
-        checkpoint = _least({**groups, **_unbegun(log, groups)})
+        log = await log_of(feed) if feed.log_url else None
+        checkpoint = least({**groups, **unbegun(log, groups)})
         return msgspec.structs.replace(
             seen,
             epoch=owner.epoch,
@@ -220,104 +157,8 @@ async def status(feed: Feed) -> Status:
             staged=await staged_tables(book),
             live=await live_sample(feed),
             run=await read_run(target, feed.schema, feed.name),
-            scale_out=_scale_out(log, groups, halts, checkpoint) if log is not None else None,
+            scale_out=scale_out(log, groups, halts, checkpoint) if log is not None else None,
         )
-
-
-async def _log_of(feed: Feed) -> SeenControl | LogError:
-    """Returns what the control topic says, or why it could not be read."""
-    from tidelock.adapters.kafka import control
-    from tidelock.adapters.kafka.connection import LogError
-
-    try:
-        return await control.read(feed)
-    except LogError as error:
-        return error
-
-
-def _unbegun(log: SeenControl | LogError | None, stored: Checkpoints) -> Checkpoints:
-    """Returns the places where groups of the plan begin that have stored no checkpoint yet."""
-    plan = getattr(log, "plan", None)
-    return {group: (since, 0.0) for group, since in enumerate(plan.since) if group not in stored} if plan else {}
-
-
-def _least(places: Checkpoints) -> tuple[Position, float] | None:
-    """Returns the feed's checkpoint: the least of its groups', as the target has them."""
-    return min(places.values(), key=lambda place: place[0].order, default=None)
-
-
-def _scale_out(
-    seen: SeenControl | LogError,
-    checkpoints: Checkpoints,
-    halts: dict[int, Halted],
-    least: tuple[Position, float] | None,
-) -> ScaleOut:
-    if isinstance(seen, Exception):
-        return ScaleOut(unread=str(seen), groups=_groups({}, checkpoints, halts))
-    groups = _groups(seen.groups, checkpoints, halts)
-    lags = [group.lag_seconds for group in groups]
-    told = ScaleOut(plan=seen.plan.version if seen.plan else 0, groups=groups)
-    if seen.state is None:
-        return told
-    return msgspec.structs.replace(
-        told,
-        coordinator=seen.state.worker,
-        state=seen.state.state,
-        state_seconds=_seconds_since(seen.state.at_us),
-        resolved=seen.state.resolved,
-        checkpoint=least[0] if least else None,
-        published=seen.state.published,
-        lag_seconds=None if None in lags else max((lag for lag in lags if lag is not None), default=None),
-        refusal=seen.state.refusal,
-        hindrance=seen.state.hindrance,
-        prepared=Unanswered(seen.state.prepared, seen.state.prepared_since),
-    )
-
-
-def _groups(
-    reports: dict[int, GroupReport], checkpoints: Checkpoints, halts: dict[int, Halted]
-) -> tuple[GroupStatus, ...]:
-    return tuple(
-        _group(group, reports.get(group), checkpoints.get(group), halts.get(group))
-        for group in sorted({**reports, **checkpoints})
-    )
-
-
-def _group(
-    group: int, report: GroupReport | None, place: tuple[Position, float] | None, halted: Halted | None
-) -> GroupStatus:
-    stored = GroupStatus(
-        group=group,
-        checkpoint=place[0] if place else None,
-        checkpoint_seconds=place[1] if place else None,
-        halted=halted,
-    )
-    if report is None:
-        return stored
-    return msgspec.structs.replace(
-        stored,
-        worker=report.worker,
-        state=_group_state(report.state, halted),
-        resolved=report.resolved,
-        lag_seconds=_seconds_since(report.end_us),
-        rows=report.rows,
-        failed_rows=report.parked,
-        fenced=report.fenced,
-        vote=f"{report.vote.source}:{report.vote.number}" if report.vote else "",
-        hindrance=report.hindrance,
-        report_seconds=_seconds_since(report.at_us),
-    )
-
-
-def _group_state(told: str, halted: Halted | None) -> str:
-    """Returns the state of a group: whether it is halted is what the target says, where an operator ends a halt."""
-    if halted is not None:
-        return "halted"
-    return "starting" if told == "halted" else told
-
-
-def _seconds_since(us: int) -> float | None:
-    return max(0.0, time.time() - us / 1e6) if us else None
 
 
 async def set_state(feed: Feed, state: Literal["running", "paused"]) -> None:

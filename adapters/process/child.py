@@ -5,6 +5,7 @@ It is started before its order is known, so that its imports overlap other work;
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import contextlib
 import os
@@ -98,7 +99,7 @@ class Child:
                 await asyncio.to_thread(self._process.wait)
 
 
-class SpeakingChild(Child, Generic[Message]):
+class SpeakingChild(Child, abc.ABC, Generic[Message]):
     """A child whose frames are decoded as they are read.
 
     `decode`: makes its message of a frame's kind and body, of all kinds but those of `asides`: such a frame is one for
@@ -112,9 +113,9 @@ class SpeakingChild(Child, Generic[Message]):
         self.asides: Mapping[int, Callable[[memoryview], Message | None]] = {}
         self.frame_bytes = 0
 
+    @abc.abstractmethod
     def ended(self, how: Ended) -> Message:
         """The message that there are no more."""
-        raise NotImplementedError
 
     async def next(self) -> Message:
         """Returns the next message."""

@@ -1,4 +1,4 @@
-"""What a session on a cluster needs beside one on this machine: a secret, encrypted wires, and executors that come.
+"""Needs of a session on a cluster, beside those on this machine: a secret, encrypted wires, and executors that come.
 
 Tasks carry the databases' passwords to the executors, so Spark authenticates and encrypts between its processes unless
 the feed says otherwise.  YARN and Kubernetes make the secret themselves; a master of Spark's own (`spark://`) shares
@@ -40,11 +40,14 @@ def is_cluster(master: str) -> bool:
 def private(master: str, asked: Mapping[str, str]) -> dict[str, str]:
     """Returns settings that keep what travels between Spark's processes private.  `asked`: the feed's own.
 
+    There are none where the feed turns authentication off: Spark encrypts only between processes that know each other.
     Raises ClusterRefused.
     """
+    if asked.get("spark.authenticate") == "false":
+        return {}
     if master.startswith("local-cluster"):
         return {**_PRIVATE, SECRET: secrets.token_hex(16)}
-    if master.startswith("spark://") and asked.get("spark.authenticate") != "false" and SECRET not in asked:
+    if master.startswith("spark://") and SECRET not in asked:
         raise ClusterRefused(
             f"{master} would be given the databases' passwords, and nothing says how to tell it from another: set "
             f"`{SECRET}` in `spark.settings`, as in the cluster's own spark-defaults.conf (with "

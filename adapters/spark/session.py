@@ -172,7 +172,9 @@ def _started(folder: Path) -> SparkSession:
 
 
 def _log_end(folder: Path) -> list[str]:
-    return (folder / "spark.log").read_text(errors="replace").strip().splitlines()[-_LOG_LINES:]
+    """Returns the end of the log, without the frames of Java's stacks, which would hide the cause."""
+    lines = (folder / "spark.log").read_text(errors="replace").strip().splitlines()
+    return [line for line in lines if not line.startswith("\tat ")][-_LOG_LINES:]
 
 
 @contextlib.contextmanager

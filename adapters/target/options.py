@@ -1,4 +1,4 @@
-"""What a sink is told of its feed, whichever database the target is."""
+"""Options of a sink, whichever database the target is."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Blow:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What a run showed.  `backward`: how often the feed's checkpoint or watermark went back.  `rate`: asked for,
+    """The result of a run.  `backward`: how often the feed's checkpoint or watermark went back.  `rate`: asked for,
     row changes a second.  `wrong`: what else should not have happened, in words."""
 
     minutes: float

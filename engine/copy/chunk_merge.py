@@ -128,7 +128,7 @@ class ChunkMerge:
 
 
 def _merge_steps(binding: Binding | None, less: list[Row], more: list[Row]) -> list[Step]:
-    """What is left of the staged rows, then what comes with them."""
+    """Steps that delete the rows that the table has less, then add those that it has more."""
     if binding is None:
         return []
     steps: list[Step] = [DeleteRows(binding, less)] if less else []

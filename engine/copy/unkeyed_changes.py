@@ -20,7 +20,7 @@ from tidelock.engine.parallel.segments import Change
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """What the table has more, and less, than its view; a row as often as it counts."""
+    """Rows that the table has more, and less, than its view; a row as often as it counts."""
 
     more: tuple[Row, ...] = ()
     less: tuple[Row, ...] = ()

@@ -44,7 +44,7 @@ def taken(stream: PacketStream, rng: random.Random) -> Iterator[bytes]:
 
 
 def sent(payloads: list[bytes], cuts: list[int], seed: int) -> list[bytes]:
-    """What arrives of `payloads`, written in pieces that end at `cuts`."""
+    """Returns the packets that arrive of `payloads`, which are written in pieces that end at `cuts`."""
     data = b"".join(packet(payload) for payload in payloads)
     ours, theirs = socket.socketpair()
 

@@ -35,8 +35,18 @@ def test_a_cluster_needs_a_secret_or_a_word() -> None:
         pass
     with pytest.raises(ClusterRefused):
         private("spark://a:1", {"spark.authenticate": "true"})
-    for asked in ({"spark.authenticate": "false"}, {"spark.authenticate.secret": "s"}):
-        assert private("spark://a:1", asked)["spark.network.crypto.enabled"] == "true"
+    assert private("spark://a:1", {"spark.authenticate.secret": "s"})["spark.network.crypto.enabled"] == "true"
+
+
+def test_a_cluster_whose_network_is_trusted_is_used_as_the_refusal_says() -> None:
+    with SparkCluster(1, private=False) as cluster:
+        known = Spark(master=cluster.url, settings=cluster.settings)
+        with pytest.raises(SparkFailed) as refused, session(known, "open"):
+            pass
+        assert "`spark.authenticate: 'false'`" in str(refused.value)
+        asked = Spark(master=cluster.url, settings={**cluster.settings, "spark.authenticate": "false"})
+        with session(asked, "open") as spark:
+            assert spark.range(10).count() == 10
 
 
 def test_hive_on_a_cluster(

@@ -25,6 +25,19 @@ from tidelock.engine.model.records import LogBatch
 Write = Callable[[bytes], Awaitable[Any]]
 
 
+def two_tables(rig: Rig) -> None:
+    rig.table("account", "id bigint PRIMARY KEY, v int")
+    rig.table("note", "id bigint PRIMARY KEY, v int")
+    rig.at_source("INSERT INTO account VALUES (1, 1), (2, 2), (3, 3)", "INSERT INTO note VALUES (1, 1), (2, 2)")
+
+
+def alarm(rig: Rig) -> list[str]:
+    """Returns the alarm that `tidelock status` shows; nothing where there is none."""
+    said = rig.command("status", "@", "--json")
+    assert (said.code == 4) is bool(said.json["halted"])
+    return [str(part) for part in said.json["halted"]["alarm"]] if said.json["halted"] else []
+
+
 async def foreign(places: Places, write: Write) -> None:
     """Something else took the topic for its own."""
     await write(b"\x63hello")
@@ -61,9 +74,7 @@ def test_the_advice_of_a_halt(
     """Uneven partitions are found by who begins to coordinate."""
     how, words = CAUSES[cause]
     rig = make_rig(mariadb, postgres, "torn", log=kafka.url())
-    rig.table("account", "id bigint PRIMARY KEY, v int")
-    rig.table("note", "id bigint PRIMARY KEY, v int")
-    rig.at_source("INSERT INTO account VALUES (1, 1), (2, 2), (3, 3)", "INSERT INTO note VALUES (1, 1), (2, 2)")
+    two_tables(rig)
 
     def halted() -> list[str] | None:
         found = rig.command("status", "@", "--json").json["halted"]
@@ -97,22 +108,14 @@ def test_one_foreign_record_is_passed_over(
     apply or to publish, meet it again.
     """
     rig = make_rig(mariadb, postgres, "foreign", log=kafka.url())
-    rig.table("account", "id bigint PRIMARY KEY, v int")
-    rig.table("note", "id bigint PRIMARY KEY, v int")
-    rig.at_source("INSERT INTO account VALUES (1, 1), (2, 2), (3, 3)", "INSERT INTO note VALUES (1, 1), (2, 2)")
-
-    def alarm() -> list[str]:
-        said = rig.command("status", "@", "--json")
-        assert (said.code == 4) is bool(said.json["halted"])
-        return [str(part) for part in said.json["halted"]["alarm"]] if said.json["halted"] else []
-
+    two_tables(rig)
     with Workers(rig, ["w1", "w2"]) as workers:
         workers.start("w1")
         workers.until_caught_up()
         asyncio.run(spoil(kafka, rig.name, foreign))
         rig.at_source("DELETE FROM account WHERE id = 2", "UPDATE note SET v = 22", "INSERT INTO account VALUES (5, 5)")
-        workers.until(lambda: bool(alarm()), "the halt")
-        _, message, hint, *_ = alarm()
+        workers.until(lambda: bool(alarm(rig)), "the halt")
+        _, message, hint, *_ = alarm(rig)
         assert "a record of version 99" in message and "of partition 0" in message
         advised = hint.partition("`tidelock ")[2].partition("`")[0].replace("FEED", "@").split()
         assert advised[:2] == ["log", "skip"], hint
@@ -122,7 +125,7 @@ def test_one_foreign_record_is_passed_over(
         assert said.code == 0, said
         assert bytes.fromhex(said.json["value"]) == b"\x63hello"
         workers.until_caught_up()
-        assert not alarm()
+        assert not alarm(rig)
         workers.assert_exact()
         kept = workers.watch.seen.skipped[0, int(advised[-1])]
         assert kept.value == b"\x63hello"
@@ -139,15 +142,7 @@ def test_a_changes_topic_that_is_deleted_is_published_again(
 ) -> None:
     """Deleted while workers run and everything was applied: one halt, which status and check tell, and its advice."""
     rig = make_rig(mariadb, postgres, "deleted", log=kafka.url())
-    rig.table("account", "id bigint PRIMARY KEY, v int")
-    rig.table("note", "id bigint PRIMARY KEY, v int")
-    rig.at_source("INSERT INTO account VALUES (1, 1), (2, 2), (3, 3)", "INSERT INTO note VALUES (1, 1), (2, 2)")
-
-    def alarm() -> list[str]:
-        said = rig.command("status", "@", "--json")
-        assert (said.code == 4) is bool(said.json["halted"])
-        return [str(part) for part in said.json["halted"]["alarm"]] if said.json["halted"] else []
-
+    two_tables(rig)
     with Workers(rig, ["w1", "w2"]) as workers:
         workers.start("w1")
         workers.until_caught_up()
@@ -155,8 +150,8 @@ def test_a_changes_topic_that_is_deleted_is_published_again(
         if anew:
             kafka.create_topic(changes_topic(rig.name))
         rig.at_source("DELETE FROM account WHERE id = 2", "UPDATE note SET v = 22", "INSERT INTO account VALUES (5, 5)")
-        workers.until(lambda: bool(alarm()), "the halt")
-        _, message, hint, *_ = alarm()
+        workers.until(lambda: bool(alarm(rig)), "the halt")
+        _, message, hint, *_ = alarm(rig)
         assert "is gone" in message and "`tidelock resume FEED`" in hint, (message, hint)
         checked = rig.command("check", "@")
         assert checked.code == 1 and "any more" in checked.out + checked.err, checked
@@ -165,5 +160,5 @@ def test_a_changes_topic_that_is_deleted_is_published_again(
         assert kafka.topics().get(changes_topic(rig.name), 0) == int(anew), "a worker that begins makes no topic"
         assert rig.command("resume").code == 0
         workers.until_caught_up()
-        assert not alarm()
+        assert not alarm(rig)
         workers.assert_exact()

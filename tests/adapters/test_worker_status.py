@@ -1,4 +1,4 @@
-"""What workers print and `tidelock status` says is true: halts, totals, one checkpoint, and no line a second."""
+"""Workers and `tidelock status` say what is true: halts, totals, one checkpoint, and no line a second."""
 
 from __future__ import annotations
 

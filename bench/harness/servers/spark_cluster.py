@@ -46,18 +46,20 @@ class _Node(Process):
         socket.create_connection((self.host, self.port), timeout=1).close()
 
     def _command(self) -> list[str]:
-        private = ("-Dspark.authenticate=true", f"-Dspark.authenticate.secret={self.secret}")
-        wires = (
-            "-Dspark.network.crypto.enabled=true",
-            f"-Djava.io.tmpdir={self.folder}/tmp",
-            "-Dspark.master.rest.enabled=false",
-        )
+        settings = {"java.io.tmpdir": f"{self.folder}/tmp", "spark.master.rest.enabled": "false"}
+        if self.secret:
+            settings |= {
+                "spark.authenticate": "true",
+                "spark.authenticate.secret": self.secret,
+                "spark.network.crypto.enabled": "true",
+            }
+        options = [f"-D{key}={value}" for key, value in settings.items()]
         main = ["-cp", f"{spark_jars()}/*", f"org.apache.spark.deploy.{self.main}"]
         place = ["--host", self.host, "--port", str(self.port), "--webui-port", str(free_port())]
         jars = spark_jars()  # whose place and Scala a worker needs to start executors
         scala = next(jars.glob("spark-core_*.jar")).name.removeprefix("spark-core_").partition("-")[0]
         home = ["/usr/bin/env", f"SPARK_HOME={jars.parent}", f"SPARK_SCALA_VERSION={scala}"]
-        return [*home, java("Spark"), *JVM, *private, *wires, *main, *place, *self._more()]
+        return [*home, java("Spark"), *JVM, *options, *main, *place, *self._more()]
 
     def _more(self) -> list[str]:
         return []
@@ -75,11 +77,15 @@ class _Worker(_Node):
 
 
 class SparkCluster:
-    """A context manager.  `url`: for `spark.master`; `settings`: what an application needs to be let in and to fit."""
+    """A context manager.  `url`: for `spark.master`; `settings`: what an application needs to be let in and to fit.
 
-    def __init__(self, workers: int = 2) -> None:
-        secret = secrets.token_hex(16)
-        self.settings = {**EXECUTOR, "spark.authenticate.secret": secret, "spark.driver.host": "127.0.0.1"}
+    `private`: it lets in who knows its secret; else anybody.
+    """
+
+    def __init__(self, workers: int = 2, *, private: bool = True) -> None:
+        secret = secrets.token_hex(16) if private else ""
+        known = {"spark.authenticate.secret": secret} if private else {}
+        self.settings = {**EXECUTOR, **known, "spark.driver.host": "127.0.0.1"}
         self._stack = contextlib.ExitStack()
         self._secret, self._workers = secret, workers
         self.url = ""
