@@ -22,10 +22,12 @@ from functools import cached_property
 from typing import Any, Final, cast
 
 import faust
+from aiokafka.errors import KafkaError
 from faust.types import TP
 
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.kafka.connection import client_options, faust_options
+from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.kafka.connection import client_options, explained, faust_options
 from tidelock.adapters.kafka.control import ControlTopic, News
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.topics import changes_topic, control_topic, ensure, ensure_control
@@ -145,9 +147,9 @@ class Worker:
     # ------------------------------------------------------------------ assignment
 
     async def begin(self) -> None:
-        """Checks that the broker lets us in, and gets the name, before Kafka's group hears of us; once.
+        """Checks that the broker lets us in, gets the name, and connects what a group needs; once.
 
-        Raises LogError, NameTaken.
+        All that is before Kafka's group hears of us, which may assign partitions at once.  Raises LogError, NameTaken.
         """
         if self._admitted:
             return
@@ -159,14 +161,17 @@ class Worker:
         await self._stack.enter_async_context(self.control)
         if self._claim is not None:
             await self._claim.hold()
+        try:
+            await self._stack.enter_async_context(self.places)
+        except (OSError, KafkaError) as error:
+            raise explained(cast(Endpoint, self.feed.log_url), error) from None
+        await self._stack.enter_async_context(self._target)
 
     async def _start(self) -> None:
         if self.feed.http_address is not None:
             from tidelock.adapters.web.serving import serve
 
             await self._stack.enter_async_context(serve(self.feed.http_address, lambda: self.latest))
-        await self._stack.enter_async_context(self.places)
-        await self._stack.enter_async_context(self._target)
         self.control.watch(self._hear)
 
     def _hear(self, news: News) -> None:

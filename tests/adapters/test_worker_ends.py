@@ -47,6 +47,39 @@ sys.argv = ["tidelock", "worker", sys.argv[1], "--until-caught-up"]
 main()
 """
 
+FAR_FROM_KAFKA = """
+import asyncio, sys
+from tidelock.adapters.kafka.offset_finder import Places
+enter = Places.__aenter__
+
+async def late(self):
+    await asyncio.sleep(10)
+    return await enter(self)
+
+Places.__aenter__ = late
+from tidelock.adapters.cli import main
+sys.argv = ["tidelock", "worker", sys.argv[1], "--until-caught-up"]
+main()
+"""
+
+
+def test_a_worker_joins_once_it_can_find_places(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
+) -> None:
+    """Kafka may assign partitions at once, and each of them asks for the end of its log first."""
+    rig = make_rig(mariadb, postgres, "far", lanes=2, log=kafka.url())
+    rig.load(rig.make(Churn()), 100)
+    done = subprocess.run(
+        [sys.executable, "-c", FAR_FROM_KAFKA, str(rig.feed)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rig.assert_exact()
+
 
 def test_asking_again_leaves_the_answer_its_time(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
