@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import struct
 import tracemalloc
 import zlib
@@ -55,6 +56,50 @@ def test_the_compiled_checksum_is_that_of_zlib_in_each_way(way: int) -> None:
         for seed in range(3):
             raw = (zlib.compress(bytes([seed])) * (size // 9 + 1))[:size]
             assert usual_events.crc32(raw, way) == zlib.crc32(raw), size
+
+
+def packets(sizes: list[int], draw: random.Random) -> tuple[bytes, list[int]]:
+    """Events of these sizes with their checksums, each in a packet; and where each packet begins, and the end."""
+    stream, places = bytearray(), []
+    for number, size in enumerate(sizes):
+        event = draw.randbytes(4) + b"\2" + draw.randbytes(4) + struct.pack("<I", size) + draw.randbytes(size - 17)
+        places.append(len(stream))
+        stream += struct.pack("<IB", size + 1 | number % 256 << 24, 0) + event + struct.pack("<I", zlib.crc32(event))
+    return bytes(stream), [*places, len(stream)]
+
+
+EVENT_SIZES = [*range(23, 460), 1100, 4097, 70_000]
+
+
+@pytest.mark.parametrize("sizes", ["each size", "one size", "drawn", "more than a stretch"])
+def test_a_stretch_of_events_is_checked_like_each_of_them(sizes: str) -> None:
+    draw = random.Random(sizes)
+    drawn = {
+        "each size": EVENT_SIZES,
+        "one size": [64] * 64,
+        "drawn": draw.choices(EVENT_SIZES, k=200),
+        "more than a stretch": draw.choices(EVENT_SIZES[:400], k=12_000),
+    }[sizes]
+    stream, places = packets(drawn, draw)
+    assert usual_events.checked_end(stream) == len(stream)
+    assert usual_events.checked_end(stream[:-1]) == places[-2]
+
+    def damaged(*faults: tuple[int, int, int]) -> bytes:
+        """Some bits of a byte of an event are turned: (event, byte from its end, bits)."""
+        changed = bytearray(stream)
+        for event, byte, bits in faults:
+            changed[places[event + 1] - 1 - byte] ^= bits
+        return bytes(changed)
+
+    events = range(len(drawn)) if len(drawn) < 1000 else draw.sample(range(len(drawn)), 30)
+    for one in events:
+        byte, bits = draw.randrange(drawn[one] - 17), draw.randrange(1, 256)
+        assert usual_events.checked_end(damaged((one, byte, bits))) == places[one]
+        for other in draw.sample(range(len(drawn)), 40):  # the same damage twice, at the same place of two events
+            byte = draw.randrange(min(drawn[one], drawn[other]) - 17)
+            if other != one:
+                found = usual_events.checked_end(damaged((one, byte, bits), (other, byte, bits)))
+                assert found == places[min(one, other)]
 
 
 def array(entries: bytes, count: int) -> bytes:

@@ -126,6 +126,8 @@ CRC32_TARGET static uint32_t crc32_by_multiplying(const uint8_t *data, size_t si
 #if (defined(__clang__) && __clang_major__ >= 8) || (!defined(__clang__) && __GNUC__ >= 9)
 #define CRC32_WIDE 1
 #define CRC32_FOLD_2048 _mm_set_epi64x(0x1322d1430LL, 0x11542778aLL)
+#define CRC32_FOLD_2_29 _mm_set_epi64x(0x104d16ae6LL, 0x0fe273162LL) /* 2^29 bits further on */
+#define CRC32_OF_ZERO 0xFFFFFFFFu                                    /* the inverse of what is left of nothing */
 /* What the eight halves of the last 64 bytes are worth at the place of the last one. */
 #define CRC32_JOIN_512 _mm512_set_epi64( \
     0, 0x0ccaa009eLL, 0x1751997d0LL, 0x15a546366LL, 0x0f1da05aaLL, 0x174359406LL, 0x03db1ecdcLL, 0x1c6e41596LL)
@@ -145,15 +147,29 @@ static inline int crc32_fits_wide(size_t size)
     return size > 3 && (size & 63) - 1 > 2;
 }
 
-/* Of sizes that fit.  The first 64 bytes are what comes before a multiple of 64, behind zeros. */
-CRC32_WIDE_TARGET static inline uint32_t crc32_by_multiplying_wide(const uint8_t *data, size_t size)
+/* The first block, of sizes that fit: what comes before a multiple of 64, behind zeros, with the start value in it. */
+CRC32_WIDE_TARGET static inline __m512i crc32_first_64(const uint8_t *data, size_t size)
 {
     size_t zeros = -size & 63;
+    __m512i block = _mm512_maskz_loadu_epi8(~0ULL << zeros, data - zeros);
+    return _mm512_xor_si512(block, _mm512_loadu_si512(crc32_wide_ones + 64 - zeros));
+}
+
+/* 512 bits to 32: to 96 first, where the last half stays as it is. */
+CRC32_WIDE_TARGET static inline uint32_t crc32_of_512_bits(__m512i sum)
+{
+    sum = crc32_fold_wide(sum, CRC32_JOIN_512, _mm512_maskz_unpackhi_epi64(1 << 6, sum, sum));
+    __m256i half = _mm256_xor_si256(_mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64(sum, 1));
+    return crc32_of_96_bits(_mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
+}
+
+/* Of sizes that fit. */
+CRC32_WIDE_TARGET static inline uint32_t crc32_by_multiplying_wide(const uint8_t *data, size_t size)
+{
     const uint8_t *end = data + size;
-    __m512i sum = _mm512_maskz_loadu_epi8(~0ULL << zeros, data - zeros);
-    sum = _mm512_xor_si512(sum, _mm512_loadu_si512(crc32_wide_ones + 64 - zeros));
+    __m512i sum = crc32_first_64(data, size);
     const __m512i near = _mm512_broadcast_i32x4(CRC32_FOLD_512);
-    data += 64 - zeros;
+    data += 64 - (-size & 63);
     if (end - data >= 448) {
         /* Four at a time: none waits for the one before. */
         const __m512i far = _mm512_broadcast_i32x4(CRC32_FOLD_2048);
@@ -169,10 +185,7 @@ CRC32_WIDE_TARGET static inline uint32_t crc32_by_multiplying_wide(const uint8_t
     }
     for (; data < end; data += 64)
         sum = crc32_fold_wide(sum, near, _mm512_loadu_si512(data));
-    /* 512 bits to 96; the last half stays as it is. */
-    sum = crc32_fold_wide(sum, CRC32_JOIN_512, _mm512_maskz_unpackhi_epi64(1 << 6, sum, sum));
-    __m256i half = _mm256_xor_si256(_mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64(sum, 1));
-    return crc32_of_96_bits(_mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
+    return crc32_of_512_bits(sum);
 }
 #endif
 

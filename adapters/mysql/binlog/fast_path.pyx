@@ -444,6 +444,11 @@ def best_crc32_way():
     return crc32_way
 
 
+def checked_end(bytes b):
+    """Return the end of the last packet whose event, like all before it, has the checksum that its bytes give."""
+    return checked_events(<const uint8_t*> PyBytes_AS_STRING(b), PyBytes_GET_SIZE(b), 0, 4, FORMAT)
+
+
 cdef inline bint _is_whole(Header header, Py_ssize_t size) noexcept:
     """One event of a packet of its own, which is among the `size` bytes that begin with it."""
     cdef Py_ssize_t length = header.packet & PACKET_LENGTH
