@@ -1,10 +1,10 @@
 """Row Copy at full size: tables of millions of rows are copied while they change, through SIGKILLs; and how fast.
 
-`tidelock bench copying --rows 5000000` fills three tables at the source (`bench.harness.workload.filled`), then lets a
+`tidelock bench copying --rows 5000000` fills five tables at the source (`bench.harness.workload.filled`), then lets a
 feed with `start: copy` copy them while changes go on in all of them and in the tables of *mix* and *churn* beside
 them.  The run is killed at moments spread over the copy, and started again.  In the end no row differs, nothing is
-parked, and no chunk was merged twice: a trigger on the bookkeeping, in the transaction of the merge itself, has counted
-them.
+parked, no staged table is left, and no chunk was merged twice: a trigger on the bookkeeping, in the transaction of the
+merge itself, has counted them.
 
 Without changes and kills the same gives the rate: `seconds` from the start of the process to its exit, `copying` from
 the moment when the copy began, which is when Spark starts, to the last merge, by the target's clock.  pgloader's time
@@ -36,6 +36,7 @@ from bench.harness.workload.filled import Filled
 from bench.harness.workload.mix import Mix
 from bench.harness.workload.several import Several
 from bench.outcome import Outcome
+from tidelock.adapters.ports.staging import staged_prefix
 
 GOAL_ROWS_PER_SECOND: Final = 50_000
 GOAL_RATIO: Final = 0.6
@@ -51,7 +52,10 @@ STOP_SECONDS: Final = 10.0
 
 @dataclasses.dataclass(frozen=True)
 class Copied:
-    """One trial.  `again`: chunks that were merged more than once; `killed`: chunks merged at each kill."""
+    """One trial.  `again`: chunks that were merged more than once; `killed`: chunks merged at each kill.
+
+    `left`: tables with staged rows that are still there in the end.
+    """
 
     source: str
     target: str
@@ -67,11 +71,12 @@ class Copied:
     differences: int
     unique_violations: int
     parked: int
+    left: int
 
     @property
     def exact(self) -> bool:
         return self.merged >= self.chunks and not (
-            self.differences or self.again or self.unique_violations or self.parked
+            self.differences or self.again or self.unique_violations or self.parked or self.left
         )
 
     @property
@@ -84,7 +89,7 @@ class Copied:
             f"beside ({self.rate:,.0f}/s), {len(self.killed)} kills (at {', '.join(map(str, self.killed))} chunks): "
             f"{self.copying:.1f} s of copying, {self.rows_per_second:,} rows/s, {self.seconds:.1f} s in all; "
             f"{self.differences} differences, {self.again} chunks merged again, {self.unique_violations} unique "
-            f"violations, {self.parked} parked"
+            f"violations, {self.parked} parked, {self.left} staged tables left"
         )
 
 
@@ -205,7 +210,13 @@ class Trial:
             differences=self.rig.differences().total,
             unique_violations=self.rig.unique_violations(),
             parked=self.rig.parked(),
+            left=self._left(),
         )
+
+    def _left(self) -> int:
+        """Returns how many staged tables of the feed are at the target."""
+        asked = "SELECT CONCAT(table_name, '') FROM information_schema.tables WHERE table_schema = 'tidelock'"
+        return sum(name.startswith(staged_prefix(self.rig.name, 0)) for (name,) in self.rig.rows(asked))
 
 
 def _until(process: Process, true: Callable[[], object], what: str, seconds: float) -> None:
@@ -219,7 +230,7 @@ def _until(process: Process, true: Callable[[], object], what: str, seconds: flo
 
 
 def command(
-    rows: Annotated[int, typer.Option(min=100, help="In the three tables together.")] = 5_000_000,
+    rows: Annotated[int, typer.Option(min=100, help="In the five tables together.")] = 5_000_000,
     rate: Annotated[float, typer.Option(min=0, help="Changes a second meanwhile; 0 measures the rate.")] = 0,
     kills: Annotated[int, typer.Option(min=0, help="SIGKILLs on the way, where there are changes.")] = 5,
     pairs: Annotated[str, typer.Option(help="As source-target.")] = ",".join(map("-".join, PAIRS)),

@@ -1,10 +1,12 @@
-"""*filled*: three tables that hold many rows before the first change, as a copy finds them, and changes all over them.
+"""*filled*: five tables that hold many rows before the first change, as a copy finds them, and changes all over them.
 
 The server makes the rows; the model knows them by formula and remembers only what was changed since.
 
 - `item` has a skewed key: nine tenths of its numbers are dense, the last tenth is a million apart;
 - `word` has a composite key of texts;
-- `person` has two unique keys beside the primary key, one of them over two columns.
+- `person` has two unique keys beside the primary key, one of them over two columns;
+- `token` has a key of sixteen bytes, in no order that a number has;
+- `tally` has no key at all, and some thousand rows of each kind.
 
 Changes are what makes a copy hard: rows move to keys of other chunks and freed keys come back, unique values go to rows
 of other chunks (by swaps, by a delete and an insert, through NULL), rows that are being copied are deleted.
@@ -47,8 +49,15 @@ PERSON = Table(
     ),
     uniques=(("email",), ("region", "code")),
 )
-SHARES: Final = {"item": 4, "word": 3, "person": 3}
+TOKEN = Table("token", (("id", "binary(16)", False), ("holder", "bigint", False), ("note", "varchar(20)", True)))
+TALLY = Table(
+    "tally",
+    (("sensor", "int", False), ("value", "decimal(8,2)", False), ("note", "varchar(20)", True)),
+    primary_key=(),
+)
+SHARES: Final = {"item": 4, "word": 3, "person": 3, "token": 3, "tally": 2}
 SPARSE: Final = 1_000_000
+TALLY_KINDS: Final = 200
 
 Code: TypeAlias = tuple[str, int] | None
 
@@ -82,10 +91,10 @@ class _Numbers:
 
 
 class Filled(Workload):
-    """`rows`: in all three tables, before the first change."""
+    """`rows`: in all tables, before the first change."""
 
     name = "filled"
-    specs = (ITEM, WORD, PERSON)
+    specs = (ITEM, WORD, PERSON, TOKEN, TALLY)
 
     def __init__(self, rows: int) -> None:
         self.rows = {table: max(rows * share // sum(SHARES.values()), 10) for table, share in SHARES.items()}
@@ -94,6 +103,10 @@ class Filled(Workload):
         self._emails: dict[int, str] = {}
         self._codes: dict[int, Code] = {}
         self._fresh = itertools.count(1)
+        self._tally = [
+            self.rows["tally"] // TALLY_KINDS + (0 < kind <= self.rows["tally"] % TALLY_KINDS)
+            for kind in range(TALLY_KINDS)
+        ]
         super().__init__()
 
     # ------------------------------------------------------------------ rows by formula
@@ -106,6 +119,8 @@ class Filled(Workload):
             "CASE WHEN MOD(s, 7) = 0 THEN NULL ELSE CONCAT('note é ', s) END",
             "word": "CONCAT('r', MOD(s, 3)), CONCAT('Wört-', s), MOD(s, 7777) / 8.0",
             "person": "s, CONCAT('user', s, '@example.com'), CONCAT('r', MOD(s, 3)), s, MOD(s, 5000) / 4.0",
+            "token": "UNHEX(MD5(s)), s, NULL",
+            "tally": f"MOD(s, {TALLY_KINDS}), MOD(s, {TALLY_KINDS}) / 4.0, IF(MOD(s, 2), NULL, 'é')",
         }
         made = (inserts(flavor, table, values[table], count) for table, count in self.rows.items())
         return [*itertools.chain.from_iterable(made)]
@@ -122,9 +137,9 @@ class Filled(Workload):
     # ------------------------------------------------------------------ changes
 
     def changes(self) -> Iterator[Change]:
-        tables = [self._item, self._word, self._person]
+        tables = [self._item, self._word, self._person, self._token, self._tallied]
         while True:
-            yield from tables[int(self._rng.random() * 3)]()
+            yield from tables[int(self._rng.random() * len(tables))]()
 
     def _draw(self, table: str) -> int:
         return self._live[table].draw(self._rng.random())
@@ -211,6 +226,52 @@ class Filled(Workload):
         self._live["person"].remove(number)
         self._emails[new], self._codes[new] = self._email(number), self._code(number)
         return Kind.UPDATE, f"UPDATE person SET id={new} WHERE id={number}"
+
+    def _token(self) -> Iterator[Change]:
+        drawn, number = self._rng.random(), self._draw("token")
+        if drawn < 0.6:
+            yield Kind.UPDATE, f"UPDATE token SET note='{self.next_version()}' WHERE id={_token(number)}"
+        elif drawn < 0.75:
+            new = self._new("token")
+            self._live["token"].remove(number)
+            yield Kind.UPDATE, f"UPDATE token SET id={_token(new)} WHERE id={_token(number)}"
+        elif drawn < 0.87:
+            self._live["token"].remove(number)
+            yield Kind.DELETE, f"DELETE FROM token WHERE id={_token(number)}"
+        else:
+            yield Kind.INSERT, f"INSERT INTO token VALUES ({_token(self._new('token'))},{number},'new')"
+
+    def _tallied(self) -> Iterator[Change]:
+        """Changes one of the equal rows of a kind; which one makes no difference."""
+        drawn, kind = self._rng.random(), int(self._rng.random() * TALLY_KINDS)
+        while not self._tally[kind]:
+            kind = (kind + 1) % TALLY_KINDS
+        if drawn < 0.4:
+            new = int(self._rng.random() * TALLY_KINDS)
+            self._tally[kind] -= 1
+            self._tally[new] += 1
+            sensor, value, note = _tally(new)
+            changed = f"sensor={sensor},value={value},note={note}"
+            yield Kind.UPDATE, f"UPDATE tally SET {changed} WHERE {_tally_is(kind)} LIMIT 1"
+        elif drawn < 0.7:
+            self._tally[kind] -= 1
+            yield Kind.DELETE, f"DELETE FROM tally WHERE {_tally_is(kind)} LIMIT 1"
+        else:
+            self._tally[kind] += 1
+            yield Kind.INSERT, f"INSERT INTO tally VALUES ({','.join(_tally(kind))})"
+
+
+def _token(number: int) -> str:
+    return f"UNHEX(MD5('{number}'))"
+
+
+def _tally(kind: int) -> tuple[str, str, str]:
+    """Returns the row of a kind, as SQL."""
+    return str(kind), f"{kind / 4:.2f}", "NULL" if kind % 2 else "'é'"
+
+
+def _tally_is(kind: int) -> str:
+    return f"sensor={kind} AND value={kind / 4:.2f}"
 
 
 def _word(number: int) -> str:

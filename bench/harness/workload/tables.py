@@ -15,6 +15,7 @@ from bench.harness.session import Flavor
 POSTGRES_TYPES = {
     r"bigint": "bigint",
     r"int": "integer",
+    r"binary\(\d+\)": r"bytea",
     r"char\((\d+)\)": r"char(\1)",
     r"varchar\((\d+)\)": r"varchar(\1)",
     r"decimal\((\d+),(\d+)\)": r"numeric(\1,\2)",
