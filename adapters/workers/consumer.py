@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final, cast
 
 import faust
@@ -41,7 +42,27 @@ class App(faust.App):
 
 
 class CommittedThread(driver.AIOKafkaConsumerThread):
-    """The consumer's thread, with our settings."""
+    """The consumer's thread, with our settings.
+
+    `seeks`: how often each partition was put to another place; `seen_seeks`: the same when records were fetched last.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.seeks: Counter[TP] = Counter()
+        self.seen_seeks: Mapping[TP, int] = {}
+
+    def seek_here(self, tp: TP, offset: int) -> None:
+        """Reads on from `offset`.  To be called in this thread, which may be in the middle of a fetch: Faust's own seek
+        would crash it for good.
+        """
+        self._ensure_consumer().seek(tp, offset)
+        self.seeks[tp] += 1
+
+    async def _fetch_records(self, *args: Any, **kwargs: Any) -> Any:
+        records = await super()._fetch_records(*args, **kwargs)
+        self.seen_seeks = dict(self.seeks)  # nothing has come between: the records are those of this moment
+        return records
 
     def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
@@ -51,7 +72,44 @@ class CommittedThread(driver.AIOKafkaConsumerThread):
 
 
 class CommittedConsumer(driver.Consumer):
-    """The consumer, with our thread."""
+    """The consumer, with our thread, and with seeks that a fetch under way does not undo.
+
+    Faust leaves out each record before the last one that it handed over.  With a backlog some hundred fetched records
+    are on their way when a seek comes; handed over behind it, they would make Faust leave out what was sought.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._sought: dict[TP, int] = {}
+
+    async def seek_to(self, tp: TP, offset: int) -> None:
+        """Reads on from `offset`; what was fetched before is not handed over any more."""
+        thread = cast(Any, self)._thread
+        self._sought[tp] = offset
+        await thread.call_thread(thread.seek_here, tp, offset)
+        self._begin_at(tp)
+
+    async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Any]]:  # noqa: ASYNC109
+        """Fetches records of all partitions once; those that a seek has overtaken are left out."""
+        thread = cast(Any, self)._thread
+        async for tp, message in super().getmany(timeout):
+            if thread.seeks[tp] != thread.seen_seeks.get(tp, 0):
+                continue
+            yield tp, message
+            if thread.seeks[tp] != thread.seen_seeks.get(tp, 0):  # while it was handed over
+                self._begin_at(tp)
+
+    def _begin_at(self, tp: TP) -> None:
+        """Lets Faust's records of what was read and committed begin anew.
+
+        Faust commits only what follows its last commit without a hole, and would wait for ever for what the seek passed
+        over; after every rebalance it would then read from that old commit again.
+        """
+        consumer = cast(Any, self)
+        consumer._read_offset[tp] = self._sought[tp] or None
+        consumer._committed_offset[tp] = None
+        for book in (consumer._gap, consumer._acked, consumer._acked_index):
+            book.pop(tp, None)
 
     async def perform_seek(self) -> None:
         """Does nothing, where Faust would go to the committed offsets: each group sets its partition's place."""
@@ -93,20 +151,8 @@ class PartitionFetcher:
         self._tp = tp
 
     async def seek(self, offset: int) -> None:
-        """Seeks in the consumer's own thread, which may be in the middle of a fetch: Faust's seek would crash it for
-        good.
-
-        Faust commits only what follows its last commit without a hole, and would wait for ever for what the seek passed
-        over; after every rebalance it would then read from that old commit again.  So its records of commits begin anew
-        here.
-        """
-        consumer: Any = self._app.consumer
-        thread = consumer._thread
-        await thread.call_thread(thread._ensure_consumer().seek, self._tp, offset)
-        consumer._read_offset[self._tp] = offset or None
-        consumer._committed_offset[self._tp] = None
-        for book in (consumer._gap, consumer._acked, consumer._acked_index):
-            book.pop(self._tp, None)
+        """Reads on from `offset`."""
+        await cast(CommittedConsumer, self._app.consumer).seek_to(self._tp, offset)
 
     def pause(self) -> None:
         """Stops fetching from the partition."""

@@ -239,10 +239,10 @@ class _Coordinating:
                     task.result()
                 self._publishing.check()
         finally:
-            await self._publishing.stop()
             for task in list(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._publishing.stop()  # last: one of the tasks may have been about to start it anew
 
     def _step(self) -> None:
         events, self._mailbox = self._mailbox or [Tick()], []

@@ -26,7 +26,7 @@ from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.process.way_out import COPY_ANEW
 from tidelock.adapters.workers.silence import Silence
 from tidelock.engine.model.errors import Alarm
-from tidelock.engine.model.records import LogBatch, Position
+from tidelock.engine.model.records import Position
 from tidelock.engine.protocol.events import ApplyEvent, LogArrived, SourceFailed
 
 HIGH_BYTES: Final = 24 << 20
@@ -79,7 +79,7 @@ class PartitionLog:
         self._turn = asyncio.Lock()
         self._asked = 0  # how often it was to be read on; only the newest counts
         self._delay = 0.0
-        self._reached: Position | None = None  # by the machine's reader; None: there is none yet
+        self._reached: Position | None = None  # by the machine's reader; None while its place is looked for
 
     @property
     def silent_seconds(self) -> float:
@@ -87,7 +87,10 @@ class PartitionLog:
         return self.silence.seconds
 
     def owed(self, published: Position) -> bool:
-        """Tells whether records are due that have not come: the log ends at `published`, beyond what is here."""
+        """Tells whether records are due that have not come: the log ends at `published`, beyond what is here.
+
+        While a place is looked for none are; that has a deadline of its own.
+        """
         if self._paused or self._waiting or self._reached is None:
             return False
         return published.order > self._reached.order
@@ -101,7 +104,6 @@ class PartitionLog:
 
     def offer(self, offset: int, value: bytes, ack: Callable[[], object]) -> None:
         """Takes a record as Faust hands it over; `ack` acknowledges it.  Never waits."""
-        self.silence.heard()
         self._waiting.append((offset, value, ack))
         self._bytes += len(value)
         if self._bytes > HIGH_BYTES and not self._paused:
@@ -144,9 +146,9 @@ class PartitionLog:
         that receipts are of.  A reader that was asked for while an older one still looks for its place replaces it:
         else each would wait for those before it, and end what they had begun.
         """
-        self._reached = self._reached or position
         asked = self._asked = self._asked + 1
         async with self._turn:
+            self._reached = None
             if self._reading is not None:
                 self.restarts += 1
                 self._reading.cancel()
@@ -179,7 +181,7 @@ class PartitionLog:
         return None
 
     async def _read(self, position: Position, reader: int) -> SourceFailed:
-        begun, rows = False, 0
+        begun, rows, reached = False, 0, position.order
         while True:
             await self._room.wait()
             offset, value, ack = await self._next()
@@ -194,13 +196,14 @@ class PartitionLog:
                     continue
                 placed = at(error, self._partition, offset)
                 return SourceFailed(Alarm("wire", str(placed), placed.hint, str(position)), retryable=False)
+            if batch.prev.order > reached:  # it was on its way when the place was sought
+                continue
             if not begun:
-                if batch.prev.order > position.order:  # dropped in a rebalance, or fetched before the seek
-                    return SourceFailed(_missed(self._partition, position, batch), retryable=True)
                 if batch.prev.order < position.order:
                     continue
                 begun = batch.resent = True
-            self._offset, self._reached = offset, batch.last
+            self.silence.heard()
+            self._offset, self._reached, reached = offset, batch.last, batch.last.order
             self._taken.append(TakenRecord(offset, batch.last, ack))
             self._delay = 0.0
             self._post(LogArrived([batch], reader, len(value)))
@@ -233,11 +236,6 @@ class PartitionLog:
         if self._reading is not None and self._reading is not asyncio.current_task():
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
-
-
-def _missed(partition: int, position: Position, batch: LogBatch) -> Alarm:
-    what = f"partition {partition} was handed over from {batch.prev} on, and must be from {position} on"
-    return Alarm("kafka", what, "It is asked for again", str(position))
 
 
 def _too_short(partition: int, position: Position) -> Alarm:

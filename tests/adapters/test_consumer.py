@@ -108,3 +108,21 @@ async def test_a_paused_partition_gives_nothing_until_it_is_resumed(kafka: Kafka
         assert len(seen) == before
         fetcher.resume()
         await until(lambda: len(seen) > before)
+
+
+async def test_a_seek_beside_records_on_their_way_is_not_undone(kafka: Kafka, topic: str, tmp_path: Path) -> None:
+    """Some hundred records are fetched and wait to be handed over when a seek comes.
+
+    Faust would then leave out all that was sought, up to where those end.
+    """
+    async with producing(kafka) as producer, consuming(kafka, topic, tmp_path) as (app, seen):
+        await send(producer, topic, *(b"%d" % i for i in range(5000)))
+        fetcher = PartitionFetcher(app, TP(topic, 0))
+        for _ in range(10):
+            begun = len(seen)
+            await until(lambda begun=begun: len(seen) > begun + 100)  # type: ignore[misc]
+            await fetcher.seek(seen[0][0])
+            begun = len(seen)
+            await until(lambda begun=begun: seen[0] in seen[begun:])  # type: ignore[misc]
+            places = [offset for offset, _ in seen[begun + seen[begun:].index(seen[0]) :]]
+            assert places == list(range(places[0], places[0] + len(places)))

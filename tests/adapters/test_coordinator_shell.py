@@ -23,6 +23,7 @@ from tidelock.adapters.ports.sink import Sink, TargetError
 from tidelock.adapters.wiring.sinks import make_sink
 from tidelock.adapters.workers import coordinator_shell
 from tidelock.adapters.workers.coordinator_shell import CoordinatorShell
+from tidelock.adapters.workers.publishing import Publishing
 from tidelock.adapters.workers.start_position import beginning
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.records import Position, TableName
@@ -130,6 +131,38 @@ async def test_the_first_plan_is_stored_the_log_published_and_the_least_group_co
         state = await player.state(lambda state: state.checkpoint.order == here.order)
         assert (state.worker, state.state, state.plan) == ("w1", "running", 1)
         assert state.resolved.order == here.order
+
+
+async def test_a_coordinator_that_ends_leaves_no_publisher_behind(
+    player: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends while a publisher is about to be started: one that went on would shut the next coordinator's out."""
+    end, begin = Publishing._end, Publishing._begin
+    ends, ended, over, begun = list[Publishing](), asyncio.Event(), asyncio.Event(), list[Publishing]()
+
+    async def interleaved(publishing: Publishing) -> None:
+        ends.append(publishing)
+        if len(ends) == 1:  # of the start
+            try:
+                await ended.wait()
+            finally:
+                over.set()
+            return
+        await end(publishing)  # of the stop: the start goes on behind it
+        ended.set()
+        await over.wait()
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    def noted(publishing: Publishing, work: Any) -> None:
+        begun.append(publishing)
+        begin(publishing, work)
+
+    monkeypatch.setattr(Publishing, "_end", interleaved)
+    monkeypatch.setattr(Publishing, "_begin", noted)
+    async with coordinating(player):
+        await player.until(lambda: ends)
+    assert all(publishing._running is None for publishing in begun)
 
 
 async def test_a_statement_runs_once_when_both_groups_have_voted(player: Player) -> None:
