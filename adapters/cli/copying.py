@@ -36,9 +36,6 @@ def copy(path: str, tables: Sequence[str], keep: bool, watch: bool, yes: bool, j
     if feed.target_url.scheme == "hive":
         hint = "A feed of a new name with `start: copy` fills its tables anew"
         raise CommandError(f"{path}: a Hive target has no `tidelock copy` yet", hint)
-    if feed.log_url is not None:
-        hint = "Stop them, set `log: embedded`, `tidelock run` and copy; then set `log` again"
-        raise CommandError(f"{path}: workers that share a log in Kafka cannot copy", hint)
     asyncio.run(_known(feed))
     chosen = _chosen(feed, tables)
     if not watch:
