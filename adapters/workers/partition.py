@@ -13,6 +13,7 @@ passed it.  In a rebalance Faust forgets acknowledgements and places; then this 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -32,6 +33,7 @@ from tidelock.engine.protocol.events import ApplyEvent, LogArrived, SourceFailed
 HIGH_BYTES: Final = 24 << 20
 LOW_BYTES: Final = 12 << 20
 STEP_ROWS: Final = 2000  # what is here already is handed over together: a record a step makes five times the batches
+STALE_SECONDS: Final = 2.0  # Faust hands over so long what it had fetched before a seek; later it is what was dropped
 FIRST_RESTART_SECONDS: Final = 0.2
 LONGEST_RESTART_SECONDS: Final = 5.0
 
@@ -179,7 +181,7 @@ class PartitionLog:
         return None
 
     async def _read(self, position: Position, reader: int) -> SourceFailed:
-        begun, rows = False, 0
+        begun, rows, fresh_at = False, 0, time.monotonic() + STALE_SECONDS
         while True:
             await self._room.wait()
             offset, value, ack = await self._next()
@@ -195,7 +197,9 @@ class PartitionLog:
                 placed = at(error, self._partition, offset)
                 return SourceFailed(Alarm("wire", str(placed), placed.hint, str(position)), retryable=False)
             if not begun:
-                if batch.prev.order > position.order:  # dropped in a rebalance, or fetched before the seek
+                if batch.prev.order > position.order:
+                    if time.monotonic() < fresh_at:  # fetched before the seek: what was sought comes behind it
+                        continue
                     return SourceFailed(_missed(self._partition, position, batch), retryable=True)
                 if batch.prev.order < position.order:
                     continue
