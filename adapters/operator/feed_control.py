@@ -175,17 +175,25 @@ async def set_state(feed: Feed, state: Literal["running", "paused"]) -> None:
 
 
 async def nobody_runs(feed: Feed) -> str:
-    """Returns a hint for an operator whose request nobody will carry out now; '' where a run is there to do it.
-
-    Workers report to Kafka, which is not asked here.
-    """
+    """Returns a hint for an operator whose request nobody will carry out now; '' where a run is there to do it."""
     if feed.log_url is not None:
-        return ""
+        return await _no_workers(feed)
     async with session(feed.target_url) as target:
         run = await read_run(target, feed.schema, feed.name)
     if run is not None and run.alive:
         return ""
     return "nobody runs this feed now: it is done once `tidelock run FEED` runs"
+
+
+async def _no_workers(feed: Feed) -> str:
+    from tidelock.adapters.kafka.connection import LogError  # with Kafka's client, which an embedded feed does without
+    from tidelock.adapters.kafka.membership import members
+
+    try:
+        there = await members(feed.log_url, feed.name)
+    except LogError as problem:
+        return f"whether workers run is not known: {problem}"
+    return "" if there else "no worker runs this feed now: it is done once `tidelock worker FEED` runs"
 
 
 async def failed_rows(feed: Feed, table: str = "", limit: int = 100) -> list[FailedRow]:

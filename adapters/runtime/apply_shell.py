@@ -20,7 +20,6 @@ from tidelock.adapters.ports.sink import Sink
 from tidelock.adapters.runtime.copy_shell import Copies
 from tidelock.adapters.runtime.journal import Recorder
 from tidelock.engine.apply.machine import ApplyMachine, State
-from tidelock.engine.copy.copy_alarms import COPY_AGAIN
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Position
 from tidelock.engine.protocol import effects, events
@@ -124,8 +123,8 @@ class Shell:
 
     def _refused(self, alarm: Alarm) -> None:
         if self._stays:
-            told = alarm.hint.replace(COPY_AGAIN, "")
-            self.give_up(replace(alarm, hint=f"{told}. {BEGINS_WITH_IT}".lstrip(". ")))
+            told = "" if "`tidelock copy" in alarm.hint else f"{alarm.hint}. "  # it need not be asked for again
+            self.give_up(replace(alarm, hint=told + BEGINS_WITH_IT))
             return
         self.refusal = alarm
         self.ended.set()

@@ -154,6 +154,8 @@ class CoordinatorShell:
             names = dict.fromkeys(await tables_there(self._feed, target))
         names.update(dict.fromkeys(name for name, _ in seen.plan.tables) if seen.plan else {})
         taken = await sink.take_over(list(names), start)
+        if seen.plan is None:  # a resync may have moved the feed since it was asked
+            start = await beginning(self._feed)
         await pen.open()
         failure = await sink.settle()
         if failure is not None:

@@ -6,9 +6,13 @@ moves must never be copied by the group that it left.  What makes that exact:
 - A plan is stored in the control topic first; then `follow_plan` moves the chunks in the bookkeeping, and raises the
   epochs of the groups that a table left and of those that got a copy; only then is the plan announced, and the
   publisher goes on.  Everything of these tables up to that place is committed.
-- A group takes itself over only under a plan that is announced, and looks the plan up again, at the end of the topic,
-  before it begins a copy (`requests_of`).  If the plan has changed by then, it leaves the request to others; if it
-  changes later, the epoch that the group has is one that `follow_plan` ends.
+- Before a group begins a copy it looks the plan up again, at the end of the topic (`requests_of`).  If the plan has
+  changed by then, it leaves the request to others; if it changes later, the epoch that the group has is one that
+  `follow_plan` ends.
+- A coordinator that died in between is followed by one that does `follow_plan` again.
+
+A group is taken over only under a plan that is announced: otherwise its epoch would be over at once.
+tests/adapters/test_copy_moves.py explores the steps in every order, and finds what goes wrong without each of them.
 """
 
 from __future__ import annotations

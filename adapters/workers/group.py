@@ -89,6 +89,7 @@ class GroupRunner:
         self._stream_idle_us: int | None = None  # of the next machine (StepDown)
         self._vote: Statement | None = None
         self._alarm: Alarm | None = None
+        self._fault: Alarm | None = None  # of the journal, where that is one
         self._past = Totals()  # of lives before the present one
         self._rows_before = 0  # applied by owners before, as they reported
         self._trouble_told = Complaint(log)
@@ -180,6 +181,8 @@ class GroupRunner:
         shell.post(taken)
         if self._stop.is_set():  # told so during the takeover
             shell.stop()
+        if self._fault is not None:
+            shell.give_up(self._fault)
         reporter = asyncio.create_task(self._report(machine, shell, partition))
         try:
             await shell.run(taken.checkpoint)
@@ -203,6 +206,7 @@ class GroupRunner:
         feed = self._feed
         if not feed.journal:
             return NoJournal()
+        self._fault = None
         path = path_of_group(feed.journal, self.number)
         return Journal(path, options, self._unwritten, feed.journal_mb << 20, feed.journal_keep)
 
@@ -211,8 +215,10 @@ class GroupRunner:
         stop = self._feed.journal_fault == "stop"
         then = "the group stops" if stop else "it goes on without it"
         log.warning("%s: %s; %s (`journal_fault`). What it holds so far can be replayed", self, problem, then)
-        if stop and self._shell is not None:
-            self._shell.give_up(Alarm("journal", problem, "Make room, then `tidelock resume FEED`"))
+        if stop:
+            self._fault = Alarm("journal", problem, "Make room, then `tidelock resume FEED`")
+            if self._shell is not None:
+                self._shell.give_up(self._fault)
 
     async def _requests(self, wanted: Sequence[Wanted]) -> Sequence[Wanted]:
         """Returns the requests for copies that are this group's; none while Kafka does not say."""

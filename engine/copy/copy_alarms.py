@@ -8,13 +8,12 @@ from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Position
 
-COPY_AGAIN = "Correct that, then `tidelock copy FEED` again; the feed goes on as before"
-
 
 def copy_refused(splits: Sequence[ChunkSplit], why: str, position: Position) -> Alarm:
     """Tells that tables are not copied; the feed goes on."""
+    hint = "Correct that, then `tidelock copy FEED` again; the feed goes on as before"
     names = ", ".join(str(split.table) for split in splits)
-    return Alarm("copy", f"tables are not copied: {why}", COPY_AGAIN, str(position), names)
+    return Alarm("copy", f"tables are not copied: {why}", hint, str(position), names)
 
 
 def repair_refused(split: ChunkSplit, why: str, position: Position) -> Alarm:

@@ -5,6 +5,7 @@ Each asks for no difference, no unique violation in the target's log, no failed 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,12 +19,16 @@ from bench.harness.servers import Server
 from bench.harness.servers.kafka import Kafka
 from bench.harness.tidelock import Process
 from bench.harness.workers import Workers
+from bench.harness.workload.churn import Churn
+from bench.harness.workload.mix import Mix
+from bench.harness.workload.several import Several
 
 COPY_SECONDS = 240.0
 RATE = 400
 SETTLED_CHANGES = 1000
 
 Make = Callable[..., Workers]
+pytestmark = pytest.mark.timeout(600)  # Spark starts several times in each
 
 
 @pytest.fixture
@@ -45,6 +50,11 @@ def copying_owner(workers: Workers) -> str:
     under_way = {copy["table"] for copy in copies if copy["merged"] < copy["chunks"]}
     groups = [group for name, group in workers.plan.tables if str(name) in under_way]
     return next((workers.owners[group] for group in groups if group in workers.owners), "")
+
+
+def all_copied(rig: Rig) -> bool:
+    copies = rig.command("status", "@", "--json").json["copies"]
+    return bool(copies) and all(copy["merged"] == copy["chunks"] > 0 for copy in copies)
 
 
 @pytest.mark.parametrize(
@@ -117,29 +127,114 @@ def test_tables_are_copied_again_while_their_groups_run(
         assert said.out.count("merge chunk ") == 3, said.out[-2000:]
 
 
-def test_a_first_copy_that_cannot_be_had_halts_its_group(make_workers: Make, mariadb: Server, postgres: Server) -> None:
-    """It takes no rows away; its advice is followed, and the other group has long begun."""
+def test_a_first_copy_that_cannot_be_had_halts_its_group(
+    make_workers: Make, mariadb: Server, postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without Java, and then since somebody writes before it begins: it takes no rows away.  Its advice is followed."""
     workers = make_workers(mariadb, postgres, "full", 1)
     rig = workers.rig
     for table in ("empty", "brimming"):
         rig.table(table, "id bigint PRIMARY KEY, v int")
         rig.at_source(f"INSERT INTO {table} VALUES (1, 1), (2, 2)")
     rig.start_at = "copy"
-    prepared = rig.command("init", "@", "--apply")
-    assert prepared.code == 0, prepared.err
+
+    def halt() -> list[str]:
+        said = rig.command("status", "@", "--json")
+        found = said.json["halted"] if said.out else None
+        return list(found["alarm"]) if found else []
+
+    with monkeypatch.context() as without:
+        without.setenv("JAVA_HOME", "/nowhere")
+        workers.start()
+        workers.until(lambda: bool(halt()), "the halt")
+        kind, message, hint, *_ = halt()
+        assert kind == "copy" and "JAVA_HOME is /nowhere" in message and "nothing of these tables" in hint, halt()
+        assert workers.stop() == [0], workers.said()
     rig.at_target("INSERT INTO brimming VALUES (9, 9)")
     rig.at_source("INSERT INTO brimming VALUES (3, 3)")
-
-    def halted() -> dict[str, Any]:
-        found: dict[str, Any] = rig.command("status", "@", "--json").json["halted"] or {}
-        return found
-
     workers.start()
-    workers.until(lambda: bool(halted()), "the halt", COPY_SECONDS)
-    kind, message, hint, *_ = halted()["alarm"]
-    assert kind == "copy" and "holds rows already" in message and "`tidelock resume FEED`" in hint, halted()
+    workers.until(lambda: "holds rows already" in " ".join(map(str, halt())), "the other halt", COPY_SECONDS)
+    _, _, hint, *_ = halt()
+    assert "`tidelock resume FEED`" in hint and "`tidelock copy" not in hint, hint
     assert rig.rows("SELECT CONCAT(id, '') FROM brimming") == [("9",)]
     rig.at_target("DELETE FROM brimming")
     assert rig.command("resume").code == 0
     workers.until(rig.equal, "equal tables", COPY_SECONDS)
+    workers.assert_exact()
+
+
+def test_differing_rows_are_repaired_by_their_groups(
+    make_workers: Make, mariadb: Server, postgres: Server, tmp_path: Path
+) -> None:
+    """In the order of the log, while rows change beside them, and through the death of whoever owns the groups."""
+    workers = make_workers(mariadb, postgres, "repaired", 2)
+    rig = workers.rig
+    workload = rig.make(Several(Mix(), Churn()))
+    for table in ("held", "other"):
+        rig.table(table, "id bigint PRIMARY KEY, v int, version bigint NOT NULL")
+    workers.start()
+    made = "SELECT seq, seq * 2, seq FROM seq_1_to_500"
+    rig.at_source(f"INSERT INTO held {made}", f"INSERT INTO other {made}")
+    workers.until_caught_up()
+    for table in ("held", "other"):
+        rig.at_target(
+            f"UPDATE {table} SET v = -1 WHERE id % 7 = 0",
+            f"DELETE FROM {table} WHERE id % 11 = 0",
+            f"INSERT INTO {table} VALUES (1000, 0, 0)",
+        )
+    planted = rig.differences().total
+    report = tmp_path / "report.json"
+    found = tidelock("verify", str(rig.feed), "--report", str(report), seconds=COPY_SECONDS)
+    assert found.code == 3, found
+    work = rig.work(workload, 1_000_000, 5, RATE)
+    try:
+        repairing = Process(
+            ["repair", str(rig.feed), "--from-report", str(report), "--yes", "--json"], rig.folder / "repair.log"
+        )
+        workers.kill(workers.coordinator, back_after=1.0)
+        rig.at_source("UPDATE held SET v = 70 WHERE id = 7", "DELETE FROM other WHERE id = 11")
+        assert repairing.code(COPY_SECONDS) == 0, (rig.folder / "repair.log").read_text()
+    finally:
+        work.stop()
+    workers.until_caught_up()
+    workers.assert_exact()
+    said = json.loads((rig.folder / "repair.log").read_text())
+    assert sum(part["rows"] for part in said["tables"]) == planted > 200, said
+    assert {part["state"] for part in said["tables"]} == {"repaired"}
+
+
+def test_workers_are_moved_past_a_hole_in_the_log(
+    make_workers: Make, make_mariadb: Callable[..., Server], postgres: Server
+) -> None:
+    """To the letter of the advice; under load, and with a kill while the tables are copied anew."""
+    workers = make_workers(make_mariadb(), postgres, "moved", 2, copy={"chunk_rows": 1000})
+    rig = workers.rig
+    workload = rig.make(Several(Mix(), Churn()))
+    rig.table("held", "id bigint PRIMARY KEY, v int, version bigint NOT NULL")
+    rig.at_source("INSERT INTO held SELECT seq, seq, seq FROM seq_1_to_6000")
+    rig.load(workload, 2000)
+    workers.start()
+    workers.until_caught_up()
+    assert workers.stop() == [0, 0], workers.said()
+    rig.at_source("UPDATE held SET v = 7 WHERE id = 1", "DELETE FROM held WHERE id = 2")
+    rig.purge()
+    workers.start()
+    workers.until(lambda: bool(rig.command("status", "@", "--json").json["halted"]), "the halt")
+    _, message, hint, *_ = rig.command("status", "@", "--json").json["halted"]["alarm"]
+    assert "does not hold the position" in message and "end all its workers, `tidelock resync FEED`" in hint, hint
+    alive = tidelock("resync", str(rig.feed), "--yes", seconds=COPY_SECONDS)
+    assert alive.code == 1 and "End all of them" in alive.err and "has 2 workers" in alive.err, alive
+    assert workers.stop() == [0, 0], workers.said()
+    said = tidelock("resync", str(rig.feed), "--yes", seconds=COPY_SECONDS)
+    assert said.code == 0 and "`tidelock worker " in said.out, said
+    work = rig.work(workload, 1_000_000, 5, RATE // 2)
+    try:
+        workers.start()
+        workers.until(lambda: copying_owner(workers) != "", "an owner that copies", COPY_SECONDS)
+        workers.kill(copying_owner(workers), back_after=1.0)
+        workers.until(lambda: all_copied(rig), "the copy", COPY_SECONDS)
+    finally:
+        work.stop()
+    workers.until(rig.equal, "equal tables", COPY_SECONDS)
+    workers.until_caught_up()
     workers.assert_exact()
