@@ -99,8 +99,8 @@ class Trial:
     def __init__(self, rig: Rig, rows: int) -> None:
         self.rig = rig
         self._filled, beside = Filled(rows), (Mix(), Churn())
-        self._workload = Several(self._filled, *beside)
-        rig.make(self._workload)
+        self.workload = Several(self._filled, *beside)
+        rig.make(self.workload)
         rig.start_at = "copy"
         rig.at_source(*self._filled.fill(Flavor.MARIADB if isinstance(rig.source, MariaDb) else Flavor.MYSQL))
         rig.load(Several(*beside), BESIDE_CHANGES)
@@ -114,8 +114,8 @@ class Trial:
         rng, begun = random.Random(seed), time.perf_counter()
         if not rate:
             self.rig.catch_up(seconds)
-            return self._copied(0, rate, (), time.perf_counter() - begun)
-        work = self.rig.work(self._workload, 1_000_000_000, seed, rate)
+            return self.copied(0, rate, (), time.perf_counter() - begun)
+        work = self.rig.work(self.workload, 1_000_000_000, seed, rate)
         process, killed = self._through_kills(kills, rng, seconds)
         _until(process, lambda: self.merged >= self.chunks, "all chunks merged", seconds)
         copied_at = work.made
@@ -123,7 +123,7 @@ class Trial:
         changes = work.stop().changes
         process.stop()
         self.rig.catch_up(seconds)
-        return self._copied(changes, rate, killed, time.perf_counter() - begun)
+        return self.copied(changes, rate, killed, time.perf_counter() - begun)
 
     def _through_kills(self, kills: int, rng: random.Random, seconds: float) -> tuple[Process, tuple[int, ...]]:
         """The run after the last kill, and how many chunks were merged at each kill.  Every other time only the process
@@ -186,7 +186,8 @@ class Trial:
     def _number(self, what: str) -> int:
         return int(self.rig.rows(f"SELECT CONCAT({what}, '') FROM {self._merges}")[0][0])
 
-    def _copied(self, changes: int, rate: float, killed: tuple[int, ...], seconds: float) -> Copied:
+    def copied(self, changes: int, rate: float, killed: tuple[int, ...], seconds: float) -> Copied:
+        """`changes`, `rate`, `killed`, `seconds`: of whoever ran the feed."""
         span = "extract(epoch FROM max(at) - min(at)) * 1e6"
         if self._mysql:
             span = "timestampdiff(microsecond, min(at), max(at))"

@@ -15,6 +15,11 @@ statement that an operator passed could be another one, chunks and failed rows a
 
 Whatever would keep the copy from beginning is looked for first, because a feed that has moved and cannot copy applies
 nothing.
+
+*Workers over Kafka* must have ended: Kafka says whether its group has members.  Their log ends before the hole too, so
+both topics are removed first, and then the feed moves as a whole: the next worker finds no plan, and one place with the
+requests for the copy.  A resync that ends in between leaves a feed without a log at its old places, to be resynced
+again.  A worker that begins in between makes the move fail: the epochs are not those that were seen.
 """
 
 from __future__ import annotations
@@ -33,15 +38,16 @@ from tidelock.adapters.checks.source import sees_all
 from tidelock.adapters.checks.source_view import source_opened
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
+from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.mysql.grants import Grants, read_grants
 from tidelock.adapters.operator.adoption import proven
 from tidelock.adapters.operator.feed_control import books
 from tidelock.adapters.operator.runs import RunsAlready, admitted
 from tidelock.adapters.operator.store import Books, never_ran
 from tidelock.adapters.ports.finding import Finding, error
+from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.process.host import Missing
-from tidelock.adapters.process.way_out import COPY_ANEW
 from tidelock.adapters.row_copy.failing import look_for_spark
 from tidelock.adapters.row_copy.source import NotCopied, sources
 from tidelock.adapters.wiring.inspection import opened
@@ -52,15 +58,22 @@ from tidelock.engine.copy.copy_validation import fault
 from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.records import Position, TableName
 
-_WHAT_IT_IS_FOR = ("source-history", "source-position", "target-not-empty")
-"""Findings of `check` that do not keep a resync from being done."""
+_WHAT_IT_IS_FOR = (
+    "source-history", "source-position", "target-not-empty", "log-lost", "log-partitions", "log-cleanup",
+    "log-message-size",
+)  # fmt: skip
+"""Findings of `check` that do not keep a resync from being done: topics are removed, and made anew."""
+WORKERS_SECONDS = 9.0
+"""How long a resync waits for workers to be gone: longer than a dead one's session lives."""
+LOOK_SECONDS = 0.5
 
 
 class Resync(msgspec.Struct, frozen=True):
     """The plan of a resync: the feed goes on at `place`, and these `tables` of the target are copied.
 
-    `before`: the checkpoint.  `halted`: why the feed halted, '' where nothing is noted.  `left`: tables of the target
-    that the feed's rules name and that no table at the source maps to: they stay as they are.
+    `before`: the checkpoint, of workers the least of their groups'.  `halted`: why the feed halted, '' where nothing is
+    noted.  `left`: tables of the target that the feed's rules name and that no table at the source maps to: they stay
+    as they are.  `epochs`: of all groups, as they were.
     """
 
     place: Position
@@ -68,14 +81,17 @@ class Resync(msgspec.Struct, frozen=True):
     tables: tuple[TableName, ...]
     left: tuple[TableName, ...]
     halted: str
+    epochs: dict[int, int]
 
 
 async def plan(feed: Feed, tell: Callable[[str], None]) -> Resync:
-    """Plans a resync; writes nothing.  `tell`: is given what is waited for.  Raises Refused, TargetError, SourceError.
+    """Plans a resync; writes nothing.  `tell`: is given what is waited for.  Raises Refused, TargetError, SourceError,
+    LogError.
     """
     async with books(feed) as book:
-        stored = (await book.checkpoints()).get(0)
-        halted = await _stands(feed, book, tell, begun=stored is not None)
+        stored = [place for place, _ in (await book.checkpoints()).values()]
+        halted = await _stands(feed, book, tell, begun=bool(stored))
+        epochs = {group: owner.epoch for group, owner in (await book.owners()).items()}
         source = await asyncio.to_thread(overview_of, feed)
         there = await tables_there(feed, book.session)
     mapping = Mapping(rules_of(feed), feed.schema)
@@ -84,21 +100,35 @@ async def plan(feed: Feed, tell: Callable[[str], None]) -> Resync:
     await _can_be_copied(feed, tables, there)
     left = tuple(sorted(set(there) - set(tables)))
     place = await proven(feed, source.now)
-    return Resync(place, stored[0] if stored else None, tables, left, halted)
+    before = min(stored, key=lambda position: position.order, default=None)
+    return Resync(place, before, tables, left, halted, epochs)
 
 
 async def begin(feed: Feed, resync: Resync) -> None:
-    """Moves the feed's place and queues the copy, in one transaction.  Raises TargetError: then nothing has changed."""
+    """Moves the feed's place and queues the copy, in one transaction; of workers, their log is removed before.
+
+    Raises TargetError, and LogError: then the feed stands where it stood, and workers may have lost their log.
+    """
+    if feed.log_url is not None:
+        from tidelock.adapters.kafka.removal import remove
+
+        await remove(feed.log_url, feed.name)
     async with books(feed) as book:
         name, run = feed.name, book.session.execute
         await run("BEGIN")
         if book.session.dialect == "postgres":
             await run("SET LOCAL synchronous_commit = on")
+        if not await _all_as_seen(book, resync.epochs):
+            await run("ROLLBACK")
+            raise TargetError(
+                f"feed {name} was taken over meanwhile, so it was not moved",
+                "End that run or worker, then resync again",
+            )
         owner = f"UPDATE {book.table('tidelock_owner')} SET epoch = epoch + 1, halt = NULL, ddl_passed = NULL"
-        if not await run(f"{owner} WHERE feed = %s AND grp = 0", name):  # waits for what an older run is committing
+        if not await run(f"{owner} WHERE feed = %s", name):
             await run(f"INSERT INTO {book.table('tidelock_owner')} (feed, grp, epoch) VALUES (%s, 0, 1)", name)
         for table in ("progress", "chunks", "wanted", "parked", "checkpoint"):
-            await run(f"DELETE FROM {book.table(f'tidelock_{table}')} WHERE feed = %s AND grp = 0", name)
+            await run(f"DELETE FROM {book.table(f'tidelock_{table}')} WHERE feed = %s", name)
         words = msgspec.json.encode(resync.place).decode()
         checkpoint = f"INSERT INTO {book.table('tidelock_checkpoint')} (feed, grp, position) VALUES (%s, 0, %s)"
         await run(checkpoint, name, words)
@@ -109,30 +139,56 @@ async def begin(feed: Feed, resync: Resync) -> None:
         await run("COMMIT")
 
 
+async def _all_as_seen(book: Books, epochs: dict[int, int]) -> bool:
+    """Tells whether no group has a newer owner; waits for what older ones are committing, and lets none begin."""
+    sql = f"SELECT grp, epoch FROM {book.table('tidelock_owner')} WHERE feed = %s FOR UPDATE"
+    return {int(group): int(epoch) for group, epoch in await book.session.fetch(sql, book.feed.name)} == epochs
+
+
 # ---------------------------------------------------------------------- what would keep it from being done
 
 
 async def _stands(feed: Feed, book: Books, tell: Callable[[str], None], *, begun: bool) -> str:
     """Returns why the feed is halted.  `begun`: it has a checkpoint, which `init` stores before the first run.
 
-    Raises Refused where the feed is running or is scaled out, TargetError where it never ran.
+    Raises Refused where the feed is running, or is scaled out and its file does not say so; TargetError where it never
+    ran.
     """
     owners = await book.owners()
     if not owners and not begun:
         raise never_ran(feed)
-    if any(group != 0 for group in owners):
+    if feed.log_url is not None:
+        await _without_workers(feed, feed.log_url, tell)
+    elif any(group != 0 for group in owners):
         raise _refused(
             "scaled-out",
-            f"feed {feed.name} has run as workers over Kafka, each table group with a position of its own: `resync` "
-            "cannot move those yet",
-            f"Instead {COPY_ANEW}",
+            f"feed {feed.name} has run as workers over Kafka, and its file names no log there",
+            "Set its `log: kafka://…` again, then resync",
         )
     try:
         await admitted(book.session, Claim.new(feed.schema, feed.name), tell)
     except RunsAlready as problem:
         raise _refused("running", str(problem), "End that run (SIGTERM), then resync again") from None
-    owner = owners.get(0)
-    return str(owner.halted.alarm) if owner is not None and owner.halted is not None else ""
+    return next((str(owner.halted.alarm) for owner in owners.values() if owner.halted is not None), "")
+
+
+async def _without_workers(feed: Feed, log: Endpoint, tell: Callable[[str], None]) -> None:
+    """Returns once the feed has no workers; the session of one that was killed lives a while.  Raises Refused."""
+    from tidelock.adapters.kafka.membership import members
+
+    end, told = time.monotonic() + WORKERS_SECONDS, False
+    while hosts := await members(log, feed.name):
+        if time.monotonic() > end:
+            count = f"{len(hosts)} worker{'s' if len(hosts) > 1 else ''}"
+            raise _refused(
+                "running",
+                f"feed {feed.name} has {count}, on {', '.join(dict.fromkeys(hosts))}",
+                "End all of them (SIGTERM), then resync again",
+            )
+        if not told:
+            told = True
+            tell(f"Kafka knows of {len(hosts)} workers: waiting to see whether they are alive")
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 async def _fit(feed: Feed) -> None:

@@ -9,7 +9,6 @@ from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.upgrade import look as look_at_books
 from tidelock.adapters.operator.upgrade import upgrade
 from tidelock.adapters.ports.finding import Finding, error
-from tidelock.adapters.process.way_out import COPY_ANEW
 from tidelock.adapters.wiring.session import TargetSession
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.records import TableName
@@ -55,5 +54,5 @@ def _scaled_out(feed: Feed) -> Finding:
     return error(
         "feed-scaled-out",
         f"feed {feed.name} has run as workers over Kafka, each table group with a position of its own",
-        f"Set its `log: kafka://…` again and run `tidelock worker FEED`; or {COPY_ANEW}",
+        "Set its `log: kafka://…` again and run `tidelock worker FEED`",
     )

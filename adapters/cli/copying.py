@@ -17,6 +17,7 @@ from tidelock.adapters.config.loader import load
 from tidelock.adapters.operator import copies as copy_books
 from tidelock.adapters.operator import feed_control
 from tidelock.adapters.operator.copies import CopiedTable
+from tidelock.adapters.operator.scale_out import log_of
 from tidelock.adapters.operator.store import Books
 from tidelock.adapters.runtime.table_copy import TableCopy, bars
 from tidelock.engine.capture.mapping import Mapping
@@ -36,11 +37,9 @@ def copy(path: str, tables: Sequence[str], keep: bool, watch: bool, yes: bool, j
     if feed.target_url.scheme == "hive":
         hint = "A feed of a new name with `start: copy` fills its tables anew"
         raise CommandError(f"{path}: a Hive target has no `tidelock copy` yet", hint)
-    if feed.log_url is not None:
-        hint = "Stop them, set `log: embedded`, `tidelock run` and copy; then set `log` again"
-        raise CommandError(f"{path}: workers that share a log in Kafka cannot copy", hint)
     asyncio.run(_known(feed))
     chosen = _chosen(feed, tables)
+    asyncio.run(_each_has_a_group(feed, chosen))
     if not watch:
         if not keep and not yes:
             _confirm(feed, chosen)
@@ -78,6 +77,22 @@ def _chosen(feed: Feed, tables: Sequence[str]) -> list[TableName]:
         if name not in there:
             raise CommandError(f"{name} is no source table of the feed {feed.name}: {', '.join(there)}")
     return list(dict.fromkeys(there[name] for name in tables or there))
+
+
+async def _each_has_a_group(feed: Feed, tables: Sequence[TableName]) -> None:
+    """Checks that workers have a group for each table, which copies it.  Raises CommandError, LogError."""
+    log = await log_of(feed) if feed.log_url is not None else None
+    if isinstance(log, Exception):
+        raise log
+    if log is None or log.plan is None:
+        return
+    known = {name for name, _ in log.plan.tables}
+    if missing := [str(name) for name in tables if name not in known]:
+        raise CommandError(
+            f"No table group of the feed {feed.name} has {', '.join(missing)}: the target had no such table when the "
+            "workers began",
+            "Create it there (`tidelock init FEED` prints the statement) and start the workers anew",
+        )
 
 
 def _confirm(feed: Feed, tables: Sequence[TableName]) -> None:

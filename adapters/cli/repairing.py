@@ -40,11 +40,6 @@ def repair(
     feed = load(path)
     if feed.target_url.scheme == "hive":
         raise CommandError(f"{path}: a Hive target has no `tidelock repair`")
-    if feed.log_url is not None:
-        raise CommandError(
-            f"{path}: workers that share a log in Kafka cannot read rows again",
-            "Stop them, set `log: embedded`, `tidelock run` and repair; then set `log` again",
-        )
     from tidelock.adapters.app.repair import ask, work_of
     from tidelock.adapters.verify.report import read_report
 

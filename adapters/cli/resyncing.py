@@ -11,7 +11,7 @@ from tidelock.adapters.cli.failure import OK, REFUSED, CommandError
 from tidelock.adapters.cli.output import print_json
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.loader import load
-from tidelock.adapters.process.way_out import COPY_ANEW, FILL_ANEW
+from tidelock.adapters.process.way_out import FILL_ANEW
 
 if TYPE_CHECKING:
     from tidelock.adapters.app.resync import Resync
@@ -38,11 +38,6 @@ def resync(path: str, tables: Sequence[str], yes: bool, json: bool) -> int:
 def _refuse_others(path: str, feed: Feed, tables: Sequence[str]) -> None:
     if feed.target_url.scheme == "hive":
         raise CommandError(f"{path}: a Hive target has no `tidelock resync` yet", f"Instead {FILL_ANEW}")
-    if feed.log_url is not None:
-        raise CommandError(
-            f"{path}: workers that share a log in Kafka cannot be moved by `tidelock resync` yet",
-            f"Instead {COPY_ANEW}",
-        )
     if tables:
         raise CommandError(
             "--table: what the feed cannot read may hold changes of any of its tables",
@@ -73,7 +68,8 @@ def _tell(path: str, feed: Feed, planned: Resync, json: bool) -> None:
     before = f", after {planned.before}" if planned.before else ""
     count = len(planned.tables)
     print(f"{feed.name}: goes on at {planned.place}{before}")
-    print(f"{feed.name}: {count} table{'s' if count > 1 else ''} to be copied first: `tidelock run {path}` does it")
+    does = "run" if feed.log_url is None else "worker"
+    print(f"{feed.name}: {count} table{'s' if count > 1 else ''} to be copied first: `tidelock {does} {path}` does it")
     for name in planned.left:
         print(
             f"{feed.name}: {name} stays as it is, as no table at the source becomes it: drop it if it was dropped there"

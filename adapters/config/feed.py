@@ -197,7 +197,7 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(
             description="File that records the run for `tidelock replay`; it holds rows: only its owner can read it. "
-            "Default: none."
+            "A worker keeps one for each group that it owns, `FILE.group0` and so on. Default: none."
         ),
     ] = ""
     journal_mb: Annotated[

@@ -180,10 +180,6 @@ class Reading:
             self._fail(("log",), f"use {_EMBEDDED} or kafka://host:port")
         if feed.consistency == "transaction" and feed.partitions > 1:
             self._fail(("partitions",), "consistency: transaction keeps all tables in one group, so use 1 or 0")
-        if feed.start == "copy":
-            self._fail(("start",), "workers cannot copy: run the feed with `log: embedded` until the copy is done")
-        if feed.journal:
-            self._fail(("journal",), "only `tidelock run` keeps a journal; use log: embedded")
 
     def _check_tables(self, feed: Feed) -> None:
         seen: set[str] = set()

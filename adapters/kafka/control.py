@@ -59,6 +59,12 @@ class SeenControl(msgspec.Struct):
     names: dict[str, NameHolder] = {}
     skipped: dict[tuple[int, int], SkippedRecord] = {}
 
+    @property
+    def settled(self) -> TablePartitioning | None:
+        """The plan, once a coordinator has announced it; None while another one is on its way."""
+        announced = self.plan is not None and self.state is not None and self.state.plan >= self.plan.version
+        return self.plan if announced else None
+
     def take(self, key: str, value: bytes) -> News | None:
         """Takes a record and returns the news; None where it is of an older owner, or of somebody else.  Raises
         msgspec.MsgspecError.
@@ -138,9 +144,13 @@ class ControlTopic:
         return lambda: self._watchers.remove(tell)
 
     async def plan_with(self, partition: int) -> TablePartitioning:
-        """Returns the plan, once there is one that has this partition."""
+        """Returns the plan, once one that has this partition is announced: then the books of copies follow it too."""
+
+        def there() -> bool:
+            return self.seen.settled is not None and self.seen.settled.partitions > partition
+
         async with self._changed:
-            await self._changed.wait_for(lambda: self.seen.plan is not None and self.seen.plan.partitions > partition)
+            await self._changed.wait_for(there)
         assert self.seen.plan is not None
         return self.seen.plan
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -86,24 +86,42 @@ async def change_fills(book: Books, mode: Mode) -> None:
     await book.session.execute("COMMIT")
 
 
-async def staged_tables(book: Books) -> tuple[str, ...]:
-    """Lists the feed's staging tables, by name: chunks on their way, or left over by a run that was killed.  Raises
-    TargetError."""
-    prefix = staged_prefix(book.feed.name, 0)
+async def staged_tables(book: Books, groups: Iterable[int] = (0,)) -> dict[str, int]:
+    """Returns the staging tables of these table groups: chunks on their way, or left over by a run that was killed.
+
+    Each has its group.  Raises TargetError.
+    """
+    seen: dict[str, int] = {}
+    for group in groups:
+        prefix = staged_prefix(book.feed.name, group)
+        found = await book.session.fetch(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND left(table_name, %s) = %s "
+            "ORDER BY table_name",
+            book.feed.schema,
+            len(prefix),
+            prefix,
+        )
+        seen.update((str(name), group) for (name,) in found)
+    return seen
+
+
+async def requests(book: Books) -> list[tuple[TableName, str]]:
+    """Lists what is queued and neither begun nor refused: (table, mode).  Raises TargetError."""
+    wanted = book.table("tidelock_wanted")
     found = await book.session.fetch(
-        "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND left(table_name, %s) = %s "
-        "ORDER BY table_name",
-        book.feed.schema,
-        len(prefix),
-        prefix,
+        f"SELECT DISTINCT table_schema, table_name, mode FROM {wanted} {_THIS} AND mode <> 'refused'", book.feed.name
     )
-    return tuple(str(name) for (name,) in found)
+    return [(TableName(str(schema), str(table)), str(mode)) for schema, table, mode in found]
 
 
 async def resync_pending(book: Books) -> bool:
     """Returns whether the copy of a resync (`adapters.app.resync`) is queued and has not begun.  Raises TargetError."""
-    wanted = f"SELECT 1 FROM {book.table('tidelock_wanted')} {_THIS} AND mode = 'resync' LIMIT 1"
-    return bool(await book.session.fetch(wanted, book.feed.name))
+    return any(mode == "resync" for _, mode in await requests(book))
+
+
+async def unfinished(book: Books) -> bool:
+    """Returns whether a table is queued to be copied or being copied.  Raises TargetError."""
+    return any(not (table.done or table.refused) for table in await copies(book))
 
 
 async def copies(book: Books) -> tuple[CopiedTable, ...]:

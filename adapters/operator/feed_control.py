@@ -47,8 +47,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     `live`: the sample of a run that answered on `http`.  `run`: the last run that is no worker.  `epoch` 0: the feed
     has never run.  Ages are seconds by the target's clock.  `epoch`, `halted` and `ddl_passed` are of group 0, or of
     the first group that has one; `checkpoint` is the least that a group has stored at the target; `scale_out` tells of
-    each.  `staged`: tables in the bookkeeping's schema with chunks on their way.  `forms`: of the compiled modules here
-    (`compiled_forms`).  `parked`: the former name of `failed_rows`.
+    each.  `staged`: tables in the bookkeeping's schema with chunks on their way; `left_behind`: those of owners that
+    are over.  `forms`: of the compiled modules here (`compiled_forms`).  `parked`: the former name of `failed_rows`.
     """
 
     feed: str
@@ -64,6 +64,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     failed_rows: tuple[FailedTable, ...] = ()
     copies: tuple[CopiedTable, ...] = ()
     staged: tuple[str, ...] = ()
+    left_behind: tuple[str, ...] = ()
     live: Sample | None = None
     scale_out: ScaleOut | None = None
     forms: dict[str, str] = {}
@@ -99,7 +100,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         """Staging tables that no run fills or merges any more; the next run drops them."""
         if self.activity == "not running":
             return self.staged
-        return tuple(name for name in self.staged if epoch_of(name) < self.epoch)
+        return self.left_behind
 
     @property
     def needs_operator(self) -> bool:
@@ -142,6 +143,7 @@ async def status(feed: Feed) -> Status:
         groups = {group: place for group, place in checkpoints.items() if group != COORDINATOR}
         halts = {group: owner.halted for group, owner in owners.items() if owner.halted}
         log = await log_of(feed) if feed.log_url else None
+        staged = await staged_tables(book, (group for group in owners if group != COORDINATOR))
         checkpoint = least({**groups, **unbegun(log, groups)})
         return msgspec.structs.replace(
             seen,
@@ -154,7 +156,8 @@ async def status(feed: Feed) -> Status:
             receipts=await book.receipts(),
             failed_rows=await book.failed_tables(),
             copies=await copies(book),
-            staged=await staged_tables(book),
+            staged=tuple(staged),
+            left_behind=tuple(name for name, group in staged.items() if epoch_of(name) < owners[group].epoch),
             live=await live_sample(feed),
             run=await read_run(target, feed.schema, feed.name),
             scale_out=scale_out(log, groups, halts, checkpoint) if log is not None else None,
@@ -172,17 +175,25 @@ async def set_state(feed: Feed, state: Literal["running", "paused"]) -> None:
 
 
 async def nobody_runs(feed: Feed) -> str:
-    """Returns a hint for an operator whose request nobody will carry out now; '' where a run is there to do it.
-
-    Workers report to Kafka, which is not asked here.
-    """
+    """Returns a hint for an operator whose request nobody will carry out now; '' where a run is there to do it."""
     if feed.log_url is not None:
-        return ""
+        return await _no_workers(feed)
     async with session(feed.target_url) as target:
         run = await read_run(target, feed.schema, feed.name)
     if run is not None and run.alive:
         return ""
     return "nobody runs this feed now: it is done once `tidelock run FEED` runs"
+
+
+async def _no_workers(feed: Feed) -> str:
+    from tidelock.adapters.kafka.connection import LogError  # with Kafka's client, which an embedded feed does without
+    from tidelock.adapters.kafka.membership import members
+
+    try:
+        there = await members(feed.log_url, feed.name)
+    except LogError as problem:
+        return f"whether workers run is not known: {problem}"
+    return "" if there else "no worker runs this feed now: it is done once `tidelock worker FEED` runs"
 
 
 async def failed_rows(feed: Feed, table: str = "", limit: int = 100) -> list[FailedRow]:

@@ -1,5 +1,7 @@
 """`start: copy`: the first run copies all tables of the feed before it applies anything of the log.
 
+Of workers, the coordinator queues that copy before the feed has a plan, and each table group begins with its part.
+
 The request is in the bookkeeping before the feed has a position, and a copy removes its request as it begins.  So after
 a crash at any moment the next run either finds no position, and begins anew, or finds what is still to be copied.
 
@@ -9,7 +11,7 @@ begins the copy, whichever run that is, since others may write until then; nothi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from tidelock.adapters.bookkeeping.tables import quote
@@ -43,6 +45,21 @@ async def ask(feed: Feed, mapping: Mapping, source_tables: Sequence[TableName]) 
         if feed.copy.existing != "refuse":
             await copies.change_fills(book, _MODES[feed.copy.existing])  # the operator has decided
         return bool(seen)
+
+
+async def due(feed: Feed, tables: Collection[TableName], *, first: bool) -> bool:
+    """Returns whether nothing may be applied to a table group without a copy that was asked for and has not begun.
+
+    `tables`: the group's.  `first`: it stands where its log begins.  Raises TargetError.
+    """
+    async with session(feed.target_url) as target:
+        book = Books(feed, target)
+        if feed.start == "copy" and feed.copy.existing != "refuse":
+            await copies.change_fills(book, _MODES[feed.copy.existing])  # the operator has decided
+        modes = {mode for table, mode in await copies.requests(book) if table in tables}
+        if modes & {"fill", "resync"}:
+            return True
+        return first and feed.start == "copy" and bool(modes & {"copy", "keep"})
 
 
 async def rows_merged(feed: Feed) -> dict[str, int]:

@@ -1,7 +1,4 @@
-"""Words the advice of a halt where it differs from that of `tidelock run`: workers over Kafka, and Hive.
-
-`tidelock resync` moves neither of them yet.
-"""
+"""Words the advice of a halt where it differs from that of `tidelock run`: workers over Kafka, and Hive."""
 
 from __future__ import annotations
 
@@ -10,9 +7,7 @@ from typing import Final
 from tidelock.engine.model.errors import RESYNC
 
 COPY_ANEW: Final = (
-    "end all its workers, and let a feed of a new name with `log: embedded`, `start: copy` and"
-    " `copy: {existing: replace}` copy its tables anew (`tidelock run FEED --until-caught-up`); when that is done, it"
-    " may have `log: kafka://…` with `start: now`, and workers go on from there"
+    "end all its workers, `tidelock resync FEED`, and start them again: it begins its log anew and copies its tables"
 )
 """`its`: of the feed that has halted."""
 FILL_ANEW: Final = "let a feed of a new name with `start: copy` fill its tables anew"
@@ -24,5 +19,5 @@ def of_workers(hint: str) -> str:
 
 
 def of_hive(hint: str) -> str:
-    """Returns the advice for a Hive target."""
+    """Returns the advice for a Hive target, which `tidelock resync` does not move."""
     return hint.replace(RESYNC, FILL_ANEW)

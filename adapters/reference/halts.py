@@ -139,21 +139,25 @@ KAFKA: Final = (
     Halt(("publisher",), (), "the source's log cannot be read on: see the first table", "as there; see above",
          "test_log_identity.py::test_workers_halt_where_the_log_was_reset", True),
     Halt(("log",), ("is gone",), "the changes topic was deleted",
-         "`tidelock resume FEED` where every group stands at one place; else a feed of a new name, see above",
+         "`tidelock resume FEED` where every group stands at one place; else `tidelock resync FEED`, see above",
          "test_worker_halts.py::test_a_changes_topic_that_is_deleted_is_published_again", True),
     Halt(("log", "Uneven"), (), "the partitions do not end at one place: others wrote there, or a broker lost records",
-         "a feed of a new name, see above", f"{_WORKERS}[uneven partitions]", True),
+         "`tidelock resync FEED`, see above", f"{_WORKERS}[uneven partitions]", True),
     Halt(("wire", "WireError"), (), "a record of the changes topic is of a newer version, or not the publisher's",
          "run the newest version everywhere; else `tidelock log skip FEED --partition PARTITION --offset OFFSET`",
          "test_worker_halts.py::test_one_foreign_record_is_passed_over", True),
     Halt(("gap",), ("no longer reaches back",), "the topic's retention was too short for how long a group stood still",
-         "raise `retention.ms`; a feed of a new name", "test_places.py::test_a_beginning_that_retention_has_taken"),
+         "raise `retention.ms`; `tidelock resync FEED`, see above",
+         "test_places.py::test_a_beginning_that_retention_has_taken"),
     Halt(("target",), ("behind a statement could not be read",), "the target's fault, while the tables are read again",
          "correct the target, then `tidelock resume FEED`"),
-    Halt(("TargetError",), ("was told to copy its tables anew",), "a resync is not done, and workers cannot copy",
-         "`log: embedded` and `tidelock run FEED --until-caught-up`; then set `log` again"),
+    Halt(("copy",), ("tables are not copied",), "a group begins with a copy (`start: copy`) that cannot be had",
+         "correct what it says, then `tidelock resume FEED`",
+         "test_worker_copies.py::test_a_first_copy_that_cannot_be_had_halts_its_group", True),
+    Halt(("journal",), (), "the disk does not take a group's journal, and the feed has `journal_fault: stop`",
+         "make room, then `tidelock resume FEED`"),
     Halt(("TargetError",), ("has no plan in Kafka",), "the feed's topics are lost, or an embedded run was cut short",
-         "`log: embedded` and `tidelock run FEED --until-caught-up`; else a feed of a new name",
+         "`log: embedded` and `tidelock run FEED --until-caught-up`; else `tidelock resync FEED`, see above",
          "test_coordinator_shell.py::test_an_embedded_run_is_gone_on_from_but_not_from_the_middle_of_its_work"),
     Halt(("kafka", "LogError"), (), "no halt: Kafka is asked again; its words say what is wrong with host or login",
          "nothing, or correct `log`", "test_kafka_connection.py::test_a_wrong_password_is_said_and_not_shown"),
@@ -163,7 +167,7 @@ REFUSED: Final = (
     Halt(("RunsAlready",), (), "another run of the feed is alive", "end that one, or `tidelock run FEED --take-over`",
          "test_runs.py::test_take_over_ends_the_first_run_whose_restart_is_refused", True),
     Halt(("feed-scaled-out",), (), "an embedded run of a feed that has run as workers",
-         "set `log: kafka://…` again; or a feed of a new name, see above"),
+         "set `log: kafka://…` again, and run `tidelock worker FEED`"),
 )  # fmt: skip
 
 ALL: Final = (*SOURCE, *TARGET, *NO_HALT, *KAFKA, *REFUSED)
@@ -184,10 +188,8 @@ again](errors.md). Rows that the target refuses are no halt either: they become 
 test does what the advice says, and then no row differs at either side; the other tests show the message.
 
 **Workers over Kafka** stay up when they halt: for `tidelock run FEED` read `tidelock resume FEED`, which has them
-begin anew. `tidelock resync` does not move them yet. In its place: end all workers, and let a feed of a new name with
-`log: embedded`, `start: copy` and `copy: {existing: replace}` copy the tables (`tidelock run FEED
---until-caught-up`); when that is done, it may have `log: kafka://…` with `start: now`, and workers go on from there.
-**Hive** has no `resync` either: a feed of a new name with `start: copy` takes over its tables and fills them anew
+begin anew. For `tidelock resync FEED` end all of them first, and start them again afterwards.
+**Hive** has no `resync`: a feed of a new name with `start: copy` takes over its tables and fills them anew
 ([how to](../how-to/hive.md)).
 
 `resync` is told in [its how-to](../how-to/resync.md).

@@ -2,7 +2,7 @@
 
 Java and its helpers take hundreds of megabytes, so they live in that process's tree and end with it: when this process
 closes it or dies, and when there was nothing to do for a while.  A process that dies fails what it was asked; the next
-order starts another.
+order starts another.  The table groups of a worker share it.
 """
 
 from __future__ import annotations
@@ -27,57 +27,35 @@ from tidelock.engine.protocol.events import ChunkFailed, ChunksPlanned, ChunkSta
 
 IDLE_SECONDS: Final = 120.0
 SILENT_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 5.0
+"""How long a group's end waits for reads of its own that were stopped, while other groups go on in the process."""
 
 
-class SparkCopier:
-    """A `Copier` (`adapters.ports.copier`).  `tell`: takes messages for the operator.  `group`: the feed's."""
+class CopierProcess:
+    """The child process of a feed's copies."""
 
-    def __init__(self, feed: Feed, tell: Callable[[str], None], group: int = 0) -> None:
+    def __init__(self, feed: Feed) -> None:
         self._feed = feed
-        self._group = group
-        self._tell = tell
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[orders.CopyAnswer]] = {}
         self._starting = asyncio.Lock()
         self._child: Child | None = None
         self._listener: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
-        self._told: tuple[str, float] = ("", 0.0)
 
     @property
     def pid(self) -> int | None:
         """The child's process id, where one runs."""
         return self._child.pid if self._child is not None else None
 
-    async def plan(self, wanted: Sequence[Wanted], tables: Mapping[TableName, TargetTable]) -> ChunksPlanned | Alarm:
-        """Asks how to split what is queued."""
-        there = tuple(tables[name] for name in dict.fromkeys(wish.table for wish in wanted) if name in tables)
-        answer = await self._answer(orders.PlanOrder(next(self._numbers), tuple(wanted), there))
-        match answer:
-            case orders.Planned():
-                return ChunksPlanned(answer.splits)
-            case orders.Unplanned():
-                return answer.alarm
-        assert isinstance(answer, orders.Unread)
-        return Alarm("copy", answer.why, "See the message before; then `tidelock copy` again")
+    def number(self) -> int:
+        """Returns a number for an order."""
+        return next(self._numbers)
 
-    async def read(self, effect: ReadChunk, tables: Mapping[TableName, TargetTable]) -> ChunkStaged | ChunkFailed:
-        """Asks to read and stage a chunk."""
-        table = tables.get(effect.split.table)
-        if table is None:
-            self._complain(f"{effect.split.table} cannot be copied: the target has no such table")
-            return ChunkFailed(effect.id)
-        answer = await self._answer(orders.ReadOrder(next(self._numbers), effect, table))
-        if isinstance(answer, orders.ReadDone):
-            return answer.event
-        if isinstance(answer, orders.Unread) and answer.why:
-            self._complain(answer.why)
-        return ChunkFailed(effect.id)
-
-    def stop(self, staged: EffectId) -> None:
+    def stop(self, group: int, attempt: EffectId) -> None:
         """Stops the read of an attempt."""
         if self._child is not None:
-            self._child.post(orders.StopOrder(staged))
+            self._child.post(orders.StopOrder(group, attempt))
 
     async def close(self) -> None:
         """Ends the child process."""
@@ -89,9 +67,8 @@ class SparkCopier:
             if self._listener is not None:
                 await asyncio.gather(self._listener, return_exceptions=True)
 
-    # ------------------------------------------------------------------ the process
-
-    async def _answer(self, order: orders.PlanOrder | orders.ReadOrder) -> orders.CopyAnswer:
+    async def answer(self, order: orders.PlanOrder | orders.ReadOrder) -> orders.CopyAnswer:
+        """Carries out an order."""
         future: asyncio.Future[orders.CopyAnswer] = asyncio.get_running_loop().create_future()
         self._calm()
         await self._send(order, future)
@@ -109,7 +86,7 @@ class SparkCopier:
             if self._child is None:
                 child = Child("tidelock.adapters.row_copy.process", "copying")
                 await child.connect()
-                child.post(orders.Begin(self._feed, self._group))
+                child.post(orders.Begin(self._feed))
                 self._child = child
                 self._listener = asyncio.get_running_loop().create_task(self._listen(child))
             self._asked[order.number] = future
@@ -135,6 +112,72 @@ class SparkCopier:
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
+
+
+class SparkCopier:
+    """A `Copier` (`adapters.ports.copier`).  `tell`: takes messages for the operator.  `group`: the feed's.
+
+    `shared`: the process of several groups, which goes on when this copier closes; None: it has one of its own.
+    """
+
+    def __init__(
+        self, feed: Feed, tell: Callable[[str], None], group: int = 0, shared: CopierProcess | None = None
+    ) -> None:
+        self._process = shared or CopierProcess(feed)
+        self._alone = shared is None
+        self._group = group
+        self._tell = tell
+        self._reads: dict[EffectId, asyncio.Task[orders.CopyAnswer]] = {}  # they outlive who waits for them
+        self._told: tuple[str, float] = ("", 0.0)
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id, where one runs."""
+        return self._process.pid
+
+    async def plan(self, wanted: Sequence[Wanted], tables: Mapping[TableName, TargetTable]) -> ChunksPlanned | Alarm:
+        """Asks how to split what is queued."""
+        there = tuple(tables[name] for name in dict.fromkeys(wish.table for wish in wanted) if name in tables)
+        order = orders.PlanOrder(self._group, self._process.number(), tuple(wanted), there)
+        answer = await self._process.answer(order)
+        match answer:
+            case orders.Planned():
+                return ChunksPlanned(answer.splits)
+            case orders.Unplanned():
+                return answer.alarm
+        assert isinstance(answer, orders.Unread)
+        return Alarm("copy", answer.why, "See the message before; then `tidelock copy` again")
+
+    async def read(self, effect: ReadChunk, tables: Mapping[TableName, TargetTable]) -> ChunkStaged | ChunkFailed:
+        """Asks to read and stage a chunk."""
+        table = tables.get(effect.split.table)
+        if table is None:
+            self._complain(f"{effect.split.table} cannot be copied: the target has no such table")
+            return ChunkFailed(effect.id)
+        order = orders.ReadOrder(self._group, self._process.number(), effect, table)
+        reading = self._reads[effect.id] = asyncio.get_running_loop().create_task(self._process.answer(order))
+        reading.add_done_callback(lambda _: self._reads.pop(effect.id, None))
+        answer = await asyncio.shield(reading)
+        if isinstance(answer, orders.ReadDone):
+            return answer.event
+        if isinstance(answer, orders.Unread) and answer.why:
+            self._complain(answer.why)
+        return ChunkFailed(effect.id)
+
+    def stop(self, staged: EffectId) -> None:
+        """Stops the read of an attempt."""
+        self._process.stop(self._group, staged)
+
+    async def close(self) -> None:
+        """Ends the child process, or what it does for this group."""
+        if self._alone:
+            await self._process.close()
+            return
+        reading = dict(self._reads)
+        for attempt in reading:
+            self.stop(attempt)
+        if reading:
+            await asyncio.wait(reading.values(), timeout=STOP_SECONDS)
 
     def _complain(self, why: str) -> None:
         """Tells the operator of a failure once a minute, because the same is tried again every second."""

@@ -22,15 +22,18 @@ ANSWER = 0x41
 
 
 class Begin(msgspec.Struct, frozen=True):
-    """The first message.  `group`: the feed's table group, for the names of staging tables."""
+    """The first message."""
 
     feed: Feed
-    group: int
 
 
 class PlanOrder(msgspec.Struct, frozen=True, tag=True):
-    """Asks how to split what is queued.  `tables`: those of the target that exist.  Answers: Planned or Unplanned."""
+    """Asks how to split what is queued.  `tables`: those of the target that exist.  Answers: Planned or Unplanned.
 
+    `group`, here and below: the feed's table group, for the names of staging tables; attempts count in each anew.
+    """
+
+    group: int
     number: int
     wanted: tuple[Wanted, ...]
     tables: tuple[TargetTable, ...]
@@ -39,6 +42,7 @@ class PlanOrder(msgspec.Struct, frozen=True, tag=True):
 class ReadOrder(msgspec.Struct, frozen=True, tag=True):
     """Asks to read and stage a chunk of `table`.  Answers: ReadDone or Unread."""
 
+    group: int
     number: int
     effect: ReadChunk
     table: TargetTable
@@ -47,6 +51,7 @@ class ReadOrder(msgspec.Struct, frozen=True, tag=True):
 class StopOrder(msgspec.Struct, frozen=True, tag=True):
     """Tells that this attempt is over: given up, or merged."""
 
+    group: int
     attempt: EffectId
 
 

@@ -13,11 +13,13 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import msgspec
 
+from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.connection import reader_endpoint
@@ -56,7 +58,7 @@ def main() -> None:
     parent = os.getppid()
     channel = socket.socket(fileno=int(sys.argv[1]))
     with contextlib.suppress(EOFError, ConnectionError):
-        worker = CopyWorker(msgspec.msgpack.decode(receive(channel), type=Begin), channel)
+        worker = CopyProcess(msgspec.msgpack.decode(receive(channel), type=Begin).feed, channel)
         try:
             while True:
                 worker.take(msgspec.msgpack.decode(receive(channel), type=CopyOrder))
@@ -76,20 +78,48 @@ def _hush() -> None:
     os.close(silence)
 
 
-class CopyWorker:
-    """Carries orders out, each in a thread."""
+class CopyProcess:
+    """Carries orders out, each in a thread; all groups share Spark."""
 
-    def __init__(self, begin: Begin, channel: socket.socket) -> None:
-        self._feed, self._group = begin.feed, begin.group
+    def __init__(self, feed: Feed, channel: socket.socket) -> None:
+        self._feed = feed
         self._channel = channel
         self._sending = threading.Lock()
+        self._groups: dict[int, CopyWorker] = {}
+        self._jobs = Jobs(feed.spark, f"copy {feed.name}", feed.source_url)
+        self._pool = ThreadPoolExecutor(THREADS, "copy")
+
+    def take(self, order: CopyOrder) -> None:
+        """Starts to carry out an order."""
+        if order.group not in self._groups:
+            self._groups[order.group] = CopyWorker(self._feed, order.group, self._answer, self._jobs, self._pool)
+        self._groups[order.group].take(order)
+
+    def end(self) -> None:
+        """Ends Spark; answers go nowhere any more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._jobs.end()
+
+    def _answer(self, answer: CopyAnswer) -> None:
+        with self._sending, contextlib.suppress(OSError):
+            send(self._channel, ANSWER, msgspec.msgpack.encode(answer))
+
+
+class CopyWorker:
+    """Carries out the orders of one table group."""
+
+    def __init__(
+        self, feed: Feed, group: int, answer: Callable[[CopyAnswer], None], jobs: Jobs, pool: ThreadPoolExecutor
+    ) -> None:
+        self._feed, self._group = feed, group
+        self._answer = answer
         self._lock = threading.Lock()  # of the scans and of what is open
         self._scans = Scans()
         self._open: dict[EffectId, ReadOrder] = {}  # not yet answered
         self._stopped: set[EffectId] = set()
         self._running: dict[str, list[EffectId]] = {}  # by the tag of their job
-        self._jobs = Jobs(self._feed.spark, f"copy {self._feed.name}", self._feed.source_url)
-        self._pool = ThreadPoolExecutor(THREADS, "copy")
+        self._jobs = jobs
+        self._pool = pool
 
     def take(self, order: CopyOrder) -> None:
         """Starts to carry out an order."""
@@ -100,15 +130,6 @@ class CopyWorker:
                 self._take_read(order)
             case StopOrder():
                 self._stop(order.attempt)
-
-    def end(self) -> None:
-        """Ends Spark; answers go nowhere any more."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self._jobs.end()
-
-    def _answer(self, answer: CopyAnswer) -> None:
-        with self._sending, contextlib.suppress(OSError):
-            send(self._channel, ANSWER, msgspec.msgpack.encode(answer))
 
     # ------------------------------------------------------------------ plans
 
@@ -169,7 +190,7 @@ class CopyWorker:
         self._collect()
 
     def _read(self, effects: list[ReadChunk]) -> None:
-        tag = f"tidelock {effects[0].id.epoch} {effects[0].id.counter}"
+        tag = f"tidelock {self._group} {effects[0].id.epoch} {effects[0].id.counter}"
         with self._lock:
             self._running[tag] = [effect.id for effect in effects]
             reads = [self._open[effect.id] for effect in effects]

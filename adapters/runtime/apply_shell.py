@@ -27,6 +27,10 @@ from tidelock.engine.protocol import effects, events
 TICK_SECONDS = 0.05
 CONTROL_SECONDS = 1.0
 DRAIN_SECONDS = 10.0
+BEGINS_WITH_IT = (
+    "The feed begins with this copy (`start: copy`, `tidelock resync`), so nothing of these tables runs without it: "
+    "correct that, then `tidelock resume FEED`"
+)
 
 
 class Shell:
@@ -44,7 +48,10 @@ class Shell:
         journal: Recorder,
         copies: Copies,
         way_out: Callable[[str], str] = str,
+        *,
+        stays: bool = False,
     ) -> None:
+        """`stays`: its process goes on, and an operator ends a halt; so a copy that it cannot begin without is one."""
         self.machine = machine
         self.caught_up = False
         self.stepped_down: effects.StepDown | None = None
@@ -57,6 +64,7 @@ class Shell:
         self._apply_ddl = apply_ddl
         self._journal = journal
         self._way_out = way_out
+        self._stays = stays
         self._mailbox: list[events.ApplyEvent] = []
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
@@ -105,14 +113,25 @@ class Shell:
     async def _begin(self, start: Position, further: Sequence[Position]) -> None:
         """Begins with the copies that are queued already, so that they cover the log from its first row on."""
         await self.copies.want((await self._sink.control()).wanted, 0)
+        while self.copies.owed:
+            await asyncio.sleep(CONTROL_SECONDS)  # until the next look, as `_watch_control` does
+            await self.copies.want((await self._sink.control()).wanted, 0)
         self._start(self._watch_control())
         await self.copies.none_about_to_begin()
         if not self.ended.is_set():
             self._start(self._log.read_from(start, 0, further))
 
     def _refused(self, alarm: Alarm) -> None:
+        if self._stays:
+            told = "" if "`tidelock copy" in alarm.hint else f"{alarm.hint}. "  # it need not be asked for again
+            self.give_up(replace(alarm, hint=told + BEGINS_WITH_IT))
+            return
         self.refusal = alarm
         self.ended.set()
+
+    def give_up(self, alarm: Alarm) -> None:
+        """Halts for what the machine does not know of."""
+        self._start(self._record_halt(effects.Halt(alarm)))
 
     def displaced(self) -> None:
         """Ends the shell: a newer owner has the feed, and its fence rejects whatever we would still write."""

@@ -3,7 +3,8 @@
 It decides nothing about rows.  It asks the copier how to split what operators queued, once for each request and one
 plan after another, because the machine takes one copy at a time; and it counts for the progress display.
 
-A request is in `tidelock_wanted` until its copy begins or is refused, so a crash loses none.  Requests are read beside
+A request is in `tidelock_wanted` until its copy begins or is refused, so a crash loses none.  It is the feed's: of a
+feed with several table groups each takes what is its own (`Own`).  Requests are read beside
 everything else: what was read before a copy began may still name what the copy has removed.  Hence no process plans a
 request twice (an ordinal is never used again), and requests that were read meanwhile are forgotten.
 """
@@ -14,8 +15,8 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, assert_never
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias, assert_never
 
 import msgspec
 
@@ -34,11 +35,8 @@ LATE_SECONDS: Final = 20.0
 DROP_SECONDS: Final = 5.0
 """How long the end of a run waits for a target that does not drop what was staged."""
 
-WITHOUT_COPIER = Alarm(
-    "copy",
-    "tables are not copied: workers that share a log in Kafka cannot copy",
-    "Stop them, run the feed with `log: embedded` until the copy is done (`tidelock copy`), then start them again",
-)
+Own: TypeAlias = Callable[[Sequence[Wanted]], Awaitable[Sequence[Wanted]]]
+"""Returns those of the requests that are this machine's to carry out; fewer than there are while that is not known."""
 
 
 class _Counted(msgspec.Struct):
@@ -56,20 +54,21 @@ class _Counted(msgspec.Struct):
 
 
 class Copies:
-    """The copies of a feed.  `essential`: the feed begins with this copy: if it is refused the feed ends, because
-    nothing may be applied without it.
+    """The copies of a feed, or of one of its table groups.
 
-    `answered`: how many copies have begun or were refused.
+    `essential`: it begins with this copy: if it is refused the feed ends, because nothing may be applied without it.
+    `own`: chooses among requests; None: all are ours.  `answered`: how many copies have begun or were refused.
     """
 
     def __init__(
         self,
         machine: ApplyMachine,
         sink: Sink,
-        copier: Copier | None,
+        copier: Copier,
         tell: Callable[[str], None],
         *,
         essential: bool = False,
+        own: Own | None = None,
     ) -> None:
         self.answered = 0
         self._machine = machine
@@ -77,6 +76,7 @@ class Copies:
         self._copier = copier
         self._tell = tell
         self._essential = essential
+        self._own = own
         self._tables: dict[TableName, _Counted] = {}
         self._asked: set[int] = set()
         self._free = asyncio.Event()  # not set: a plan was asked for, and its copy has neither begun nor been refused
@@ -94,11 +94,18 @@ class Copies:
 
     # ------------------------------------------------------------------ requests
 
+    @property
+    def owed(self) -> bool:
+        """Tells whether this begins with a copy that was not asked for yet, because it is not known whose it is."""
+        return self._essential and self._own is not None and not self._asked
+
     async def want(self, wanted: Sequence[Wanted], answered: int) -> None:
         """Plans what operators queued, unless a copy is about to begin.  `answered`: as it was before `wanted` was
         read.
         """
-        fresh = (w for w in wanted if w.ordinal not in self._asked)
+        fresh: Sequence[Wanted] = [w for w in wanted if w.ordinal not in self._asked]
+        if fresh and self._own is not None:
+            fresh = [w for w in await self._own(fresh) if w.ordinal not in self._asked]
         new = sorted(fresh, key=lambda w: (w.mode != "resync", w.ordinal))  # without that nothing may be applied
         if not new or not self._free.is_set() or answered != self.answered:
             return
@@ -112,7 +119,7 @@ class Copies:
     async def _plan(self, wishes: list[Wanted]) -> None:
         self._free.clear()
         self._asked.update(wish.ordinal for wish in wishes)
-        plan = WITHOUT_COPIER if self._copier is None else await self._copier.plan(wishes, self._machine.tables)
+        plan = await self._copier.plan(wishes, self._machine.tables)
         if isinstance(plan, Alarm):
             await self._refuse(tuple(dict.fromkeys(wish.table for wish in wishes)), plan)
         else:
@@ -157,10 +164,6 @@ class Copies:
         self._post(answer)
 
     async def _read(self, effect: effects.ReadChunk) -> None:
-        if self._copier is None:
-            self._tell(str(WITHOUT_COPIER))
-            self._post(events.ChunkFailed(effect.id))
-            return
         returned = self._reads[effect.id] = asyncio.Event()
         self._staged[effect.id] = effect.split.table
         counted = self._tables.get(effect.split.table)
@@ -185,8 +188,7 @@ class Copies:
 
     async def _drop(self, attempt: effects.EffectId) -> None:
         self._staged.pop(attempt, None)
-        if self._copier is not None:
-            self._copier.stop(attempt)
+        self._copier.stop(attempt)
         if (returned := self._reads.get(attempt)) is not None:
             await returned.wait()
         await self._sink.drop_staged(attempt)
@@ -203,8 +205,7 @@ class Copies:
         """Ends what runs, and drops what it has staged: no other run can use it."""
         for again in self._late.values():
             again.cancel()
-        if self._copier is not None:
-            await self._copier.close()
+        await self._copier.close()
         with contextlib.suppress(TimeoutError):  # the next run does it
             async with asyncio.timeout(DROP_SECONDS):
                 for attempt in dict.fromkeys((*self._staged, *self._late)):

@@ -7,6 +7,8 @@ it is to be kept as safe as the database.
 
 A machine is stepped from its beginning, so a file holds one life of it, whole.  A run that begins moves the files of
 earlier ones out of its way (`FILE.1` is the last one's); one whose file is full takes the feed over anew (`Shell`).
+
+A worker keeps one for each table group that it owns (`path_of_group`): each has a machine of its own.
 """
 
 from __future__ import annotations
@@ -155,6 +157,11 @@ class Journal:
             self._failed(f"journal {self._path} cannot be written: {error.strerror or error}")
             return
         self._size += written
+
+
+def path_of_group(path: str, group: int) -> str:
+    """Returns the path of a table group's journal, at the worker that owns the group."""
+    return f"{path}.group{group}"
 
 
 def rotate(path: Path, keep: int) -> None:

@@ -23,13 +23,16 @@ from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.kafka import control, topics
 from tidelock.adapters.kafka.connection import LogError
 from tidelock.adapters.kafka.control import FEED, PLAN, ControlTopic, News, SoleWriter
-from tidelock.adapters.operator.feed_control import halted_group
+from tidelock.adapters.operator import start_copy
+from tidelock.adapters.operator.feed_control import books, halted_group
 from tidelock.adapters.ports.sink import Sink, TargetError
 from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.process.complaint import Complaint
 from tidelock.adapters.process.way_out import of_workers
 from tidelock.adapters.wiring.session import session
 from tidelock.adapters.wiring.sinks import make_sink
+from tidelock.adapters.wiring.sources import overview_of
+from tidelock.adapters.workers.copy_homes import follow_plan
 from tidelock.adapters.workers.lost_log import LostLog, lost_log
 from tidelock.adapters.workers.publishing import Publishing
 from tidelock.adapters.workers.start_position import beginning
@@ -37,6 +40,7 @@ from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.cluster.coordinator import Coordinator
 from tidelock.engine.cluster.coordinator_states import Halted
 from tidelock.engine.model.records import TableName
+from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.coordinator_messages import (
     Announce,
     CoordinatorEffect,
@@ -142,16 +146,23 @@ class CoordinatorShell:
         if lost is None or again:
             await topics.ensure(self._feed.log_url, self._feed.name, lost.plan.partitions if lost is not None else 1)
         seen = await control.read(self._feed)
+        if seen.plan is None and self._feed.start == "copy":
+            source = await asyncio.to_thread(overview_of, self._feed, first_run=True)
+            await start_copy.ask(self._feed, self._mapping, source.tables)
         start = await beginning(self._feed) if seen.plan is None else seen.plan.position
         async with session(self._feed.target_url) as target:
             names = dict.fromkeys(await tables_there(self._feed, target))
         names.update(dict.fromkeys(name for name, _ in seen.plan.tables) if seen.plan else {})
         taken = await sink.take_over(list(names), start)
+        if seen.plan is None:  # a resync may have moved the feed since it was asked
+            start = await beginning(self._feed)
         await pen.open()
         failure = await sink.settle()
         if failure is not None:
             raise TargetError(f"{self._feed.target_url}: {failure.message}", "It is tried again")
         seen = await control.read(self._feed)
+        if seen.plan is not None:  # whoever stored it may have died before the copies followed
+            await follow_plan(self._feed, seen.plan, taken.epoch, await self._still_leaving(seen.plan))
         reports = list(seen.groups.values())
         if lost is not None:  # what the target has stored may be later than what was reported
             reports = [msgspec.structs.replace(one, checkpoint=lost.places[one.group]) for one in reports]
@@ -166,6 +177,15 @@ class CoordinatorShell:
             feed=seen.state,
             reports=tuple(reports),
         )
+
+    async def _still_leaving(self, plan: TablePartitioning) -> Collection[int]:
+        """Returns the groups that tables left with this plan, unless the log has gone on behind it."""
+        if not plan.left:
+            return ()
+        async with books(self._feed) as book:
+            stored = await book.checkpoints()
+        places = [stored[group][0] if group in stored else since for group, since in enumerate(plan.since)]
+        return plan.left if any(place.order <= plan.position.order for place in places) else ()
 
     async def _released(self) -> None:
         """Waits until an operator has passed the statement, or cleared the halt."""
@@ -196,6 +216,7 @@ class _Coordinating:
         self._pen = pen
         self._stop = stop
         self._machine = Coordinator()
+        self._epoch = 0
         self._publishing = Publishing(feed, self._post, self._displace, skipped)
         self._tables: list[TableName] = []
         self._mailbox: list[CoordinatorEvent] = []
@@ -224,6 +245,7 @@ class _Coordinating:
 
     async def run(self, taken: FeedTaken) -> None:
         """Runs until stopped, displaced or halted.  Raises what a task raises: that is a bug."""
+        self._epoch = taken.epoch
         self._tables = list(taken.tables)
         self._mailbox.insert(0, taken)
         self._start(self._write())
@@ -288,6 +310,9 @@ class _Coordinating:
                 except (KafkaError, LogError) as error:
                     self._displace(f"it cannot write to the control topic any more: {error}")
                     return
+                except TargetError as error:
+                    self._displace(f"copies cannot follow the plan: {error}")
+                    return
                 self._to_write = [left for left in self._to_write if left is not effect]
             self._wake.set()
             self._written.clear()
@@ -298,6 +323,8 @@ class _Coordinating:
             case StorePlan(plan=plan):
                 await topics.ensure(self._feed.log_url, self._feed.name, plan.partitions)
                 await self._pen.write(PLAN, plan)
+                # with the first one, all that an embedded run copied leaves its only group
+                await follow_plan(self._feed, plan, self._epoch, plan.left if plan.version > 1 else (0,))
                 self._post(PlanStored(plan.version))
             case Announce(feed=feed):
                 await self._pen.write(FEED, self._completed(feed))

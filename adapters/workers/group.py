@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -18,30 +19,34 @@ from aiokafka.errors import KafkaError
 from tidelock.adapters.config.apply_options import options_of
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
+from tidelock.adapters.kafka.connection import LogError
 from tidelock.adapters.kafka.control import ControlTopic
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import WireError
+from tidelock.adapters.operator import start_copy
 from tidelock.adapters.operator.feed_control import halted_group
-from tidelock.adapters.ports.sink import Sink, TargetError
+from tidelock.adapters.ports.sink import Sink, TargetError, Wanted
 from tidelock.adapters.process.complaint import Complaint
 from tidelock.adapters.process.gc_tuning import forget
 from tidelock.adapters.process.way_out import of_workers
+from tidelock.adapters.row_copy.copier import CopierProcess, SparkCopier
 from tidelock.adapters.runtime.apply_shell import Shell
 from tidelock.adapters.runtime.copy_shell import Copies
-from tidelock.adapters.runtime.journal import NoJournal
+from tidelock.adapters.runtime.journal import Journal, JournalError, NoJournal, Recorder, path_of_group
 from tidelock.adapters.runtime.progress import Sample
 from tidelock.adapters.runtime.sampler import sample_of
 from tidelock.adapters.wiring.sinks import make_sink
+from tidelock.adapters.workers.copy_homes import requests_of
 from tidelock.adapters.workers.partition import Fetcher, PartitionLog
 from tidelock.adapters.workers.totals import Totals
-from tidelock.engine.apply.machine import ApplyMachine
+from tidelock.engine.apply.machine import ApplyMachine, Options
 from tidelock.engine.apply.status import ApplyStatus
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.effects import ApplyDdl
-from tidelock.engine.protocol.events import DdlApplied, DdlFailed
+from tidelock.engine.protocol.events import DdlApplied, DdlFailed, TakenOver
 from tidelock.engine.protocol.group_reports import GroupReport, Statement
 
 log = logging.getLogger(__name__)
@@ -59,8 +64,16 @@ class GroupRunner:
     """
 
     def __init__(
-        self, feed: Feed, number: int, worker: str, control: ControlTopic, places: Places, fetcher: Fetcher
+        self,
+        feed: Feed,
+        number: int,
+        worker: str,
+        control: ControlTopic,
+        places: Places,
+        fetcher: Fetcher,
+        copier: CopierProcess,
     ) -> None:
+        """`copier`: shared by the groups of this worker."""
         self.number = number
         self.fenced = 0
         self.latest = Sample()
@@ -70,11 +83,13 @@ class GroupRunner:
         self._control = control
         self._places = places
         self._fetcher = fetcher
+        self._copier = copier
         self._mapping = Mapping(rules_of(feed), feed.schema)
         self._shell: Shell | None = None
         self._stream_idle_us: int | None = None  # of the next machine (StepDown)
         self._vote: Statement | None = None
         self._alarm: Alarm | None = None
+        self._fault: Alarm | None = None  # of the journal, where that is one
         self._past = Totals()  # of lives before the present one
         self._rows_before = 0  # applied by owners before, as they reported
         self._trouble_told = Complaint(log)
@@ -104,6 +119,8 @@ class GroupRunner:
                 await self._trouble(Alarm("wire", str(error), error.hint))
             except KafkaError as error:
                 await self._trouble(Alarm("kafka", str(error), "Is the broker up?"))
+            except JournalError as error:
+                await self._trouble(Alarm("journal", str(error), error.hint))
 
     async def stop(self) -> None:
         """Finishes what is in flight; then `run` returns."""
@@ -137,25 +154,35 @@ class GroupRunner:
         try:
             taken = await sink.take_over(tables, plan.since[self.number])
             taken = msgspec.structs.replace(taken, log_end=await self._places.last(self.number) or taken.checkpoint)
+            first = taken.checkpoint == plan.since[self.number] and not taken.receipts
+            essential = await start_copy.due(self._feed, {n for n, g in plan.tables if g == self.number}, first=first)
+            rows = await start_copy.rows_merged(self._feed) if _unfinished(taken) else {}
+            options = options_of(self._feed, tables, self._stream_idle_us)
+            journal = self._journal(options)
         except BaseException:
             await sink.close()
             raise
         self._begin_life()
-        machine = ApplyMachine(options_of(self._feed, tables, self._stream_idle_us))
+        machine = ApplyMachine(options)
         partition = self.log = PartitionLog(self.number, self._places, self._fetcher)
         forget()  # the machine before, with its rows
 
         async def apply_ddl(effect: ApplyDdl) -> DdlApplied | DdlFailed:
             return await self._pass(effect, sink, tables)
 
-        copies = Copies(machine, sink, None, log.warning)
-        shell = self._shell = Shell(machine, sink, partition, apply_ddl, NoJournal(), copies, of_workers)
+        copier = SparkCopier(self._feed, log.warning, self.number, self._copier)
+        copies = Copies(machine, sink, copier, log.info, essential=essential, own=self._requests)
+        if _unfinished(taken):
+            copies.resume(taken.chunks, rows)
+        shell = self._shell = Shell(machine, sink, partition, apply_ddl, journal, copies, of_workers, stays=True)
         self._trouble_told.over()
         self._epoch, self._alarm, self._vote = taken.epoch, None, None
         log.info("%s is ours: epoch %d, from %s", self, taken.epoch, taken.checkpoint)
         shell.post(taken)
         if self._stop.is_set():  # told so during the takeover
             shell.stop()
+        if self._fault is not None:
+            shell.give_up(self._fault)
         reporter = asyncio.create_task(self._report(machine, shell, partition))
         try:
             await shell.run(taken.checkpoint)
@@ -173,6 +200,33 @@ class GroupRunner:
         self.latest = Sample()
         known = self._control.seen.groups.get(self.number)
         self._rows_before = known.rows if known is not None else 0
+
+    def _journal(self, options: Options) -> Recorder:
+        """Opens the group's journal, if the feed keeps one.  Raises JournalError."""
+        feed = self._feed
+        if not feed.journal:
+            return NoJournal()
+        self._fault = None
+        path = path_of_group(feed.journal, self.number)
+        return Journal(path, options, self._unwritten, feed.journal_mb << 20, feed.journal_keep)
+
+    def _unwritten(self, problem: str) -> None:
+        """Notes that the disk does not take the journal."""
+        stop = self._feed.journal_fault == "stop"
+        then = "the group stops" if stop else "it goes on without it"
+        log.warning("%s: %s; %s (`journal_fault`). What it holds so far can be replayed", self, problem, then)
+        if stop:
+            self._fault = Alarm("journal", problem, "Make room, then `tidelock resume FEED`")
+            if self._shell is not None:
+                self._shell.give_up(self._fault)
+
+    async def _requests(self, wanted: Sequence[Wanted]) -> Sequence[Wanted]:
+        """Returns the requests for copies that are this group's; none while Kafka does not say."""
+        try:
+            return await requests_of(self._feed, self.number, self._control.seen, wanted)
+        except LogError as error:
+            log.warning("%s: who copies what is not known: %s", self, error)
+            return ()
 
     # ------------------------------------------------------------------ the end of an ownership
 
@@ -277,3 +331,8 @@ class GroupRunner:
                 hindrance=hindrance,
             ),
         )
+
+
+def _unfinished(taken: TakenOver) -> bool:
+    """Tells whether a copy has begun that is not done."""
+    return any(len(one.merged) < one.split.chunks for one in taken.chunks)

@@ -14,8 +14,6 @@ import msgspec
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.adoption import proven
-from tidelock.adapters.operator.copies import resync_pending
-from tidelock.adapters.operator.store import Books
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.process.way_out import COPY_ANEW
 from tidelock.adapters.wiring.session import session
@@ -37,11 +35,6 @@ async def _where_groups_stand(feed: Feed) -> Position | None:
     async with session(feed.target_url) as target:
         books = f"{quote(target.dialect, feed.schema)}.tidelock_"
         stored = await target.fetch(f"SELECT grp, position FROM {books}checkpoint WHERE feed = %s", feed.name)
-        if await resync_pending(Books(feed, target)):
-            raise TargetError(
-                f"feed {feed.name} was told to copy its tables anew (`tidelock resync`), and workers cannot copy",
-                "Set `log: embedded` until that is done (`tidelock run FEED --until-caught-up`), then set `log` again",
-            )
         receipts = await target.fetch(f"SELECT count(*) FROM {books}progress WHERE feed = %s", feed.name)
     if not stored:
         return None

@@ -33,6 +33,7 @@ from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.topics import changes_topic, control_topic, ensure, ensure_control
 from tidelock.adapters.ports.capture_messages import Unanswered
 from tidelock.adapters.process.gc_tuning import calm
+from tidelock.adapters.row_copy.copier import CopierProcess
 from tidelock.adapters.runtime.progress import RunState, Sample
 from tidelock.adapters.runtime.sampler import Silent, with_silence
 from tidelock.adapters.workers.consumer import App, CommittedTransport, PartitionFetcher, leave
@@ -88,6 +89,7 @@ class Worker:
         self._ending: list[GroupRunner] = []
         self._past = Totals()  # of groups that are not ours any more
         self._target = TargetWatch(feed.target_url)
+        self._copier = CopierProcess(feed)
         self._running: dict[object, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self.changes, self.elects = changes_topic(feed.name), control_topic(feed.name)
@@ -216,7 +218,9 @@ class Worker:
 
     def _take(self, number: int) -> None:
         fetcher = PartitionFetcher(self.app, TP(self.changes, number))
-        group = self.groups[number] = GroupRunner(self.feed, number, self.name, self.control, self.places, fetcher)
+        group = self.groups[number] = GroupRunner(
+            self.feed, number, self.name, self.control, self.places, fetcher, self._copier
+        )
         self._run(number, group.run())
 
     def _run(self, key: object, work: Any) -> None:
@@ -268,6 +272,7 @@ class Worker:
             self._let_go("coordinator", coordinator.stop)
         await asyncio.gather(*self._leaving)
         await leave(self.app)
+        await self._copier.close()
         if self._claim is not None:
             await self._claim.leave()
         await self._stack.aclose()
@@ -336,6 +341,7 @@ class Worker:
             failed_rows=sum(s.failed_rows for s in samples),
             retries_total=totals.retries,
             restarts=totals.restarts,
+            copies=tuple(one for s in samples for one in s.copies),
             hindrances=tuple(one for s in samples for one in s.hindrances),
             fenced_total=totals.fenced,
             prepared=self._prepared.xid,

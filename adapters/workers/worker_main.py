@@ -9,6 +9,9 @@ import os
 from typing import Final
 
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.operator.copies import unfinished
+from tidelock.adapters.operator.feed_control import books
+from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source_errors import OtherHistory
 from tidelock.adapters.process.signals import heard
 from tidelock.adapters.runtime.progress import Progress
@@ -79,7 +82,11 @@ async def _until(worker: Worker, stop: asyncio.Event, goal: Position | None, pro
             if state.alarm is not None:
                 progress.message(str(state.alarm))
                 return OPERATOR
-            if state.checkpoint.order >= goal.order and await _of_that_log(worker, state.checkpoint, progress):
+            if (
+                state.checkpoint.order >= goal.order
+                and await _of_that_log(worker, state.checkpoint, progress)
+                and not await _copying(worker.feed)
+            ):
                 return OPERATOR if worker.parked else OK
     return OK
 
@@ -94,6 +101,15 @@ async def _of_that_log(worker: Worker, checkpoint: Position, progress: Progress)
         progress.message(str(other))
         return False
     return True
+
+
+async def _copying(feed: Feed) -> bool:
+    """Tells whether tables are queued to be copied, or being copied; yes while the target does not say."""
+    try:
+        async with books(feed) as book:
+            return await unfinished(book)
+    except TargetError:
+        return True
 
 
 async def _show(worker: Worker, progress: Progress) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from bench.harness.rig import Rig, until
+from bench.harness.rig import Rig, tidelock, until
 from bench.harness.servers import Server
 from bench.harness.session import connect
 from bench.harness.tidelock import Process
@@ -183,13 +183,10 @@ class Workers:
         """End all, and do what `adapters.process.way_out.COPY_ANEW` says, to the letter; workers may go on from there,
         in a `Workers` of their own.  Raises TidelockFailed, and AssertionError where the copy is not exact."""
         self.stop()
-        rig = self.rig
-        log = rig.options.pop("log")
-        rig.name += "_anew"
-        rig.start_at, rig.options["copy"] = "copy", {"existing": "replace"}
-        rig.catch_up(COPY_SECONDS)
-        rig.assert_exact()
-        rig.start_at, rig.options["log"] = "now", log
+        said = tidelock("resync", str(self.rig.feed), "--yes", seconds=COPY_SECONDS)
+        assert said.code == 0, said
+        self.work_off(COPY_SECONDS)
+        self.rig.assert_exact()
 
     # ------------------------------------------------------------------ what they say
 

@@ -283,7 +283,7 @@ class Coordinator:
     def _change_plan(self, plan: TablePartitioning, position: Position, barrier: Barrier | None) -> None:
         """Everything up to `position` is in every checkpoint, or at least drained: the plan may change behind it."""
         made = self._replan(plan, position)
-        if any(self._progress.parked(group) for group in _left(plan, made)):
+        if any(self._progress.parked(group) for group in made.left):
             if barrier is not None:  # the groups pass the statement: none retries parked rows in front of one
                 self._seal(barrier)
             self.state = Unparking(barrier)
@@ -339,9 +339,3 @@ class Coordinator:
     def _next_id(self) -> EffectId:
         self._counter += 1
         return EffectId(self._taken.epoch, self._counter)
-
-
-def _left(before: TablePartitioning, after: TablePartitioning) -> list[int]:
-    """Groups that a table leaves."""
-    homes = dict(after.tables)
-    return sorted({group for name, group in before.tables if homes.get(name, group) != group})

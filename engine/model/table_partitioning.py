@@ -20,13 +20,15 @@ class TablePartitioning(msgspec.Struct, frozen=True):
     """Assignment of tables to partitions.  `version` rises by one with each, which holds from `position` on: a drained
     point.
 
-    `since[g]`: where the log of partition g begins; its length is the number of partitions.
+    `since[g]`: where the log of partition g begins; its length is the number of partitions.  `left`: groups that a
+    table has left with this version, for another one.
     """
 
     version: int
     position: Position
     since: tuple[Position, ...]
     tables: tuple[tuple[TableName, int], ...]
+    left: tuple[int, ...] = ()
 
     @property
     def partitions(self) -> int:
@@ -75,6 +77,7 @@ def partition_tables(
         position=position,
         since=(*since, *[position] * (partitions - len(since))),
         tables=tuple(sorted(placed.items())),
+        left=tuple(sorted({home for name, home in old.items() if placed.get(name, home) != home})),
     )
 
 

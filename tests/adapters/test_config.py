@@ -50,6 +50,11 @@ def test_defaults(read: Read) -> None:
     assert feed.synchronous_commit is False
 
 
+def test_workers_may_begin_with_a_copy_and_keep_journals(read: Read) -> None:
+    feed = read(PLAIN + "log: kafka://h\nstart: copy\njournal: a\n")
+    assert (feed.start, feed.journal, feed.log_url is not None) == ("copy", "a", True)
+
+
 def test_a_feed_that_begins_with_a_copy_begins_now(read: Read) -> None:
     feed = read(PLAIN + "start: copy\ncopy: {existing: keep, chunk_rows: 1000}\n")
     assert (feed.start, feed.start_place) == ("copy", "now")
@@ -176,8 +181,6 @@ WRONG = {
         8,
         "one group",
     ),
-    "a journal of workers": (PLAIN + "log: kafka://h\njournal: a\n", "journal", 7, "tidelock run"),
-    "workers that copy": (PLAIN + "log: kafka://h\nstart: copy\n", "start", 7, "log: embedded"),
     "an unknown word of copy": (PLAIN + "copy: {chunk: 5}\n", "copy.chunk", 6, "chunk_rows"),
     "kafka target later": (PLAIN.replace("postgresql://tide:secret-b@db2/shop", "kafka://h:9092"), "target", 3, "yet"),
     "postgres source later": (PLAIN.replace("mysql://repl:secret-a@db1", "postgresql://a@h/b"), "source", 2, "yet"),

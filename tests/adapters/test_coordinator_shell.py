@@ -23,12 +23,15 @@ from tidelock.adapters.ports.sink import Sink, TargetError
 from tidelock.adapters.wiring.sinks import make_sink
 from tidelock.adapters.workers import coordinator_shell
 from tidelock.adapters.workers.coordinator_shell import CoordinatorShell
+from tidelock.adapters.workers.copy_homes import follow_plan
 from tidelock.adapters.workers.publishing import Publishing
 from tidelock.adapters.workers.start_position import beginning
 from tidelock.engine.capture.mapping import Mapping
+from tidelock.engine.model.chunk_ranges import ChunkSplit
+from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Position, TableName
-from tidelock.engine.protocol.effects import ApplyDdl, EffectId
-from tidelock.engine.protocol.events import DdlApplied
+from tidelock.engine.protocol.effects import ApplyDdl, BeginCopy, EffectId
+from tidelock.engine.protocol.events import CopyFailed, DdlApplied
 from tidelock.engine.protocol.group_reports import GroupReport, Statement
 
 SECONDS = 60
@@ -256,6 +259,51 @@ async def test_more_partitions_make_a_new_plan_where_all_is_drained(player: Play
         await player.state(lambda state: state.published.order >= here.order)
 
 
+@pytest.mark.parametrize("dies", [False, True], ids=["in peace", "died in between"])
+async def test_a_copy_moves_with_its_table(dies: bool, player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the new plan is announced the target has it, and whoever owned the table can touch it no more."""
+    failing = [TargetError("gone", "")] if dies else []
+
+    async def follow(*arguments: Any) -> None:
+        if arguments[-1] and failing:  # a table leaves a group
+            raise failing.pop()
+        await follow_plan(*arguments)
+
+    rig = player.rig
+    async with coordinating(player):
+        plan = await player.control.plan_with(1)
+        for group in (0, 1):
+            await player.own(group)
+        for name, group in plan.tables:
+            for chunk in (0, 1):
+                stored = f"'{rig.name}', {group}, '{name.schema}', '{name.table}', {chunk}"
+                columns = "feed, grp, table_schema, table_name, chunk"
+                rig.target.execute(f"INSERT INTO tidelock.tidelock_chunks ({columns}) VALUES ({stored})")
+        rig.at_source("INSERT INTO account VALUES (1, 'a')")
+        here = player.here()
+        await player.state(lambda state: state.published.order >= here.order)
+    rig.target.execute(f"ALTER TABLE {rig.schema}.item ADD FOREIGN KEY (id) REFERENCES {rig.schema}.account (id)")
+    monkeypatch.setattr(coordinator_shell, "follow_plan", follow)
+    monkeypatch.setattr(coordinator_shell, "DISPLACED_SECONDS", 0.2)
+    async with coordinating(player, "w2"):
+        end = (await player.state(lambda state: state.state == "draining for a new plan")).published
+        for group in (0, 1):
+            await player.report(group, end)
+        await player.state(lambda state: state.plan == 2)
+        moved = await player.control.plan_with(1)
+        (home,) = {group for _, group in moved.tables}
+        assert moved.left == (1 - home,) and not failing
+        found = f"SELECT DISTINCT grp, table_name FROM tidelock.tidelock_chunks WHERE feed = '{rig.name}' ORDER BY 2"
+        assert rig.target.execute(found) == [(home, "account"), (home, "item")]
+        split = ChunkSplit(moved.tables[0][0])
+        for group in (0, 1):
+            id_ = EffectId(player.epochs[group], 1)
+            answer = await player.sinks[group].begin_copy(BeginCopy(id_, (split,), end))
+            assert isinstance(answer, CopyFailed) and answer.failure.kind is ErrorKind.FENCED, answer
+        with pytest.raises(TargetError, match="newer coordinator"):
+            await follow_plan(player.feed, moved, 1, (0,))
+
+
 async def test_an_embedded_run_is_gone_on_from_but_not_from_the_middle_of_its_work(player: Player) -> None:
     rig = player.rig
     rig.at_source("INSERT INTO account VALUES (1, 'a')")
@@ -270,6 +318,27 @@ async def test_an_embedded_run_is_gone_on_from_but_not_from_the_middle_of_its_wo
     rig.target.execute(f"INSERT INTO tidelock.tidelock_progress VALUES ({owner}, '', '', '')")
     with pytest.raises(TargetError, match="is in the middle of its work"):
         await beginning(player.feed)
+
+
+async def test_the_copies_of_an_embedded_run_go_to_the_groups_of_their_tables(player: Player) -> None:
+    rig = player.rig
+    log = rig.options.pop("log")
+    del rig.options["partitions"]
+    rig.catch_up()
+    for table in ("account", "item"):
+        columns = "feed, grp, table_schema, table_name, chunk, rows_merged"
+        stored = f"'{rig.name}', 0, '{rig.schema}', '{table}', 0, 1"
+        rig.target.execute(f"INSERT INTO tidelock.tidelock_chunks ({columns}) VALUES ({stored})")
+    rig.options |= {"log": log, "partitions": 2}
+    owner = f"SELECT epoch FROM tidelock.tidelock_owner WHERE feed = '{rig.name}' AND grp = 0"
+    ((before,),) = rig.target.execute(owner)
+    async with coordinating(player):
+        plan = await player.control.plan_with(1)
+        found = rig.target.execute(
+            f"SELECT table_name, grp FROM tidelock.tidelock_chunks WHERE feed = '{rig.name}' ORDER BY 1"
+        )
+        assert found == sorted((name.table, group) for name, group in plan.tables)
+        assert rig.target.execute(owner)[0][0] > before, "the embedded run's epoch is over"
 
 
 async def test_status_shows_the_groups_from_any_machine(player: Player) -> None:

@@ -121,10 +121,10 @@ def test_every_command_that_advice_names_is_one() -> None:
     assert seen > 50
 
 
-def test_where_resync_is_refused_no_hint_names_it() -> None:
+def test_a_hint_names_resync_as_it_is_done_there() -> None:
     for hint in (errors.WAY_OUT, errors.SEE_THE_LOG, f"Then {RESYNC}"):
         assert "resync" in hint
-        assert "resync" not in of_workers(hint) and "feed of a new name" in of_workers(hint)
+        assert "end all its workers, `tidelock resync FEED`" in of_workers(hint)
         assert "resync" not in of_hive(hint) and "feed of a new name" in of_hive(hint)
     for path in ROOT.glob("adapters/mysql/**/*.py"):
         assert "tidelock resync" not in path.read_text(), f"{path}: RESYNC, which has another form for workers"

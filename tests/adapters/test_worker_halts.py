@@ -91,7 +91,7 @@ def test_the_advice_of_a_halt(
         workers.start()
         workers.until(lambda: halted() is not None, "the halt")
         _, message, hint, *_ = halted() or []
-        assert words in message and "feed of a new name" in hint and "resync" not in hint, (message, hint)
+        assert words in message and "end all its workers, `tidelock resync FEED`" in hint, (message, hint)
         assert rig.command("resume").code == 0
         workers.until(lambda: halted() is not None, "the halt stays until its advice is followed")
         workers.copy_anew()

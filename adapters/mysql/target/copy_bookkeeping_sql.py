@@ -24,10 +24,14 @@ _KEY = msgspec.msgpack.Decoder(Row)
 
 
 class CopyBookkeepingSql:
-    """The rows of one feed and table group in `tidelock_chunks` and `tidelock_wanted`."""
+    """The rows of one feed and table group in `tidelock_chunks`, and of the feed in `tidelock_wanted`.
+
+    Requests are the feed's: whoever asks for a table need not know in which group it is.
+    """
 
     def __init__(self, fencing: Fencing, feed: str, group: int) -> None:
         self.prefix = staged_prefix(feed, group)
+        self._feed = f"feed={text(feed)}"
         self._mine = fencing.identity
         self._values = f"{text(feed)},{group}"
         self._table = f"{fencing.schema}.tidelock_"
@@ -60,7 +64,7 @@ class CopyBookkeepingSql:
         Where rows are repaired, only what asked for these rows goes.  Where those of the target are kept, nothing goes
         that asks for more than that.
         """
-        head = f"DELETE FROM {self._table}wanted WHERE {self._mine} AND {named(split.table)}"
+        head = f"DELETE FROM {self._table}wanted WHERE {self._feed} AND {named(split.table)}"
         if split.by is By.KEYS:
             keys = [blob(msgspec.msgpack.encode(key)) for key in split.keys]
             yield f"{head} AND mode='refused'".encode()
@@ -73,7 +77,7 @@ class CopyBookkeepingSql:
     def refuse(self, tables: Sequence[TableName], alarm: Alarm) -> bytes:
         """Mark what asks for these tables as refused, with the alarm that says why."""
         told = blob(msgspec.json.encode(alarm))
-        mine = f"{self._mine} AND mode<>'refused' AND ({' OR '.join(f'({named(table)})' for table in tables)})"
+        mine = f"{self._feed} AND mode<>'refused' AND ({' OR '.join(f'({named(table)})' for table in tables)})"
         return f"UPDATE {self._table}wanted SET mode='refused',row_key={told} WHERE {mine}".encode()
 
     async def read_chunks(self, session: TargetSession) -> tuple[Copied, ...]:
@@ -94,7 +98,7 @@ class CopyBookkeepingSql:
         """Read what is wanted, in the order in which it was asked for."""
         rows = await session.ask(
             f"SELECT ordinal,table_schema,table_name,mode,row_key FROM {self._table}wanted "
-            f"WHERE {self._mine} AND mode<>'refused' ORDER BY ordinal"
+            f"WHERE {self._feed} AND mode<>'refused' ORDER BY ordinal"
         )
         return tuple(
             Wanted(ordinal, TableName(schema, table), mode, None if key is None else _KEY.decode(key))

@@ -28,13 +28,17 @@ _FILLING = "FROM pg_stat_activity WHERE datname = current_database()"
 
 
 class CopyBookkeepingSql:
-    """The rows of one feed and table group in `tidelock_chunks` and `tidelock_wanted`, in `schema`."""
+    """The rows of one feed and table group in `tidelock_chunks`, and of the feed in `tidelock_wanted`, in `schema`.
+
+    Requests are the feed's: whoever asks for a table need not know in which group it is.
+    """
 
     def __init__(self, schema: str, feed: str, group: int) -> None:
         self.schema = schema
         self.prefix = staged_prefix(feed, group)
         self._chunks, self._wanted = (f"{identifier(schema)}.tidelock_{name}" for name in ("chunks", "wanted"))
-        self._mine = f"feed = {text(feed)} AND grp = {int(group)}"
+        self._feed = f"feed = {text(feed)}"
+        self._mine = f"{self._feed} AND grp = {int(group)}"
         self._values = f"{text(feed)}, {int(group)}"
 
     def begin(self, split: ChunkSplit) -> list[str]:
@@ -49,7 +53,7 @@ class CopyBookkeepingSql:
         return [
             f"DELETE FROM {self._chunks} WHERE {self._mine} AND {_of(split.table)}",
             insert,
-            f"DELETE FROM {self._wanted} WHERE {self._mine} AND {_of(split.table)}{_granted(split)}",
+            f"DELETE FROM {self._wanted} WHERE {self._feed} AND {_of(split.table)}{_granted(split)}",
         ]
 
     def merged(self, table: TableName, chunk: int, rows: str) -> str:
@@ -64,7 +68,7 @@ class CopyBookkeepingSql:
         words = f"'\\x{msgspec.json.encode(alarm).hex()}'"
         return [
             f"UPDATE {self._wanted} SET mode = 'refused', row_key = {words} "
-            f"WHERE {self._mine} AND {_of(table)} AND mode <> 'refused'"
+            f"WHERE {self._feed} AND {_of(table)} AND mode <> 'refused'"
             for table in tables
         ]
 
@@ -81,7 +85,7 @@ class CopyBookkeepingSql:
         """Read what is wanted, in the order in which it was asked for."""
         rows = await connection.fetch(
             f"SELECT ordinal, table_schema, table_name, mode, row_key FROM {self._wanted} "
-            f"WHERE {self._mine} AND mode <> 'refused' ORDER BY ordinal"
+            f"WHERE {self._feed} AND mode <> 'refused' ORDER BY ordinal"
         )
         return tuple(
             Wanted(ordinal, TableName(schema, table), mode, None if key is None else _KEY.decode(key))
