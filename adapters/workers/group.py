@@ -54,6 +54,7 @@ QUIET_SECONDS: Final = 5.0
 AGAIN_SECONDS: Final = 1.0
 FENCED_SECONDS: Final = 8.0  # longer than a session lives at the broker: by then we know whether it is still ours
 MEND_SECONDS: Final = 2.0
+FIRST_LOG: Final = 1
 Known = TypeVar("Known")
 
 
@@ -130,7 +131,11 @@ class GroupRunner:
 
     def _hear(self, news: News) -> None:
         """Begins anew where the log does."""
-        if isinstance(news, PublishedLog) and news.is_open and news.number > self._log_number:
+        if not isinstance(news, PublishedLog) or not news.is_open:
+            return
+        if news.number == FIRST_LOG:  # what the topic held before anybody told of it
+            self._log_number = self._log_number or FIRST_LOG
+        if news.number > self._log_number:
             self._ours.set()
             if self._shell is not None:
                 self._shell.begin_anew("the log is published again from the least checkpoint")
