@@ -159,17 +159,17 @@ class GroupRunner:
     async def _own(self, plan: TablePartitioning) -> None:
         sink = make_sink(self._feed, self._mapping, group=self.number)
         tables = [name for name, _ in plan.tables]
+        log_before = self._control.seen.log
         try:
             taken = await sink.take_over(tables, plan.since[self.number])
+            taken = msgspec.structs.replace(taken, log_end=_log_end(taken, await self._places.last(self.number)))
             await self._control.refreshed()  # after the takeover: see `new_log`
             log_now = self._control.seen.log
-            is_open = log_now is None or log_now.is_open
-            taken = msgspec.structs.replace(taken, log_end=_log_end(taken, await self._places.last(self.number)))
         except BaseException:
             await sink.close()
             raise
-        if not is_open:
-            await sink.close()
+        if log_now != log_before or not (log_now is None or log_now.is_open):
+            await sink.close()  # our checkpoint may be from before the log was told anew
             await self._until_stopped(self._control.log_open())
             return
         self._log_number = log_now.number if log_now is not None else 0

@@ -4,16 +4,17 @@ The source's log has a few transactions, numbered from 1.  Another group stands 
 there; ours stands wherever it is when the topic is lost.  The moves:
 
 - `own`: a worker takes the group over at the target, and knows its checkpoint;  `hear o`: owner o then reads the
-  control topic;  `apply o`: it applies the next record that the topic has for it, if the target lets it;  `end o`: it
-  is gone;  `news o`: it learns that another log is open, and begins anew;
+  control topic, and takes the group over once more where that says something new;  `apply o`: it applies the next
+  record that the topic has for it, if the target lets it;  `end o`: it is gone;  `news o`: it learns that another log
+  is open, and begins anew;
 - `lose how`: the topic is emptied (`gone`), what the group had not read is cut off (`cut`), or another group's
   partition is (`other`).  What living owners have fetched stays with them;
 - `base`, `tell`, `fence`, `open`: the coordinator's steps (`adapters.workers.new_log`);  `crash`: another one comes,
   and goes on from what the control topic says;
 - `publish n`: a record more, from the end of the log, of n transactions, or up to the next cut.
 
-What must hold: the group applies the transactions in order, each once; where nothing but new owners can come any more,
-its owner has applied all of them.
+What must hold: the group applies the transactions in order, each once; no owner that reads the newest log lacks what
+follows its place; where nothing but new owners can come any more, the group has applied all.
 """
 
 from __future__ import annotations
@@ -34,12 +35,14 @@ GONE: Final = (-1, -1)
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """`epoch`: its own.  `place`: up to there it has applied all, or found it applied.  `number`: of the log that it
-    reads; None: it has not read the control topic yet.  `base`: where that log begins in the topic.  `fetched`:
-    records that it had when the topic was lost."""
+    """`epoch`: its own.  `place`: up to there it has applied all, or found it applied.  `seen`: what the control topic
+    said of the log before its takeover.  `number`: of the log that it reads; None: it has not read the control topic
+    since.  `base`: where that log begins in the topic.  `fetched`: records that it had when the topic was lost.
+    """
 
     epoch: int
     place: int
+    seen: tuple[int, bool] = (1, True)
     number: int | None = None
     base: int = 0
     fetched: tuple[tuple[int, int], ...] = ()
@@ -59,8 +62,8 @@ class State(msgspec.Struct, frozen=True):
     known: tuple[int, int] = (0, 0)
     epoch: int = 1
     checkpoint: int = 0
-    owners: tuple[Owner, ...] = (Owner(1, 0, 1),)
-    takeovers: int = 2
+    owners: tuple[Owner, ...] = (Owner(1, 0, number=1),)
+    takeovers: int = 1
     losses: int = 1
     crashes: int = 1
 
@@ -92,13 +95,15 @@ class NewLogModel:
                 found.append(("hear", n))
             if owner.number is not None and self._next(owner) is not None:
                 found.append(("apply", n))
+            elif owner.number == state.number > 1 and owner.place < self._published():
+                raise Broken(f"nothing follows {owner.place} in log {owner.number}, and it goes on behind")
             if owner.number is not None and state.is_open and owner.number < state.number:
                 found.append(("news", n))
         if state.step:
             found.append((state.step,))
         elif self._published() < LENGTH:
             found += [("publish", count) for count in RECORDS]
-        if not found and state.owners:
+        if not found and any(owner.epoch == state.epoch for owner in state.owners):
             self._see_end()
         if state.step and state.crashes:
             found.append(("crash",))
@@ -113,7 +118,7 @@ class NewLogModel:
             case ("own",):
                 self._own()
             case ("hear", int(n)):
-                self._change(n, number=self.state.number, base=self.state.base)
+                self._hear(n)
             case ("apply", int(n)):
                 self._apply(n)
             case ("news" | "end", int(n)):
@@ -133,8 +138,17 @@ class NewLogModel:
 
     def _own(self) -> None:
         state = self.state
-        owner = Owner(state.epoch + 1, state.checkpoint)
+        owner = Owner(state.epoch + 1, state.checkpoint, (state.number, state.is_open))
         self._set(epoch=owner.epoch, owners=(*state.owners, owner), takeovers=state.takeovers - 1)
+
+    def _hear(self, n: int) -> None:
+        state = self.state
+        told = state.number, state.is_open
+        if self.state.owners[n].seen == told:
+            self._change(n, number=state.number, base=state.base)
+        else:
+            self._set(epoch=state.epoch + 1)
+            self._change(n, epoch=state.epoch + 1, place=state.checkpoint, seen=told)
 
     def _next(self, owner: Owner) -> tuple[int, int] | None:
         """Returns the record that follows the owner's place in the log that it reads."""
@@ -169,7 +183,10 @@ class NewLogModel:
         kept: tuple[tuple[int, int], ...] = ()
         if how != "gone":
             kept = tuple(GONE if how == "cut" and r[0] <= state.checkpoint else r for r in state.topic)
-        owners = tuple(msgspec.structs.replace(o, fetched=state.topic[o.base :]) for o in state.owners)
+        owners = tuple(
+            owner if owner.number is None else msgspec.structs.replace(owner, fetched=state.topic[owner.base :])
+            for owner in state.owners
+        )
         self._set(topic=kept, losses=state.losses - 1, step=self.steps[0], owners=owners)
 
     def _published(self) -> int:
@@ -239,11 +256,17 @@ class _BeginsWhereItDid(NewLogModel):
             self._set(known=(0, self.state.known[1]))
 
 
+class _OwnsOnce(NewLogModel):
+    def _hear(self, n: int) -> None:
+        self._change(n, number=self.state.number, base=self.state.base)
+
+
 class _OwnsUnread(NewLogModel):
     def _own(self) -> None:
-        """What it knows of the log may be from long before its takeover."""
+        """What it knows of the log is from long before its takeover, unless it is the last one."""
         super()._own()
-        self._change(len(self.state.owners) - 1, number=1)
+        if self.state.takeovers:
+            self._change(len(self.state.owners) - 1, number=1)
 
 
 NEW_LOG_RULES: Final[dict[str, tuple[str, type[NewLogModel]]]] = {
@@ -251,6 +274,8 @@ NEW_LOG_RULES: Final[dict[str, tuple[str, type[NewLogModel]]]] = {
     "fence": ("the groups are not fenced", _FencesNobody),
     "cut": ("the log is not cut where the group stands", _CutsNowhere),
     "base": ("the new log begins where the one before did", _BeginsWhereItDid),
+    "own-again": ("an owner to whom the control topic says something new does not take over again", _OwnsOnce),
     "read-after": ("an owner takes over with what it knew of the log before", _OwnsUnread),
 }
 """Rules of the new log, each broken in turn: what is done instead, and by which model."""
+SCOPES: Final = (State(), State(takeovers=2, crashes=0))
