@@ -6,6 +6,7 @@
 | e2e | how many row changes a second go from a source to a target? |
 | latency | how long from the source's COMMIT until the target shows the row? |
 | scale | what grows with tables, row width, backlog and lanes? |
+| workers | how much do workers over Kafka add to one, and what do they cost beside the embedded run? |
 | copying | how fast are rows copied that exist already, and is it exact while they change, through SIGKILLs? |
 | hive | how many changes a second does a Hive warehouse keep up with, exactly? |
 | chaos | does it stand an hour of kills, restarts, silent wires and full disks, exactly and with flat memory? |
@@ -36,6 +37,7 @@ MODULES: Final = {
     "e2e": ("bench.e2e.command", "Row changes a second from source to target."),
     "latency": ("bench.latency.command", "From COMMIT at the source until the target shows the row."),
     "scale": ("bench.growth.command", "What grows with tables, row width, backlog and lanes."),
+    "workers": ("bench.scaleout", "One backlog, embedded and through Kafka with 1, 2 and 3 workers."),
     "copying": ("bench.copying", "Rows that exist already, copied while they change, through SIGKILLs."),
     "hive": ("bench.lake", "Changes a second that a Hive warehouse keeps up with."),
     "chaos": ("bench.chaos.command", "One process (or workers over Kafka) under kills, restarts, silence, full disks."),

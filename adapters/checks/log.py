@@ -6,10 +6,12 @@ import shlex
 
 import msgspec
 
+from tidelock.adapters.checks.unread import check_unread
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.kafka.connection import LogError
-from tidelock.adapters.kafka.control import read
+from tidelock.adapters.kafka.control import SeenControl, read
+from tidelock.adapters.kafka.topic_identity import replaced
 from tidelock.adapters.kafka.topics import (
     CHANGES,
     CONTROL,
@@ -44,13 +46,17 @@ async def check_log(feed: Feed) -> list[Finding]:
     try:
         topics = await look(place, feed.name)
         missing = await missing_topics(feed, topics)
-        plan = (await read(feed)).plan if topics.control is not None else None
-        lost = plan is not None and (topics.changes is None or topics.changes.partitions < plan.partitions)
+        seen = await read(feed) if topics.control is not None else SeenControl()
+        instead = replaced(topics.changes, seen)
+        unread: list[Finding] = []
+        if topics.changes is not None and seen.plan is not None and instead is None:
+            unread = await check_unread(feed, topics.changes, seen)
     except LogError as problem:
         return [error("log-unusable", str(problem), problem.hint)]
     return [
         *_check_login(place),
-        *(_check_lost(feed, place) if lost else ()),
+        *(_check_lost(feed, place, instead) if instead is not None else ()),
+        *unread,
         *_check_cluster(place, topics),
         *(
             error(
@@ -88,11 +94,11 @@ def first_partitions(feed: Feed) -> int:
     return max(1, feed.partitions)
 
 
-def _check_lost(feed: Feed, place: Endpoint) -> list[Finding]:
+def _check_lost(feed: Feed, place: Endpoint, instead: str) -> list[Finding]:
     return [
         error(
             "log-lost",
-            f"{place} has not got the topic {changes_topic(feed.name)} any more that the feed has published to",
+            f"{place}: the changes topic {changes_topic(feed.name)} is gone, with all that it held{instead}",
             "Start a worker if none runs: it halts, and `tidelock status FEED` says whether `tidelock resume FEED` can "
             "publish again from the checkpoint, or what else helps",
         )

@@ -1,8 +1,8 @@
 """The control topic: what the parts of a scaled-out feed tell each other (`protocol.group_reports`), the newest by key.
 
-One partition, compacted; keys `plan`, `feed`, `group/<n>`, `worker/<name>`, `skipped/<partition>/<offset>`, values
-JSON.  Everyone reads all of it, with a plain consumer without a group.  A group's reports carry its owner's epoch, and
-those of an owner before one already seen are ignored.
+One partition, compacted; keys `plan`, `log`, `feed`, `group/<n>`, `worker/<name>`, `skipped/<partition>/<offset>`,
+values JSON.  Everyone reads all of it, with a plain consumer without a group.  A group's reports carry its owner's
+epoch, and those of an owner before one already seen are ignored.
 
 The coordinator's records must be right for a reader that begins at the topic's start, where compaction may have left
 only a zombie's records.  So the coordinator writes in transactions under one id (`SoleWriter`): the broker itself shuts
@@ -20,7 +20,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVar
 
 import msgspec
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.kafka.connection import client_options, explained, stopped
@@ -29,12 +29,14 @@ from tidelock.adapters.process.complaint import Complaint
 from tidelock.engine.cluster.name_holder import NameHolder
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.group_reports import FeedState, GroupReport, Statement
+from tidelock.engine.protocol.published_log import PublishedLog
 from tidelock.engine.protocol.skipped_record import SkippedRecord
 from tidelock.engine.protocol.worker_names import NameWord
 
 log = logging.getLogger(__name__)
 
 PLAN: Final = "plan"
+LOG: Final = "log"
 FEED: Final = "feed"
 GROUP: Final = "group/"
 WORKER: Final = "worker/"
@@ -50,7 +52,8 @@ TRANSACTION_MS: Final = 10_000
 
 class SeenControl(msgspec.Struct):
     """The contents of the topic: the `plan` that holds, the `state` of the feed, the newest report of each group, and
-    who has which of the workers' `names`, the `skipped` records by partition and offset.
+    who has which of the workers' `names`, the `skipped` records by partition and offset, which `log` the changes topic
+    holds, and by partition the offset where that begins (`bases`).
     """
 
     plan: TablePartitioning | None = None
@@ -58,6 +61,8 @@ class SeenControl(msgspec.Struct):
     groups: dict[int, GroupReport] = {}
     names: dict[str, NameHolder] = {}
     skipped: dict[tuple[int, int], SkippedRecord] = {}
+    log: PublishedLog | None = None
+    bases: dict[int, int] = {}
 
     @property
     def settled(self) -> TablePartitioning | None:
@@ -72,6 +77,11 @@ class SeenControl(msgspec.Struct):
         if key == PLAN:
             self.plan = msgspec.json.decode(value, type=TablePartitioning)
             return self.plan
+        if key == LOG:
+            self.log = msgspec.json.decode(value, type=PublishedLog)
+            self.bases.clear()  # in its place: others hold it
+            self.bases.update(enumerate(self.log.bases))
+            return self.log
         if key == FEED:
             state = msgspec.json.decode(value, type=FeedState)
             if self.state is None or state.epoch >= self.state.epoch:
@@ -94,7 +104,7 @@ class SeenControl(msgspec.Struct):
         return None
 
 
-News: TypeAlias = TablePartitioning | FeedState | GroupReport | NameWord | SkippedRecord
+News: TypeAlias = TablePartitioning | PublishedLog | FeedState | GroupReport | NameWord | SkippedRecord
 
 
 class ControlTopic:
@@ -111,11 +121,13 @@ class ControlTopic:
         self._kafka = client_options(feed.log_url)
         self._topic = control_topic(feed.name)
         self._offset = 0
+        self._read_to = -1  # behind transactions' markers, too
         self._unread, self._unwritten = Complaint(log), Complaint(log)
         self._changed = asyncio.Condition()
         self._watchers: list[Callable[[News], None]] = []
         self._writing = asyncio.Lock()
         self._producer: AIOKafkaProducer | None = None
+        self._consumer: Consumer | None = None
         self._tail: asyncio.Task[None] | None = None
 
     @property
@@ -171,6 +183,36 @@ class ControlTopic:
         assert self.seen.state is not None
         return self.seen.state
 
+    async def refreshed(self) -> None:
+        """Returns once all is seen that was committed to the topic before the call.  Raises KafkaError."""
+        place = TopicPartition(self._topic, 0)
+        if self._consumer is None:
+            raise KafkaConnectionError(f"{self._topic} cannot be read just now")
+        async with self._answered():
+            end = (await self._consumer.end_offsets([place]))[place]
+            async with self._changed:
+                await self._changed.wait_for(lambda: self._read_to >= end)
+
+    @contextlib.asynccontextmanager
+    async def _answered(self) -> AsyncIterator[None]:
+        """Raises KafkaTimeoutError where that takes too long."""
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                yield
+        except TimeoutError:
+            raise KafkaTimeoutError(f"{self._topic} could not be read in {READ_SECONDS:.0f} s") from None
+
+    async def log_open(self) -> PublishedLog | None:
+        """Returns which log the changes topic holds, once it is open; None: no coordinator has told any."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.seen.log is None or self.seen.log.is_open)
+        return self.seen.log
+
+    async def log_numbered(self, number: int) -> None:
+        """Returns once everybody who begins to read the topic now finds the log of this number.  Raises KafkaError."""
+        async with self._answered(), self._changed:
+            await self._changed.wait_for(lambda: self.seen.log is not None and self.seen.log.number >= number)
+
     async def _follow(self) -> None:
         while True:
             try:
@@ -184,15 +226,27 @@ class ControlTopic:
             consumer.seek(place, self._offset)
             end = (await consumer.end_offsets([place]))[place]
             self._unread.over()
-            while True:
-                if not self.ready.is_set() and await consumer.position(place) >= end:
-                    self.ready.set()
-                for records in (await consumer.getmany(place, timeout_ms=POLL_MS)).values():
-                    for record in records:
-                        self._offset = record.offset + 1
-                        self._tell(_news(self.seen, record))
-                    async with self._changed:
-                        self._changed.notify_all()
+            self._consumer = consumer
+            try:
+                while True:
+                    await self._reached(await consumer.position(place), end)
+                    for records in (await consumer.getmany(place, timeout_ms=POLL_MS)).values():
+                        for record in records:
+                            self._offset = record.offset + 1
+                            self._tell(_news(self.seen, record))
+                        async with self._changed:
+                            self._changed.notify_all()
+            finally:
+                self._consumer = None
+
+    async def _reached(self, offset: int, end: int) -> None:
+        """Notes how far the topic is read; `end`: of the topic when reading began."""
+        if offset >= end:
+            self.ready.set()
+        if offset != self._read_to:
+            self._read_to = offset
+            async with self._changed:
+                self._changed.notify_all()
 
     def _tell(self, news: News | None) -> None:
         if news is not None:
@@ -242,7 +296,7 @@ class SoleWriter:
         """Opens the producer and fences older ones."""
         await _started(self._producer)
 
-    async def write(self, key: str, value: TablePartitioning | FeedState) -> None:
+    async def write(self, key: str, value: TablePartitioning | PublishedLog | FeedState) -> None:
         """Writes a record; returns once the broker has stored it."""
         async with self._producer.transaction():
             await self._producer.send_and_wait(self._topic, msgspec.json.encode(value), key.encode(), partition=0)

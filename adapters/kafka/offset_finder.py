@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Container
-from types import TracebackType
+from collections.abc import AsyncIterator, Container, Mapping
+from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, TypeAlias
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
@@ -31,13 +31,21 @@ class Places:
     """Finds places in one changes topic; an async context manager.  `kafka`: keyword arguments for aiokafka.
 
     `skipped`: (partition, offset) of records that an operator passed over; only those that cannot be read count.
+    `bases`: by partition, the offset where the log begins; what is before is not looked at.
 
     Every method raises KafkaError (KafkaTimeoutError: no answer in `ANSWER_SECONDS`), and WireError where something
     else wrote to the topic.
     """
 
-    def __init__(self, kafka: dict[str, Any], topic: str, skipped: Container[tuple[int, int]] = ()) -> None:
+    def __init__(
+        self,
+        kafka: dict[str, Any],
+        topic: str,
+        skipped: Container[tuple[int, int]] = (),
+        bases: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
         self.skipped = skipped
+        self.bases = bases
         self._topic = topic
         self._turn = asyncio.Lock()
         self._consumer = AIOKafkaConsumer(
@@ -103,6 +111,29 @@ class Places:
             ends_there = last is None or decode(last.value).batch.last.order == position.order
             return log.end if ends_there else None
 
+    async def ahead(self, partition: int, position: Position) -> int | None:
+        """Returns the end of the partition, if all that it holds ends before the position: what follows there is still
+        to come.
+        """
+        async with self._asking(partition) as log:
+            last = await log.last()
+            return log.end if last is None or decode(last.value).batch.last.order < position.order else None
+
+    async def readable(self, partition: int, offset: int, records: int) -> int:
+        """Reads up to so many records from `offset` on, and returns the offset behind the last of them."""
+        async with self._asking(partition) as log:
+            for _ in range(records):
+                message = await log.at_or_behind(offset)
+                if message is None:
+                    return log.end
+                offset = message.offset + 1
+        return offset
+
+    async def end(self, partition: int) -> int:
+        """Returns the offset behind the last committed record."""
+        async with self._asking(partition) as log:
+            return log.end
+
     @contextlib.asynccontextmanager
     async def _asking(self, partition: int) -> AsyncIterator[_Partition]:
         tp = TopicPartition(self._topic, partition)
@@ -112,6 +143,7 @@ class Places:
                     self._consumer.assign([tp])
                     begin = (await self._consumer.beginning_offsets([tp]))[tp]
                     end = (await self._consumer.end_offsets([tp]))[tp]
+                    begin = min(max(begin, self.bases.get(partition, 0)), end)
                     yield _Partition(self._consumer, tp, begin, end, self.skipped)
             except TimeoutError:
                 raise KafkaTimeoutError(

@@ -23,6 +23,7 @@ from aiokafka.errors import (
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.kafka.connection import administrator
+from tidelock.adapters.kafka.topic_ids import ids_of
 
 MESSAGE_BYTES: Final = 16 << 20
 RETENTION_MS: Final = 7 * 86_400_000
@@ -54,13 +55,14 @@ def control_topic(feed: str) -> str:
 
 class Topic(msgspec.Struct, frozen=True):
     """A topic.  `replicas`: of the partition with the fewest.  `settings`: those in force, the broker's defaults
-    included; none where we may not read them.
+    included; none where we may not read them.  `id`: of this topic alone, '' where the broker has none.
     """
 
     name: str
     partitions: int
     replicas: int
     settings: dict[str, str]
+    id: str = ""
 
 
 class Topics(msgspec.Struct, frozen=True):
@@ -156,12 +158,16 @@ async def _grow(admin: AIOKafkaAdminClient, topic: str, partitions: int) -> None
 async def _look(admin: AIOKafkaAdminClient, feed: str) -> Topics:
     brokers = (await admin.describe_cluster())["brokers"]
     found = {topic["topic"]: topic for topic in await admin.describe_topics()}
-    changes, control = [await _topic(admin, found.get(name)) for name in (changes_topic(feed), control_topic(feed))]
+    names = [name for name in (changes_topic(feed), control_topic(feed)) if name in found]
+    ids = await ids_of(admin, names)
+    changes, control = [
+        await _topic(admin, found.get(name), ids.get(name, "")) for name in (changes_topic(feed), control_topic(feed))
+    ]
     settings = await _settings(admin, ConfigResourceType.BROKER, str(brokers[0]["node_id"]))
     return Topics(changes, control, len(brokers), settings, TRANSACTIONS in found)
 
 
-async def _topic(admin: AIOKafkaAdminClient, found: dict[str, Any] | None) -> Topic | None:
+async def _topic(admin: AIOKafkaAdminClient, found: dict[str, Any] | None, topic_id: str) -> Topic | None:
     if found is None:
         return None
     if found["error_code"]:
@@ -171,6 +177,7 @@ async def _topic(admin: AIOKafkaAdminClient, found: dict[str, Any] | None) -> To
         partitions=len(found["partitions"]),
         replicas=min((len(partition["replicas"]) for partition in found["partitions"]), default=0),
         settings=await _settings(admin, ConfigResourceType.TOPIC, found["topic"]),
+        id=topic_id,
     )
 
 

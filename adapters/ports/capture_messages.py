@@ -26,7 +26,8 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     where they are `chunk_bytes` in the source's log.  `images`: its rows may be row images, as `Source.batch_decoder`
     knows them.  A transaction that stays prepared for longer than `patience_seconds` is told in a frame of kind
     UNANSWERED, and when it is decided too.  `further`: places that the log must hold besides `start`
-    (`engine.protocol.effects.RequestResend`).
+    (`engine.protocol.effects.RequestResend`).  `cuts`: places at which a batch ends, wherever others do
+    (`engine.capture.chunk_cutter`).
     """
 
     source: Endpoint
@@ -41,6 +42,7 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     images: bool = False
     patience_seconds: float = 600.0
     further: tuple[Position, ...] = ()
+    cuts: tuple[Position, ...] = ()
 
 
 class Unanswered(msgspec.Struct, frozen=True):

@@ -10,7 +10,15 @@ from tidelock.adapters.ports.capture_messages import CaptureOrder
 from tidelock.engine.model.records import Position
 
 
-def order_of(feed: Feed, start: Position, *, images: bool = False, further: Sequence[Position] = ()) -> CaptureOrder:
+def order_of(
+    feed: Feed,
+    start: Position,
+    *,
+    images: bool = False,
+    further: Sequence[Position] = (),
+    cuts: Sequence[Position] = (),
+) -> CaptureOrder:
+    """Returns the order; `further` and `cuts` as `CaptureOrder` has them."""
     target = feed.target_url
     return CaptureOrder(
         source=feed.source_url,
@@ -21,4 +29,5 @@ def order_of(feed: Feed, start: Position, *, images: bool = False, further: Sequ
         start=start,
         images=images,
         further=tuple(further),
+        cuts=tuple(cuts),
     )

@@ -22,7 +22,7 @@ from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.kafka import control, topics
 from tidelock.adapters.kafka.connection import LogError
-from tidelock.adapters.kafka.control import FEED, PLAN, ControlTopic, News, SoleWriter
+from tidelock.adapters.kafka.control import FEED, PLAN, ControlTopic, News, SeenControl, SoleWriter
 from tidelock.adapters.operator import start_copy
 from tidelock.adapters.operator.feed_control import books, halted_group
 from tidelock.adapters.ports.sink import Sink, TargetError
@@ -33,13 +33,14 @@ from tidelock.adapters.wiring.session import session
 from tidelock.adapters.wiring.sinks import make_sink
 from tidelock.adapters.wiring.sources import overview_of
 from tidelock.adapters.workers.copy_homes import follow_plan
-from tidelock.adapters.workers.lost_log import LostLog, lost_log
+from tidelock.adapters.workers.lost_log import LostLog, lost, lost_log, places_of
+from tidelock.adapters.workers.new_log import first_log, new_log, open_log
 from tidelock.adapters.workers.publishing import Publishing
 from tidelock.adapters.workers.start_position import beginning
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.cluster.coordinator import Coordinator
 from tidelock.engine.cluster.coordinator_states import Halted
-from tidelock.engine.model.records import TableName
+from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.coordinator_messages import (
     Announce,
@@ -56,6 +57,7 @@ from tidelock.engine.protocol.coordinator_messages import (
 from tidelock.engine.protocol.effects import ApplyDdl, Halt, StepDown
 from tidelock.engine.protocol.events import DdlApplied, DdlFailed, SourceFailed, Tick
 from tidelock.engine.protocol.group_reports import FeedState, GroupReport
+from tidelock.engine.protocol.published_log import PublishedLog
 
 log = logging.getLogger(__name__)
 
@@ -80,8 +82,9 @@ class CoordinatorShell:
         self._stop = asyncio.Event()
         self._ours = asyncio.Event()
         self._trouble = Complaint(log)
-        self._resumed = False  # an operator has ended our last halt
-        self._lost: LostLog | None = None
+        self._lost: LostLog | None = None  # why the feed halts
+        self._resumed: LostLog | None = None  # why it halted until an operator ended that
+        self._log = PublishedLog(0)
 
     async def run(self) -> None:
         """Coordinates until stopped.  Raises only what is a bug."""
@@ -118,10 +121,11 @@ class CoordinatorShell:
         try:
             taken = await self._take_over(sink, pen)
             self._trouble.over()
-            lost, self._lost = self._lost, None
-            coordinating = _Coordinating(self._feed, self._mapping, sink, pen, self._stop, self._control.seen.skipped)
-            if lost is not None:
-                coordinating.lose(lost)
+            coordinating = _Coordinating(
+                self._feed, self._mapping, sink, pen, self._stop, self._log, self._control.seen.skipped
+            )
+            if self._lost is not None:
+                coordinating.lose(self._lost)
             unwatch = self._control.watch(coordinating.hear)
             try:
                 await coordinating.run(taken)
@@ -133,18 +137,22 @@ class CoordinatorShell:
         if coordinating.halted is not None:
             log.error("feed %s halted: %s", self._feed.name, coordinating.halted.alarm)
             await self._released()
-            self._resumed = True
+            self._resumed = coordinating.lost
         elif coordinating.displaced:
             log.warning("feed %s: this coordinator is over, %s", self._feed.name, coordinating.displaced)
             self._ours.clear()
             await self._rest(DISPLACED_SECONDS, self._ours)
 
     async def _take_over(self, sink: Sink, pen: SoleWriter) -> FeedTaken:
-        lost = await lost_log(self._feed)
-        again = lost is not None and self._resumed and lost.place is not None
-        self._lost, self._resumed = None if again else lost, False
-        if lost is None or again:
-            await topics.ensure(self._feed.log_url, self._feed.name, lost.plan.partitions if lost is not None else 1)
+        resumed = self._resumed
+        found = await lost_log(self._feed)
+        if resumed is not None and found is None:
+            found = await lost(self._feed, resumed.plan, resumed.instead, resumed.cut)
+        again = resumed is not None and found is not None and not found.obstacle
+        self._lost = None if again else found
+        if found is None or again:
+            partitions = found.plan.partitions if found is not None else 1
+            await topics.ensure(self._feed.log_url, self._feed.name, partitions)
         seen = await control.read(self._feed)
         if seen.plan is None and self._feed.start == "copy":
             source = await asyncio.to_thread(overview_of, self._feed, first_run=True)
@@ -163,9 +171,12 @@ class CoordinatorShell:
         seen = await control.read(self._feed)
         if seen.plan is not None:  # whoever stored it may have died before the copies followed
             await follow_plan(self._feed, seen.plan, taken.epoch, await self._still_leaving(seen.plan))
-        reports = list(seen.groups.values())
-        if lost is not None:  # what the target has stored may be later than what was reported
-            reports = [msgspec.structs.replace(one, checkpoint=lost.places[one.group]) for one in reports]
+        self._log, begun = await self._current_log(seen, pen, again)
+        self._resumed = None
+        reports = await self._reports(seen, stored=begun or self._lost is not None)
+        if begun and reports:  # the end of the log before is not that of this one
+            least = min((report.checkpoint for report in reports), key=lambda place: place.order)
+            seen.state = seen.state and msgspec.structs.replace(seen.state, published=least)
         return FeedTaken(
             epoch=taken.epoch,
             worker=self._worker,
@@ -187,6 +198,39 @@ class CoordinatorShell:
         places = [stored[group][0] if group in stored else since for group, since in enumerate(plan.since)]
         return plan.left if any(place.order <= plan.position.order for place in places) else ()
 
+    async def _current_log(self, seen: SeenControl, pen: SoleWriter, again: bool) -> tuple[PublishedLog, bool]:
+        """Returns the log that the topic holds, and whether it begins here.  `again`: the source is to be published
+        again.
+        """
+        if seen.plan is None:
+            return await first_log(self._feed, pen, seen.log), False
+        if again:
+            return await new_log(self._feed, self._mapping, seen.plan, pen, self._control), True
+        if seen.log is None:
+            return (PublishedLog(0) if self._lost is not None else await first_log(self._feed, pen)), False
+        if not seen.log.is_open and self._lost is None:
+            return await open_log(self._feed, self._mapping, seen.plan, pen, self._control, seen.log), True
+        return seen.log, False
+
+    async def _reports(self, seen: SeenControl, *, stored: bool) -> list[GroupReport]:
+        """Returns a report of each group, as it told last, or with the checkpoint that the target has (`stored`): that
+        may be later.
+        """
+        if seen.plan is None:
+            return list(seen.groups.values())
+        places = await places_of(self._feed, seen.plan)
+        unheard = [
+            GroupReport(group=group, epoch=0, worker="", state="", resolved=place, checkpoint=place)
+            for group, place in places.items()
+            if group not in seen.groups
+        ]
+        told = [
+            msgspec.structs.replace(one, checkpoint=places[one.group]) if stored else one
+            for one in seen.groups.values()
+            if one.group in places
+        ]
+        return [*told, *unheard]
+
     async def _released(self) -> None:
         """Waits until an operator has passed the statement, or cleared the halt."""
         while not self._stop.is_set():
@@ -206,9 +250,11 @@ class _Coordinating:
         sink: Sink,
         pen: SoleWriter,
         stop: asyncio.Event,
+        published: PublishedLog,
         skipped: Collection[tuple[int, int]],
     ) -> None:
         self.halted: Halt | None = None
+        self.lost: LostLog | None = None
         self.displaced = ""
         self._feed = feed
         self._mapping = mapping
@@ -217,7 +263,10 @@ class _Coordinating:
         self._stop = stop
         self._machine = Coordinator()
         self._epoch = 0
-        self._publishing = Publishing(feed, self._post, self._displace, skipped)
+        self._published = published
+        self._publishing = Publishing(feed, self._post, self._displace, published, skipped)
+        self._lacking: dict[int, Position] = {}  # groups whose place the log no longer reaches back to
+        self._look = asyncio.Event()
         self._tables: list[TableName] = []
         self._mailbox: list[CoordinatorEvent] = []
         self._wake = asyncio.Event()
@@ -230,9 +279,13 @@ class _Coordinating:
         """Hands news of the control topic to the machine."""
         if isinstance(news, GroupReport):
             self._post(news)
+            if news.lacks is not None and news.log == self._published.number:
+                self._lacking[news.group] = news.lacks
+                self._look.set()
 
     def lose(self, lost: LostLog) -> None:
-        """Halts the feed: its log is gone."""
+        """Halts the feed: its log is lost."""
+        self.lost = lost
         self._post(SourceFailed(lost.alarm, retryable=False))
 
     def _post(self, event: CoordinatorEvent) -> None:
@@ -349,13 +402,28 @@ class _Coordinating:
                 await self._publishing.go_on(effect)
 
     async def _look_after_log(self) -> None:
-        """Looks every few seconds whether the changes topic is still there: clients only wait for one that is gone."""
+        """Looks every few seconds whether the changes topic is still there: clients only wait for one that is gone.
+
+        It looks at once where a group finds nothing that follows its place.
+        """
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._look.wait(), LOOK_SECONDS)
+            self._look.clear()
+            plan = self._machine.plan
+            if plan is None or isinstance(self._machine.state, Halted):
+                continue
             with contextlib.suppress(LogError, TargetError):
-                lost = await lost_log(self._feed)
-                if lost is not None and self._machine.plan is not None and not isinstance(self._machine.state, Halted):
-                    self.lose(lost)
+                found = await lost_log(self._feed) or await self._cut_off(plan)
+                if found is not None and not isinstance(self._machine.state, Halted):
+                    self.lose(found)
+
+    async def _cut_off(self, plan: TablePartitioning) -> LostLog | None:
+        """Returns the loss of records that groups had not read, if any has told of it."""
+        if not self._lacking:
+            return None
+        cut, self._lacking = self._lacking, {}
+        return await lost(self._feed, plan, cut=cut)
 
     async def _cross(self, effect: RunStatement | PassStatement) -> None:
         made = [self._mapping.target(name) for name in effect.ddl.tables if self._mapping.selects(name)]

@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 from aiokafka.errors import KafkaError
@@ -20,7 +20,7 @@ from tidelock.adapters.config.apply_options import options_of
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.kafka.connection import LogError
-from tidelock.adapters.kafka.control import ControlTopic
+from tidelock.adapters.kafka.control import ControlTopic, News
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import WireError
 from tidelock.adapters.operator import start_copy
@@ -42,12 +42,14 @@ from tidelock.adapters.workers.totals import Totals
 from tidelock.engine.apply.machine import ApplyMachine, Options
 from tidelock.engine.apply.status import ApplyStatus
 from tidelock.engine.capture.mapping import Mapping
+from tidelock.engine.log.receipts import end_of
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
-from tidelock.engine.model.records import TableName
+from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.engine.protocol.effects import ApplyDdl
 from tidelock.engine.protocol.events import DdlApplied, DdlFailed, TakenOver
 from tidelock.engine.protocol.group_reports import GroupReport, Statement
+from tidelock.engine.protocol.published_log import PublishedLog
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +58,8 @@ QUIET_SECONDS: Final = 5.0
 AGAIN_SECONDS: Final = 1.0
 FENCED_SECONDS: Final = 8.0  # longer than a session lives at the broker: by then we know whether it is still ours
 MEND_SECONDS: Final = 2.0
+FIRST_LOG: Final = 1
+Known = TypeVar("Known")
 
 
 class GroupRunner:
@@ -94,6 +98,7 @@ class GroupRunner:
         self._rows_before = 0  # applied by owners before, as they reported
         self._trouble_told = Complaint(log)
         self._epoch = 0
+        self._log_number = 0  # of the log that is read (`protocol.published_log`)
         self._news = asyncio.Event()
         self._stop = asyncio.Event()
         self._ours = asyncio.Event()
@@ -108,19 +113,26 @@ class GroupRunner:
 
     async def run(self) -> None:
         """Owns the group until stopped.  Raises only what is a bug."""
-        while not self._stop.is_set():
-            try:
-                plan = await self._plan()
-                if plan is not None:
-                    await self._own(plan)
-            except TargetError as error:
-                await self._trouble(Alarm("target", str(error), error.hint))
-            except WireError as error:
-                await self._trouble(Alarm("wire", str(error), error.hint))
-            except KafkaError as error:
-                await self._trouble(Alarm("kafka", str(error), "Is the broker up?"))
-            except JournalError as error:
-                await self._trouble(Alarm("journal", str(error), error.hint))
+        unwatch = self._control.watch(self._hear)
+        try:
+            while not self._stop.is_set():
+                await self._own_once()
+        finally:
+            unwatch()
+
+    async def _own_once(self) -> None:
+        try:
+            plan = await self._until_stopped(self._known_plan())
+            if plan is not None:
+                await self._own(plan)
+        except TargetError as error:
+            await self._trouble(Alarm("target", str(error), error.hint))
+        except WireError as error:
+            await self._trouble(Alarm("wire", str(error), error.hint))
+        except KafkaError as error:
+            await self._trouble(Alarm("kafka", str(error), "Is the broker up?"))
+        except JournalError as error:
+            await self._trouble(Alarm("journal", str(error), error.hint))
 
     async def stop(self) -> None:
         """Finishes what is in flight; then `run` returns."""
@@ -133,18 +145,30 @@ class GroupRunner:
         self._ours.set()
         await self.log.reassigned()
 
-    async def _plan(self) -> TablePartitioning | None:
-        """Returns the plan, once it has this group; None: stopped before."""
-        plan = asyncio.create_task(self._known_plan())
+    def _hear(self, news: News) -> None:
+        """Begins anew where the log does."""
+        if not isinstance(news, PublishedLog) or not news.is_open:
+            return
+        if news.number == FIRST_LOG:  # what the topic held before anybody told of it
+            self._log_number = self._log_number or FIRST_LOG
+        if news.number > self._log_number:
+            self._ours.set()
+            if self._shell is not None:
+                self._shell.begin_anew("the log is published again from the least checkpoint")
+
+    async def _until_stopped(self, work: Coroutine[Any, Any, Known]) -> Known | None:
+        """Returns what the work returns; None: stopped before."""
+        working = asyncio.create_task(work)
         stop = asyncio.create_task(self._stop.wait())
-        await asyncio.wait((plan, stop), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((working, stop), return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
-        if not plan.done() or self._stop.is_set():
-            plan.cancel()
+        if not working.done() or self._stop.is_set():
+            working.cancel()
             return None
-        return plan.result()
+        return working.result()
 
     async def _known_plan(self) -> TablePartitioning:
+        """Returns the plan, once it has this group."""
         await self._control.ready.wait()  # what was reported before counts on
         return await self._control.plan_with(self.number)
 
@@ -152,8 +176,11 @@ class GroupRunner:
         sink = make_sink(self._feed, self._mapping, group=self.number)
         tables = [name for name, _ in plan.tables]
         try:
-            taken = await sink.take_over(tables, plan.since[self.number])
-            taken = msgspec.structs.replace(taken, log_end=await self._places.last(self.number) or taken.checkpoint)
+            taken = await self._take_over(sink, tables, plan)
+            if taken is None:
+                await sink.close()
+                await self._until_stopped(self._control.log_open())
+                return
             first = taken.checkpoint == plan.since[self.number] and not taken.receipts
             essential = await start_copy.due(self._feed, {n for n, g in plan.tables if g == self.number}, first=first)
             rows = await start_copy.rows_merged(self._feed) if _unfinished(taken) else {}
@@ -193,6 +220,18 @@ class GroupRunner:
         if shell.stepped_down is not None:
             self._stream_idle_us = shell.stepped_down.stream_idle_us or self._stream_idle_us
         await self._ended(machine, shell)
+
+    async def _take_over(self, sink: Sink, tables: list[TableName], plan: TablePartitioning) -> TakenOver | None:
+        """Takes the group over.  None: the log was told anew meanwhile, and our checkpoint may be from before that."""
+        log_before = self._control.seen.log
+        taken = await sink.take_over(tables, plan.since[self.number])
+        taken = msgspec.structs.replace(taken, log_end=_log_end(taken, await self._places.last(self.number)))
+        await self._control.refreshed()  # after the takeover: see `new_log`
+        log_now = self._control.seen.log
+        if log_now != log_before or not (log_now is None or log_now.is_open):
+            return None
+        self._log_number = log_now.number if log_now is not None else 0
+        return taken
 
     def _begin_life(self) -> None:
         """Keeps the counters: those of this worker, and the rows that the last owner, whoever it was, had reported."""
@@ -306,7 +345,7 @@ class GroupRunner:
             rows, then = sample.rows_total, now
             self.latest = msgspec.structs.replace(sample, rows_per_second=rate)
             hindrance = "; ".join(f"the {one.at}: {one.message}" for one in sample.hindrances)
-            news = (seen.saved, seen.position, self._vote, sample.state, sample.failed_rows, hindrance)
+            news = (seen.saved, seen.position, self._vote, sample.state, sample.failed_rows, hindrance, partition.lacks)
             if news != told or now - spoke > QUIET_SECONDS:
                 told, spoke = news, now
                 await self._write(seen, sample.state, hindrance)
@@ -329,6 +368,8 @@ class GroupRunner:
                 at_us=time.time_ns() // 1000,
                 alarm=self._alarm,
                 hindrance=hindrance,
+                log=self._log_number,
+                lacks=self.log.lacks,
             ),
         )
 
@@ -336,3 +377,8 @@ class GroupRunner:
 def _unfinished(taken: TakenOver) -> bool:
     """Tells whether a copy has begun that is not done."""
     return any(len(one.merged) < one.split.chunks for one in taken.chunks)
+def _log_end(taken: TakenOver, last: Position | None) -> Position:
+    """Returns a place at or behind every row that a receipt covers, though the log be published again up to before it.
+    """
+    ends = [end for receipt in taken.receipts if (end := end_of(receipt.covered)) is not None]
+    return max([last or taken.checkpoint, *ends], key=lambda place: place.order)

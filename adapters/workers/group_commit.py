@@ -14,6 +14,7 @@ import dataclasses
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from tidelock.adapters.kafka.wire import encode
@@ -62,12 +63,13 @@ class FlushBuffer:
 
     `limit`: max.message.bytes of the topic.  `flush_bytes`: what an open flush holds at most, give or take a batch.
     `flush_seconds`: the least time between two flushes, unless the open one is full; far behind the source,
-    `BEHIND_PATIENCE` times as long.  Made inside the loop.
+    `BEHIND_PATIENCE` times as long.  `cuts`: places at which each partition has a record that ends there, as the
+    batches do.  Made inside the loop.
     """
 
     def __init__(
         self, publisher: LogPartitioner, plan: TablePartitioning, origin: str, limit: int, flush_bytes: int,
-        flush_seconds: float
+        flush_seconds: float, cuts: Iterable[Position] = ()
     ) -> None:
         self._publisher = publisher
         self._plan = plan.version
@@ -75,6 +77,7 @@ class FlushBuffer:
         self._limit = limit - _OVERHEAD
         self._flush_bytes = flush_bytes
         self._flush_seconds = flush_seconds
+        self._cuts = frozenset(place.order for place in cuts)
         self._taken_at = 0.0
         self._open = Flush(publisher.last)
         self._failed: Failed | None = None
@@ -94,7 +97,7 @@ class FlushBuffer:
             self._room.wait_for(lambda: self._open.size < self._flush_bytes and self._publisher.statement is None)
             sound, self._sound = self._sound, False  # until all of the batch is in, the flush must not be settled
             flush = self._open
-            for home, part in self._publisher.take(batch):
+            for home, part in self._parts(batch):
                 value = self._encoded(part)
                 flush.records.append((home, value))
                 flush.size += len(value)
@@ -105,6 +108,13 @@ class FlushBuffer:
             self._call(self._some)
             if flush.size >= self._flush_bytes or flush.statement is not None:
                 self._call(self._full)
+
+    def _parts(self, batch: LogBatch) -> list[tuple[int, LogBatch]]:
+        """Returns what each partition gets of the batch; at a cut all of them end, also within a flush."""
+        parts = self._publisher.take(batch)
+        if batch.last.order in self._cuts and self._publisher.statement is None:
+            parts += self._publisher.heartbeats()
+        return parts
 
     def fail(self, failed: Failed) -> None:
         """Ends the flow: nothing more will come.  What is open is dropped: a restart reads it again."""

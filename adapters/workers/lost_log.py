@@ -1,63 +1,122 @@
-"""Tells whether the feed's changes topic is gone although the feed has a plan, and what then can be done.
+"""Tells whether the feed's changes topic has lost the log that the feed has published, and what then can be done.
 
-A topic that somebody (or a broker that makes what it is asked for) has made anew has too few partitions.
-
-Where every group's checkpoint is at one place, nothing that the topic held is missed: the publisher begins there again.
-Where they differ, some groups lack what only the topic had in their order.
+It has lost it where it is gone, where another topic has its name (fewer partitions, or another id), or where retention
+deleted what a group had not read.  Then the source is published again from the least checkpoint, if it still has that:
+`adapters.workers.new_log`.
 """
 
 from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import msgspec
 
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.kafka import control, topics
+from tidelock.adapters.kafka.topic_identity import replaced
 from tidelock.adapters.operator.feed_control import books
-from tidelock.adapters.process.way_out import COPY_ANEW
-from tidelock.engine.model.errors import Alarm
+from tidelock.adapters.ports.source_errors import SourceError, Unreachable
+from tidelock.adapters.wiring.sources import source_of
+from tidelock.engine.model.errors import RESYNC, Alarm
+from tidelock.engine.model.lineage import server_of
 from tidelock.engine.model.records import Position
 from tidelock.engine.model.table_partitioning import TablePartitioning
 
 
 class LostLog(msgspec.Struct, frozen=True):
-    """The changes topic is gone.  `places`: where each group of the plan stands.  `partitions`: of the topic that has
-    been made in its place, 0 where there is none.
+    """The log that is lost.  `places`: where each group of the plan stands.
+
+    `instead`: what is in the topic's place, in words (`kafka.topic_identity`).  `cut`: partitions that no longer reach
+    back to where their groups stand; none if it is the whole topic that is gone.  `obstacle`: why it cannot be
+    published again, in words; '' where nothing is known to be in the way.
     """
 
     topic: str
-    partitions: int
     plan: TablePartitioning
     places: dict[int, Position]
+    instead: str = ""
+    cut: dict[int, Position] = {}
+    obstacle: str = ""
 
     @property
-    def place(self) -> Position | None:
-        """The place where all groups stand; None: they differ."""
-        orders = {place.order for place in self.places.values()}
-        return next(iter(self.places.values())) if len(orders) == 1 else None
+    def least(self) -> Position:
+        """The place that is to be published from again."""
+        return min(self.places.values(), key=lambda place: place.order)
 
     @property
     def alarm(self) -> Alarm:
         """Returns what an operator is told."""
-        least = min(self.places.values(), key=lambda place: place.order)
-        advice = (
-            f"Every group stands at {self.place}: `tidelock resume FEED` makes the topic anew and publishes from there"
-            if self.place is not None
-            else f"Its groups stand at different places: {COPY_ANEW}"
-        )
-        instead = f": one of {self.partitions} partitions is in its place" if self.partitions else ""
+        if not self.cut:
+            return Alarm(
+                "log",
+                f"the changes topic {self.topic} is gone, with all that it held{self.instead}",
+                self._advice,
+                str(self.least),
+            )
+        told = ", ".join(f"partition {one} no longer reaches back to {at}" for one, at in sorted(self.cut.items()))
         return Alarm(
-            "log", f"the changes topic {self.topic} is gone, with all that it held{instead}", advice, str(least)
+            "log",
+            f"the changes topic {self.topic} lacks what its groups have not read: {told}; its retention (retention.ms, "
+            "retention.bytes) was too short for how long they stood still",
+            self._advice,
+            str(self.least),
+        )
+
+    @property
+    def _advice(self) -> str:
+        if self.obstacle:
+            return f"{self.obstacle}: {RESYNC}"
+        if len({place.order for place in self.places.values()}) == 1:
+            return f"Every group stands at {self.least}: `tidelock resume FEED` publishes again from there"
+        return (
+            f"`tidelock resume FEED` publishes again from {self.least}, the least checkpoint; groups that stand "
+            "further on pass over what they have already"
         )
 
 
 async def lost_log(feed: Feed) -> LostLog | None:
-    """Returns the loss, if there is one.  Raises LogError, TargetError."""
+    """Returns the loss that the topic itself shows, if there is one.  Raises LogError, TargetError."""
     there = (await topics.look(feed.log_url, feed.name)).changes
-    partitions = there.partitions if there is not None else 0
-    plan = (await control.read(feed)).plan
-    if plan is None or partitions >= plan.partitions:
-        return None
+    seen = await control.read(feed)
+    instead = replaced(there, seen)
+    return await lost(feed, seen.plan, instead) if instead is not None and seen.plan is not None else None
+
+
+async def lost(
+    feed: Feed, plan: TablePartitioning, instead: str = "", cut: Mapping[int, Position] = MappingProxyType({})
+) -> LostLog:
+    """Returns the loss, with where the groups stand now.  Raises TargetError."""
+    places = await places_of(feed, plan)
+    topic = topics.changes_topic(feed.name)
+    return LostLog(topic, plan, places, instead, dict(cut), await _obstacle(feed, places))
+
+
+async def places_of(feed: Feed, plan: TablePartitioning) -> dict[int, Position]:
+    """Returns the checkpoint of each group of the plan, as the target has it; where its partition begins, if it has
+    none.  Raises TargetError.
+    """
     async with books(feed) as book:
         stored = await book.checkpoints()
-    places = {group: stored[group][0] if group in stored else plan.since[group] for group in range(plan.partitions)}
-    return LostLog(topics.changes_topic(feed.name), partitions, plan, places)
+    return {group: stored[group][0] if group in stored else plan.since[group] for group in range(plan.partitions)}
+
+
+async def _obstacle(feed: Feed, places: dict[int, Position]) -> str:
+    """Returns what keeps the source from being published again from the least place, in words."""
+    if len({server for place in places.values() if (server := server_of(place.proof))}) > 1:
+        told = ", ".join(f"group {group} at {place}" for group, place in sorted(places.items()))
+        return f"Its groups stand at places of different servers' logs ({told})"
+    least = min(places.values(), key=lambda place: place.order)
+    source = source_of(feed.source_url)
+    try:
+        await asyncio.to_thread(source.confirm, least)
+        patterns = [rule.source for rule in feed.tables]
+        earliest = (await asyncio.to_thread(source.look, patterns, earliest=True)).earliest
+    except Unreachable:
+        return ""
+    except SourceError as error:
+        return error.message
+    if earliest.order > least.order:
+        return f"The source's log begins at {earliest}, behind {least} where the group that is least far stands"
+    return ""

@@ -23,7 +23,6 @@ from aiokafka.errors import KafkaError
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import WireError, at, decode
 from tidelock.adapters.ports.capture_messages import Unanswered
-from tidelock.adapters.process.way_out import COPY_ANEW
 from tidelock.adapters.workers.silence import Silence
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Position
@@ -65,6 +64,7 @@ class PartitionLog:
     def __init__(self, partition: int, places: Places, fetcher: Fetcher) -> None:
         self.restarts = 0
         self.silence = Silence()
+        self.lacks: Position | None = None  # the place that the topic no longer reaches back to
         self._partition = partition
         self._places = places
         self._fetcher = fetcher
@@ -167,12 +167,15 @@ class PartitionLog:
     async def _seek(self, position: Position) -> SourceFailed | None:
         try:
             offset = await self._places.find(self._partition, position)
+            if offset is None:  # published again up to before this place: what follows it will come
+                offset = await self._places.ahead(self._partition, position)
         except WireError as error:
             return SourceFailed(Alarm("wire", str(error), error.hint, str(position)), retryable=False)
         except KafkaError as error:
             return SourceFailed(Alarm("kafka", str(error), "Is the broker up?", str(position)), retryable=True)
+        self.lacks = position if offset is None else None
         if offset is None:
-            return SourceFailed(_too_short(self._partition, position), retryable=False)
+            return SourceFailed(_too_short(self._partition, position), retryable=True)
         self._fetcher.resume()  # whoever had the partition before may have paused it
         self._clear()
         self._taken.clear()
@@ -185,7 +188,7 @@ class PartitionLog:
         while True:
             await self._room.wait()
             offset, value, ack = await self._next()
-            if offset <= self._offset:
+            if offset <= self._offset or offset < self._sought:
                 self._again(offset, ack)
                 continue
             try:
@@ -241,7 +244,7 @@ class PartitionLog:
 def _too_short(partition: int, position: Position) -> Alarm:
     return Alarm(
         "gap",
-        f"partition {partition} of the changes topic no longer reaches back to {position}, the target's checkpoint",
-        f"Its retention (retention.ms) was too short for how long this group stood still: {COPY_ANEW}",
+        f"partition {partition} of the changes topic no longer reaches back to {position}, where its group stands",
+        "The coordinator of the feed halts it and says what to do",
         str(position),
     )

@@ -26,7 +26,7 @@ class PublishOrder(msgspec.Struct, frozen=True):
     `plan.position`, or the feed's checkpoint if retention has emptied the log); else the log's end does.  `log`: where
     Kafka is; holds a password, so it travels over the socket pair only.  `topic`: the changes topic, which has at least
     `plan.partitions` partitions.  `transactional_id`: the same for all publishers of the feed: it fences.
-    `skipped`: records that an operator passed over (partition, offset).
+    `skipped`: records that an operator passed over (partition, offset).  `bases`: by partition, where the log begins.
     `flush_bytes`, `flush_ms`: a transaction holds at most so much, and waits at most so long for more while busy.
     """
 
@@ -38,6 +38,7 @@ class PublishOrder(msgspec.Struct, frozen=True):
     flush_bytes: int = 8 << 20
     flush_ms: int = 50
     skipped: tuple[tuple[int, int], ...] = ()
+    bases: tuple[int, ...] = ()
 
 
 class PublishOn(msgspec.Struct, frozen=True):

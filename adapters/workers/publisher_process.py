@@ -88,7 +88,7 @@ async def publish(order: PublishOrder, parent: Parent) -> Failed:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await producer.start()  # from here on nobody else publishes
             await sees(producer, order.topic, order.plan.partitions)
-            async with Places(kafka, order.topic, order.skipped) as places:
+            async with Places(kafka, order.topic, order.skipped, dict(enumerate(order.bases))) as places:
                 end = await read_end(places, order.plan, order.capture.start)
             return await _publish_from(end, order, parent, producer, limit)
         finally:
@@ -118,6 +118,7 @@ async def _publish_from(
         limit,
         order.flush_bytes,
         order.flush_ms / 1e3,
+        order.capture.cuts,
     )
     capture = msgspec.structs.replace(
         order.capture, start=end.position, chunk_bytes=min(order.capture.chunk_bytes, RECORD_LOG_BYTES)

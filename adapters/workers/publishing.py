@@ -13,11 +13,10 @@ import time
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Final
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.kafka.connection import client_options, stopped
+from tidelock.adapters.kafka.connection import client_options
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.topics import changes_topic
 from tidelock.adapters.kafka.wire import WireError
@@ -25,6 +24,7 @@ from tidelock.adapters.ports.capture_messages import Failed, Unanswered
 from tidelock.adapters.process.way_out import of_workers
 from tidelock.adapters.wiring.capture_order import order_of
 from tidelock.adapters.workers.log_end import LogEnd, Uneven, read_end
+from tidelock.adapters.workers.new_log import publisher_id, shut_out
 from tidelock.adapters.workers.publisher import PublisherProcess
 from tidelock.adapters.workers.publisher_messages import AtStatement, Published, PublishOrder
 from tidelock.engine.model.errors import Alarm
@@ -37,6 +37,7 @@ from tidelock.engine.protocol.coordinator_messages import (
     StatementReached,
 )
 from tidelock.engine.protocol.events import SourceFailed
+from tidelock.engine.protocol.published_log import PublishedLog
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ TELLS_SECONDS: Final = 2.0
 class Publishing:
     """The publisher.  `post` takes what it says.  `displaced` is called when another publisher has shut ours out.
 
-    `skipped`: records that an operator passed over, by partition and offset.
+    `log`: which one it publishes.  `skipped`: records that an operator passed over, by partition and offset.
     """
 
     def __init__(
@@ -57,17 +58,19 @@ class Publishing:
         feed: Feed,
         post: Callable[[CoordinatorEvent], None],
         displaced: Callable[[str], None],
+        log: PublishedLog,
         skipped: Collection[tuple[int, int]] = (),
     ) -> None:
         self._feed = feed
+        self.log = log
         self._skipped = skipped
         self._post = post
         self._displaced = displaced
         assert feed.log_url is not None, "the feed's log is in Kafka"
-        self._log = feed.log_url
+        self._url = feed.log_url
         self._kafka = client_options(feed.log_url)
         self._topic = changes_topic(feed.name)
-        self._id = f"tidelock.{feed.name}.publisher"
+        self._id = publisher_id(feed)
         self._process: PublisherProcess | None = None
         self._start: StartPublisher | None = None
         self._running: asyncio.Task[None] | None = None
@@ -140,13 +143,10 @@ class Publishing:
         await self._publish(effect.plan, effect)
 
     async def _hold(self, effect: StartPublisher) -> LogEnd | SourceFailed:
-        producer = AIOKafkaProducer(**self._kafka, transactional_id=self._id)
+        bases = dict(enumerate(self.log.bases))
         try:
-            try:
-                await producer.start()
-            finally:
-                await stopped(producer)
-            async with Places(self._kafka, self._topic, self._skipped) as places:
+            await shut_out(self._kafka, self._id)
+            async with Places(self._kafka, self._topic, self._skipped, bases) as places:
                 return await read_end(places, effect.plan, effect.start)
         except KafkaError as error:
             return SourceFailed(
@@ -157,12 +157,13 @@ class Publishing:
 
     async def _publish(self, plan: TablePartitioning, effect: StartPublisher) -> None:
         order = PublishOrder(
-            capture=order_of(self._feed, effect.start),
-            log=self._log,
+            capture=order_of(self._feed, effect.start, cuts=self.log.places),
+            log=self._url,
             topic=self._topic,
             transactional_id=self._id,
             plan=plan,
             skipped=tuple(self._skipped),
+            bases=self.log.bases,
         )
         process = self._process = PublisherProcess(self._feed.source_url)
         await process.begin(order)

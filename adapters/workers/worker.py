@@ -132,7 +132,8 @@ class Worker:
     @cached_property
     def places(self) -> Places:
         """The offset finder; made inside the loop, where its client has to be made."""
-        return Places(client_options(self.feed.log_url), self.changes, self.control.seen.skipped)
+        seen = self.control.seen
+        return Places(client_options(self.feed.log_url), self.changes, seen.skipped, seen.bases)
 
     # ------------------------------------------------------------------ agents
 

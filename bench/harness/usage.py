@@ -105,6 +105,24 @@ class Usage:
             used[name] = round(used.get(name, 0.0) + seconds - self._before.get(pid, 0.0), 2)
         return used
 
+    def used_between(self, begin: float, end: float) -> dict[str, float]:
+        """Processor time of all processes of a name together between two moments, in seconds since the watching began.
+
+        It is read off the samples: at each moment, the last one before it counts.
+        """
+        used: dict[tuple[str, int], list[float]] = {}
+        for sample in self.samples:
+            before, last = used.setdefault((sample.name, sample.pid), [self._before.get(sample.pid, 0.0)] * 2)
+            if sample.at <= begin:
+                before = sample.cpu_seconds
+            if sample.at <= end:
+                last = sample.cpu_seconds
+            used[sample.name, sample.pid] = [before, max(before, last)]
+        total: dict[str, float] = {}
+        for (name, _), (before, last) in used.items():
+            total[name] = round(total.get(name, 0.0) + last - before, 2)
+        return total
+
     def curve(self, name: str) -> list[tuple[float, float]]:
         """(seconds, resident MB) of a name; where several of them ran at once, the largest."""
         points: dict[float, float] = {}

@@ -28,6 +28,8 @@ class GroupReport(msgspec.Struct, frozen=True):
     `vote`: the statement that the group has drained before, with all that was committed durable; None while rows
     flow.
     `hindrance`: what is tried again and again, and why, in words.
+    `log`: number of the log that it reads (`protocol.published_log`); `lacks`: where it stands, if that log has nothing
+    that follows there.
     `end_us`: source time of `resolved` (0: unknown).  `at_us`: the worker's clock.  Both microseconds since the epoch.
     """
 
@@ -45,6 +47,8 @@ class GroupReport(msgspec.Struct, frozen=True):
     at_us: int = 0
     alarm: Alarm | None = None
     hindrance: str = ""
+    log: int = 0
+    lacks: Position | None = None
 
 
 class FeedState(msgspec.Struct, frozen=True):

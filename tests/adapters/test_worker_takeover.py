@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from bench.harness.rig import Rig
 from bench.harness.servers import Server
 from bench.harness.servers.kafka import Kafka
@@ -21,10 +23,12 @@ RATE = 400
 TAKEOVER_SECONDS = 12.0
 FAREWELL_SECONDS = 2.0
 KILLS = 5
+MANY_KILLS = 10
 
 
+@pytest.mark.parametrize("kills", [KILLS, pytest.param(MANY_KILLS, marks=pytest.mark.proof)])
 def test_every_takeover_in_a_series_of_kills_is_soon(
-    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
+    kills: int, make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
 ) -> None:
     """Whoever coordinates is killed, and comes back when another has taken over, just before that one is killed."""
     rig = make_rig(mariadb, postgres, "series", log=kafka.url(), lanes=2, batch_rows=200)
@@ -36,7 +40,7 @@ def test_every_takeover_in_a_series_of_kills_is_soon(
         try:
             workers.until_owned(GROUPS)
             workers.until_flowing()
-            for _ in range(KILLS):
+            for _ in range(kills):
                 gone = workers.coordinator
                 workers.kill(gone, back_after=None)
                 seconds = workers.until_flowing(TAKEOVER_SECONDS)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from bench.harness.usage import SAMPLE_SECONDS, Usage
+from bench.harness.usage import SAMPLE_SECONDS, Sample, Usage
 
 NAMED_CHILD = "'tidelock.adapters.mysql.binlog.capture_process'"  # what a child runs is looked for in its command line
 
@@ -71,3 +71,18 @@ subprocess.run([sys.executable, "-c", "{NAMED_CHILD}; input()"])
     assert usage.peak_bytes.keys() == {"run", "capture"}
     assert usage.cpu_seconds["run"] < 0.5
     assert all(resident < 100.0 for _, resident in usage.curve("capture")), "seen first, it may hold nothing yet"
+
+
+def test_what_was_used_between_two_moments() -> None:
+    """By name, of all processes of a name; one that began in between has used all of it there."""
+    usage = Usage(dict)
+    usage.samples = [
+        Sample(at, name, pid, 0, cpu)
+        for name, pid, seen in (
+            ("w1", 1, [(0.5, 1.0), (1.5, 1.4), (2.5, 2.4), (3.5, 3.0)]),
+            ("publisher", 2, [(1.5, 0.3), (2.5, 1.1)]),
+            ("publisher", 3, [(2.7, 0.2), (3.5, 0.9)]),
+        )
+        for at, cpu in seen
+    ]
+    assert usage.used_between(1.0, 3.0) == {"w1": 1.4, "publisher": 1.3}

@@ -10,8 +10,11 @@ from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.binlog.row_layout import Columns
 from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
+from tidelock.adapters.ports.source_errors import OtherHistory
 from tidelock.engine.capture import mapping
+from tidelock.engine.capture.chunk_cutter import ChunkCutter, OtherServer
 from tidelock.engine.capture.machine import CaptureMachine
+from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import LogBatch, SourceChunk, TableName
 from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead
@@ -50,13 +53,20 @@ class CapturedLog:
     def batches(self) -> Iterator[LogBatch]:
         machine = CaptureMachine(self._mapping, self._order.start, self._order.node)
         scheme, reader = self._order.source.scheme, self._reader
+        cutter = ChunkCutter(self._order.start, self._order.cuts)
         try:
             for _ in reader.steps():
-                for chunk in reader.ready:
-                    for effect in machine.step(0, [SourceRead([classified(chunk, scheme, folded=reader.folded)])]):
+                for part in [part for chunk in reader.ready for part in cutter.split(chunk)]:
+                    for effect in machine.step(0, [SourceRead([classified(part, scheme, folded=reader.folded)])]):
                         if isinstance(effect, Publish):
                             yield effect.batch
                 reader.ready.clear()
+        except OtherServer as error:
+            raise OtherHistory(
+                f"{self._order.source} cannot be read for a group that stands at {error.place}, a place in the log of "
+                "another server",
+                f"Make that server the source again, or {RESYNC}",
+            ) from None
         finally:
             reader.close()
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka import TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import for_code
 
@@ -121,6 +122,14 @@ class Kafka(Process):
 
         self.admin(delete)
         self._until(lambda: name not in self.topics(), f"the end of topic {name}")
+
+    def delete_records(self, topic: str, partition: int) -> None:
+        """Cut off all that the partition holds now, as retention would."""
+
+        async def delete(admin: AIOKafkaAdminClient) -> None:
+            await admin.delete_records({TopicPartition(topic, partition): RecordsToDelete(-1)})
+
+        self.admin(delete)
 
     def _until(self, true: Callable[[], bool], what: str) -> None:
         """The controller answers before its broker knows.  Raises ServerFailed where that does not follow."""

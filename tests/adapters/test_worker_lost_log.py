@@ -1,0 +1,146 @@
+"""The log in Kafka is lost while groups stand at different places: published again, it comes to each exactly once.
+
+Groups are parted by a lock at the target on one table.  Each transaction is small and comes alone, so the log that is
+read again has other batches than the one that is gone; a table without a key shows a row that comes twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from bench.harness.rig import Rig
+from bench.harness.servers import Server
+from bench.harness.servers.kafka import Kafka
+from bench.harness.session import connect
+from bench.harness.workers import Workers
+from tidelock.adapters.kafka.topics import changes_topic
+from tidelock.engine.model.records import Position, TableName
+
+TABLES = ("account", "note", "tally")
+WAITS = "account"
+
+
+def three_tables(rig: Rig) -> None:
+    """Each is a group: no foreign keys.  `tally` has no key."""
+    for table in ("account", "note"):
+        rig.table(table, "id bigint PRIMARY KEY, v int")
+    rig.table("tally", "v int")
+
+
+def write(rig: Rig, first: int, count: int) -> None:
+    """Small transactions over all tables, one after the other."""
+    for number in range(first, first + count):
+        rig.at_source(
+            "BEGIN",
+            f"INSERT INTO tally VALUES ({number}), ({number}), ({number % 3})",
+            f"INSERT INTO account VALUES ({number}, 0)",
+            f"INSERT INTO note VALUES ({number}, 0)",
+            f"UPDATE note SET v = v + 1 WHERE id % 5 = {number % 5}",
+            "COMMIT",
+        )
+
+
+@contextlib.contextmanager
+def locked(rig: Rig, table: str) -> Iterator[None]:
+    """Nobody writes the target's table meanwhile."""
+    holder = connect(rig.target)
+    try:
+        holder.rows("BEGIN")
+        holder.rows(f"LOCK TABLE {rig.schema}.{table} IN ACCESS EXCLUSIVE MODE")
+        yield
+    finally:
+        holder.close()
+
+
+def part(rig: Rig, workers: Workers) -> None:
+    """Lets all groups but one go on, and kills the worker before that one can."""
+    with locked(rig, WAITS):
+        write(rig, 100, 6)
+        rig.at_source("FLUSH LOGS")
+        write(rig, 106, 6)
+        file, _, offset = rig.here().rpartition(":")
+        here = Position(file, int(offset))
+        assert workers.plan is not None
+        groups = [workers.plan.tables[at][1] for at in range(len(TABLES)) if workers.plan.tables[at][0].table != WAITS]
+
+        def passed() -> bool:
+            return all(workers.reports[group].checkpoint.order >= here.order for group in groups)
+
+        workers.until(passed, "the checkpoints of the other groups")
+        workers.kill("w1", back_after=None)
+
+
+def alarm(rig: Rig) -> list[str]:
+    said = rig.command("status", "@", "--json")
+    return [str(one) for one in said.json["halted"]["alarm"]] if said.json["halted"] else []
+
+
+@pytest.mark.parametrize("anew", [0, 3], ids=["deleted", "made anew"])
+def test_groups_at_different_places_go_on_from_a_log_that_is_published_again(
+    anew: int, make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
+) -> None:
+    rig = make_rig(mariadb, postgres, "parted", log=kafka.url())
+    three_tables(rig)
+    with Workers(rig, ["w1", "w2"]) as workers:
+        workers.start("w1")
+        write(rig, 1, 5)
+        workers.until_caught_up()
+        assert workers.plan is not None and workers.plan.partitions == len(TABLES)
+        part(rig, workers)
+        kafka.delete_topic(changes_topic(rig.name))
+        if anew:
+            kafka.create_topic(changes_topic(rig.name), anew)
+        write(rig, 200, 12)
+        workers.start("w2")
+        workers.until(lambda: bool(alarm(rig)), "the halt")
+        _, message, hint, *_ = alarm(rig)
+        assert "is gone" in message and "made anew" in message if anew else "is gone" in message
+        assert "`tidelock resume FEED` publishes again from" in hint and "the least checkpoint" in hint
+        checked = rig.command("check", "@")
+        assert checked.code == 1 and message in checked.out, checked
+        assert rig.command("resume").code == 0
+        workers.until_caught_up()
+        assert not alarm(rig)
+        workers.assert_exact()
+        write(rig, 300, 2)
+        workers.until_caught_up()
+        workers.assert_exact()
+
+
+@pytest.mark.parametrize("purged", [False, True], ids=["the source has it", "the source lacks it too"])
+def test_retention_that_cuts_unread_records_is_one_halt(
+    purged: bool, make_rig: Callable[..., Rig], make_mariadb: Callable[..., Server], postgres: Server, kafka: Kafka
+) -> None:
+    """Of one group's partition alone; the others have read theirs."""
+    rig = make_rig(make_mariadb(), postgres, "cut", log=kafka.url())
+    three_tables(rig)
+    with Workers(rig, ["w1", "w2"]) as workers:
+        workers.start("w1")
+        write(rig, 1, 5)
+        workers.until_caught_up()
+        part(rig, workers)
+        assert workers.plan is not None
+        cut = dict(workers.plan.tables)[TableName(rig.schema, WAITS)]
+        kafka.delete_records(changes_topic(rig.name), cut)
+        write(rig, 200, 12)
+        if purged:
+            rig.purge_before_here()
+        checked = rig.command("check", "@")
+        assert checked.code == 1 and f"partition {cut} of {changes_topic(rig.name)} no longer reaches" in checked.out
+        workers.start("w2")
+        workers.until(lambda: bool(alarm(rig)), "the halt")
+        _, message, hint, *_ = alarm(rig)
+        assert f"partition {cut} no longer reaches back to" in message and "retention" in message
+        groups = rig.command("status", "@", "--json").json["scale_out"]["groups"]
+        assert not any(group["halted"] for group in groups), "the feed halts, and no group besides"
+        if purged:
+            assert "`tidelock resync FEED`" in hint and "begins at" in hint, hint
+            return
+        assert "`tidelock resume FEED` publishes again" in hint, hint
+        assert rig.command("resume").code == 0
+        workers.until_caught_up()
+        assert not alarm(rig)
+        workers.assert_exact()
