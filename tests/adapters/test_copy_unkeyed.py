@@ -140,7 +140,9 @@ def hinder(rig: Rig) -> Callable[[], None]:
     return lambda: rig.at_target("DROP TRIGGER wait")
 
 
-@PAIRS
+@pytest.mark.parametrize(
+    "pair", [("mariadb", "postgres"), pytest.param(("mysql", "mysql"), marks=pytest.mark.proof)], ids="-".join
+)
 def test_what_a_killed_run_has_staged_is_told_and_goes_at_the_next_start(pair: tuple[str, str], rig: Rig) -> None:
     end = hinder(rig)
     with busy(rig):
@@ -161,7 +163,9 @@ def test_what_a_killed_run_has_staged_is_told_and_goes_at_the_next_start(pair: t
     exact(rig)
 
 
-@PAIRS
+@pytest.mark.parametrize(
+    "pair", [("mysql", "mysql"), pytest.param(("mariadb", "postgres"), marks=pytest.mark.proof)], ids="-".join
+)
 def test_what_a_run_has_staged_goes_when_it_is_stopped(pair: tuple[str, str], rig: Rig) -> None:
     hinder(rig)
     process = rig.run()
