@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from tidelock.adapters.process import light_start  # noqa: F401  # isort: skip
 from tidelock.adapters.cli.failure import explained, tell
 
 _RUN_FLAGS = ("--until-caught-up", "--take-over", "--json")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from tidelock.adapters.process.patience import SECOND_LOOK_SECONDS
+from tidelock.adapters.process.second_look import SECOND_LOOK_SECONDS
 
 WORKS: Final = "SELECT 1 FROM information_schema.PROCESSLIST WHERE ID = %s AND COMMAND <> 'Sleep'"
 """Whether a session of ours still works on a statement."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -29,8 +30,9 @@ def program(name: str, package: str) -> str:
     return found
 
 
+@functools.cache
 def version(path: str) -> str:
-    """Returns the version number that the program at `path` prints.  Raises Missing."""
+    """Returns the version number that the program at `path` prints, asked once a process.  Raises Missing."""
     said = subprocess.run([path, "--version"], capture_output=True, encoding="utf-8", check=False).stdout
     found = re.search(r"\d+(\.\d+)+", said)
     if found is None:

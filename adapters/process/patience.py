@@ -11,11 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+
+from tidelock.adapters.process.second_look import SECOND_LOOK_SECONDS
 
 log = logging.getLogger(__name__)
-
-SECOND_LOOK_SECONDS: Final = 1.0
 
 
 class Watch:

@@ -71,6 +71,13 @@ def main() -> None:
             os._exit(0)  # whatever a thread still waits for
 
 
+def _any_keyed(order: PlanOrder) -> bool:
+    """Tells whether a table of the order has a key: where none has, one connection reads them in one view each, and
+    Spark starts only if a source has no such view."""
+    wanted = {one.table for one in order.wanted}
+    return any(table.key for table in order.tables if table.name in wanted)
+
+
 def _hush() -> None:
     """Silences Python's complaints about Java from here on: Java is being ended."""
     silence = os.open(os.devnull, os.O_WRONLY)
@@ -137,7 +144,8 @@ class CopyWorker:
         try:
             if order.wanted[0].mode != "repair":
                 look_for_spark()
-                self._pool.submit(self._jobs.session)  # it takes some seconds: what is wrong the first read tells
+                if _any_keyed(order):
+                    self._pool.submit(self._jobs.session)  # it takes some seconds: what is wrong the first read tells
             made = asyncio.run(self._splits(order))
         except Exception as error:
             self._answer(Unplanned(order.number, alarm(error)))

@@ -17,7 +17,7 @@ from typing import Final, Self
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.sink import TargetError
-from tidelock.adapters.process.patience import SECOND_LOOK_SECONDS
+from tidelock.adapters.process.second_look import SECOND_LOOK_SECONDS
 from tidelock.adapters.wiring.session import session
 
 END_SECONDS: Final = 1.0  # nobody waits for a look that is under way

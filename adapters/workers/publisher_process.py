@@ -25,6 +25,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from tidelock.adapters.process import light_start  # noqa: F401  # isort: skip
+
 import msgspec
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError

@@ -31,6 +31,8 @@ from bench.harness.workload.workload import Counts, Workload
 
 RUN_SECONDS = 120.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, LENGTHENED = 0.02, 0.15, 1.25
+# What takes long to ask is asked less often: asking takes the processor from what is waited for.
+PAUSES_A_QUESTION, LONGEST_REST_SECONDS = 4.0, 1.0
 COMMAND_SECONDS = 30.0
 _numbers = itertools.count(1)
 
@@ -310,11 +312,12 @@ class Work:
 def until(true: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
     """Raises AssertionError if `true` stays false."""
     deadline = time.monotonic() + seconds
-    pause = FIRST_PAUSE_SECONDS
+    pause, asked = FIRST_PAUSE_SECONDS, time.monotonic()
     while not true():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s"
-        time.sleep(pause)
-        pause = min(LONGEST_PAUSE_SECONDS, pause * LENGTHENED)
+        now = time.monotonic()
+        assert now < deadline, f"{what}: not within {seconds:.0f} s"
+        time.sleep(max(pause, min(LONGEST_REST_SECONDS, PAUSES_A_QUESTION * (now - asked))))
+        pause, asked = min(LONGEST_PAUSE_SECONDS, pause * LENGTHENED), time.monotonic()
 
 
 def kill_at_random(rig: Rig, kills: int, rng: random.Random, longest_seconds: float, work: Work) -> None:

@@ -166,6 +166,7 @@ def _mysql(url: SplitResult, database: str) -> pymysql.Connection[Any]:
         autocommit=True,
         init_command="SET time_zone='+00:00'",
         client_flag=CLIENT.MULTI_STATEMENTS,
+        ssl_disabled=True,  # else the system's authorities are loaded each time, which takes 20 ms
     )
 
 

@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 import pytest
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from bench.harness.servers import MariaDb, Postgres
 from tidelock.adapters.bookkeeping.tables import create_statements
@@ -339,6 +341,43 @@ def test_run_does_not_import_what_it_does_not_need_at_once(tmp_path: Path) -> No
     slow = {"typer", "rich", "aiohttp", "structlog", "pydantic", "prometheus_client", "asyncpg", "sqlglot"}
     assert not slow & imported("run", str(path))
     assert "typer" in imported("run", "--help")
+
+
+def test_a_log_is_read_without_the_modules_that_make_a_start_slow() -> None:
+    """Each feed starts a process that reads: it needs no loop, and no public key before a server asks for one."""
+    code = "import sys, tidelock.adapters.mysql.binlog.capture_process; print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    slow = {"asyncio", "asyncpg", "cryptography.hazmat.bindings._rust", "subprocess", "typer"}
+    assert not slow & set(done.stdout.split())
+
+
+ENCRYPTING = """
+import sys
+import tidelock.adapters.process.light_start
+from pymysql import _auth
+assert _auth._have_cryptography and "cryptography.hazmat.bindings._rust" not in sys.modules
+from concurrent.futures import ThreadPoolExecutor
+public = sys.stdin.buffer.read()
+with ThreadPoolExecutor(4) as pool:
+    texts = list(pool.map(lambda _: _auth.sha2_rsa_encrypt(b"secret", b"12345678901234567890", public), range(4)))
+from cryptography.hazmat.primitives import hashes
+assert hashes.SHA1().name == "sha1"
+print(*(text.hex() for text in texts))
+"""
+
+
+def test_a_password_is_encrypted_by_what_is_imported_then() -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    done = subprocess.run(
+        [sys.executable, "-c", ENCRYPTING], cwd=ROOT, input=key.public_key().public_bytes(*form), capture_output=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    way = padding.OAEP(mgf=padding.MGF1(algorithm=hashes.SHA1()), algorithm=hashes.SHA1(), label=None)
+    for text in done.stdout.split():
+        mixed = key.decrypt(bytes.fromhex(text.decode()), way)
+        assert bytes(a ^ b for a, b in zip(mixed, b"12345678901234567890", strict=False)) == b"secret\0"
 
 
 @pytest.mark.parametrize("name", reference.pages())

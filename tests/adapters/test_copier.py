@@ -299,7 +299,9 @@ def test_java_that_ends_is_started_again(copied: Copied) -> None:
     assert len(copied.told) == failed
 
 
+@pytest.mark.proof
 def test_a_parent_that_is_killed_leaves_nothing(copied: Copied) -> None:
+    """The one below is killed with more going on."""
     name = copied.table("orphaned", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")
     told = (copied.effects(ChunkSplit(name))[0], copied.tables(name)[name])
     command = [sys.executable, "-c", PARENT, str(copied.path), *(msgspec.msgpack.encode(one).hex() for one in told)]

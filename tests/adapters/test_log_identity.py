@@ -303,10 +303,10 @@ def _killed_behind_its_checkpoint(rig: Rig, first: int, last: int) -> None:
 @pytest.mark.parametrize(
     ("scheme", "rows"),
     [
-        pytest.param("mariadb", 30, id="mariadb-longer"),
-        pytest.param("mysql", 3, id="mysql-shorter"),
-        pytest.param("mariadb", 3, id="mariadb-shorter", marks=pytest.mark.proof),
-        pytest.param("mysql", 30, id="mysql-longer", marks=pytest.mark.proof),
+        pytest.param("mariadb", 3, id="mariadb-shorter"),
+        pytest.param("mysql", 30, id="mysql-longer"),
+        pytest.param("mariadb", 30, id="mariadb-longer", marks=pytest.mark.proof),
+        pytest.param("mysql", 3, id="mysql-shorter", marks=pytest.mark.proof),
     ],
 )
 def test_a_source_put_back_to_between_checkpoint_and_receipts_halts(
@@ -327,8 +327,8 @@ def test_a_source_put_back_to_between_checkpoint_and_receipts_halts(
     _put_back(rig, backup)
     _insert(rig, 113, 112 + rows)
     _assert_halted(rig, "; here is")
-    if rows > 10:  # its way out, literally
-        assert "`tidelock resync FEED`" in rig.command("status", "@", "--json").json["halted"]["alarm"][2]
+    assert "`tidelock resync FEED`" in rig.command("status", "@", "--json").json["halted"]["alarm"][2]
+    if scheme == "mariadb" and rows > 10:  # its way out, literally, as `test_resync.py` of a log begun anew
         said = rig.command("resync", "@", "--yes")
         assert said.code == 0, said
         rig.catch_up(COPY_SECONDS)
@@ -453,7 +453,9 @@ def test_an_event_longer_than_a_packet_hides_no_position(
         connection.close()
 
 
-@pytest.mark.parametrize("rows", [40, 3], ids=["longer", "shorter"])
+@pytest.mark.parametrize(
+    "rows", [pytest.param(40, id="longer", marks=pytest.mark.proof), pytest.param(3, id="shorter")]
+)
 def test_workers_halt_where_the_log_was_reset(
     make_mariadb: Make, postgres: Postgres, kafka: Kafka, make_rig: Callable[..., Rig], rows: int
 ) -> None:

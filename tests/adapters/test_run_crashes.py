@@ -21,7 +21,8 @@ from bench.harness.workload.churn import Churn
 from bench.harness.workload.mix import Mix
 from bench.harness.workload.workload import Workload
 
-WORK = [(Churn, "row"), (Mix, "row"), (Churn, "transaction")]
+WORK = [(Mix, "row"), (Churn, "transaction")]  # Churn by rows: with a MySQL target, and in the proof
+MORE_WORK = [(Churn, "row"), (Mix, "transaction")]
 
 
 def killed(rig: Rig, workload: Workload, kills: int, rate: float, seed: int) -> None:
@@ -57,7 +58,7 @@ def test_sigkill_at_random_moments_with_a_mysql_target(
 
 @pytest.mark.proof
 @pytest.mark.parametrize("target", ["postgres", "mysql"])
-@pytest.mark.parametrize(("kind", "consistency"), [*WORK, (Mix, "transaction")], ids=lambda v: getattr(v, "name", v))
+@pytest.mark.parametrize(("kind", "consistency"), [*WORK, *MORE_WORK], ids=lambda v: getattr(v, "name", v))
 def test_sigkill_at_twenty_random_moments(
     kind: type[Workload],
     consistency: str,

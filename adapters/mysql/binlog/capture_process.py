@@ -11,6 +11,8 @@ import signal
 import socket
 import sys
 
+from tidelock.adapters.process import light_start  # noqa: F401  # isort: skip
+
 import msgspec
 
 from tidelock.adapters.mysql.binlog.batch_frames import FrameEncoder
