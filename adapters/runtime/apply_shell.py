@@ -165,6 +165,7 @@ class Shell:
                 effects.BeginCopy()
                 | effects.ReadChunk()
                 | effects.MergeChunk()
+                | effects.FindRefused()
                 | effects.DropStaged()
                 | effects.RefuseCopy()
             ):

@@ -168,6 +168,35 @@ def test_rows_outside_the_filter_go_and_others_are_renamed_on_their_way(
     assert running.running
 
 
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_a_row_that_the_target_refuses_is_in_the_report_and_all_others_are_repaired(
+    source: str, target: str, make_rig: Callable[..., Rig], spark: object, request: pytest.FixtureRequest
+) -> None:
+    rig = make_rig(request.getfixturevalue(source), request.getfixturevalue(target), "repair")
+    rig.table("parent", "id int PRIMARY KEY")
+    rig.table("t", "id int PRIMARY KEY, v int, parent int")
+    rig.at_source("INSERT INTO parent VALUES (1)", "INSERT INTO t VALUES (1, 1, 1), (2, 2, 2), (3, 3, 1), (4, 4, NULL)")
+    rig.at_source("UPDATE t SET v = v * 2")
+    rig.catch_up()
+    rig.at_target("UPDATE t SET v = 0, parent = 1")
+    rig.at_target("ALTER TABLE t ADD CONSTRAINT strict FOREIGN KEY (parent) REFERENCES parent (id)")
+    running = rig.run()
+    path = kept(rig, verified(rig, spark))
+    said = repair(rig, path, "--yes", "--json")
+    assert said.code == OPERATOR, said
+    (part,) = said.json["tables"]
+    assert (part["state"], part["rows"], [row["key"] for row in part["unrepaired"]]) == ("repaired", 4, ["id=2"])
+    assert "foreign key" in part["unrepaired"][0]["why"].lower() or "strict" in part["unrepaired"][0]["why"]
+    assert rig.rows(f"SELECT CONCAT(id, ' ', v) FROM {rig.schema}.t ORDER BY id") == [
+        ("1 2",), ("2 0",), ("3 6",), ("4 8",),
+    ]  # fmt: skip
+    again = repair(rig, path, "--yes")
+    assert again.code == OPERATOR and "id=2 stays as it is" in again.out, again
+    rig.at_target("ALTER TABLE t DROP " + ("CONSTRAINT" if target == "postgres" else "FOREIGN KEY") + " strict")
+    assert repair(rig, path, "--yes").code == 0
+    assert verified(rig, spark).equal and running.running
+
+
 def test_without_a_running_feed_the_wishes_stay_for_the_next_run(
     make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, spark: object
 ) -> None:
