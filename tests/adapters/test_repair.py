@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from bench.harness.drawn import Drawn
 from bench.harness.planted import Planted
 from bench.harness.rig import Rig, Said, tidelock
 from bench.harness.servers import Server
@@ -22,6 +23,7 @@ from tidelock.adapters.verify.report import VerifyReport
 from tidelock.adapters.verify.verify import VerifyStep, examine
 
 PAIRS = [("mariadb", "postgres"), ("mysql", "other_mysql")]
+PROOF = pytest.mark.proof
 USAGE, OPERATOR = 2, 4
 SECONDS = 240
 
@@ -93,6 +95,29 @@ def test_differences_of_every_kind_are_repaired_while_rows_change(
         after = verified(rig, spark)
     assert after.equal, after
     assert rig.parked() == 0
+
+
+@pytest.mark.parametrize("differences", [pytest.param(50, id="some"), pytest.param(200, id="proof", marks=PROOF)])
+@pytest.mark.parametrize(("source", "target"), [*PAIRS, ("mysql", "postgres"), ("mariadb", "other_mysql")])
+def test_drawn_differences_are_found_and_repaired_and_other_spellings_are_none(
+    source: str, target: str, differences: int, make_rig: Callable[..., Rig], request: pytest.FixtureRequest
+) -> None:
+    """About half of the rows differ; the other half are spelled otherwise, where the type has another spelling."""
+    servers = request.getfixturevalue(source), request.getfixturevalue(target)
+    rig = make_rig(*servers, "drawn", spark={"small_rows": 10_000})
+    drawn = Drawn(differences, 7, *map(flavor_of, servers))
+    drawn.plant(rig)
+    rig.catch_up()
+    running = rig.run()
+    before = verified(rig, None)
+    (table,) = before.tables
+    named = sorted((d.key["id"], column) for d in table.differences for column in d.columns)
+    assert named == drawn.expected and before.settled and len(named) == differences
+    said = repair(rig, kept(rig, before), "--yes", "--json")
+    assert said.code == 0 and sum(part["rows"] for part in said.json["tables"]) == differences, said
+    after = verified(rig, None)
+    assert after.equal and rig.parked() == 0 and running.running
+    print(f"{source} to {target}: {drawn.rows} rows, {differences} differences, all found, {differing(after)} left")
 
 
 @pytest.mark.parametrize(("source", "target"), [("mariadb", "postgres"), ("mysql", "mariadb")])
