@@ -27,6 +27,7 @@ from tidelock.adapters.row_copy.selection import listed
 from tidelock.adapters.row_copy.source import CopySource, sources
 from tidelock.adapters.row_copy.task import by_column, stage
 from tidelock.adapters.schema.create_table import qualified
+from tidelock.adapters.spark.cluster import is_cluster
 from tidelock.adapters.spark.jdbc import Database
 from tidelock.adapters.spark.read_ranges import cut_by, mysql_pieces
 from tidelock.adapters.wiring.sources import source_of
@@ -110,7 +111,8 @@ def _source(feed: Feed, request: Request, connection: pymysql.Connection[Any]) -
 
 def _place(feed: Feed, group: int, effect: ReadChunk, source: CopySource, table: TargetTable) -> Staging:
     name = staged_name(feed.name, group, effect.id)
-    return Staging(feed.target_url, feed.schema, name, source.mapping.shape, table, feed.zero_dates)
+    target = feed.target_url.carried() if is_cluster(feed.spark.master) else feed.target_url
+    return Staging(target, feed.schema, name, source.mapping.shape, table, feed.zero_dates)
 
 
 def _pieces(feed: Feed, asked: BlockingServer, source: CopySource) -> tuple[tuple[str, ...], tuple[str, ...]]:
