@@ -214,7 +214,7 @@ class Owner:
                 target.asked(effect)
                 self.copier.read(effect)
             case FindRefused():
-                raise Mistake("the world's copier tells no shape, so nothing can be found")
+                target.order(self.number, effect, self.post)
             case DropStaged():
                 self.copier.drop(effect.staged)
             case RefuseCopy():
