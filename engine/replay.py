@@ -73,6 +73,9 @@ def spell_event(event: events.ApplyEvent) -> Iterator[str]:
         case events.ChunkStaged():
             refused = f", {len(event.refused)} refused" if event.refused else ""
             yield f"staged {spell_id(event.id)}: {event.rows} rows{refused}, up to {event.high}"
+        case events.RefusedFound():
+            rows = ", ".join(f"{_spell_row(r.row)} ({r.error})" for r in event.rows)
+            yield f"refused by the merge {spell_id(event.id)}: {rows or 'nothing'}"
         case events.ChunkFailed():
             yield f"not staged {spell_id(event.id)}"
         case events.ParkedWished():
@@ -113,6 +116,8 @@ def spell_effect(effect: effects.ApplyEffect) -> str:
             return f"read {chunk} {spell_id(effect.id)}, once {effect.after} is visible"
         case effects.MergeChunk():
             return _spell_merge(effect)
+        case effects.FindRefused():
+            return f"find what is refused {spell_id(effect.id)}: {_spell_merge(effect.merge)}"
         case effects.DropStaged():
             return f"drop staged {spell_id(effect.staged)}"
         case effects.RefuseCopy():
@@ -161,6 +166,7 @@ def _spell_merge(merge: effects.MergeChunk) -> str:
     if merge.without:
         parts.append(f"without {_spell_rows(merge.without)}")
     parts += [*(_spell_step(step) for step in merge.steps), *_spell_parked(merge)]
+    parts += [f"leave {key} as it is ({why})" for key, why in merge.unrepaired]
     chunk = f"chunk {merge.chunk} of {merge.split.table}"
     return f"merge {chunk} {spell_id(merge.id)} at {merge.position}: {'; '.join(parts)}"
 

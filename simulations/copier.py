@@ -136,7 +136,8 @@ class Copier:
         refused = tuple(RefusedRow(self._view.shape(name, row), row, REFUSED) for row in bad)
         if reading.view is not None:
             self._faults.seen("copy: a table without a key was read in one view")
-        post(ChunkStaged(id_, high, len(rows), refused, reading.view))
+        shape = self._view.shape(name, rows[0]) if rows else None
+        post(ChunkStaged(id_, high, len(rows), refused, reading.view, shape))
 
 
 def split(spec: TargetTable, chance: Random) -> ChunkSplit:

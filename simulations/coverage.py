@@ -78,6 +78,7 @@ EXPECTED: tuple[str, ...] = (
     "copy: chunk merged where rows are kept",
     "copy: row parked that the target refuses",
     "copy: last image parked to be tried by itself",
+    "copy: rows that a merge is refused for are found",
     "repair: row of the target changed by others",
     "repair: begun",
     "repair: chunk merged",

@@ -11,6 +11,8 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.records import Row
 from tidelock.engine.protocol.effects import DeleteRows, MergeChunk, UpsertRows
@@ -33,6 +35,46 @@ def merge(database: Database, effect: MergeChunk, staged: Sequence[Row]) -> Sess
         return _put(database, effect, staged, _overwrite)
     except Violation:
         return _put(database, effect, staged, _replace)
+
+
+def refused_rows(database: Database, effect: MergeChunk, staged: Sequence[Row]) -> list[tuple[Row, Violation]]:
+    """The staged rows that the target takes no more of, and why: each is tried beside those that it has taken, again
+    and again while it takes one."""
+    taken = _gone_anyway(effect, staged)
+    left = [n for n in range(len(staged)) if n not in taken]
+    why: dict[int, Violation] = {}
+    while left:
+        why = {}
+        for n in left:
+            try:
+                merge(database, *_only(database, effect, staged, [*taken, n]))
+            except Violation as refused:
+                why[n] = refused
+            else:
+                taken.append(n)
+        if len(why) == len(left):
+            break
+        left = list(why)
+    return [(staged[n], refused) for n, refused in why.items()]
+
+
+def _gone_anyway(effect: MergeChunk, staged: Sequence[Row]) -> list[int]:
+    """Staged rows without a key that the merge takes away."""
+    found = list[int]()
+    for row in (row for step in effect.steps if isinstance(step, DeleteRows) for row in step.keys):
+        found.append(next(n for n, other in enumerate(staged) if other == row and n not in found))
+    return found
+
+
+def _only(
+    database: Database, effect: MergeChunk, staged: Sequence[Row], chosen: Sequence[int]
+) -> tuple[MergeChunk, list[Row]]:
+    """The merge of these rows alone: of a repair the others stay as they are."""
+    names = _names(database.tables[effect.split.table])
+    places = [names.index(column) for column in effect.key]
+    kept = {tuple(row[p] for p in places) for n, row in enumerate(staged) if n not in chosen}
+    gone = [key for key in effect.gone if key not in kept]
+    return replace(effect, gone=gone), [staged[n] for n in chosen]
 
 
 def _put(database: Database, effect: MergeChunk, staged: Sequence[Row], way: Way) -> Session:

@@ -25,6 +25,7 @@ from tidelock.engine.protocol.effects import (
     CaughtUp,
     CommitBatch,
     DropStaged,
+    FindRefused,
     Halt,
     MergeChunk,
     ReadChunk,
@@ -212,6 +213,8 @@ class Owner:
             case ReadChunk():
                 target.asked(effect)
                 self.copier.read(effect)
+            case FindRefused():
+                target.order(self.number, effect, self.post)
             case DropStaged():
                 self.copier.drop(effect.staged)
             case RefuseCopy():

@@ -28,6 +28,7 @@ from tidelock.engine.protocol.effects import (
     BeginCopy,
     CommitBatch,
     EffectId,
+    FindRefused,
     MergeChunk,
     ParkedRow,
     ReadChunk,
@@ -48,6 +49,8 @@ from tidelock.engine.protocol.events import (
     DdlFailed,
     ParkedKey,
     Receipt,
+    RefusedFound,
+    RefusedRow,
     TakenOver,
 )
 from tidelock.simulations.checkers import ALL
@@ -56,15 +59,16 @@ from tidelock.simulations.faults import Faults
 from tidelock.simulations.history import ADDED, Entry, Place
 from tidelock.simulations.layout import Token
 from tidelock.simulations.ledger import Ledger, Mistake
-from tidelock.simulations.merging import MERGING, merge
+from tidelock.simulations.merging import MERGING, merge, refused_rows
 from tidelock.simulations.model import Database, Violation
 from tidelock.simulations.session import Session
 
 Post: TypeAlias = Callable[[ApplyEvent], None]
-Order: TypeAlias = SaveCheckpoint | ApplyDdl | BeginCopy | RollbackBatch
+Order: TypeAlias = SaveCheckpoint | ApplyDdl | BeginCopy | RollbackBatch | FindRefused
 
 _FAILED: dict[type[Order], Callable[[EffectId, Failure], ApplyEvent]] = {
     SaveCheckpoint: CheckpointFailed, ApplyDdl: DdlFailed, BeginCopy: CopyFailed,
+    FindRefused: BatchFailed,
 }  # fmt: skip
 
 
@@ -75,6 +79,13 @@ _PIECE_FAULTS = (
 
 LACKS_PARENT = "23503"
 """SQLSTATE of a row that refers to one that is not there."""
+
+UNTOLD = 0.2
+"""How often a target cannot tell which staged rows it refuses."""
+
+
+def _code(why: Violation) -> str:
+    return LACKS_PARENT if why.lacks_parent else ""
 
 
 class Stage(enum.Enum):
@@ -227,7 +238,7 @@ class Target:
             raise Mistake(f"told to roll {effect.id} back while it commits")
         work.stage = Stage.ROLLING
 
-    def order(self, owner: int, effect: SaveCheckpoint | ApplyDdl | BeginCopy, post: Post) -> None:
+    def order(self, owner: int, effect: SaveCheckpoint | ApplyDdl | BeginCopy | FindRefused, post: Post) -> None:
         if isinstance(effect, ApplyDdl | BeginCopy) and any(work.owner == owner for work in self.works):
             raise Mistake("a schema change runs beside a batch")
         self._orders.append((owner, effect, post))
@@ -524,6 +535,25 @@ class Target:
         self._begin(effect)
         post(CopyBegun(effect.id))
 
+    def _try_find(self, effect: FindRefused, post: Post) -> None:
+        if self._faults.strikes("checkpoint"):
+            post(BatchFailed(effect.id, Failure(ErrorKind.TRANSIENT, "connection lost")))
+            return
+        staged = self.staged.get(effect.merge.staged, [])
+        if len(staged) != effect.merge.rows:
+            post(BatchFailed(effect.id, Failure(ErrorKind.COMMITS_LOST, "staged rows are lost")))
+            return
+        found = refused_rows(self.database, effect.merge, staged)
+        if found and self._faults.chance.random() < UNTOLD:
+            self._faults.seen("copy: rows that a merge is refused for cannot be told")
+            post(BatchFailed(effect.id, Failure(ErrorKind.ROW, "too many rows")))
+            return
+        if found:
+            self._faults.seen("copy: rows that a merge is refused for are found")
+        name, view = effect.merge.split.table, self.ledger.view
+        rows = (RefusedRow(view.shape(name, row), row, str(why), _code(why)) for row, why in found)
+        post(RefusedFound(effect.id, tuple(rows)))
+
     def _begin(self, effect: BeginCopy) -> None:
         begun = self.ledger.history.index(effect.position)
         for split in effect.splits:
@@ -551,6 +581,8 @@ class Target:
             self._try_statement(effect, post)
         elif isinstance(effect, BeginCopy):
             self._try_begin(effect, post)
+        elif isinstance(effect, FindRefused):
+            self._try_find(effect, post)
         else:
             self._try_save(owner, effect, post)
 

@@ -17,6 +17,7 @@ from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator import feed_control
 from tidelock.adapters.operator.copies import queue
 from tidelock.adapters.operator.store import Books
+from tidelock.adapters.ports.staging import LEFT
 from tidelock.adapters.spark.keys import NoSuchKey, canonical
 from tidelock.adapters.verify.catalogues import paired
 from tidelock.adapters.verify.report import Difference, TableReport, VerifyReport
@@ -67,13 +68,22 @@ class Work(msgspec.Struct, frozen=True):
         return sum(len(part.keys) for part in self.parts)
 
 
+class Unrepaired(msgspec.Struct, frozen=True):
+    """A row that stays as it is, as the target refuses what the source has: its key, and the target's words."""
+
+    key: str
+    why: str
+
+
 class RepairProgress(msgspec.Struct, frozen=True):
-    """The state of the rows of one part.  `why`: they were refused."""
+    """The state of the rows of one part.  `why`: they were refused.  `unrepaired`: those of them that stay as they are,
+    while the others are repaired."""
 
     table: str
     rows: int
     state: RepairState
     why: str = ""
+    unrepaired: tuple[Unrepaired, ...] = ()
 
     @property
     def ended(self) -> bool:
@@ -170,6 +180,7 @@ async def _progress(book: Books, part: Part) -> RepairProgress:
         return RepairProgress(table, rows, "refused", why)
     if "repair" in modes:
         return RepairProgress(table, rows, "waiting")
+    left = await _unrepaired(book, where, mine)
     found = await book.session.fetch(f"SELECT chunk, split, rows_merged FROM {chunks} {where} ORDER BY chunk", *mine)
     split = msgspec.msgpack.decode(found[0][1], type=ChunkSplit) if found and found[0][1] else None
     if split is not None and split.by is By.KEYS and not split.keys:
@@ -177,4 +188,14 @@ async def _progress(book: Books, part: Part) -> RepairProgress:
     if split is None or split.by is not By.KEYS or not set(part.keys) <= set(split.keys):
         why = "another copy of the table has taken its place: run `tidelock verify`"
         return RepairProgress(table, rows, "lost", why)
-    return RepairProgress(table, rows, "reading" if any(row[2] is None for row in found) else "repaired")
+    state: RepairState = "reading" if any(row[2] is None for row in found) else "repaired"
+    return RepairProgress(table, rows, state, unrepaired=left if state == "repaired" else ())
+
+
+async def _unrepaired(book: Books, where: str, mine: tuple[str, ...]) -> tuple[Unrepaired, ...]:
+    """Returns the rows of a table that its last repair left as they are.  Raises TargetError."""
+    wanted = book.table("tidelock_wanted")
+    query = f"SELECT row_key FROM {wanted} {where} AND mode = %s ORDER BY ordinal"
+    found = await book.session.fetch(query, *mine, LEFT)
+    rows = [row for (words,) in found for row in msgspec.json.decode(words, type=list[tuple[str, str]])]
+    return tuple(Unrepaired(key, why) for key, why in rows)

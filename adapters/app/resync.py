@@ -207,8 +207,9 @@ async def _can_be_copied(feed: Feed, tables: Sequence[TableName], there: Sequenc
         look_for_spark()
         async with source_opened(feed.source_url) as source:
             _sees_all(feed, await read_grants(source))
-            await asyncio.to_thread(source_of(feed.source_url).require_visibility)
-            await sources(feed, source, tables)
+            found = await sources(feed, source, tables)
+            names = [one.table.name for one in found.values()]
+            await asyncio.to_thread(source_of(feed.source_url).require_visibility, names)
     except NotCopied as problem:
         raise _refused("not-copied", str(problem), problem.hint) from None
     except Missing as problem:

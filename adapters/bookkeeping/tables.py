@@ -21,7 +21,8 @@ They live in one schema (PostgreSQL) or database (MySQL, MariaDB), shared by all
 - `tidelock_wanted` names tables as the target does.  `mode` is `copy`, `keep`, `repair` or `resync` (a copy without
   which nothing may be
 applied); for `repair`, `row_key` is msgpack of the key's canonical values.  A refused request
-  has the mode `refused`, and JSON of the `engine.model.errors.Alarm` in `row_key`.
+  has the mode `refused`, and JSON of the `engine.model.errors.Alarm` in `row_key`; `left` tells rows that a repair left
+  as they are, in JSON of `[[key, why], …]`.
 - `prepared` of a run is JSON of
 `adapters.process.frames.Unanswered`, NULL where the source has nothing prepared for
   long.

@@ -124,7 +124,11 @@ async def _watched(feed: Feed, work: Work, wait: float, json: bool) -> list[Repa
 
 def _line(part: RepairProgress) -> str:
     words = {"waiting": "queued for repair", "reading": "being read again", "lost": "not repaired"}
-    return f"{part.rows:,} rows {words.get(part.state, part.state)}{f': {part.why}' if part.why else ''}"
+    return f"{part.rows:,} rows {words.get(part.state, _state(part))}{f': {part.why}' if part.why else ''}"
+
+
+def _state(part: RepairProgress) -> str:
+    return f"{part.state}, but for {len(part.unrepaired):,}" if part.unrepaired else part.state
 
 
 async def _idle(feed: Feed) -> str:
@@ -140,15 +144,18 @@ async def _idle(feed: Feed) -> str:
 
 def _told(feed: Feed, work: Work, seen: Sequence[RepairProgress], json: bool) -> int:
     open_ = [part for part in seen if not part.ended]
-    failed = [part for part in seen if part.state in ("refused", "lost")]
+    failed = [part for part in seen if part.state in ("refused", "lost") or part.unrepaired]
     if json:
         print_json(Told(feed=feed.name, tables=seen, left=work.left, notes=work.notes))
         return OPERATOR if open_ or failed or work.left else OK
     if seen:
         print()
-        print_table(("table", "rows", "state"), [(part.table, f"{part.rows:,}", part.state) for part in seen])
+        print_table(("table", "rows", "state"), [(part.table, f"{part.rows:,}", _state(part)) for part in seen])
     elif not work.left:
         print(f"{feed.name}: nothing to repair")
+    for part in seen:
+        for row in part.unrepaired:
+            print(f"{part.table}: {row.key} stays as it is: {row.why}")
     for left in work.left:
         print(f"{left.table}: {left.rows:,} rows are left: {left.why}")
     for note in work.notes:

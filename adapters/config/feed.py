@@ -68,7 +68,9 @@ class Spark(msgspec.Struct, frozen=True, kw_only=True):
         Meta(ge=0, le=1_000_000, description="Tables of at most so many rows are compared by `verify` without Spark."),
     ] = 20_000
     settings: Annotated[
-        dict[str, str], Meta(description="Any of Spark's own settings, by their names (`spark.executor.memory`).")
+        dict[str, str], Meta(
+            description="Any of Spark's own settings, by their names (`spark.executor.memory`); secrets as in URLs."
+        )
     ] = {}
 
 

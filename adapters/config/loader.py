@@ -23,7 +23,7 @@ from tidelock.adapters.config.feed import (
     completed,
     yaml_keys,
 )
-from tidelock.adapters.config.secrets import SecretError, has_reference
+from tidelock.adapters.config.secrets import SecretError, has_reference, reveal
 from tidelock.engine.capture.pattern import Pattern, PatternError
 
 _URL_KEYS = ("source", "target", "log")
@@ -67,6 +67,7 @@ class Reading:
         self.path = path
         self.lines: dict[KeyPath, int] = {}
         self.hints: list[str] = []
+        self._revealed: dict[str, str] = {}
         try:
             self.data, self.lines = document.parse(text)
         except document.DocumentError as error:
@@ -75,9 +76,13 @@ class Reading:
     def feed(self) -> Feed:
         """Returns the feed, checked."""
         self._known(self.data, Feed, ())
+        self._reveal_settings()
         self._no_stray_secrets(self.data, ())
         renewed, hints = former_words.renewed(self.data)
         self.hints = [f"{self._place(self.lines.get((key,), 0))}{key}: {hint}" for key, hint in hints.items()]
+        if self._revealed:
+            settings = {**renewed["spark"]["settings"], **self._revealed}
+            renewed = {**renewed, "spark": {**renewed["spark"], "settings": settings}}
         data = renewed | {key: self._endpoint(key) for key in _URL_KEYS if key in self.data}
         try:
             feed = msgspec.convert(data, Feed, strict=False)
@@ -107,16 +112,29 @@ class Reading:
         if model is TableRule and "columns" in data:
             self._known(data["columns"], Columns, (*path, "columns"))
 
+    def _reveal_settings(self) -> None:
+        """Puts secrets into Spark's settings."""
+        spark = self.data.get("spark")
+        settings = spark.get("settings") if isinstance(spark, dict) else None
+        for key, value in list(settings.items()) if isinstance(settings, dict) else ():
+            if isinstance(value, str) and has_reference(value):
+                try:
+                    self._revealed[key] = reveal(value, self.path.parent)
+                except SecretError as error:
+                    self._fail(("spark", "settings", key), str(error))
+
     def _no_stray_secrets(self, data: Any, path: KeyPath) -> None:
         if isinstance(data, dict):
             for key, value in data.items():
+                if path == ("spark", "settings") and key in self._revealed:
+                    continue
                 if path or key not in _URL_KEYS:
                     self._no_stray_secrets(value, (*path, key))
         elif isinstance(data, list):
             for i, value in enumerate(data):
                 self._no_stray_secrets(value, (*path, i))
         elif has_reference(data):
-            self._fail(path, "${file:…} and ${env:…} are only for source, target and log")
+            self._fail(path, "${file:…} and ${env:…} are only for source, target, log and spark.settings")
 
     def _endpoint(self, key: str) -> endpoint.Endpoint | None:
         text = self.data[key]

@@ -38,6 +38,8 @@ _URL = re.compile(
     r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:,@/?#\[\]]*)(?::(?P<port>[^:,@/?#]*))?(?P<others>(?:,[^,@/?#]+)*)"
     r"(?:/(?P<database>[^/?#]*))?(?:\?(?P<query>[^#]*))?"
 )
+_PEM = "-----BEGIN CERTIFICATE-----"
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _SECONDS = re.compile(r"[1-9]\d{0,3}|[1-7]\d{4}|8[0-5]\d{3}|86[0-3]\d{2}|86400")
 _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(?P<port>[^:]*))?")
 
@@ -97,13 +99,26 @@ class Endpoint(msgspec.Struct, frozen=True):
         if not self.ssl_mode.startswith("verify"):
             context = unverified_context()
             if authority is not None:  # a mistake in the URL shows now, not on the day the mode is changed
-                context.load_verify_locations(authority)
+                cafile, cadata = _authority(authority)
+                context.load_verify_locations(cafile, cadata=cadata)
             return context
         import ssl
 
-        context = ssl.create_default_context(cafile=authority)
+        cafile, cadata = _authority(authority)
+        context = ssl.create_default_context(cafile=cafile, cadata=cadata)
         context.check_hostname = self.ssl_mode == "verify-full"
         return context
+
+    def carried(self) -> Endpoint:
+        """Returns it with the certificates themselves in `sslrootcert`, for a machine that does not have their file.
+
+        Raises OSError where the file cannot be read here.
+        """
+        authority = self.options.get("sslrootcert", "")
+        if not authority or is_pem(authority):
+            return self
+        text = Path(authority).read_text(encoding="ascii", errors="replace")
+        return msgspec.structs.replace(self, options={**self.options, "sslrootcert": certificates(text)})
 
     def __str__(self) -> str:
         if self.scheme == "hive" and not self.host:
@@ -113,6 +128,21 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"Endpoint({str(self)!r})"
+
+
+def is_pem(authority: str) -> bool:
+    """Tells whether an `sslrootcert` is certificates, not the name of their file."""
+    return authority.startswith(_PEM)
+
+
+def certificates(text: str) -> str:
+    """Returns the certificates of a PEM file, without what else is in it (a key, say)."""
+    return "\n".join(_CERTIFICATE.findall(text)) or text
+
+
+def _authority(authority: str | None) -> tuple[str | None, str | None]:
+    """Returns the name of a file, or certificates, one of which an `sslrootcert` is."""
+    return (None, authority) if authority is not None and is_pem(authority) else (authority, None)
 
 
 def unverified_context() -> ssl.SSLContext:

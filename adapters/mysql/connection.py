@@ -14,7 +14,7 @@ import pymysql
 from pymysql.connections import Connection
 from pymysql.constants import ER
 
-from tidelock.adapters.config.url import CONNECT_SECONDS, READ_SECONDS, Endpoint, unverified_context
+from tidelock.adapters.config.url import CONNECT_SECONDS, READ_SECONDS, Endpoint, is_pem, unverified_context
 from tidelock.adapters.mysql import ed25519
 from tidelock.adapters.mysql.error_numbers import meaning
 from tidelock.adapters.mysql.errors import SEE_THE_LOG, DamagedLog
@@ -167,6 +167,12 @@ def _tls(endpoint: Address) -> dict[str, Any]:
             return {}
         case "require":
             return {"ssl": unverified_context()}
+        case "verify-ca" | "verify-full" as mode if is_pem(endpoint.sslrootcert):
+            import ssl  # 20 ms that most feeds save
+
+            context = ssl.create_default_context(cadata=endpoint.sslrootcert)
+            context.check_hostname = mode == "verify-full"
+            return {"ssl": context}
         case "verify-ca":
             return {"ssl": {"ca": endpoint.sslrootcert or None, "check_hostname": False, "verify_mode": "required"}}
         case "verify-full":

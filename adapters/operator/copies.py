@@ -10,7 +10,7 @@ import msgspec
 
 from tidelock.adapters.config.former_words import share
 from tidelock.adapters.operator.store import Books
-from tidelock.adapters.ports.staging import staged_prefix
+from tidelock.adapters.ports.staging import LEFT, staged_prefix
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Row, TableName
@@ -61,8 +61,8 @@ async def queue(book: Books, mode: Mode, asked: Sequence[tuple[TableName, Row | 
     place, feed = book.table("tidelock_wanted"), book.feed.name
     await book.session.execute("BEGIN")
     for table in dict.fromkeys(table for table, _ in asked):
-        refused = f"DELETE FROM {place} {_THIS} AND mode = 'refused' AND table_schema = %s AND table_name = %s"
-        await book.session.execute(refused, feed, table.schema, table.table)
+        told = f"DELETE FROM {place} {_THIS} AND mode IN ('refused', %s) AND table_schema = %s AND table_name = %s"
+        await book.session.execute(told, feed, LEFT, table.schema, table.table)
     now = time.time_ns() // 1000  # never used twice: the run that carries requests out remembers them by it
     for first in range(0, len(asked), _AT_ONCE):
         some = asked[first : first + _AT_ONCE]
@@ -146,8 +146,9 @@ async def copies(book: Books) -> tuple[CopiedTable, ...]:
             seen[name] = seen[name].with_chunk(None if rows is None else int(rows), float(age))
     requests = await book.session.fetch(
         f"SELECT table_schema, table_name, mode, row_key FROM {book.table('tidelock_wanted')} {_THIS} "
-        "AND mode <> 'repair' ORDER BY ordinal",
+        "AND mode NOT IN ('repair', %s) ORDER BY ordinal",
         book.feed.name,
+        LEFT,
     )
     for schema, table, mode, words in requests:
         name = f"{schema}.{table}"

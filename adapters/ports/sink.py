@@ -110,6 +110,10 @@ class Sink(Protocol):
         """Merges a chunk on a session of its own: batches of all lanes go on meanwhile."""
         ...
 
+    async def find_refused(self, effect: effects.FindRefused) -> events.RefusedFound | events.BatchFailed:
+        """Finds the staged rows for which the target refuses a merge, on the session of merges."""
+        ...
+
     async def drop_staged(self, staged: effects.EffectId) -> None:
         """Removes what is staged under this id, if anything is.  Best effort: a takeover removes the rest."""
         ...

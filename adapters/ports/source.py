@@ -92,8 +92,8 @@ class Source(Protocol):
 
     # ------------------------------------------------------------------ what readers of the tables see
 
-    def require_visibility(self) -> None:
-        """Passes where the server tells when what is in its log can be read from all of its tables."""
+    def require_visibility(self, tables: Sequence[TableName]) -> None:
+        """Passes where it can be told when what is in the log can be read from these tables."""
         ...
 
     def visible_end(self) -> Position:

@@ -8,7 +8,7 @@ leaves nothing or everything; only what its reader reports counts (counter-examp
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,9 @@ from tidelock.engine.model.records import Shape, TableName, Value
 from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import RefusedRow
+
+LEFT: Final = "left"
+"""The `mode` in `tidelock_wanted` of rows that a repair left as they are; JSON of their keys and reasons beside it."""
 
 Columns: TypeAlias = list[list[Value]]
 """Rows by column, as `Staging.shape` orders them; all lists have one length."""

@@ -22,9 +22,9 @@ NOTICE = "<!-- Written by `python -m tidelock.adapters.reference.commands`; chan
 SECRETS = f"""
 ## Secrets and URLs
 
-In `source`, `target` and `log`, `${{file:PATH}}` stands for the contents of a file (relative to the YAML)
-and `${{env:NAME}}` for an environment variable. A secret inside a URL is taken as it is; any other part is
-percent-decoded. Passwords are never shown.
+In `source`, `target`, `log` and the values of `spark.settings`, `${{file:PATH}}` stands for the contents of a file
+(relative to the YAML) and `${{env:NAME}}` for an environment variable. A secret inside a URL is taken as it is; any
+other part is percent-decoded. Passwords are never shown.
 
 Options of a URL: `{"`, `".join(OPTIONS)}`. `sslmode` is one of `{"`, `".join(SSL_MODES)}`; without it `prefer`:
 encrypted where the server can. `connect_timeout` (seconds, {CONNECT_SECONDS:.0f}) bounds connecting and logging in to a

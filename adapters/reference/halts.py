@@ -107,7 +107,7 @@ TARGET: Final = (
     Halt(("target",), ("the target refused a batch",), "the target's own fault: a right, a table, its disk's state",
          f"correct it (`tidelock check FEED`, [errors](errors.md)), then {RUN}",
          "test_halts.py::test_a_table_that_the_target_lost_while_the_feed_ran", True),
-    Halt(("copy",), ("the target refused rows of chunk",), "rows that are copied are refused for no fault of one row",
+    Halt(("copy",), ("the target refused rows of chunk",), "rows are refused, and not for the fault of some of them",
          f"correct the target, then {RUN}"),
     Halt(("gap",), ("the log has a gap",), "records are missing, and a resend did not bring them",
          f"{RUN} once more; else {RESYNCED}"),

@@ -27,6 +27,7 @@ from tidelock.adapters.row_copy.selection import listed
 from tidelock.adapters.row_copy.source import CopySource, sources
 from tidelock.adapters.row_copy.task import by_column, stage
 from tidelock.adapters.schema.create_table import qualified
+from tidelock.adapters.spark.cluster import is_cluster
 from tidelock.adapters.spark.jdbc import Database
 from tidelock.adapters.spark.read_ranges import cut_by, mysql_pieces
 from tidelock.adapters.wiring.sources import source_of
@@ -55,7 +56,9 @@ def read(feed: Feed, group: int, request: Request, jobs: Jobs, tag: str) -> list
     connection = server.connect(place)
     try:
         log.wait_until_visible(after, _source(feed, request, connection).table.name)
-        staged = _staged(feed, group, request, connection, jobs, tag)
+        source = _source(feed, request, connection)  # as it is now that its statements in the log can be seen
+        shape = source.mapping.shape
+        staged = _staged(feed, group, request, source, connection, jobs, tag)
     except pymysql.MySQLError as error:
         raise server.explained(error, place) from error
     finally:
@@ -63,17 +66,22 @@ def read(feed: Feed, group: int, request: Request, jobs: Jobs, tag: str) -> list
             connection.close()
     high, _ = log.end()
     return [
-        ChunkStaged(effect.id, high, one.rows, one.refused, view)
+        ChunkStaged(effect.id, high, one.rows, one.refused, view, shape)
         for effect, (one, view) in zip(request.effects, staged, strict=True)
     ]
 
 
 def _staged(
-    feed: Feed, group: int, request: Request, connection: pymysql.Connection[Any], jobs: Jobs, tag: str
+    feed: Feed,
+    group: int,
+    request: Request,
+    source: CopySource,
+    connection: pymysql.Connection[Any],
+    jobs: Jobs,
+    tag: str,
 ) -> list[tuple[Staged, Snapshot | None]]:
     asked = BlockingServer(connection, reader_endpoint(feed.source_url))
     split = request.effects[0].split
-    source = _source(feed, request, connection)  # as it is now that its statements in the log can be seen
     places = tuple(_place(feed, group, effect, source, request.table) for effect in request.effects)
     if split.by is By.KEYS:
         return [(stage(places[0], rows_of_keys(connection, source, split, request.table)), None)]
@@ -103,7 +111,8 @@ def _source(feed: Feed, request: Request, connection: pymysql.Connection[Any]) -
 
 def _place(feed: Feed, group: int, effect: ReadChunk, source: CopySource, table: TargetTable) -> Staging:
     name = staged_name(feed.name, group, effect.id)
-    return Staging(feed.target_url, feed.schema, name, source.mapping.shape, table, feed.zero_dates)
+    target = feed.target_url.carried() if is_cluster(feed.spark.master) else feed.target_url
+    return Staging(target, feed.schema, name, source.mapping.shape, table, feed.zero_dates)
 
 
 def _pieces(feed: Feed, asked: BlockingServer, source: CopySource) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -184,6 +184,7 @@ class Shell:
                 effects.BeginCopy()
                 | effects.ReadChunk()
                 | effects.MergeChunk()
+                | effects.FindRefused()
                 | effects.DropStaged()
                 | effects.RefuseCopy()
             ):

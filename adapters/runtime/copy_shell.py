@@ -148,6 +148,8 @@ class Copies:
                 await self._read(effect)
             case effects.MergeChunk():
                 await self._merge(effect)
+            case effects.FindRefused():
+                self._post(await self._sink.find_refused(effect))
             case effects.DropStaged():
                 await self._drop(effect.staged)
             case effects.RefuseCopy():
@@ -184,6 +186,8 @@ class Copies:
         if isinstance(answer, events.BatchCommitted):
             self._staged.pop(effect.staged, None)
             self._count(effect)
+            for key, why in effect.unrepaired:
+                self._tell(f"{effect.split.table} {key} is not repaired: {why}")
         self._post(answer)
 
     async def _drop(self, attempt: effects.EffectId) -> None:

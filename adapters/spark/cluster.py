@@ -8,6 +8,7 @@ does not open.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Mapping
@@ -16,7 +17,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+log = logging.getLogger(__name__)
+
 EXECUTOR_SECONDS: Final = 90.0
+TELL_SECONDS: Final = 10.0
 POLL_SECONDS: Final = 0.1
 SECRET: Final = "spark.authenticate.secret"
 _PRIVATE: Final = {
@@ -57,11 +61,15 @@ def private(master: str, asked: Mapping[str, str]) -> dict[str, str]:
 
 
 def await_executors(spark: SparkSession, master: str) -> None:
-    """Returns once an executor is there.  Raises ClusterRefused."""
+    """Returns once an executor is there; tells that it waits.  Raises ClusterRefused."""
     context = spark.sparkContext._jsc.sc()
-    deadline = time.monotonic() + EXECUTOR_SECONDS
+    begun = told = time.monotonic()
     while context.getExecutorMemoryStatus().size() < 2:  # the driver is one
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now - told > TELL_SECONDS:
+            told = now
+            log.warning("%s has started no executor yet, after %.0f s; waiting for one", master, now - begun)
+        if now - begun > EXECUTOR_SECONDS:
             raise ClusterRefused(
                 f"{master} has started no executor for {EXECUTOR_SECONDS:.0f} s: its workers are away or busy, have "
                 "less memory or cores than `spark.executor.memory` and `spark.executor.cores` ask for, cannot reach "

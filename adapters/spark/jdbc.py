@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.config.url import Endpoint, is_pem
 from tidelock.adapters.process.tcp_watch import KEEPALIVE_SECONDS
+from tidelock.adapters.spark.cluster import is_cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +37,16 @@ _MARIADB_KEEPALIVE: Final = {
 _MARIADB_TLS: Final = {"disable": "disable", "require": "trust", "verify-ca": "verify-ca", "verify-full": "verify-full"}
 
 
+_POSTGRES_ANCHOR: Final = "org.postgresql.ssl.SingleCertValidatingFactory"
+
+
+def _postgres_authority(root: str) -> dict[str, str]:
+    """Returns how PostgreSQL's driver is told of an authority.  Without a file it takes a single certificate."""
+    if not root:
+        return {}
+    return {"sslfactory": _POSTGRES_ANCHOR, "sslfactoryarg": root} if is_pem(root) else {"sslrootcert": root}
+
+
 class Database(msgspec.Struct, frozen=True):
     """A database as Spark reads it.  `encrypted`: what `sslmode=prefer` came to when we connected ourselves; MariaDB's
     driver has no such mode.
@@ -52,7 +63,9 @@ class Database(msgspec.Struct, frozen=True):
         `types`: those of the columns, as Spark spells them, where they are not to follow from the server's.  `fetch`:
         rows that the driver asks for, and holds, at once.
         """
-        properties = self._properties | {"fetchsize": str(fetch)} | ({"customSchema": types} if types else {})
+        cluster = is_cluster(spark.sparkContext.master or "")
+        own = {"fetchsize": str(fetch)} | ({"customSchema": types} if types else {})
+        properties = self._properties(cluster) | own
         return spark.read.jdbc(
             self._url, f"({query}) q", predicates=list(predicates) or ["1 = 1"], properties=properties
         )
@@ -66,13 +79,13 @@ class Database(msgspec.Struct, frozen=True):
         # Under this name Spark quotes as MySQL does; MariaDB's driver serves both.
         return f"jdbc:mysql://{host}:{place.port}/?permitMysqlScheme"
 
-    @property
-    def _properties(self) -> dict[str, str]:
-        place = self.endpoint
+    def _properties(self, cluster: bool) -> dict[str, str]:
+        """Returns the driver's settings.  `cluster`: executors may be elsewhere, and certificates travel to them."""
+        place = self.endpoint.carried() if cluster else self.endpoint
         common = {"user": place.user, "password": place.password, "fetchsize": str(FETCH_ROWS)}
         root = place.options.get("sslrootcert", "")
         if place.dialect == "postgres":
-            tls = {"sslmode": place.ssl_mode} | ({"sslrootcert": root} if root else {})
+            tls = {"sslmode": place.ssl_mode} | _postgres_authority(root)
             own = {"driver": "org.postgresql.Driver", "ApplicationName": "tidelock verify"}
             seconds = str(ceil(place.connect_seconds))
             limits = {"connectTimeout": seconds, "loginTimeout": seconds, "tcpKeepAlive": "true"}

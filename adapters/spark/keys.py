@@ -11,11 +11,7 @@ A predicate may hold for more rows than those of its keys, as a server's collati
 
 from __future__ import annotations
 
-import math
-import re
-import socket
-from collections.abc import Callable, Iterator, Sequence
-from decimal import Decimal, InvalidOperation
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +20,7 @@ from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.mysql.target import literals as mysql
 from tidelock.adapters.postgres.target import literals as postgres
 from tidelock.adapters.postgres.target.values import Unwritable, renderer
+from tidelock.adapters.schema.log_spelling import NotSpelled, spelled
 from tidelock.adapters.spark.comparable_values import Form
 from tidelock.engine.model.records import Column, Kind, Row, Value
 
@@ -31,9 +28,6 @@ MOST_SINGLE: Final = 5_000
 MOST_WIDE: Final = 1_000
 _BYTES: Final = (Kind.BINARY, Kind.GEOMETRY, Kind.VECTOR)
 _WORDS: Final = (Kind.TEXT, Kind.ENUM, Kind.SET)
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?: (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?)?", re.ASCII)
-_TIME: Final = re.compile(r"(-?\d{2,3}:\d\d:\d\d)(?:\.(\d{1,6}))?", re.ASCII)
 
 
 class SideColumn(msgspec.Struct, frozen=True):
@@ -52,9 +46,13 @@ def canonical(form: Form, column: Column, shown: Any) -> Value:
     """Returns the value of the log.  `shown`: as `forms.shown` has it, complete.  Raises NoSuchKey."""
     if shown is None:
         raise NoSuchKey(f"column {column.name} is NULL")
+    if column.kind is Kind.JSON:
+        raise NoSuchKey(f"column {column.name} is JSON, which is no key")
     try:
         return _canonical(form, column, shown)
-    except (ValueError, KeyError, InvalidOperation, OSError, UnicodeError):
+    except NotSpelled as error:
+        raise NoSuchKey(str(error)) from None
+    except (ValueError, UnicodeError):
         raise NoSuchKey(f"column {column.name}: {shown!r} is no {column.kind}") from None
 
 
@@ -66,86 +64,7 @@ def _canonical(form: Form, column: Column, shown: Any) -> Value:
             return bytes.fromhex(shown)
         case Form.BYTES:
             shown = bytes.fromhex(shown).decode()
-    return _READERS[column.kind](shown, column.scale)
-
-
-def _number(shown: Any, _: int) -> int:
-    number = Decimal(shown)
-    if number != number.to_integral_value():
-        raise ValueError
-    return int(number)
-
-
-def _decimal(shown: Any, scale: int) -> str:
-    """Returns all digits of the scale, and those beyond it that another server may have."""
-    number = Decimal(shown)
-    if not number.is_finite():
-        raise ValueError
-    whole, _, fraction = f"{number:f}".partition(".")
-    fraction = fraction.rstrip("0").ljust(scale, "0")
-    return f"{whole}.{fraction}" if fraction else whole
-
-
-def _float(shown: Any, _: int) -> float:
-    number = float(shown)
-    if not math.isfinite(number):
-        raise ValueError
-    return number
-
-
-def _date(shown: Any, _: int) -> str:
-    return _matched(_DATE, shown)[0]
-
-
-def _moment(shown: Any, scale: int) -> str:
-    date, time, fraction = _matched(_MOMENT, shown).groups()
-    return f"{date} {time or '00:00:00'}{_fraction(fraction, scale)}"
-
-
-def _time(shown: Any, scale: int) -> str:
-    time, fraction = _matched(_TIME, shown).groups()
-    return time + _fraction(fraction, scale)
-
-
-def _matched(pattern: re.Pattern[str], shown: Any) -> re.Match[str]:
-    found = pattern.fullmatch(shown)
-    if found is None:
-        raise ValueError
-    return found
-
-
-def _fraction(digits: str | None, scale: int) -> str:
-    digits = (digits or "").rstrip("0").ljust(scale, "0")
-    return f".{digits}" if digits else ""
-
-
-def _address(family: socket.AddressFamily) -> Callable[[Any, int], str]:
-    """Returns an address as the log spells it, which is the system's own way."""
-    return lambda shown, _: socket.inet_ntop(family, socket.inet_pton(family, shown))
-
-
-def _same(shown: Any, _: int) -> Value:
-    return shown
-
-
-_READERS: Final[dict[Kind, Callable[[Any, int], Value]]] = {
-    Kind.INT: _number,
-    Kind.YEAR: _number,
-    Kind.BIT: _number,
-    Kind.FLOAT: _float,
-    Kind.DOUBLE: _float,
-    Kind.DECIMAL: _decimal,
-    Kind.DATE: _date,
-    Kind.DATETIME: _moment,
-    Kind.TIMESTAMP: _moment,
-    Kind.TIME: _time,
-    Kind.TEXT: _same,
-    Kind.ENUM: _same,
-    Kind.SET: _same,
-    Kind.UUID: _same,
-    Kind.INET4: _address(socket.AF_INET),
-    Kind.INET6: _address(socket.AF_INET6),
-}
+    return spelled(column, shown)
 
 
 def predicates(dialect: Dialect, columns: Sequence[SideColumn], names: Sequence[str], keys: Sequence[Row]) -> list[str]:

@@ -12,6 +12,7 @@ All that a session starts on this machine ends with the process that opened it, 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -69,6 +70,8 @@ def session(wanted: Spark, name: str, java_options: str = "") -> Iterator[SparkS
         _environment(home, python, Path(text).name),
     ):
         folder = Path(text)
+        if wanted.master.startswith("local-cluster"):
+            _keep_out_of_the_installation(folder / "home")
         try:
             _write_settings(folder, wanted, name, jars, java_options)
         except ClusterRefused as refused:
@@ -89,6 +92,20 @@ def _guarded(mark: str) -> Iterator[None]:
         yield
         assert process.stdin is not None
         process.stdin.close()
+
+
+def _keep_out_of_the_installation(home: Path) -> None:
+    """Gives workers of this machine a Spark whose folder they may write into, as they work below it.
+
+    The environment is put back with the session.
+    """
+    installed = importlib.util.find_spec("pyspark")
+    if installed is None or installed.origin is None:
+        return  # which is told when the session is started
+    home.mkdir()
+    for entry in Path(installed.origin).parent.iterdir():
+        (home / entry.name).symlink_to(entry)
+    os.environ["SPARK_HOME"] = str(home)
 
 
 def _await_executors(spark: SparkSession, master: str, folder: Path) -> None:

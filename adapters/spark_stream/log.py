@@ -41,11 +41,15 @@ class LogPlace(msgspec.Struct, frozen=True):
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """The work of one task: a partition's records from one place to another."""
+    """The work of one task: a partition's records from one place to another.
+
+    `carried`: these records, with their numbers, where they are on the driver's machine only.
+    """
 
     partition: int
     start: LogPlace
     end: LogPlace
+    carried: tuple[tuple[int, LogBatch], ...] | None = None
 
 
 class ChangeLog(Protocol):

@@ -25,7 +25,10 @@ def open_log(options: Mapping[str, str]) -> ChangeLog:
         return Recording(str(Path(options["journal"]).absolute()))
     feed = _feed(options["feed"])
     if feed.log_url is not None:
-        return TopicLog(feed.log_url, feed.name)
+        try:
+            return TopicLog(feed.log_url.carried(), feed.name)  # which executors do not have the file of
+        except OSError as error:
+            raise ChangesError(f"sslrootcert of `log` cannot be read: {error.strerror or error}", "") from None
     if feed.journal:
         return Recording(str(Path(feed.journal).absolute()))
     raise ChangesError(

@@ -1,5 +1,8 @@
 """A journal (`runtime.journal`) as a log for Spark: what arrived at an apply machine, taken as the machine took it.
 
+The file is on the driver's machine, and executors may be elsewhere.  So the records travel with the task that reads
+them, up to `CARRIED_BYTES` of a file; a larger one must be where executors find it too.
+
 One partition, 0.  A journal holds one run of a feed: the next run begins it anew, and a stream goes on over that only
 if the new run's log has a cut at the stream's position.  It is read from its beginning each time, so it is for looking
 at a run, not for following one for days.
@@ -9,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from socket import gethostname
+from typing import Final
 
 import msgspec
 
@@ -17,6 +22,8 @@ from tidelock.adapters.spark_stream.log import ChangesError, LogPlace, Slice, an
 from tidelock.engine.log.chain import Chain, Verdict
 from tidelock.engine.model.records import LogBatch, Position, Shape, TableName
 from tidelock.engine.protocol.events import LogArrived, SourceFailed, TakenOver
+
+CARRIED_BYTES: Final = 16 << 20
 
 
 class Recording(msgspec.Struct, frozen=True):
@@ -52,10 +59,17 @@ class Recording(msgspec.Struct, frozen=True):
     def slices(self, start: dict[int, LogPlace], end: dict[int, LogPlace]) -> list[Slice]:
         """Returns the one slice between two places."""
         begin = start or self.first()
-        return [Slice(0, begin[0], end[0])] if end and not same_place(begin[0].position, end[0].position) else []
+        if not end or same_place(begin[0].position, end[0].position):
+            return []
+        part = Slice(0, begin[0], end[0])
+        small = Path(self.path).stat().st_size <= CARRIED_BYTES
+        return [msgspec.structs.replace(part, carried=tuple(self._between(part)))] if small else [part]
 
     def read(self, part: Slice) -> Iterator[tuple[int, LogBatch]]:
-        """Yields batches with their numbers."""
+        """Yields batches with their numbers.  Runs in a task of Spark."""
+        return self._between(part) if part.carried is None else iter(part.carried)
+
+    def _between(self, part: Slice) -> Iterator[tuple[int, LogBatch]]:
         stood: Position | None = None
         for number, batch in self._taken():
             if stood is None and not same_place(batch.prev, part.start.position):
@@ -128,4 +142,7 @@ class Recording(msgspec.Struct, frozen=True):
         except journal.JournalError as error:
             raise ChangesError(str(error), "Read it with the version of Tidelock that wrote it") from None
         except OSError as error:
-            raise ChangesError(f"{self.path}: {error.strerror or error}", "Is this the feed's `journal`?") from None
+            raise ChangesError(
+                f"{self.path} on {gethostname()}: {error.strerror or error}",
+                "Is this the feed's `journal`? A large one must be at the same place on all machines of a cluster",
+            ) from None

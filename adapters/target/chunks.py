@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from tidelock.engine.model.errors import Failure
-from tidelock.engine.protocol.effects import BeginCopy, EffectId, MergeChunk
-from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, CopyBegun, CopyFailed
+from tidelock.engine.protocol.effects import BeginCopy, EffectId, FindRefused, MergeChunk
+from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, CopyBegun, CopyFailed, RefusedFound, RefusedRow
 
 
 class ChunkStore(Protocol):
@@ -18,6 +18,10 @@ class ChunkStore(Protocol):
 
     async def merge(self, effect: MergeChunk) -> Failure | None:
         """Merges a staged chunk."""
+        ...
+
+    async def find_refused(self, effect: FindRefused) -> tuple[RefusedRow, ...] | Failure:
+        """Finds the staged rows for which a merge is refused."""
         ...
 
     async def drop(self, staged: EffectId) -> None:
@@ -40,6 +44,11 @@ class ChunkSink:
         """Merges a staged chunk."""
         failure = await self._chunks.merge(effect)
         return BatchCommitted(effect.id) if failure is None else BatchFailed(effect.id, failure)
+
+    async def find_refused(self, effect: FindRefused) -> RefusedFound | BatchFailed:
+        """Finds the staged rows for which a merge is refused."""
+        found = await self._chunks.find_refused(effect)
+        return BatchFailed(effect.id, found) if isinstance(found, Failure) else RefusedFound(effect.id, found)
 
     async def drop_staged(self, staged: EffectId) -> None:
         """Drops what one attempt has staged."""

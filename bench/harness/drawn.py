@@ -8,10 +8,12 @@ apart, or a large one.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Callable
 from random import Random
 
+from bench.harness.rig import Rig
 from bench.harness.session import Flavor
 
 Draw = Callable[[Random], tuple[str, str, str]]
@@ -163,16 +165,18 @@ TYPES = (
 
 
 class Drawn:
-    """A table `drawn` of `rows` rows, of which about half differ; `expected`: (key, column) of these."""
+    """A table `drawn`, about half of whose rows differ; `expected`: (key, column) of these."""
 
-    def __init__(self, rows: int, seed: int, source: Flavor, target: Flavor) -> None:
-        """MariaDB's documents are text, in one spelling."""
+    def __init__(self, differences: int, seed: int, source: Flavor, target: Flavor) -> None:
+        """It has as many rows as it takes for so many `differences`.  MariaDB's documents are text, in one spelling."""
         chance = Random(seed)
         types = [type_ for type_ in TYPES if type_.source != "json" or source is Flavor.MYSQL]
         names = ", ".join(("id", *(type_.name for type_ in types)))
         self.expected: list[tuple[str, str]] = []
         self.at_source, self.at_target = list[str](), list[str]()
-        for id_ in range(rows):
+        for id_ in itertools.count():
+            if len(self.expected) == differences:
+                break
             type_ = types[id_ % len(types)]
             value, same, other = type_.drawn(target, chance)
             differs = chance.random() < 0.5
@@ -181,6 +185,15 @@ class Drawn:
             for statements, literal in ((self.at_source, value), (self.at_target, other if differs else same)):
                 cells = ", ".join(literal if one is type_ else "NULL" for one in types)
                 statements.append(f"INSERT INTO drawn ({names}) VALUES ({id_}, {cells})")
+        self.rows = id_
         self.expected.sort()
         self.source = ", ".join(("id int PRIMARY KEY", *(f"{t.name} {t.source}" for t in types)))
         self.target = ", ".join(("id int PRIMARY KEY", *(f"{t.name} {t.of(target)}" for t in types)))
+        self._zone = "SET TIME ZONE 'UTC'" if target is Flavor.POSTGRES else "SET time_zone = '+00:00'"
+
+    def plant(self, rig: Rig) -> None:
+        """Make the table at both ends of a rig whose feed begins behind it."""
+        rig.table("drawn", self.source, self.target)
+        rig.at_source("SET time_zone = '+00:00'", *self.at_source)
+        rig.at_target(self._zone, *self.at_target)
+        rig.start_at = rig.here()

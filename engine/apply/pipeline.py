@@ -110,6 +110,9 @@ class Pipeline:
                 self.copying.request(event)
             case events.ChunkStaged():
                 self.copying.staged(event)
+            case events.RefusedFound():
+                if self.copying.answers(event.id):
+                    self.copying.found(event)
             case events.ChunkFailed():
                 self.copying.unread(event.id)
             case events.ParkedWished():

@@ -88,6 +88,11 @@ class ParkedRetry:
             elif self._orphans:
                 self._orphans.behind(key)
 
+    def wait_for_parents(self, orphans: Sequence[tuple[Change, ParkedKey]]) -> None:
+        """Notes changes that are parked because the target has no row that they refer to."""
+        for change, row in orphans:
+            self._orphans.wait(change, row)
+
     @property
     def awaits_parents(self) -> bool:
         """True while an orphan waits: then, and only then, committed changes are to be told (`arrived`)."""

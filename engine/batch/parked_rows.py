@@ -193,7 +193,7 @@ def parked_row(
         change.ordinal,
         name.schema,
         name.table,
-        _spell(change.binding, change.before if change.after is None else change.after),
+        key_for_people(change.binding, change.before if change.after is None else change.after),
         error,
         _ENCODER.encode(held),
     )
@@ -217,8 +217,8 @@ def _equalities(table: TargetTable, columns: tuple[str, ...]) -> tuple[Equality,
     return tuple(equality[c] for c in columns)
 
 
-def _spell(binding: Binding, row: Row | None) -> str:
-    """`id=5`, for people; long values cut."""
+def key_for_people(binding: Binding, row: Row | None) -> str:
+    """Spells a row's key as `id=5`; long values are cut."""
     assert row is not None, "a change has an image"
     names = [binding.shape.columns[i].name for i in binding.key] or [c.name for c in binding.shape.columns]
     return ", ".join(f"{n}={str(v)[:60]}" for n, v in zip(names, binding.key_of(row), strict=True))[:500]

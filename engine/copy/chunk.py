@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tidelock.engine.copy.unkeyed_changes import UnkeyedChanges
 from tidelock.engine.model.chunk_ranges import UNKNOWN, ChunkSplit, chunk_of
-from tidelock.engine.model.records import Position, Row
+from tidelock.engine.model.records import Position, Row, Shape
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.model.snapshot import Snapshot
 from tidelock.engine.parallel.segments import Change
@@ -29,13 +29,13 @@ class Chunk:
 
     `attempt`: the read under way or done.  `touched`: key → last image, or None where the row is gone; `changes`:
     those of a table without a key.
-    `rows`, `high`, `view`: of what is staged; `refused`: rows that could not be.
+    `rows`, `high`, `view`, `shape`: of what is staged; `refused`: rows that could not be.
     `restarts`: how often it began anew for what the stream did to it.
     """
 
     __slots__ = (
-        "attempt", "binding", "changes", "high", "number", "refused", "restarts", "rows", "split", "state", "touched",
-        "view",
+        "attempt", "binding", "changes", "high", "number", "refused", "restarts", "rows", "shape", "split", "state",
+        "touched", "view",
     )  # fmt: skip
 
     def __init__(self, split: ChunkSplit, number: int, state: ChunkState) -> None:
@@ -48,6 +48,7 @@ class Chunk:
         self.binding: Binding | None = None
         self.high: Position | None = None
         self.view: Snapshot | None = None
+        self.shape: Shape | None = None
         self.rows = 0
         self.refused: tuple[RefusedRow, ...] = ()
         self.restarts = 0

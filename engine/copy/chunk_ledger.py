@@ -235,7 +235,7 @@ class ChunkLedger:
         chunk = self._reading(event.id)
         if chunk is not None:
             chunk.state, chunk.high, chunk.rows = ChunkState.STAGED, event.high, event.rows
-            chunk.refused, chunk.view = event.refused, event.view
+            chunk.refused, chunk.view, chunk.shape = event.refused, event.view, event.shape
 
     def failed(self, attempt: EffectId) -> None:
         """Takes the report that a chunk could not be read: it is pending again."""

@@ -16,35 +16,50 @@ the staged rows go in, all last images are parked with it as *untried* (`engine.
 it, with nothing new planned, they are tried again as an operator's retry would be, in halves of halves, so that in the
 end only bad ones stay.  In between the target is as right as it is with any parked row: unique values of rows that are
 missing are free, and later changes of these rows are parked behind them.  An owner that dies amid this leaves untried
-rows, which the next one tries.  If the staged rows alone are refused, nobody can say which: then the merge is refused
-for good.
+rows, which the next one tries.
+
+*The third.*  If the staged rows alone are refused, the target is asked which (`FindRefused`).  Those are parked with
+the merge too, as inserts, and the rest goes in.  A row that only lacked its parent waits for it, as every orphan does.
+Nothing touched them up to M, so they are the source's rows then, and their places are of the same attempt: rows of it
+that could not be staged come first, then last images, then these.  Where it cannot be told, the merge is refused for
+good.
 
 *A repair* writes over rows: those that were asked for and all touched ones leave first, and what is parked for them
 goes, since what comes is newer than all of it.  That is said when the merge is sent: only then is it known what is.
+A row of it that the target refuses is not parked: it stays as it is, with what is parked for it, and is told.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from tidelock.engine.batch.parked_rows import ParkedRows, parked_row
+from tidelock.engine.batch.parked_rows import ParkedRows, key_for_people, parked_row
 from tidelock.engine.copy.chunk import Chunk
 from tidelock.engine.copy.unkeyed_changes import Difference, identity
 from tidelock.engine.model.chunk_ranges import By
+from tidelock.engine.model.errors import ErrorKind, Failure, lacks_parent
+from tidelock.engine.model.index import folded_key
 from tidelock.engine.model.records import Position, Row, RowChange, Shape, Transaction
 from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import DeleteRows, EffectId, MergeChunk, ParkedRow, Step, UpsertRows
-from tidelock.engine.protocol.events import ParkedKey
+from tidelock.engine.protocol.events import ParkedKey, RefusedRow
 
 SOURCE = "copy-"
 """Beginning of the source of a parked row that no log tells of; the epoch of its reading follows."""
 
+_VAIN_SEARCHES = 3
+
 
 class ChunkMerge:
-    """The merge of one chunk.  `effect`: as it is to be sent.  `table`: the chunk's, at the target."""
+    """The merge of one chunk.
+
+    `effect`: as it is to be sent.  `table`: the chunk's, at the target.  `shape`: of what is staged, None where it is
+    not known.  `repairs`: it writes over rows that are there, by their keys.
+    """
 
     def __init__(
         self, chunk: Chunk, difference: Difference, table: TargetTable, id_: EffectId, position: Position
@@ -62,9 +77,14 @@ class ChunkMerge:
                 "`tidelock copy` without --keep copies it anew"
             )
         self.table = table
+        self.shape = chunk.shape
+        self.repairs = chunk.split.by is By.KEYS
         self._refused, less = _untouched(chunk, difference, table)
+        self._left_out: list[tuple[Change, RefusedRow]] = []
         self._untried: list[Change] = []
         self._read = len(chunk.refused)
+        self._error = ""
+        self._nothing_found = 0
         images = [*(image for image in chunk.touched.values() if image is not None), *difference.more]
         without = list(chunk.touched)
         self.effect = MergeChunk(
@@ -77,14 +97,10 @@ class ChunkMerge:
             without=without,
             steps=_merge_steps(chunk.binding, less, images),
             position=position,
-            gone=list(dict.fromkeys((*chunk.split.keys, *without))) if chunk.split.by is By.KEYS else [],
-            parked=self._parked(id_, ""),
+            gone=list(dict.fromkeys((*chunk.split.keys, *without))) if self.repairs else [],
+            parked=self._parked(id_),
         )
-
-    @property
-    def repairs(self) -> bool:
-        """True if it writes over rows that are there, by their keys."""
-        return self.effect.split.by is By.KEYS
+        self._images = len(images)
 
     def overtake(self, parked_rows: ParkedRows) -> str:
         """Takes along what is parked for the rows that it writes over; nothing is under way before it.  Returns why
@@ -108,23 +124,84 @@ class ChunkMerge:
             first = self._read + len(self._untried)
             self._untried += [_insert(step.table, row, self.effect.staged, n) for n, row in enumerate(step.rows, first)]
         rest = [step for step in self.effect.steps if not isinstance(step, UpsertRows)]
-        self.effect = replace(self.effect, id=id_, steps=rest, parked=self._parked(id_, error))
+        self._error = error
+        self.effect = replace(self.effect, id=id_, steps=rest, parked=self._parked(id_))
         return True
+
+    def leave_out(self, id_: EffectId, rows: Sequence[RefusedRow]) -> bool:
+        """Makes the next try go without these staged rows, which the target refuses.  False: that would be in vain, as
+        it refuses the merge and finds nothing again and again."""
+        self._nothing_found = 0 if rows else self._nothing_found + 1
+        if self._nothing_found > _VAIN_SEARCHES:
+            return False
+        effect, without = self.effect, list(self.effect.without)
+        keyless: list[tuple[Binding, Row]] = []
+        for refused in rows:
+            binding = Binding(-1, refused.shape, self.table)
+            change = _insert(binding, refused.row, effect.staged, self._read + self._images + len(self._left_out))
+            self._left_out.append((change, refused))
+            if binding.key:
+                without.append(binding.key_of(refused.row))
+            else:
+                keyless.append((binding, refused.row))
+        steps = [DeleteRows(keyless[0][0], [row for _, row in keyless]), *effect.steps] if keyless else effect.steps
+        self.effect = replace(
+            effect,
+            id=id_,
+            without=without,
+            steps=steps,
+            gone=self._still_gone(),
+            parked=self._parked(id_),
+            unrepaired=self._unrepaired(),
+        )
+        return True
+
+    def _still_gone(self) -> list[Row]:
+        """The rows that a repair writes over, without those that stay as they are."""
+        equality = {column.name: column.equality for column in self.table.columns}
+        equalities = tuple(equality[column] for column in self.table.key)
+        left = [change.binding.key_of(row.row) for change, row in self._left_out] if self.repairs else []
+        own = {folded_key(key, equalities) for key in left} - {None}
+        return [k for k in self.effect.gone if k not in left and folded_key(k, equalities) not in own]
+
+    def _unrepaired(self) -> tuple[tuple[str, str], ...]:
+        if not self.repairs:
+            return ()
+        return tuple((key_for_people(change.binding, row.row), row.error) for change, row in self._left_out)
 
     def done(self, parked_rows: ParkedRows) -> list[ParkedKey]:
         """Notes what it parks: it is committed, and what was parked for its rows has been released.  Returns what is to
         be tried again now."""
-        for change in (*(change for change, _ in self._refused), *self._untried):
+        for change in (*(change for change, _ in self._refused), *self._untried, *self._parked_left_out()):
             parked_rows.park(change)
-        rows = self.effect.parked[len(self._refused) :]
-        return [ParkedKey(r.source, r.number, r.ordinal, self.table.name, r.change, "retry") for r in rows]
+        first = len(self._refused)
+        return [self._parked_key(row, "retry") for row in self.effect.parked[first : first + len(self._untried)]]
 
-    def _parked(self, id_: EffectId, error: str) -> tuple[ParkedRow, ...]:
+    def orphans(self) -> list[tuple[Change, ParkedKey]]:
+        """Returns the changes that it parks because the target lacks their parent."""
+        rows = self.effect.parked[len(self._refused) + len(self._untried) :]
+        found = zip(self._parked_left_out(), self._left_out, rows, strict=True) if rows else ()
+        return [(change, self._parked_key(row, "")) for change, (_, why), row in found if _lacks_parent(why)]
+
+    def _parked_left_out(self) -> list[Change]:
+        return [] if self.repairs else [change for change, _ in self._left_out]
+
+    def _parked_key(self, row: ParkedRow, wish: str) -> ParkedKey:
+        return ParkedKey(row.source, row.number, row.ordinal, self.table.name, row.change, wish)
+
+    def _parked(self, id_: EffectId) -> tuple[ParkedRow, ...]:
         refused = [parked_row(change, why, id_, n) for n, (change, why) in enumerate(self._refused)]
-        why = f"a row that was to come with it is refused: {error}"
+        why = f"a row that was to come with it is refused: {self._error}"
         first = len(refused)
         untried = [parked_row(change, why, id_, n, untried=True) for n, change in enumerate(self._untried, first)]
-        return (*refused, *untried)
+        if self.repairs:
+            return (*refused, *untried)
+        first += len(untried)
+        left_out = [
+            parked_row(change, row.error, id_, n, orphan=_lacks_parent(row))
+            for n, (change, row) in enumerate(self._left_out, first)
+        ]
+        return (*refused, *untried, *left_out)
 
 
 def _merge_steps(binding: Binding | None, less: list[Row], more: list[Row]) -> list[Step]:
@@ -154,6 +231,10 @@ def _untouched(
         elif not binding.key or binding.key_of(refused.row) not in chunk.touched:
             found.append((_insert(binding, refused.row, chunk.attempt, n), refused.error))
     return found, [rows[known] for known, count in gone.items() for _ in range(count)]
+
+
+def _lacks_parent(row: RefusedRow) -> bool:
+    return lacks_parent(Failure(ErrorKind.ROW, row.error, row.code))
 
 
 def _insert(binding: Binding, row: Row, attempt: EffectId, n: int) -> Change:

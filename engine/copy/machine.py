@@ -12,9 +12,11 @@ Three things are asked for, each in its own turn:
   follows it; changes of other tables go on beside it.  With `consistency: transaction`, where open batches wait for
   their turn to commit and no server could see that one in turn waits for the merge, planning waits instead.
 
-A *repair* (a split by KEYS) is a copy of some rows over those that are there.  One that the target refuses is given up:
+A *repair* (a split by KEYS) is a copy of some rows over those that are there.  One that cannot be made is given up:
 the operator is told, and a repair of no rows begins in its place, so that no restart tries it again.  Its rows are as
 the stream left them, as if it had never been asked for.
+
+Staged rows that only the merge shows to be refused are asked for (`FindRefused`) and left out (`ChunkMerge`).
 
 The first and the last save a checkpoint, the place up to which everything is committed then; none is sent while
 another checkpoint is on its way, which might be stored after it and go back.  A feed that copies nothing has no ledger,
@@ -46,11 +48,12 @@ from tidelock.engine.protocol.effects import (
     BeginCopy,
     DropStaged,
     EffectId,
+    FindRefused,
     MergeChunk,
     ReadChunk,
     RefuseCopy,
 )
-from tidelock.engine.protocol.events import ChunksPlanned, ChunkStaged, Copied
+from tidelock.engine.protocol.events import ChunksPlanned, ChunkStaged, Copied, RefusedFound
 
 _RETRY_US = 200_000
 _READ_AGAIN_US = 1_000_000
@@ -85,7 +88,8 @@ class CopyMachine:
         self._requested: tuple[ChunkSplit, ...] = ()
         self.lane = Lane(options.lanes)
         self._merge: ChunkMerge | None = None  # that is planned
-        self._effect: BeginCopy | MergeChunk | None = None  # planned; the same until it is committed
+        # planned; the same until it is committed, or found what is refused
+        self._effect: BeginCopy | MergeChunk | FindRefused | None = None
         self._at_target = False
         self._sent = False  # once: from then on the effect stays as it is
         self._not_before = 0  # for what was refused
@@ -210,8 +214,9 @@ class CopyMachine:
             self.lane.cut(1)
         elif not self.lane.running:
             return
-        assert self._watermark.position == effect.position, "everything before it is committed"
-        if not self._sent:
+        position = effect.merge.position if isinstance(effect, FindRefused) else effect.position
+        assert self._watermark.position == position, "everything before it is committed"
+        if not self._sent and not isinstance(effect, FindRefused):
             effect = self._finished(effect)
             if effect is None:
                 return
@@ -238,7 +243,7 @@ class CopyMachine:
         """Returns what was sent last, which has taken effect: a checkpoint is saved with it."""
         effect, self._effect, self._at_target, self._sent = self._effect, None, False, False
         self.hindrance = None
-        assert effect is not None
+        assert effect is not None and not isinstance(effect, FindRefused)
         if isinstance(effect, BeginCopy):
             self._requested = ()
             self.ledger.add(Copied(split) for split in effect.splits)
@@ -247,6 +252,7 @@ class CopyMachine:
             assert self._merge is not None
             self._batches.parked_retry.release(effect.unparked)
             self._batches.parked_retry.request(self._merge.done(self._batches.parked_rows))
+            self._batches.parked_retry.wait_for_parents(self._merge.orphans())
             self._batches.finish_alone(self.lane, effect.id)
             self._end_merge(effect)
         self._watch()
@@ -267,6 +273,9 @@ class CopyMachine:
                 self._refuse(effect.splits, failure.message)
                 self._requested, self._effect, self._sent = (), None, False
                 return None
+            case Policy.SPLIT if isinstance(effect, FindRefused):
+                self._refused_for_good(effect.merge, failure.message)
+                return None
             case Policy.SPLIT:
                 assert isinstance(effect, MergeChunk)
                 self._merge_refused(effect, failure.message)
@@ -279,7 +288,24 @@ class CopyMachine:
         self._sent = False
         if self._merge.set_aside(self._next_id(), why):
             self._effect = self._merge.effect
-        elif self._merge.repairs:
+        elif self._merge.shape is not None:
+            self._effect = FindRefused(self._next_id(), effect, self._merge.shape)
+        else:
+            self._refused_for_good(effect, why)
+
+    def found(self, event: RefusedFound) -> None:
+        """Takes the report which staged rows are refused: the merge is sent without them."""
+        assert self._merge is not None
+        self._at_target, self._sent, self.hindrance = False, False, None
+        if self._merge.leave_out(self._next_id(), event.rows):
+            self._effect = self._merge.effect
+        else:
+            self._refused_for_good(self._merge.effect, "some rows, and now none")
+
+    def _refused_for_good(self, effect: MergeChunk, why: str) -> None:
+        assert self._merge is not None
+        self._sent = False
+        if self._merge.repairs:
             self._give_up(effect, why)
         else:
             self.alarm = chunk_refused(effect.split, effect.chunk, why, self.position)

@@ -8,7 +8,7 @@ import msgspec
 
 from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.errors import Alarm
-from tidelock.engine.model.records import Ddl, LogBatch, Position, Row, TableName
+from tidelock.engine.model.records import Ddl, LogBatch, Position, Row, Shape, TableName
 from tidelock.engine.model.schema import Binding
 
 
@@ -194,7 +194,8 @@ class MergeChunk(msgspec.Struct, gc=False):
     `gone`: first of all, rows with these keys are deleted; one that comes back may be overwritten in its place,
     unique columns too, as others may refer to it.
     `parked`: rows of the chunk that could not be put in place, `unparked`: changes that were parked for rows of
-    `gone`, as in `ApplyBatch`.
+    `gone`, as in `ApplyBatch`.  `unrepaired`: rows that were asked for and stay as they are, by their key for people,
+    and why: noted in `tidelock_wanted` in the same transaction.
     Foreign keys of the table to itself hold when all rows are in.
     `rows`: how many are staged.  If the count differs, the target has lost some: ErrorKind.COMMITS_LOST.
     Answers: BatchCommitted or BatchFailed.
@@ -213,6 +214,20 @@ class MergeChunk(msgspec.Struct, gc=False):
     gone: list[Row] = []
     parked: tuple[ParkedRow, ...] = ()
     unparked: tuple[tuple[str, int, int], ...] = ()
+    unrepaired: tuple[tuple[str, str], ...] = ()
+
+
+class FindRefused(msgspec.Struct, gc=False):
+    """Find the staged rows for which the target refuses `merge`, and leave everything as it is.
+
+    All but COMMIT is tried as the merge does it, fence first, without the rows that were found, until the rest is
+    taken; then it is rolled back.  Each row is answered in this `shape`, spelled as the log does.
+    Answers: RefusedFound; BatchFailed, of kind ROW where the rows cannot be told.
+    """
+
+    id: EffectId
+    merge: MergeChunk
+    shape: Shape
 
 
 class DropStaged(msgspec.Struct, frozen=True, gc=False):
@@ -273,7 +288,7 @@ class CaughtUp(msgspec.Struct, frozen=True):
     """Tell that everything at or below the goal is committed and checkpointed."""
 
 
-CopyEffect: TypeAlias = BeginCopy | ReadChunk | MergeChunk | DropStaged | RefuseCopy
+CopyEffect: TypeAlias = BeginCopy | ReadChunk | MergeChunk | FindRefused | DropStaged | RefuseCopy
 ApplyEffect: TypeAlias = (
     ApplyBatch
     | ApplyPiece

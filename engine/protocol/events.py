@@ -85,8 +85,8 @@ class BatchRolledBack(msgspec.Struct, frozen=True, gc=False):
 
 
 class BatchFailed(msgspec.Struct, frozen=True):
-    """Reply to `ApplyBatch`, `ApplyPiece`, `CommitBatch` and `MergeChunk`: it is rolled back, or its COMMIT is in
-    doubt (`failure.kind`)."""
+    """Reply to `ApplyBatch`, `ApplyPiece`, `CommitBatch`, `MergeChunk` and `FindRefused`: it is rolled back, or its
+    COMMIT is in doubt (`failure.kind`)."""
 
     id: EffectId
     failure: Failure
@@ -144,11 +144,14 @@ class CopyFailed(msgspec.Struct, frozen=True):
 
 
 class RefusedRow(msgspec.Struct, frozen=True, array_like=True):
-    """Row of a chunk that the target's columns cannot hold, in the shape that the log would give it, and why."""
+    """Row of a chunk that the target refuses, in the shape that the log would give it, and why.
+
+    `code`: the server's, where it is known (`Failure.code`)."""
 
     shape: Shape
     row: Row
     error: str
+    code: str = ""
 
 
 class ChunkStaged(msgspec.Struct, frozen=True):
@@ -156,6 +159,7 @@ class ChunkStaged(msgspec.Struct, frozen=True):
 
     `high`: where the source's log ended when the last of them had been read, or later: DBLog's high
     watermark.  `refused`: rows that are not among them.  `view`: all were read in this one view of the source.
+    `shape`: of all these rows, as the log would give it.
     """
 
     id: EffectId
@@ -163,6 +167,14 @@ class ChunkStaged(msgspec.Struct, frozen=True):
     rows: int
     refused: tuple[RefusedRow, ...] = ()
     view: Snapshot | None = None
+    shape: Shape | None = None
+
+
+class RefusedFound(msgspec.Struct, frozen=True):
+    """Reply to `FindRefused`: without these staged rows the target takes the merge; none: it takes all by now."""
+
+    id: EffectId
+    rows: tuple[RefusedRow, ...]
 
 
 class ChunkFailed(msgspec.Struct, frozen=True):
@@ -221,6 +233,7 @@ ApplyEvent: TypeAlias = (
     | CopyBegun
     | CopyFailed
     | ChunkStaged
+    | RefusedFound
     | ChunkFailed
     | ParkedWished
     | GoalSet

@@ -9,7 +9,7 @@ REFUSED = (
         "refused-rows-are-lost",
         """
         @ ChunkMerge.__init__
-        - self._parked(id_, "")
+        - self._parked(id_)
         + ()
         """,
         "rows that could not be staged are neither merged nor parked",
@@ -27,8 +27,8 @@ REFUSED = (
         "refused-rows-unknown-to-the-lot",
         """
         @ ChunkMerge.done
-        - (*(change for change, _ in self._refused), *self._untried)
-        + self._untried
+        - (*(change for change, _ in self._refused), *self._untried, *self._parked_left_out())
+        + (*self._untried, *self._parked_left_out())
         """,
         "changes of a row that is parked with its chunk are applied",
     ),
@@ -36,8 +36,8 @@ REFUSED = (
         "untried-rows-unknown-to-the-lot",
         """
         @ ChunkMerge.done
-        - (*(change for change, _ in self._refused), *self._untried)
-        + (change for change, _ in self._refused)
+        - (*(change for change, _ in self._refused), *self._untried, *self._parked_left_out())
+        + (*(change for change, _ in self._refused), *self._parked_left_out())
         """,
         "last images that are parked with their chunk are not known as parked",
     ),

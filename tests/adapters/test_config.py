@@ -282,3 +282,19 @@ def test_many_tables_to_one_and_odd_names(read: Read) -> None:
     feed = read(PLAIN.replace("shop.account", "'shard_*.a+b (c)'") + "    target: public.all\n")
     assert feed.target_name(TableName("shard_7", "a+b (c)")) == TableName("public", "all")
     assert feed.select(TableName("shard_7", "aab (c)")) is None
+
+
+def test_secrets_in_sparks_settings(read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "secret").write_text("s: 'x'\n")
+    monkeypatch.setenv("TIDE_MEMORY", "2g")
+    settings = "{spark.authenticate.secret: '${file:secret}', spark.executor.memory: '${env:TIDE_MEMORY}', spark.a: b}"
+    feed = read(f"{PLAIN}spark:\n  settings: {settings}\n")
+    assert feed.spark.settings == {
+        "spark.authenticate.secret": "s: 'x'",
+        "spark.executor.memory": "2g",
+        "spark.a": "b",
+    }
+    with pytest.raises(ConfigError, match=r"spark\.settings.*nope cannot be read"):
+        read(f"{PLAIN}spark:\n  settings: {{spark.a: '${{file:nope}}'}}\n")
+    with pytest.raises(ConfigError, match=r"only for source, target, log and spark\.settings"):
+        read(f"{PLAIN}spark:\n  memory: '${{file:secret}}'\n")

@@ -172,6 +172,38 @@ def test_a_first_copy_replaces_nothing_that_others_wrote_before_it_began(
         rig.assert_exact()
 
 
+@pytest.mark.parametrize("pair", [("mysql", "mariadb"), ("mysql", "postgres")], ids="-".join, indirect=True)
+def test_rows_that_only_the_merge_refuses_become_failed_rows_and_the_rest_is_copied(
+    pair: tuple[Server, Server], make_rig: Callable[..., Rig]
+) -> None:
+    """A parent that the target refuses, and with it its children; they come by themselves once the parent has come."""
+    rig = make_rig(*pair, "strict")
+    rig.table("parent", "id bigint PRIMARY KEY, v varchar(9) NOT NULL, w int NOT NULL")
+    rig.table("child", "id bigint PRIMARY KEY, parent bigint, FOREIGN KEY (parent) REFERENCES parent (id)")
+    rows = "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT i, i"
+    rig.at_source(f"INSERT INTO parent {rows}, i FROM n", f"INSERT INTO child {rows} FROM n")
+    if rig.target.scheme == "postgresql":
+        rig.at_source("UPDATE parent SET v = '\\0' WHERE id = 7")  # which it cannot hold, so it is not even staged
+    rig.start_at = rig.here()
+    rig.catch_up()
+    if rig.target.scheme != "postgresql":
+        rig.at_target("ALTER TABLE parent ADD CONSTRAINT strict CHECK (w <> 7)")
+    process = rig.run()
+    copying(rig, "--yes").wait(COPY_SECONDS)
+    process.stop()
+    failed = rig.command("rows", "list", "@", "--json").json
+    assert sorted((row["table"], row["key"]) for row in failed) == [
+        (f"{rig.schema}.child", "id=7"),
+        (f"{rig.schema}.parent", "id=7"),
+    ]
+    assert rig.rows("SELECT CONCAT(count(*), '') FROM child") == [("899",)]
+    rig.at_source("UPDATE parent SET v = '8', w = 8 WHERE id = 7")
+    assert rig.catch_up_code() == 4, "it waits behind the row that failed"
+    assert rig.command("rows", "retry", "@", "--table", f"{rig.schema}.parent").code == 0
+    rig.catch_up()
+    rig.assert_exact()
+
+
 def test_a_first_copy_that_cannot_be_had_is_the_end_of_the_run(
     mariadb: Server, postgres: Server, make_rig: Callable[..., Rig], tmp_path: Path
 ) -> None:

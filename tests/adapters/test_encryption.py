@@ -13,6 +13,7 @@ from tidelock.adapters.config.url import Endpoint, parse
 from tidelock.adapters.mysql.connection import connect, reader_endpoint, rows
 from tidelock.adapters.mysql.target.session import open_session
 from tidelock.adapters.ports.source_errors import SourceError
+from tidelock.adapters.spark.jdbc import Database
 
 CIPHER = "SHOW STATUS LIKE 'Ssl_cipher'"
 
@@ -81,3 +82,19 @@ def test_an_authority_is_read_even_where_it_is_not_asked(tmp_path: Path) -> None
     for mode in ("require", "verify-ca"):
         with pytest.raises(ssl.SSLError):
             parse(f"postgresql://u@h/d?sslmode={mode}&sslrootcert=ca.pem", tmp_path).ssl_context()
+
+
+async def test_certificates_travel_without_their_file(mysql: MySql, tmp_path: Path) -> None:
+    """As to a machine of Spark's that reads rows and writes them."""
+    file = tmp_path / "ca.pem"
+    file.write_text(f"a key that stays here\n{(mysql.data / 'ca.pem').read_text()}")
+    place = parse(f"{mysql.url()}?sslmode=verify-ca&sslrootcert=ca.pem", tmp_path).carried()
+    other = parse("postgresql://u@h/d?sslmode=verify-full&sslrootcert=ca.pem", tmp_path)
+    told = [Database(one, True)._properties(True) for one in (place, other)]
+    file.unlink()
+    assert place.carried() == place and "stays here" not in str(told)
+    assert source_cipher(place)
+    assert await target_cipher(place)
+    assert told[0]["serverSslCert"].startswith("-----BEGIN CERTIFICATE-----")
+    assert told[1]["sslfactoryarg"] == told[0]["serverSslCert"] and "sslrootcert" not in told[1]
+    assert Database(other)._properties(False)["sslrootcert"] == str(file)

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from bench.harness.drawn import Drawn
 from bench.harness.planted import Planted
 from bench.harness.rig import Rig, Said, tidelock
 from bench.harness.servers import Server
@@ -22,6 +23,7 @@ from tidelock.adapters.verify.report import VerifyReport
 from tidelock.adapters.verify.verify import VerifyStep, examine
 
 PAIRS = [("mariadb", "postgres"), ("mysql", "other_mysql")]
+PROOF = pytest.mark.proof
 USAGE, OPERATOR = 2, 4
 SECONDS = 240
 
@@ -95,6 +97,29 @@ def test_differences_of_every_kind_are_repaired_while_rows_change(
     assert rig.parked() == 0
 
 
+@pytest.mark.parametrize("differences", [pytest.param(50, id="some"), pytest.param(200, id="proof", marks=PROOF)])
+@pytest.mark.parametrize(("source", "target"), [*PAIRS, ("mysql", "postgres"), ("mariadb", "other_mysql")])
+def test_drawn_differences_are_found_and_repaired_and_other_spellings_are_none(
+    source: str, target: str, differences: int, make_rig: Callable[..., Rig], request: pytest.FixtureRequest
+) -> None:
+    """About half of the rows differ; the other half are spelled otherwise, where the type has another spelling."""
+    servers = request.getfixturevalue(source), request.getfixturevalue(target)
+    rig = make_rig(*servers, "drawn", spark={"small_rows": 10_000})
+    drawn = Drawn(differences, 7, *map(flavor_of, servers))
+    drawn.plant(rig)
+    rig.catch_up()
+    running = rig.run()
+    before = verified(rig, None)
+    (table,) = before.tables
+    named = sorted((d.key["id"], column) for d in table.differences for column in d.columns)
+    assert named == drawn.expected and before.settled and len(named) == differences
+    said = repair(rig, kept(rig, before), "--yes", "--json")
+    assert said.code == 0 and sum(part["rows"] for part in said.json["tables"]) == differences, said
+    after = verified(rig, None)
+    assert after.equal and rig.parked() == 0 and running.running
+    print(f"{source} to {target}: {drawn.rows} rows, {differences} differences, all found, {differing(after)} left")
+
+
 @pytest.mark.parametrize(("source", "target"), [("mariadb", "postgres"), ("mysql", "mariadb")])
 def test_rows_with_keys_of_every_kind_are_repaired(
     source: str, target: str, make_rig: Callable[..., Rig], spark: object, request: pytest.FixtureRequest
@@ -166,6 +191,35 @@ def test_rows_outside_the_filter_go_and_others_are_renamed_on_their_way(
     assert repair(rig, path, "--yes").code == 0
     assert rig.rows("SELECT no::text, email, region FROM human ORDER BY no") == [("1", "a", "eu"), ("3", "c", "eu")]
     assert running.running
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_a_row_that_the_target_refuses_is_in_the_report_and_all_others_are_repaired(
+    source: str, target: str, make_rig: Callable[..., Rig], spark: object, request: pytest.FixtureRequest
+) -> None:
+    rig = make_rig(request.getfixturevalue(source), request.getfixturevalue(target), "repair")
+    rig.table("parent", "id int PRIMARY KEY")
+    rig.table("t", "id int PRIMARY KEY, v int, parent int")
+    rig.at_source("INSERT INTO parent VALUES (1)", "INSERT INTO t VALUES (1, 1, 1), (2, 2, 2), (3, 3, 1), (4, 4, NULL)")
+    rig.at_source("UPDATE t SET v = v * 2")
+    rig.catch_up()
+    rig.at_target("UPDATE t SET v = 0, parent = 1")
+    rig.at_target("ALTER TABLE t ADD CONSTRAINT strict FOREIGN KEY (parent) REFERENCES parent (id)")
+    running = rig.run()
+    path = kept(rig, verified(rig, spark))
+    said = repair(rig, path, "--yes", "--json")
+    assert said.code == OPERATOR, said
+    (part,) = said.json["tables"]
+    assert (part["state"], part["rows"], [row["key"] for row in part["unrepaired"]]) == ("repaired", 4, ["id=2"])
+    assert "foreign key" in part["unrepaired"][0]["why"].lower() or "strict" in part["unrepaired"][0]["why"]
+    assert rig.rows(f"SELECT CONCAT(id, ' ', v) FROM {rig.schema}.t ORDER BY id") == [
+        ("1 2",), ("2 0",), ("3 6",), ("4 8",),
+    ]  # fmt: skip
+    again = repair(rig, path, "--yes")
+    assert again.code == OPERATOR and "id=2 stays as it is" in again.out, again
+    rig.at_target("ALTER TABLE t DROP " + ("CONSTRAINT" if target == "postgres" else "FOREIGN KEY") + " strict")
+    assert repair(rig, path, "--yes").code == 0
+    assert verified(rig, spark).equal and running.running
 
 
 def test_without_a_running_feed_the_wishes_stay_for_the_next_run(

@@ -213,6 +213,39 @@ def test_a_resync_through_a_missing_java_and_a_sigkill(
     rig.assert_exact()
 
 
+def test_a_source_without_gtids_is_resynced_from_a_place_in_a_file(
+    make_mysql: Callable[..., MySql], postgres: Server, make_rig: Callable[..., Rig]
+) -> None:
+    """Its copy locks each table for a moment, so a user who may not is told before anything is moved."""
+    source = make_mysql(extra=["--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"])
+    rig = make_rig(source, postgres, "plain")
+    rig.table("account", "id bigint PRIMARY KEY, v int")
+    rig.at_source("INSERT INTO account VALUES (1, 1), (2, 2)")
+    rig.start_at = rig.here()
+    rig.catch_up()
+    rig.at_source("UPDATE account SET v = 7")
+    rig.purge()
+    rig.at_source("INSERT INTO account VALUES (3, 3)")
+    assert rig.catch_up_code() == 4
+    rig.at_source(
+        "CREATE USER poor IDENTIFIED BY 'p'", "GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO poor"
+    )
+    rig.options["source"] = source.url().replace("root@", "poor:p@")
+    denied = rig.command("resync", "@", "--yes")
+    assert denied.code == 1 and f"GRANT LOCK TABLES ON `{rig.schema}`.* TO" in denied.err, denied
+    assert rig.catch_up_code() == 4, "nothing was moved"
+    rig.at_source(f"GRANT LOCK TABLES ON `{rig.schema}`.* TO poor")
+    with contextlib.closing(source.connect(rig.schema)) as other:
+        other.execute("BEGIN", ())
+        other.execute("UPDATE account SET v = 9 WHERE id = 1", ())  # the lock is not given meanwhile
+        said = rig.command("resync", "@", "--yes")
+        other.execute("ROLLBACK", ())
+    assert said.code == 0 and "1 table to be copied" in said.out, said
+    rig.at_source("INSERT INTO account VALUES (4, 4)")
+    rig.catch_up(COPY_SECONDS)
+    rig.assert_exact()
+
+
 def merged(rig: Rig) -> int:
     chunks = f"SELECT CONCAT(count(*), '') FROM tidelock.tidelock_chunks WHERE feed='{rig.name}' AND rows_merged > 0"
     return int(rig.rows(chunks)[0][0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import pickle
 import re
 import signal
 import sys
@@ -29,6 +30,7 @@ from tidelock.adapters.kafka.topics import changes_topic, control_topic
 from tidelock.adapters.kafka.wire import encode
 from tidelock.adapters.runtime.journal import Journal
 from tidelock.adapters.spark_stream import TidelockSource, source
+from tidelock.adapters.spark_stream import recording as recordings
 from tidelock.adapters.spark_stream.columns import schema_of
 from tidelock.adapters.spark_stream.log import ChangesError, LogPlace, offsets, places
 from tidelock.adapters.spark_stream.recording import Recording
@@ -498,6 +500,21 @@ def test_a_journal_gives_what_the_machine_took(tmp_path: Path) -> None:
     assert ids(recording, {0: LogPlace(at(5))}) == []
     with pytest.raises(ChangesError, match=r"no record that begins at log.000001:3"):
         ids(recording, {0: LogPlace(at(3))})
+
+
+def test_records_of_a_journal_travel_to_executors_that_do_not_have_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = recorded(tmp_path / "journal", LogArrived([resent(batch(0, 1)), batch(1, 2, shapes=False)], 0))
+    begin, end = recording.first(), recording.last(recording.first(), None)
+    (small,) = pickle.loads(pickle.dumps(recording.slices(begin, end)))
+    monkeypatch.setattr(recordings, "CARRIED_BYTES", 10)
+    (large,) = recording.slices(begin, end)
+    assert [number for number, _ in recording.read(large)] == [0, 1]
+    (tmp_path / "journal").unlink()
+    assert [number for number, _ in recording.read(small)] == [0, 1]
+    with pytest.raises(ChangesError, match=r"No such file.*same place on all machines of a cluster"):
+        list(recording.read(large))
 
 
 def test_a_gap_that_no_resend_closed_is_an_error(tmp_path: Path) -> None:

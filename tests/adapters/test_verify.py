@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from bench.harness.drawn import Drawn
 from bench.harness.planted import Planted
 from bench.harness.rig import Rig
 from bench.harness.servers import Server
@@ -125,28 +124,6 @@ def test_planted_differences_of_small_tables_are_found_and_nothing_else_while_ro
     with written_on(rig, planted, 300):
         report = verified(rig, None)
     check(report, planted, sorted(planted.expected()))
-
-
-@pytest.mark.parametrize(
-    "rows", [pytest.param(110, id="some"), pytest.param(500, id="proof", marks=PROOF)]
-)
-@pytest.mark.parametrize(("source", "target"), [*PAIRS, ("mariadb", "other_mysql")])
-def test_drawn_differences_are_found_and_other_spellings_are_none(
-    source: str, target: str, rows: int, make_rig: Callable[..., Rig], request: pytest.FixtureRequest
-) -> None:
-    """About half of the rows differ; the other half are spelled otherwise, where the type has another spelling."""
-    servers = request.getfixturevalue(source), request.getfixturevalue(target)
-    rig = make_rig(*servers, "drawn", spark={"small_rows": 10_000})
-    drawn = Drawn(rows, 7, *map(flavor_of, servers))
-    rig.table("drawn", drawn.source, drawn.target)
-    rig.at_source("SET time_zone = '+00:00'", *drawn.at_source)
-    postgres = flavor_of(servers[1]) is Flavor.POSTGRES
-    rig.at_target("SET TIME ZONE 'UTC'" if postgres else "SET time_zone = '+00:00'", *drawn.at_target)
-    rig.start_at = rig.here()
-    rig.catch_up()
-    report = verified(rig, None)
-    assert [(key, column) for _, _, key, column in found(report)] == drawn.expected
-    assert report.settled and len(drawn.expected) > rows // 3
 
 
 @pytest.mark.proof

@@ -15,8 +15,10 @@ from tidelock.engine.protocol.effects import (
     ApplyEffect,
     BeginCopy,
     CaughtUp,
+    DeleteRows,
     DropStaged,
     EffectId,
+    FindRefused,
     Halt,
     MergeChunk,
     ReadChunk,
@@ -40,6 +42,7 @@ from tidelock.engine.protocol.events import (
     GoalSet,
     LogArrived,
     ParkedKey,
+    RefusedFound,
     RefusedRow,
     SourceFailed,
     TakenOver,
@@ -49,11 +52,12 @@ from tidelock.engine.protocol.events import (
 ITEM = table("item", ["id", "code"], ["id"], [["code"]])
 LINE = table("line", ["id", "item"], ["id"], [], [refers("line", ["item"], "item", ["id"])])
 NOTE = table("note", ["id", "text"], ["id"])
-TABLES = linked(ITEM, LINE, NOTE)
+BARE = table("bare", ["n"], [])
+TABLES = linked(ITEM, LINE, NOTE, BARE)
 HALVES = ChunkSplit(ITEM.name, By.NUMBERS, ("id",), ((5,),))
 WHOLE = ChunkSplit(LINE.name)
-SHAPES = {n: shape_of(t) for n, t in enumerate((ITEM, LINE, NOTE))}
-ITEM_ROW, LINE_ROW, NOTE_ROW = range(3)
+SHAPES = {n: shape_of(t) for n, t in enumerate((ITEM, LINE, NOTE, BARE))}
+ITEM_ROW, LINE_ROW, NOTE_ROW, BARE_ROW = range(4)
 
 
 def at(offset: int, rows: int = 0) -> Position:
@@ -282,6 +286,91 @@ def test_a_merge_without_last_images_that_is_refused_halts_the_feed_at_last() ->
     assert halt.alarm.kind == "copy" and "duplicate code" in halt.alarm.message
 
 
+def asked_for_refused(feed: Feed) -> FindRefused:
+    """A chunk of three staged rows, whose merge the target refuses; it is asked which rows are the cause."""
+    feed.log((ITEM_ROW, (1, "a"), (1, "b")))
+    (read,) = feed.reads()
+    feed.step(ChunkStaged(read.id, at(feed.end), 3, (insert(4, "x"),), shape=SHAPES[ITEM_ROW]))
+    for _ in range(2):  # with its last image, and without
+        merge = feed.last(MergeChunk)
+        assert isinstance(merge, MergeChunk)
+        feed.step(BatchFailed(merge.id, Failure(ErrorKind.ROW, "some row")))
+        feed.rest()
+    find = feed.last(FindRefused)
+    assert isinstance(find, FindRefused) and find.merge == feed.last(MergeChunk) and feed.machine.state is State.FLOWING
+    return find
+
+
+def test_staged_rows_that_only_the_merge_refuses_are_parked_with_their_keys_and_the_rest_is_merged() -> None:
+    feed = Feed(Copied(ChunkSplit(ITEM.name)))
+    find = asked_for_refused(feed)
+    refused = (insert(2, "c"), replace(insert(3, "e"), error="no parent", code="23503"))
+    feed.step(RefusedFound(find.id, refused))
+    merge = feed.last(MergeChunk)
+    assert isinstance(merge, MergeChunk) and merge.id not in (find.id, find.merge.id)
+    assert merge.without == [(1,), (2,), (3,)] and find.merge.without == [(1,)], "what was sent stays as it was"
+    places = [(row.key, row.error, row.ordinal, decode_change(row.change).orphan) for row in merge.parked]
+    assert places == [
+        ("id=4", "too long", 0, False),
+        ("id=1", "a row that was to come with it is refused: some row", 1, False),
+        ("id=2", "too long", 2, False),
+        ("id=3", "no parent", 3, True),
+    ]
+    feed.step(BatchCommitted(merge.id))
+    (batch,) = [b for b in of(feed.wanted, ApplyBatch) if b.unparked]
+    assert [ordinal for _, _, ordinal in batch.unparked] == [1], "only the last image is tried by itself"
+    feed.answer_all()
+    assert feed.machine.snapshot()["parked"] == 3 and feed.machine.batches.parked_retry.awaits_parents
+    feed.log((ITEM_ROW, (2, "c"), (2, "d")), (ITEM_ROW, (1, "b"), None))
+    (follower,) = [row for batch in of(feed.wanted, ApplyBatch) for row in batch.parked]
+    assert follower.key == "id=2", "what comes after it waits with it"
+
+
+def test_a_search_that_is_in_doubt_is_made_again_and_one_that_tells_nothing_halts_the_feed() -> None:
+    feed = Feed(Copied(ChunkSplit(ITEM.name)))
+    find = asked_for_refused(feed)
+    feed.step(BatchFailed(find.id, Failure(ErrorKind.TRANSIENT, "lost")))
+    assert of(feed.rest(), FindRefused) == [find]
+    (halt,) = of(feed.step(BatchFailed(find.id, Failure(ErrorKind.ROW, "10,000 rows"))), Halt)
+    assert "10,000 rows" in halt.alarm.message and halt.alarm.table == "shop.item"
+
+
+def test_a_merge_that_is_refused_for_no_row_is_not_tried_for_ever() -> None:
+    feed = Feed(Copied(ChunkSplit(ITEM.name)))
+    find = asked_for_refused(feed)
+    for _ in range(10):
+        feed.step(RefusedFound(find.id, ()))
+        if feed.machine.state is not State.FLOWING:
+            break
+        merge = feed.last(MergeChunk)
+        assert isinstance(merge, MergeChunk)
+        feed.step(BatchFailed(merge.id, Failure(ErrorKind.ROW, "some row")))
+        feed.rest()
+        last = feed.last(FindRefused)
+        assert isinstance(last, FindRefused)
+        find = last
+    (halt,) = of(feed.wanted, Halt)
+    assert halt.alarm.kind == "copy"
+
+
+def test_a_refused_row_without_a_key_is_taken_away_once() -> None:
+    feed = Feed(Copied(ChunkSplit(BARE.name)))
+    (read,) = feed.reads()
+    feed.step(ChunkStaged(read.id, at(feed.end), 3, shape=SHAPES[BARE_ROW]))
+    merge = feed.last(MergeChunk)
+    assert isinstance(merge, MergeChunk)
+    feed.step(BatchFailed(merge.id, Failure(ErrorKind.ROW, "some row")))
+    feed.rest()
+    find = feed.last(FindRefused)
+    assert isinstance(find, FindRefused)
+    twice = RefusedRow(SHAPES[BARE_ROW], (7,), "check")
+    feed.step(RefusedFound(find.id, (twice, twice)))
+    merge = feed.last(MergeChunk)
+    assert isinstance(merge, MergeChunk) and merge.without == []
+    assert [step.keys for step in merge.steps if isinstance(step, DeleteRows)] == [[(7,), (7,)]]
+    assert len(merge.parked) == 2
+
+
 # ---------------------------------------------------------------------- rows are kept
 
 
@@ -367,6 +456,26 @@ def test_a_repair_that_the_target_refuses_is_given_up_and_the_feed_goes_on() -> 
     feed.step(BatchFailed(merge.id, Failure(ErrorKind.ROW, "duplicate code")))
     assert DropStaged(merge.staged) in feed.wanted
     given_up(feed, "rows of shop.item are not repaired: duplicate code")
+
+
+def test_a_row_of_a_repair_that_the_target_refuses_stays_as_it_is_and_the_others_are_repaired() -> None:
+    feed = repairing(Feed(parked=[item_parked(1, None, (2, "x"))]))
+    feed.step(ChunkStaged(feed.reads()[-1].id, at(0), 2, shape=SHAPES[ITEM_ROW]))
+    merge = feed.last(MergeChunk)
+    assert isinstance(merge, MergeChunk) and merge.unparked
+    feed.step(BatchFailed(merge.id, Failure(ErrorKind.ROW, "duplicate code")))
+    feed.rest()
+    find = feed.last(FindRefused)
+    assert isinstance(find, FindRefused)
+    feed.step(RefusedFound(find.id, (insert(2, "c"),)))
+    merge = feed.last(MergeChunk)
+    assert isinstance(merge, MergeChunk)
+    assert (merge.gone, merge.without, merge.parked) == ([(1,)], [(2,)], ())
+    assert merge.unrepaired == (("id=2", "too long"),)
+    assert merge.unparked == (), "what is parked for it stays too"
+    feed.step(BatchCommitted(merge.id))
+    assert of(feed.wanted, RefuseCopy) == [] and not feed.machine.copying
+    assert feed.machine.snapshot()["parked"] == 1
 
 
 def test_a_repair_of_a_row_that_is_parked_together_with_another_is_given_up() -> None:

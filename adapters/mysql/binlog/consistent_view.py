@@ -55,6 +55,15 @@ def wait_for_writers(place: Address, table: TableName) -> None:
         pass
 
 
+def require_lockable(place: Address, table: TableName) -> None:
+    """Pass where the user may lock the table; that others write to it now does not matter.  Raises as `view_of`."""
+    try:
+        wait_for_writers(place, table)
+    except SourceError as error:
+        if not isinstance(error.__cause__, pymysql.MySQLError) or error.__cause__.args[0] != _TIMEOUT:
+            raise
+
+
 def _has_views(connection: pymysql.Connection[Any], table: TableName) -> bool:
     found = rows(
         connection,

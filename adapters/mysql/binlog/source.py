@@ -47,11 +47,13 @@ class MySqlSource:
     def confirm(self, place: Position, further: Sequence[Position] = ()) -> None:
         history.confirm(self._address, place, further)
 
-    def require_visibility(self) -> None:
+    def require_visibility(self, tables: Sequence[TableName]) -> None:
+        from tidelock.adapters.mysql.binlog.consistent_view import require_lockable
+
         try:
             with closing(server.connect(self._address)) as connection:
-                if not server.flavor(connection).is_mariadb:
-                    visible.require_gtids(connection, self._place)
+                for table in () if visible.is_told(connection) else tables:
+                    require_lockable(self._address, table)
         except pymysql.MySQLError as error:
             raise server.explained(error, self._address) from error
 

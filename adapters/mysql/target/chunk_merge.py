@@ -18,11 +18,19 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 from tidelock.adapters.mysql.target.batch_script import BatchError, BatchScript
-from tidelock.adapters.mysql.target.chunk_merge_sql import ChunkMergeSql, KeyStatements, orphans, staged_table
+from tidelock.adapters.mysql.target.chunk_merge_sql import (
+    NUMBER,
+    ChunkMergeSql,
+    KeyStatements,
+    Part,
+    orphans,
+    staged_table,
+)
 from tidelock.adapters.mysql.target.failures import CLASHES, UNCOMPARABLE, code_of
 from tidelock.adapters.mysql.target.literals import Unwritable, text
 from tidelock.adapters.mysql.target.session import TargetSession
 from tidelock.adapters.mysql.target.statements import TableStatements
+from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding, ForeignKey, TargetTable
 from tidelock.engine.protocol.effects import DeleteRows, MergeChunk, UpsertRows
@@ -53,14 +61,26 @@ class ChunkMerge:
 
     async def run(self) -> int:
         """Merge, and return the chunk's number of rows.  Raises LostStaging, Orphaned, and as `BatchScript`."""
-        chunk = ChunkMergeSql(self._place, await self._columns(), self._table)
-        taken = await self._delete(self._keys(self._place), self._effect.without)
-        taken += await self._delete_unkeyed()
+        columns = await self.columns()
+        taken = await self.take_away()
         touched = await self._stage_images()
-        written = await (self._write_again(chunk) if self._effect.gone else self._write(chunk))
+        written = await self.write(columns)
         if (left := taken + written - touched) != self._effect.rows:
             raise LostStaging(f"{left} of {self._effect.rows} rows are left of what was staged for {self._table.name}")
         return written
+
+    async def take_away(self) -> int:
+        """Delete staged rows that do not come to the table; returns how many."""
+        taken = await self._delete(self._keys(self._place), self._effect.without)
+        return taken + await self._delete_unkeyed()
+
+    async def write(self, columns: Sequence[str], part: Part | None = None) -> int:
+        """Put the chunk in its place, or only `part` of it; returns how many rows.  Raises Orphaned, and as
+        `BatchScript`."""
+        chunk = ChunkMergeSql(self._place, columns, self._table, part)
+        if self._effect.split.by is not By.KEYS:
+            return await self._write(chunk)
+        return await (self._write_again(chunk) if part is None else self._write_part(chunk))
 
     async def _stage_images(self) -> int:
         """Put the last images of touched rows among the staged; returns how many."""
@@ -82,7 +102,8 @@ class ChunkMerge:
         binding = Binding(table.number, table.shape, staged_table(self._table, self._place))
         return TableStatements(binding, self._session.dialect, self._session.packet_bytes)
 
-    async def _columns(self) -> list[str]:
+    async def columns(self) -> list[str]:
+        """Read the columns of the staging table, in order.  Raises LostStaging."""
         found = await self._session.ask(
             "SELECT COLUMN_NAME FROM information_schema.COLUMNS "
             f"WHERE TABLE_SCHEMA={text(self._place.schema)} AND TABLE_NAME={text(self._place.table)} "
@@ -90,7 +111,7 @@ class ChunkMerge:
         )
         if not found.rows:
             raise LostStaging(f"what was staged for {self._table.name} is gone")
-        return [name for (name,) in found.rows]
+        return [name for (name,) in found.rows if name != NUMBER]
 
     async def _write(self, chunk: ChunkMergeSql) -> int:
         insert = chunk.insert_beside() if self._effect.split.keep else chunk.insert()
@@ -113,6 +134,15 @@ class ChunkMerge:
         async with unchecked(self._batch, self._table):
             await self._delete(target, self._effect.gone)
             return await self._count([chunk.insert()])
+
+    async def _write_part(self, chunk: ChunkMergeSql) -> int:
+        try:
+            return await self._count([chunk.update(), chunk.insert_missing()])
+        except BatchError as error:
+            if code_of(error.error) not in CLASHES:
+                raise
+        async with unchecked(self._batch, self._table):
+            return await self._count([chunk.delete(), chunk.insert()])
 
     async def _staged(self) -> set[Row] | None:
         """Find those of `gone` that are staged again; None where the server cannot compare all of these keys."""

@@ -13,6 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from tidelock.adapters.mysql.target.statements import Dialect, TableStatements, identifier, qualified
@@ -56,6 +57,10 @@ class KeyStatements:
         return TableStatements(binding, self._dialect, self._packet_bytes)
 
 
+NUMBER = "tide_number"
+"""A column of the staging table of a table without a key, and of `Part.numbers`."""
+
+
 def staged_table(table: TargetTable, name: TableName) -> TargetTable:
     """The one that `adapters.mysql.target.staging` makes for `table`."""
     uniques = (UniqueKey("PRIMARY", table.key),) if table.key else ()
@@ -74,42 +79,66 @@ def _kind(type_: str, value: Value) -> Kind:
             return Kind.DECIMAL if _NUMBER.match(type_) else Kind.TEXT
 
 
-class ChunkMergeSql:
-    """`columns`: of the staging table `name`, which all are the table's."""
+class Part(msgspec.Struct, frozen=True):
+    """Staged rows with these numbers.  `numbers`: the table that has the number of each key; without a key the staging
+    table has them itself."""
 
-    def __init__(self, name: TableName, columns: Sequence[str], table: TargetTable) -> None:
-        self._from = qualified(name)
+    numbers: TableName | None
+    first: int
+    last: int
+
+
+class ChunkMergeSql:
+    """`columns`: of the staging table `name`, which all are the table's.  `part`: only these rows of it."""
+
+    def __init__(self, name: TableName, columns: Sequence[str], table: TargetTable, part: Part | None = None) -> None:
         self._into = qualified(table.name)
         self._columns = [identifier(column) for column in columns]
         self._key = [identifier(column) for column in table.key]
-        self._listed = ",".join(self._columns)
+        self._rows = staged_rows(name, table, part.numbers if part is not None else None)
+        self._where = "TRUE" if part is None else f"{NUMBER} BETWEEN {part.first:d} AND {part.last:d}"
 
     def insert(self) -> bytes:
         """Insert all staged rows; a row that is there is an error."""
-        return f"INSERT INTO {self._into} ({self._listed}) SELECT {self._listed} FROM {self._from}".encode()
+        return self._insertion("").encode()
 
     def insert_beside(self) -> bytes:
         """A row that clashes with one that is there is passed over, and counts all the same."""
         first = (self._key or self._columns)[0]
-        return self.insert() + f" ON DUPLICATE KEY UPDATE {self._into}.{first}={self._into}.{first}".encode()
+        return self._insertion(f" ON DUPLICATE KEY UPDATE {self._into}.{first}={self._into}.{first}").encode()
 
     def update(self) -> bytes:
         """Give rows that are there by key all values of the staged ones."""
         sets = ",".join(f"tide_old.{name}=tide_new.{name}" for name in self._columns)
-        join = f"{self._from} tide_new STRAIGHT_JOIN {self._into} tide_old ON {self._same()}"
-        return f"UPDATE {join} SET {sets}".encode()
+        join = f"{self._rows} STRAIGHT_JOIN {self._into} tide_old ON {self._same('tide_old')}"
+        return f"UPDATE {join} SET {sets} WHERE {self._where}".encode()
 
     def insert_missing(self) -> bytes:
         """Insert rows that are not there by key."""
-        listed = ",".join(f"tide_new.{name}" for name in self._columns)
-        there = f"SELECT 1 FROM {self._into} tide_old WHERE {self._same()}"
-        return (
-            f"INSERT INTO {self._into} ({self._listed}) SELECT {listed} FROM {self._from} tide_new "
-            f"WHERE NOT EXISTS ({there})"
-        ).encode()
+        there = f"SELECT 1 FROM {self._into} tide_old WHERE {self._same('tide_old')}"
+        return self._insertion(f" AND NOT EXISTS ({there})").encode()
 
-    def _same(self) -> str:
-        return " AND ".join(f"tide_old.{name}=tide_new.{name}" for name in self._key)
+    def delete(self) -> bytes:
+        """Delete rows that are there by key."""
+        join = f"{self._rows} STRAIGHT_JOIN {self._into} ON {self._same(self._into)}"
+        return f"DELETE {self._into} FROM {join} WHERE {self._where}".encode()
+
+    def _insertion(self, ending: str) -> str:
+        listed, taken = (",".join(f"{of}{name}" for name in self._columns) for of in ("", "tide_new."))
+        return f"INSERT INTO {self._into} ({listed}) SELECT {taken} FROM {self._rows} WHERE {self._where}{ending}"
+
+    def _same(self, other: str) -> str:
+        return " AND ".join(f"{other}.{name}=tide_new.{name}" for name in self._key)
+
+
+def staged_rows(name: TableName, table: TargetTable, numbers: TableName | None, alias: str = "tide_new") -> str:
+    """The staged rows as a relation, joined to their `numbers` where these are a table of their own.  `alias`: '' where
+    the rows are deleted, as an alias after DELETE belongs to the session's database, and ours has none."""
+    if numbers is None:
+        return f"{qualified(name)} {alias}"
+    called = alias or qualified(name)
+    same = " AND ".join(f"{called}.{key}=tide_numbers.{key}" for key in map(identifier, table.key))
+    return f"{qualified(numbers)} tide_numbers STRAIGHT_JOIN {qualified(name)} {alias} ON {same}"
 
 
 def orphans(key: ForeignKey) -> bytes:

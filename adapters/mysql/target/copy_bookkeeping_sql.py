@@ -13,7 +13,7 @@ from tidelock.adapters.mysql.target.fencing import Fencing
 from tidelock.adapters.mysql.target.literals import blob, text
 from tidelock.adapters.mysql.target.session import TargetSession
 from tidelock.adapters.ports.sink import Wanted
-from tidelock.adapters.ports.staging import staged_prefix
+from tidelock.adapters.ports.staging import LEFT, staged_prefix
 from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.errors import Alarm
 from tidelock.engine.model.records import Row, TableName
@@ -67,18 +67,29 @@ class CopyBookkeepingSql:
         head = f"DELETE FROM {self._table}wanted WHERE {self._feed} AND {named(split.table)}"
         if split.by is By.KEYS:
             keys = [blob(msgspec.msgpack.encode(key)) for key in split.keys]
-            yield f"{head} AND mode='refused'".encode()
+            yield f"{head} AND mode IN ('refused','{LEFT}')".encode()
             for first in range(0, len(keys), _KEYS_EACH):
                 listed = ",".join(keys[first : first + _KEYS_EACH])
                 yield f"{head} AND mode='repair' AND row_key IN ({listed})".encode()
         else:
-            yield (f"{head} AND mode IN ('keep','refused')" if split.keep else head).encode()
+            yield (f"{head} AND mode IN ('keep','refused','{LEFT}')" if split.keep else head).encode()
 
     def refuse(self, tables: Sequence[TableName], alarm: Alarm) -> bytes:
         """Mark what asks for these tables as refused, with the alarm that says why."""
         told = blob(msgspec.json.encode(alarm))
-        mine = f"{self._feed} AND mode<>'refused' AND ({' OR '.join(f'({named(table)})' for table in tables)})"
+        these = " OR ".join(f"({named(table)})" for table in tables)
+        mine = f"{self._feed} AND mode NOT IN ('refused','{LEFT}') AND ({these})"
         return f"UPDATE {self._table}wanted SET mode='refused',row_key={told} WHERE {mine}".encode()
+
+    def leave(self, table: TableName, rows: Sequence[tuple[str, str]]) -> Iterator[bytes]:
+        """Note rows that a repair left as they are, by their keys, and why; its own ordinals are below zero."""
+        if rows:
+            names = f"{text(table.schema)},{text(table.table)}"
+            yield (
+                f"INSERT INTO {self._table}wanted (feed,grp,ordinal,table_schema,table_name,mode,row_key) "
+                f"SELECT {self._values},LEAST(COALESCE(MIN(ordinal),0),0)-1,{names},'{LEFT}',"
+                f"{blob(msgspec.json.encode(rows))} FROM {self._table}wanted WHERE {self._mine}"
+            ).encode()
 
     async def read_chunks(self, session: TargetSession) -> tuple[Copied, ...]:
         """Read which chunks of each copied table are merged."""
@@ -98,7 +109,7 @@ class CopyBookkeepingSql:
         """Read what is wanted, in the order in which it was asked for."""
         rows = await session.ask(
             f"SELECT ordinal,table_schema,table_name,mode,row_key FROM {self._table}wanted "
-            f"WHERE {self._feed} AND mode<>'refused' ORDER BY ordinal"
+            f"WHERE {self._feed} AND mode NOT IN ('refused','{LEFT}') ORDER BY ordinal"
         )
         return tuple(
             Wanted(ordinal, TableName(schema, table), mode, None if key is None else _KEY.decode(key))

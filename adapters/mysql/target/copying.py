@@ -26,15 +26,18 @@ from tidelock.adapters.mysql.target.failures import SERVER_ERRORS
 from tidelock.adapters.mysql.target.fencing import Fenced, Fencing, kill
 from tidelock.adapters.mysql.target.literals import Unwritable, text
 from tidelock.adapters.mysql.target.outcomes import DEADLOCKS_MAX, is_deadlock, outcome
+from tidelock.adapters.mysql.target.refused_rows import RefusedRows, Untold, numbers_of
 from tidelock.adapters.mysql.target.session import TargetSession
 from tidelock.adapters.mysql.target.staging import stager_lock
 from tidelock.adapters.mysql.target.statements import TableStatements, qualified
 from tidelock.adapters.ports.staging import holds_rows, staged_name
+from tidelock.adapters.schema.log_spelling import NotSpelled
 from tidelock.engine.log.receipts import NOTHING
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.schema import Binding, TargetTable
-from tidelock.engine.protocol.effects import BeginCopy, EffectId, MergeChunk
+from tidelock.engine.protocol.effects import BeginCopy, EffectId, FindRefused, MergeChunk
+from tidelock.engine.protocol.events import RefusedRow
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +83,28 @@ class TargetCopying:
             self._audit.checkpoint_stored(effect.position, effect.drop)
             self._audit.add(effect.id)
         return failed
+
+    async def find_refused(self, effect: FindRefused) -> tuple[RefusedRow, ...] | Failure:
+        """Find the staged rows for which the target refuses a merge; nothing stays changed."""
+        found = list[RefusedRow]()
+
+        async def search(session: TargetSession) -> None:
+            found[:] = await self._find(session, effect)
+
+        failed = await self._repeat(search)
+        return tuple(found) if failed is None else failed
+
+    async def _find(self, session: TargetSession, effect: FindRefused) -> tuple[RefusedRow, ...]:
+        table, place = self.tables[effect.merge.split.table], self._staging(effect.merge.staged)
+        search = RefusedRows(session, table, place, effect, self._statements)
+        await search.number()  # which commits, so it comes before the fence
+        try:
+            await self._batch(session, effect.id)
+            return await search.find()
+        finally:
+            if session.alive:
+                await session.rollback()
+                await search.forget()
 
     async def drop(self, staged: EffectId) -> None:
         """Drop what one attempt has staged, as well as may be."""
@@ -129,7 +154,8 @@ class TargetCopying:
         ((stager,),) = (await session.ask(f"SELECT IS_USED_LOCK({lock})")).rows
         if stager is not None:
             await kill(session, stager)
-        await session.ask(f"DROP TABLE IF EXISTS {qualified(TableName(self._bookkeeping.schema, name))}")
+        place = TableName(self._bookkeeping.schema, name)
+        await session.ask(f"DROP TABLE IF EXISTS {qualified(place)},{qualified(numbers_of(place))}")
         await session.commit()
 
     async def _repeat(self, transact: Callable[[TargetSession], Awaitable[None]]) -> Failure | None:
@@ -147,6 +173,8 @@ class TargetCopying:
                 except (LostStaging, Orphaned) as error:
                     lost = isinstance(error, LostStaging)
                     return Failure(ErrorKind.COMMITS_LOST if lost else ErrorKind.ROW, str(error))
+                except (Untold, NotSpelled) as error:
+                    return Failure(ErrorKind.ROW, str(error))
                 except (BatchError, Unwritable, Fenced, *SERVER_ERRORS) as error:
                     if not is_deadlock(error) or attempt == DEADLOCKS_MAX:
                         return outcome(error)
@@ -188,6 +216,8 @@ class TargetCopying:
         for sql in (*self._bookkeeping.park(effect.parked), *self._bookkeeping.unpark(effect.unparked)):
             batch.add(sql, "tidelock_parked")
         batch.add(self._bookkeeping.copies.merged(effect.split, effect.chunk, rows), "tidelock_chunks")
+        for sql in self._bookkeeping.copies.leave(effect.split.table, effect.unrepaired):
+            batch.add(sql, "tidelock_wanted")
         await self._end(session, batch, effect.position, effect.drop)
 
     async def _end(

@@ -26,6 +26,7 @@ import pymysql
 from msgspec.structs import replace
 
 from tidelock.adapters.mysql.connection import connect, explained, reader_endpoint, rows
+from tidelock.adapters.mysql.target.chunk_merge_sql import NUMBER
 from tidelock.adapters.mysql.target.failures import failure_of
 from tidelock.adapters.mysql.target.literals import Unwritable
 from tidelock.adapters.mysql.target.session import settings
@@ -101,22 +102,24 @@ class _Stager:
             )
         place = qualified(TableName(self._place.schema, self._place.name))
         columns = [c.name for c in self._staged.columns if c is not None]
-        key = f" (PRIMARY KEY ({self._key()}))" if self._place.table.key else self._index()
+        key = f" (PRIMARY KEY ({self._key()}))" if self._place.table.key else f" ({', '.join(self._number())})"
         self._run(f"DROP TABLE IF EXISTS {place}".encode())
         self._run(
             f"CREATE TABLE {place}{key} ENGINE=InnoDB SELECT {','.join(identifier(c) for c in columns)} "
             f"FROM {qualified(self._place.table.name)} WHERE FALSE".encode()
         )
 
-    def _index(self) -> str:
-        """Spell an index for rows without a key, as the merge looks up those that are gone: over columns of few bytes
-        and the beginnings of texts."""
+    def _number(self) -> Iterator[str]:
+        """Spell what rows without a key have here: a number, by which one of equal rows can be named, and an index, as
+        the merge looks up those that are gone: over columns of few bytes and the beginnings of texts."""
+        yield f"{NUMBER} BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY"
         parts = [
             identifier(c.name) + ("" if c.type.startswith(_SHORT) else f"({_indexed(c.type)})")
             for c in self._staged.columns
             if c is not None and c.type.startswith((*_SHORT, *_LONG)) and _indexed(c.type)
         ]
-        return f" (KEY ({','.join(parts[:MOST_INDEXED])}))" if parts else ""
+        if parts:
+            yield f"KEY ({','.join(parts[:MOST_INDEXED])})"
 
     def _key(self) -> str:
         """Spell the key with the lengths of its prefixes, which a catalogue as the engine knows it has not."""

@@ -92,32 +92,43 @@ class ChunkMergeSql:
         lacking = (column for column in binding.target.columns if column.generated and column.name not in self._types)
         return replace(self._staging, columns=(*self._staging.columns, *lacking))
 
-    def insert(self) -> str:
-        """Insert all staged rows; a row that is there is an error, or stays where the target's rows are kept."""
+    def insert(self, only: str = "true") -> str:
+        """Insert all staged rows; a row that is there is an error, or stays where the target's rows are kept.
+
+        `only`: those for which this condition on `s` holds; here and below.
+        """
         ending = " ON CONFLICT DO NOTHING" if self._effect.split.keep else ""
-        return f"{self._insertion}{ending}"
+        return f"{self._insertion(only)}{ending}"
 
-    @property
-    def _insertion(self) -> str:
+    def _insertion(self, condition: str) -> str:
         names = ", ".join(self._names)
-        return f"INSERT INTO {self._target} ({names}) OVERRIDING SYSTEM VALUE SELECT {names} FROM {self._staged} AS s"
+        return (
+            f"INSERT INTO {self._target} ({names}) OVERRIDING SYSTEM VALUE SELECT {names} FROM {self._staged} AS s "
+            f"WHERE {condition}"
+        )
 
-    def in_place(self) -> Iterator[str]:
+    def in_place(self, only: str = "true") -> Iterator[str]:
         """Change rows that are read again, each where it stands."""
-        staged = f"SELECT FROM {self._staged} AS s WHERE {self._same('s')}"
+        yield from self._vanished() if only == "true" else ()
         there = f"SELECT FROM {self._target} AS t WHERE {self._same('s')}"
+        assignments = ", ".join(f"{name} = s.{name}" for name in self._names)
+        yield (
+            f"UPDATE {self._target} AS t SET {assignments} FROM {self._staged} AS s WHERE {self._same('s')} AND {only}"
+        )
+        yield self._insertion(f"NOT EXISTS ({there}) AND {only}")
+
+    def _vanished(self) -> Iterator[str]:
+        """Delete rows that do not come back."""
+        staged = f"SELECT FROM {self._staged} AS s WHERE {self._same('s')}"
         for keys in self._keys(self._effect.gone):
             yield f"DELETE FROM {self._target} AS t USING {keys} WHERE {self._same('k')} AND NOT EXISTS ({staged})"
-        assignments = ", ".join(f"{name} = s.{name}" for name in self._names)
-        yield f"UPDATE {self._target} AS t SET {assignments} FROM {self._staged} AS s WHERE {self._same('s')}"
-        yield f"{self._insertion} WHERE NOT EXISTS ({there})"
 
-    def anew(self) -> Iterator[str]:
+    def anew(self, only: str = "true") -> Iterator[str]:
         """Delete and insert the same rows."""
-        for keys in self._keys(self._effect.gone):
+        for keys in self._keys(self._effect.gone) if only == "true" else ():
             yield f"DELETE FROM {self._target} AS t USING {keys} WHERE {self._same('k')}"
-        yield f"DELETE FROM {self._target} AS t USING {self._staged} AS s WHERE {self._same('s')}"
-        yield self._insertion
+        yield f"DELETE FROM {self._target} AS t USING {self._staged} AS s WHERE {self._same('s')} AND {only}"
+        yield self._insertion(only)
 
     def _same(self, other: str) -> str:
         return " AND ".join(f"t.{identifier(name)} = {other}.{identifier(name)}" for name in self._effect.key)

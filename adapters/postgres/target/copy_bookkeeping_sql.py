@@ -13,7 +13,7 @@ import asyncpg
 import msgspec
 
 from tidelock.adapters.ports.sink import Wanted
-from tidelock.adapters.ports.staging import staged_prefix
+from tidelock.adapters.ports.staging import LEFT, staged_prefix
 from tidelock.adapters.postgres.target.literals import numbers, text
 from tidelock.adapters.postgres.target.staging import session_name
 from tidelock.adapters.postgres.target.statements import identifier, qualified
@@ -68,9 +68,19 @@ class CopyBookkeepingSql:
         words = f"'\\x{msgspec.json.encode(alarm).hex()}'"
         return [
             f"UPDATE {self._wanted} SET mode = 'refused', row_key = {words} "
-            f"WHERE {self._feed} AND {_of(table)} AND mode <> 'refused'"
+            f"WHERE {self._feed} AND {_of(table)} AND mode NOT IN ('refused', '{LEFT}')"
             for table in tables
         ]
+
+    def leave(self, table: TableName, rows: Sequence[tuple[str, str]]) -> list[str]:
+        """Note rows that a repair left as they are, by their keys, and why; its own ordinals are below zero."""
+        if not rows:
+            return []
+        mine = f"SELECT least(min(ordinal), 0) - 1 FROM {self._wanted} WHERE {self._mine}"
+        names = f"{text(table.schema)}, {text(table.table)}"
+        insert = f"INSERT INTO {self._wanted} (feed, grp, ordinal, table_schema, table_name, mode, row_key)"
+        told = f"'\\x{msgspec.json.encode(rows).hex()}'"
+        return [f"{insert} VALUES ({self._values}, ({mine}), {names}, '{LEFT}', {told})"]
 
     async def read_chunks(self, connection: asyncpg.Connection[asyncpg.Record]) -> tuple[Copied, ...]:
         """Read which chunks of each copied table are merged."""
@@ -85,7 +95,7 @@ class CopyBookkeepingSql:
         """Read what is wanted, in the order in which it was asked for."""
         rows = await connection.fetch(
             f"SELECT ordinal, table_schema, table_name, mode, row_key FROM {self._wanted} "
-            f"WHERE {self._feed} AND mode <> 'refused' ORDER BY ordinal"
+            f"WHERE {self._feed} AND mode NOT IN ('refused', '{LEFT}') ORDER BY ordinal"
         )
         return tuple(
             Wanted(ordinal, TableName(schema, table), mode, None if key is None else _KEY.decode(key))
@@ -130,5 +140,6 @@ def _granted(split: ChunkSplit) -> str:
     """
     if split.by is By.KEYS:
         keys = ", ".join(f"'\\x{msgspec.msgpack.encode(key).hex()}'::bytea" for key in split.keys)
-        return f" AND (mode = 'refused' OR mode = 'repair' AND row_key IN ({keys}))" if keys else " AND false"
-    return " AND mode IN ('keep', 'refused')" if split.keep else ""
+        asked = f"mode = 'repair' AND row_key IN ({keys})"
+        return f" AND (mode IN ('refused', '{LEFT}') OR {asked})" if keys else " AND false"
+    return f" AND mode IN ('keep', 'refused', '{LEFT}')" if split.keep else ""

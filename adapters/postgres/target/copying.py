@@ -28,16 +28,19 @@ from tidelock.adapters.postgres.target.chunk_merge import ChunkMerge
 from tidelock.adapters.postgres.target.commit_audit import CommitAudit
 from tidelock.adapters.postgres.target.control_session import ControlSession
 from tidelock.adapters.postgres.target.failures import SERVER_ERRORS
+from tidelock.adapters.postgres.target.refused_rows import RefusedRows, Untold
 from tidelock.adapters.postgres.target.session import TargetSession
 from tidelock.adapters.postgres.target.session_source import SessionSource
 from tidelock.adapters.postgres.target.statements import qualified
 from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates
+from tidelock.adapters.schema.log_spelling import NotSpelled
 from tidelock.engine.batch.merge import Ranks
 from tidelock.engine.log.receipts import NOTHING
 from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.errors import Alarm, ErrorKind, Failure
 from tidelock.engine.model.records import TableName
-from tidelock.engine.protocol.effects import BeginCopy, EffectId, MergeChunk
+from tidelock.engine.protocol.effects import BeginCopy, EffectId, FindRefused, MergeChunk
+from tidelock.engine.protocol.events import RefusedRow
 
 log = logging.getLogger(__name__)
 
@@ -131,12 +134,33 @@ class TargetCopying:
         if effect.split.by is not By.KEYS and await self._bookkeeping.copies.is_done(session.connection, table):
             await _tend(session, f"ANALYZE {qualified(table)}")
 
+    async def find_refused(self, effect: FindRefused) -> tuple[RefusedRow, ...] | Failure:
+        """Find the staged rows for which the target refuses a merge; nothing stays changed."""
+        try:
+            return await self._control.do(lambda session: self._find(session, effect))
+        except Unwritable as error:
+            return Failure(ErrorKind.ROW, str(error))
+
+    async def _find(self, session: TargetSession, effect: FindRefused) -> tuple[RefusedRow, ...] | Failure:
+        await session.run(["BEGIN", *self._bookkeeping.receipt(effect.id, NOTHING)])
+        table = effect.merge.split.table
+        foreign_keys = (await read_tables(session.connection, [table]))[table].foreign_keys
+        merge = ChunkMerge(session, self._staging(effect.merge.staged), effect.merge, self._zero_dates)
+        search = RefusedRows(session, self._staging(effect.merge.staged), effect, foreign_keys, merge)
+        try:
+            return await search.find()
+        except (Untold, NotSpelled) as error:
+            return Failure(ErrorKind.ROW, str(error))
+        finally:
+            await session.rollback()
+
     async def _merge(self, session: TargetSession, effect: MergeChunk) -> None:
         """Merge behind the receipt.  Raises LostCommits, Unwritable."""
         bookkeeping = self._bookkeeping
         rows = await ChunkMerge(session, self._staging(effect.staged), effect, self._zero_dates).run()
         merged = bookkeeping.copies.merged(effect.split.table, effect.chunk, rows)
-        await session.run([*bookkeeping.park(effect.parked), *bookkeeping.unpark(effect.unparked), merged])
+        told = bookkeeping.copies.leave(effect.split.table, effect.unrepaired)
+        await session.run([*bookkeeping.park(effect.parked), *bookkeeping.unpark(effect.unparked), merged, *told])
 
     # ------------------------------------------------------------------ what lies about
 
