@@ -20,7 +20,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVar
 
 import msgspec
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.kafka.connection import client_options, explained, stopped
@@ -115,7 +115,7 @@ class ControlTopic:
         self._kafka = client_options(feed.log_url)
         self._topic = control_topic(feed.name)
         self._offset = 0
-        self._read_to = 0  # behind transactions' markers, too
+        self._read_to = -1  # behind transactions' markers, too
         self._unread, self._unwritten = Complaint(log), Complaint(log)
         self._changed = asyncio.Condition()
         self._watchers: list[Callable[[News], None]] = []
@@ -176,12 +176,21 @@ class ControlTopic:
     async def refreshed(self) -> None:
         """Returns once all is seen that was committed to the topic before the call.  Raises KafkaError."""
         place = TopicPartition(self._topic, 0)
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._consumer is not None)
-        assert self._consumer is not None
-        end = (await self._consumer.end_offsets([place]))[place]
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._read_to >= end)
+        if self._consumer is None:
+            raise KafkaConnectionError(f"{self._topic} cannot be read just now")
+        async with self._answered():
+            end = (await self._consumer.end_offsets([place]))[place]
+            async with self._changed:
+                await self._changed.wait_for(lambda: self._read_to >= end)
+
+    @contextlib.asynccontextmanager
+    async def _answered(self) -> AsyncIterator[None]:
+        """Raises KafkaTimeoutError where that takes too long."""
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                yield
+        except TimeoutError:
+            raise KafkaTimeoutError(f"{self._topic} could not be read in {READ_SECONDS:.0f} s") from None
 
     async def log_open(self) -> PublishedLog | None:
         """Returns which log the changes topic holds, once it is open; None: no coordinator has told any."""
@@ -190,8 +199,8 @@ class ControlTopic:
         return self.seen.log
 
     async def log_numbered(self, number: int) -> None:
-        """Returns once everybody who begins to read the topic now finds the log of this number."""
-        async with self._changed:
+        """Returns once everybody who begins to read the topic now finds the log of this number.  Raises KafkaError."""
+        async with self._answered(), self._changed:
             await self._changed.wait_for(lambda: self.seen.log is not None and self.seen.log.number >= number)
 
     async def _follow(self) -> None:
@@ -199,7 +208,6 @@ class ControlTopic:
             try:
                 await self._read_on()
             except KafkaError as error:
-                self._consumer = None
                 self._unread.tell(f"the control topic of feed {self._feed} cannot be read: {error}")
                 await asyncio.sleep(AGAIN_SECONDS)
 
@@ -209,18 +217,26 @@ class ControlTopic:
             end = (await consumer.end_offsets([place]))[place]
             self._unread.over()
             self._consumer = consumer
-            while True:
-                self._read_to = await consumer.position(place)
-                if not self.ready.is_set() and self._read_to >= end:
-                    self.ready.set()
-                    async with self._changed:
-                        self._changed.notify_all()
-                for records in (await consumer.getmany(place, timeout_ms=POLL_MS)).values():
-                    for record in records:
-                        self._offset = record.offset + 1
-                        self._tell(_news(self.seen, record))
-                    async with self._changed:
-                        self._changed.notify_all()
+            try:
+                while True:
+                    await self._reached(await consumer.position(place), end)
+                    for records in (await consumer.getmany(place, timeout_ms=POLL_MS)).values():
+                        for record in records:
+                            self._offset = record.offset + 1
+                            self._tell(_news(self.seen, record))
+                        async with self._changed:
+                            self._changed.notify_all()
+            finally:
+                self._consumer = None
+
+    async def _reached(self, offset: int, end: int) -> None:
+        """Notes how far the topic is read; `end`: of the topic when reading began."""
+        if offset >= end:
+            self.ready.set()
+        if offset != self._read_to:
+            self._read_to = offset
+            async with self._changed:
+                self._changed.notify_all()
 
     def _tell(self, news: News | None) -> None:
         if news is not None:

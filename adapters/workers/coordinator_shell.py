@@ -141,7 +141,7 @@ class CoordinatorShell:
             await self._rest(DISPLACED_SECONDS, self._ours)
 
     async def _take_over(self, sink: Sink, pen: SoleWriter) -> FeedTaken:
-        resumed, self._resumed = self._resumed, None
+        resumed = self._resumed
         found = await lost_log(self._feed)
         if resumed is not None and found is None:
             found = await lost(self._feed, resumed.plan, resumed.instead, resumed.cut)
@@ -162,6 +162,7 @@ class CoordinatorShell:
             raise TargetError(f"{self._feed.target_url}: {failure.message}", "It is tried again")
         seen = await control.read(self._feed)
         self._log, begun = await self._current_log(seen, pen, again)
+        self._resumed = None
         reports = await self._reports(seen, stored=begun or self._lost is not None)
         if begun and reports:  # the end of the log before is not that of this one
             least = min((report.checkpoint for report in reports), key=lambda place: place.order)

@@ -54,6 +54,7 @@ QUIET_SECONDS: Final = 5.0
 AGAIN_SECONDS: Final = 1.0
 FENCED_SECONDS: Final = 8.0  # longer than a session lives at the broker: by then we know whether it is still ours
 MEND_SECONDS: Final = 2.0
+FIRST_LOG: Final = 1
 Known = TypeVar("Known")
 
 
@@ -130,7 +131,11 @@ class GroupRunner:
 
     def _hear(self, news: News) -> None:
         """Begins anew where the log does."""
-        if isinstance(news, PublishedLog) and news.is_open and news.number > self._log_number:
+        if not isinstance(news, PublishedLog) or not news.is_open:
+            return
+        if news.number == FIRST_LOG:  # what the topic held before anybody told of it
+            self._log_number = self._log_number or FIRST_LOG
+        if news.number > self._log_number:
             self._ours.set()
             if self._shell is not None:
                 self._shell.begin_anew("the log is published again from the least checkpoint")
@@ -154,17 +159,17 @@ class GroupRunner:
     async def _own(self, plan: TablePartitioning) -> None:
         sink = make_sink(self._feed, self._mapping, group=self.number)
         tables = [name for name, _ in plan.tables]
+        log_before = self._control.seen.log
         try:
             taken = await sink.take_over(tables, plan.since[self.number])
+            taken = msgspec.structs.replace(taken, log_end=_log_end(taken, await self._places.last(self.number)))
             await self._control.refreshed()  # after the takeover: see `new_log`
             log_now = self._control.seen.log
-            is_open = log_now is None or log_now.is_open
-            taken = msgspec.structs.replace(taken, log_end=_log_end(taken, await self._places.last(self.number)))
         except BaseException:
             await sink.close()
             raise
-        if not is_open:
-            await sink.close()
+        if log_now != log_before or not (log_now is None or log_now.is_open):
+            await sink.close()  # our checkpoint may be from before the log was told anew
             await self._until_stopped(self._control.log_open())
             return
         self._log_number = log_now.number if log_now is not None else 0
