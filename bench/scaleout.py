@@ -9,6 +9,8 @@ it is applied: nothing is in it before the start.  Lanes are shared out: all for
 
 What limits a form is read from the processor time of each process: a process that was busy for nearly all of the time
 that rows flowed is the narrowest part; where none was and all together kept the processors busy, the machine is.
+Rows for each second of processor time (`ceilings`) hold on a busy machine too: a process alone on a processor can do no
+more, nor all of them together on all processors.
 """
 
 from __future__ import annotations
@@ -183,6 +185,14 @@ def report(done: list[Round], changes: int, seed: int) -> dict[str, object]:
         shares = {name: round(statistics.median(one.shares.get(name, 0.0) for one in rounds), 2) for name in names}
         return {**shares, "all": round(statistics.median(one.busy for one in rounds), 2)}
 
+    def ceilings(form: str) -> dict[str, int]:
+        rounds = [one for one in done if one.form == form]
+        names = dict.fromkeys(name for one in rounds for name in one.shares)
+        used = {name: statistics.median(one.flowing_cpu_seconds.get(name, 0.0) for one in rounds) for name in names}
+        together = statistics.median(sum(one.flowing_cpu_seconds.values()) for one in rounds)
+        most = {name: round(changes / seconds) for name, seconds in used.items() if seconds}
+        return {**most, "all": round(changes * (os.cpu_count() or 1) / together)}
+
     return {
         "changes": changes,
         "seed": seed,
@@ -191,6 +201,7 @@ def report(done: list[Round], changes: int, seed: int) -> dict[str, object]:
         "start_seconds": {form: round(median(form, "seconds") - median(form, "flowing_seconds"), 2) for form in FORMS},
         "load_before": {form: round(median(form, "load_before"), 2) for form in FORMS},
         "busy": {form: limit(form) for form in FORMS},
+        "ceilings": {form: ceilings(form) for form in FORMS},
         "ratio": round(median("embedded", "flowing_seconds") / median("2 workers", "flowing_seconds"), 3),
         "ratio_with_start": round(median("embedded", "seconds") / median("2 workers", "seconds"), 3),
         "budget": BUDGET,
@@ -209,6 +220,7 @@ def command(
     result = measure(changes, rounds, seed)
     print(f"rows/s: {result['rows_per_second']}, ratio {result['ratio']}; start in s: {result['start_seconds']}")
     print(f"busy, as shares of one processor (all: of all): {result['busy']}")
+    print(f"rows/s that each process could do alone on a processor (all: on all of them): {result['ceilings']}")
     if keep:
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / "scaleout.json").write_text(json.dumps(result, indent=1) + "\n")

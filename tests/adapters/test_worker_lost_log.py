@@ -16,7 +16,13 @@ from bench.harness.servers import Server
 from bench.harness.servers.kafka import Kafka
 from bench.harness.session import connect
 from bench.harness.workers import Workers
+from tidelock.adapters.config.loader import load
+from tidelock.adapters.config.rules import rules_of
 from tidelock.adapters.kafka.topics import changes_topic
+from tidelock.adapters.wiring.sinks import make_sink
+from tidelock.adapters.workers.new_log import _fenced
+from tidelock.engine.capture.mapping import Mapping
+from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Position, TableName
 
 TABLES = ("account", "note", "tally")
@@ -78,11 +84,12 @@ def alarm(rig: Rig) -> list[str]:
     return [str(one) for one in said.json["halted"]["alarm"]] if said.json["halted"] else []
 
 
-@pytest.mark.parametrize("anew", [0, 3], ids=["deleted", "made anew"])
+@pytest.mark.parametrize(("source", "anew"), [("mariadb", 0), ("mysql", 3)], ids=["deleted", "made anew"])
 def test_groups_at_different_places_go_on_from_a_log_that_is_published_again(
-    anew: int, make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka
+    source: str, anew: int, make_rig: Callable[..., Rig], request: pytest.FixtureRequest, postgres: Server, kafka: Kafka
 ) -> None:
-    rig = make_rig(mariadb, postgres, "parted", log=kafka.url())
+    """Of MariaDB, whose log is read by place, and of MySQL, whose is read by GTIDs."""
+    rig = make_rig(request.getfixturevalue(source), postgres, "parted", log=kafka.url())
     three_tables(rig)
     with Workers(rig, ["w1", "w2"]) as workers:
         workers.start("w1")
@@ -108,6 +115,27 @@ def test_groups_at_different_places_go_on_from_a_log_that_is_published_again(
         write(rig, 300, 2)
         workers.until_caught_up()
         workers.assert_exact()
+
+
+async def test_a_group_is_taken_from_its_owner_at_a_mysql_target(
+    make_rig: Callable[..., Rig], mysql: Server, mariadb: Server, kafka: Kafka
+) -> None:
+    """What `new_log` does to each group, whose tables it does not ask for."""
+    rig = make_rig(mysql, mariadb, "fenced", log=kafka.url())
+    rig.table("account", "id bigint PRIMARY KEY")
+    made = rig.command("init", "@", "--apply")
+    assert made.code == 0, made
+    feed = load(rig.feed)
+    mapping = Mapping(rules_of(feed), feed.schema)
+    owner = make_sink(feed, mapping, group=2)
+    try:
+        taken = await owner.take_over([], Position("binlog.000001", 4))
+        assert await _fenced(feed, mapping, 2, Position("binlog.000009", 4)) == taken.checkpoint
+        failures = [await owner.settle() for _ in range(2)]  # the takeover may have killed its session
+        assert failures[0] is not None
+        assert failures[1] is not None and failures[1].kind is ErrorKind.FENCED, failures
+    finally:
+        await owner.close()
 
 
 @pytest.mark.parametrize("purged", [False, True], ids=["the source has it", "the source lacks it too"])
