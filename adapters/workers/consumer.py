@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast
 
@@ -50,8 +51,33 @@ class CommittedThread(driver.AIOKafkaConsumerThread):
         return consumer
 
 
+class AnyOffset(int):
+    """The offset of the last record that was handed over.  No other is below it: `offset >= last` is always true."""
+
+    def __le__(self, other: int) -> bool:
+        return True
+
+
+class ReadOffsets(defaultdict[TP, int | None]):
+    """Faust's record of the last offset of each partition, from which it tells gaps, and drops what is below.
+
+    At a seek it may be in the middle of a fetch.  It goes on with that, and would then drop all that the seek was for:
+    with a backlog each seek fails so.  What is a duplicate the partition's log knows itself.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(lambda: None)
+
+    def __setitem__(self, partition: TP, offset: int | None) -> None:
+        super().__setitem__(partition, None if offset is None else AnyOffset(offset))
+
+
 class CommittedConsumer(driver.Consumer):
     """The consumer, with our thread."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._read_offset = ReadOffsets()
 
     async def perform_seek(self) -> None:
         """Does nothing, where Faust would go to the committed offsets: each group sets its partition's place."""

@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
+from faust.types import TP
+
 from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.kafka.wire import encode
+from tidelock.adapters.workers.consumer import ReadOffsets
 from tidelock.adapters.workers.partition import PartitionLog
 from tidelock.engine.model.records import LogBatch, Position
 from tidelock.engine.protocol.events import ApplyEvent, LogArrived, SourceFailed
@@ -68,3 +71,14 @@ async def test_what_was_fetched_before_a_seek_is_passed_over() -> None:
     assert arrived[0].resent and log.restarts == 0 and handed.seeks == [10]
     await log.close()
     await asyncio.gather(reading, return_exceptions=True)
+
+
+def test_no_record_is_below_the_last_one() -> None:
+    """As Faust asks it: what a seek brings again is handed over, and only what is missed counts as a gap."""
+    partition, read = TP("changes", 0), ReadOffsets()
+    assert read[partition] is None
+    read[partition] = 500
+    last = read[partition]
+    assert last is not None
+    assert all(offset >= last for offset in (100, 500, 501))
+    assert 502 - last == 2 and bool(last)
