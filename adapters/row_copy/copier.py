@@ -67,17 +67,19 @@ class CopierProcess:
             if self._listener is not None:
                 await asyncio.gather(self._listener, return_exceptions=True)
 
-    async def answer(self, order: orders.PlanOrder | orders.ReadOrder) -> orders.CopyAnswer:
-        """Carries out an order."""
+    async def ask(self, order: orders.PlanOrder | orders.ReadOrder) -> asyncio.Future[orders.CopyAnswer]:
+        """Sends an order; its answer comes, or the end of the process does, whether anybody waits for it or not."""
         future: asyncio.Future[orders.CopyAnswer] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(lambda _: self._answered(order.number))
         self._calm()
         await self._send(order, future)
-        try:
-            return await future
-        finally:
-            del self._asked[order.number]
-            if not self._asked and self._child is not None:
-                self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._rest)
+        return future
+
+    def _answered(self, number: int) -> None:
+        self._asked.pop(number, None)
+        if not self._asked and self._child is not None:
+            self._calm()
+            self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._rest)
 
     async def _send(
         self, order: orders.PlanOrder | orders.ReadOrder, future: asyncio.Future[orders.CopyAnswer]
@@ -100,7 +102,7 @@ class CopierProcess:
         if self._child is child:  # nobody asked it to end
             self._child = None
             await child.stop()
-        for number, future in self._asked.items():
+        for number, future in list(self._asked.items()):
             if not future.done():
                 future.set_result(orders.Unread(number, str(frame)))
 
@@ -127,7 +129,7 @@ class SparkCopier:
         self._alone = shared is None
         self._group = group
         self._tell = tell
-        self._reads: dict[EffectId, asyncio.Task[orders.CopyAnswer]] = {}  # they outlive who waits for them
+        self._reads: dict[EffectId, asyncio.Future[orders.CopyAnswer]] = {}  # they outlive who waits for them
         self._told: tuple[str, float] = ("", 0.0)
 
     @property
@@ -139,7 +141,7 @@ class SparkCopier:
         """Asks how to split what is queued."""
         there = tuple(tables[name] for name in dict.fromkeys(wish.table for wish in wanted) if name in tables)
         order = orders.PlanOrder(self._group, self._process.number(), tuple(wanted), there)
-        answer = await self._process.answer(order)
+        answer = await asyncio.shield(await self._process.ask(order))
         match answer:
             case orders.Planned():
                 return ChunksPlanned(answer.splits)
@@ -155,7 +157,7 @@ class SparkCopier:
             self._complain(f"{effect.split.table} cannot be copied: the target has no such table")
             return ChunkFailed(effect.id)
         order = orders.ReadOrder(self._group, self._process.number(), effect, table)
-        reading = self._reads[effect.id] = asyncio.get_running_loop().create_task(self._process.answer(order))
+        reading = self._reads[effect.id] = await self._process.ask(order)
         reading.add_done_callback(lambda _: self._reads.pop(effect.id, None))
         answer = await asyncio.shield(reading)
         if isinstance(answer, orders.ReadDone):

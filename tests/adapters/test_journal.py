@@ -13,6 +13,7 @@ import pytest
 
 from bench.harness.rig import Rig, tidelock, until
 from bench.harness.servers import Server
+from bench.harness.servers.kafka import Kafka
 from bench.harness.tidelock import COMMAND, Process
 from tidelock.adapters.runtime.journal import Journal, JournalEnding, JournalError, read, replay, rotate
 from tidelock.engine.apply.machine import Options
@@ -156,3 +157,32 @@ def test_no_folder_is_said_plainly(tmp_path: Path) -> None:
 def test_unshare_is_there() -> None:
     """The tests of a full disk stand on it."""
     assert subprocess.run([*small_disk(Path("/mnt")), "true"], check=False).returncode == 0
+
+
+def test_a_group_of_workers_halts_where_its_journal_is_cut_short(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, kafka: Kafka, tmp_path: Path
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    options = {"journal": str(disk / "run.journal"), "journal_fault": "stop"}
+    rig = make_rig(mariadb, postgres, "cut", log=kafka.url(), lanes=2, **options)
+    rig.table("account", "id int PRIMARY KEY, note varchar(200)")
+    rig.at_source("INSERT INTO account SELECT seq, REPEAT('x', 100) FROM seq_1_to_5000")
+    worker = Process(["worker", str(rig.feed), "--name", "w1"], rig.output, [*small_disk(disk), *COMMAND])
+
+    def halt() -> list[str]:
+        said = rig.command("status", "@", "--json")
+        found = said.json["halted"] if said.out else None
+        return list(found["alarm"]) if found else []
+
+    until(lambda: bool(halt()), "the halt", 60.0)
+    kind, message, hint, *_ = halt()
+    assert kind == "journal" and FULL in message and "run.journal.group0" in message, halt()
+    assert "`tidelock resume FEED`" in hint, hint
+    os.kill(worker.pid, signal.SIGTERM)
+    assert worker.code(60.0) == 0, rig.said()
+    rig.options["journal"] = str(tmp_path / "run.journal")
+    again = Process(["worker", str(rig.feed), "--until-caught-up"], rig.output)
+    again.wait(60.0)
+    rig.assert_exact()
+    assert ending(tmp_path / "run.journal.group0").why == "the run ended"
