@@ -8,6 +8,7 @@
 | scale | what grows with tables, row width, backlog and lanes? |
 | copying | how fast are rows copied that exist already, and is it exact while they change, through SIGKILLs? |
 | hive | how many changes a second does a Hive warehouse keep up with, exactly? |
+| stream | how soon does a stream of changes in Spark show something, and is it exact over SIGKILLs? |
 | chaos | does it stand an hour of kills, restarts, silent wires and full disks, exactly and with flat memory? |
 | peers | how do other systems do on the same work, in the same run? |
 | report | what has been measured, as a page? |
@@ -38,6 +39,7 @@ MODULES: Final = {
     "scale": ("bench.growth.command", "What grows with tables, row width, backlog and lanes."),
     "copying": ("bench.copying", "Rows that exist already, copied while they change, through SIGKILLs."),
     "hive": ("bench.lake", "Changes a second that a Hive warehouse keeps up with."),
+    "stream": ("bench.streaming", "How soon a stream of changes in Spark shows its first file."),
     "chaos": ("bench.chaos.command", "One process (or workers over Kafka) under kills, restarts, silence, full disks."),
     "peers": ("bench.peers.command", "Other systems on the same work, in the same run."),
     "report": ("bench.report", "What was measured, as tables and pictures in docs/explanation/performance.md."),
