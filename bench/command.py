@@ -9,6 +9,7 @@
 | workers | how much do workers over Kafka add to one, and what do they cost beside the embedded run? |
 | copying | how fast are rows copied that exist already, and is it exact while they change, through SIGKILLs? |
 | hive | how many changes a second does a Hive warehouse keep up with, exactly? |
+| stream | how soon does a stream of changes in Spark show something, and is it exact over SIGKILLs? |
 | chaos | does it stand an hour of kills, restarts, silent wires and full disks, exactly and with flat memory? |
 | peers | how do other systems do on the same work, in the same run? |
 | report | what has been measured, as a page? |
@@ -40,6 +41,7 @@ MODULES: Final = {
     "workers": ("bench.scaleout", "One backlog, embedded and through Kafka with 1, 2 and 3 workers."),
     "copying": ("bench.copying", "Rows that exist already, copied while they change, through SIGKILLs."),
     "hive": ("bench.lake", "Changes a second that a Hive warehouse keeps up with."),
+    "stream": ("bench.streaming", "How soon a stream of changes in Spark shows its first file."),
     "chaos": ("bench.chaos.command", "One process (or workers over Kafka) under kills, restarts, silence, full disks."),
     "peers": ("bench.peers.command", "Other systems on the same work, in the same run."),
     "report": ("bench.report", "What was measured, as tables and pictures in docs/explanation/performance.md."),

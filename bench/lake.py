@@ -1,6 +1,6 @@
 """Merges into a Hive warehouse: how many changes a second a feed keeps up with, and whether the tables are right.
 
-`tidelock bench hive --rate 5000 --seconds 60` lets a source write that many changes a second in six tables, with a
+`tidelock bench hive --rate 5300 --changes 1590000` lets a source write for five minutes in six tables, with a
 history of each.  The rate that was *kept* is the changes over the time from the first write until the tables stand at
 the last one.  In the end the current rows and the open versions of each table are compared with the source's
 by digests that Spark SQL makes; versions that ended are not.

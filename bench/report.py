@@ -29,7 +29,7 @@ KINDS: Final[Mapping[str, tuple[str, Callable[[Found], Shown]]]] = {
     "micro": ("micro", shown.micro),
 }
 """Place of the page and name of the result → (how it is measured, how it is shown)."""
-SERIES: Final[Mapping[str, str]] = {"growth": "scale", "copying": "copying", "hive": "hive"}
+SERIES: Final[Mapping[str, str]] = {"growth": "scale", "copying": "copying", "hive": "hive", "stream": "stream"}
 """Place of the page, which is what the names of its results begin with → how they are measured."""
 
 

@@ -100,7 +100,13 @@ class Hive(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="Of tables that are new. Small merges are made without a job of Spark in `parquet` only."),
     ] = "parquet"
     buckets: Annotated[
-        int, Meta(ge=1, le=4096, description="Partitions of a new table, by a hash of its key: a merge rewrites some.")
+        int,
+        Meta(
+            ge=1,
+            le=4096,
+            description="The most partitions of a table, by a hash of its key: it begins with few and gets more as it "
+            "grows, and a merge rewrites some.",
+        ),
     ] = 16
     history: Annotated[
         bool, Meta(description="Whether new tables get a second one, `…_history`, with every version of their rows.")

@@ -45,7 +45,7 @@ class Merge(NamedTuple):
         """Returns the table after them."""
         current, history, ended = state.current, state.history, list[pyarrow.Table]()
         rows = conformed(self.marks.rows, schema_of(current))
-        for bucket, keys in sorted(self.touched.items()):
+        for bucket, keys in self.touched.items():
             current = self._bucket(current, rows, bucket, keys)
             if history is not None:
                 history, closed = self._versions(history, rows, bucket, keys)

@@ -54,12 +54,8 @@ class Files:
         """Writes a file, whole or not at all.  Returns False where a file of that name exists."""
         from py4j.protocol import Py4JJavaError
 
-        path, system = self._at(place)
-        draft, _ = self._at(f"{place}.draft")
-        stream = system.create(draft, True)
-        stream.write(content)
-        stream.hsync()
-        stream.close()
+        path, _ = self._at(place)
+        draft = self._drafted(f"{place}.draft", content)
         try:
             context = self._hadoop.FileContext.getFileContext(path.toUri(), self._settings)
             context.rename(draft, path, self._no_options)
@@ -68,6 +64,14 @@ class Files:
                 return False
             raise
         return True
+
+    def _drafted(self, place: str, content: bytes) -> Any:
+        path, system = self._at(place)
+        stream = system.create(path, True)
+        stream.write(content)
+        stream.hsync()
+        stream.close()
+        return path
 
     def upload(self, local: Path, place: str) -> None:
         """Moves the file."""
@@ -79,6 +83,12 @@ class Files:
         path, system = self._at(place)
         system.copyToLocalFile(False, path, self._hadoop.Path(local.as_uri()), True)
         return local
+
+    def make(self, folder: str) -> str:
+        """Makes a folder where it is missing, and returns its place."""
+        path, system = self._at(folder)
+        system.mkdirs(path)
+        return folder
 
     def size(self, place: str) -> int:
         """Returns the bytes of a file or of all files in a folder."""

@@ -19,10 +19,11 @@ import msgspec
 from msgspec.structs import replace
 from pyspark.sql import functions as F
 
-from tidelock.adapters.hive import closed_parts, merging, part_files
+from tidelock.adapters.hive import bucket_count, closed_parts, merging, part_files
 from tidelock.adapters.hive.direct import Merge
 from tidelock.adapters.hive.manifest import Manifest, Manifests, Stored, TableState
 from tidelock.adapters.hive.marks import Marks
+from tidelock.adapters.hive.spread import growing
 from tidelock.adapters.hive.warehouse import HISTORY, Warehouse
 from tidelock.adapters.spark_stream.log import same_place
 from tidelock.engine.model.records import Position
@@ -50,7 +51,7 @@ class Broken(Exception):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """The way in which new tables are stored."""
+    """The way in which new tables are stored.  `buckets`: the most that a table gets."""
 
     format: Format = "parquet"
     buckets: int = 16
@@ -79,7 +80,8 @@ class Stretch(msgspec.Struct, frozen=True):
 
 
 class Merger:
-    """The merges of one feed.  `staged`: moves a local file to where Spark reads it.
+    """The merges of one feed.  `staged`: moves a local file to where Spark reads it.  `settled_seconds`: what the
+    metastore took of the last merge.
 
     Every method raises Taken, Broken, and what Spark raises.
     """
@@ -88,6 +90,7 @@ class Merger:
         self, warehouse: Warehouse, manifests: Manifests, layout: Layout, staged: Callable[[Path], DataFrame]
     ) -> None:
         self._warehouse, self._manifests, self._layout, self._staged = warehouse, manifests, layout, staged
+        self.settled_seconds = 0.0
 
     def begin(self, first: Callable[[], Manifest]) -> Manifest:
         """Returns the manifest to go on from; `first` for a new feed.  Makes the metastore equal to it."""
@@ -126,7 +129,7 @@ class Merger:
         copy, number = manifest.copy, manifest.number + 1
         assert copy is not None, "a copy is under way"
         pending = copy.pending[name]
-        state = self._new(name, pending.columns, pending.key)
+        state = self._new(name, pending.columns, pending.key, pending.rows * ROW_BYTES)
         placed = merging.bucketed(rows, state.key, state.buckets)
         current = self._warehouse.write(name, state.current, placed, number)
         tables = {**manifest.tables, name: replace(state, current=current)}
@@ -162,16 +165,18 @@ class Merger:
         return manifest
 
     def _settle(self, manifest: Manifest) -> None:
+        begun = time.monotonic()
         self._warehouse.settle(manifest, self._manifests.kept())
+        self.settled_seconds = time.monotonic() - begun
 
     # ------------------------------------------------------------------ one table
 
-    def _new(self, name: str, columns: tuple[tuple[str, str], ...], key: tuple[str, ...]) -> TableState:
+    def _new(self, name: str, columns: tuple[tuple[str, str], ...], key: tuple[str, ...], bytes: int) -> TableState:
         lost = [column for column, _ in columns if "`" in column]
         if lost and self._layout.format == "orc":
             raise Broken(f"{name} has a column {lost[0]}, which ORC would lose", "`rename` it, or use format: parquet")
         current = Stored(columns, merging.BUCKET, self._layout.format)
-        return TableState(key, self._layout.buckets, current)
+        return TableState(key, bucket_count.first(bytes, self._layout.buckets), current)
 
     def _with_history(self, name: str, state: TableState) -> TableState:
         """Adds an empty history, if the feed wants one."""
@@ -197,7 +202,7 @@ class Merger:
         """Returns the tables after their changes.  Some are merged side by side: a job of Spark mostly waits."""
         states = {}
         for name, batch in batches.items():
-            state = tables.get(name) or self._with_history(name, self._new(name, batch.columns, batch.key))
+            state = tables.get(name) or self._made(name, batch)
             states[name] = _widened(name, state, batch)
             for place in (name, *([name + HISTORY] if state.history else [])):
                 self._warehouse.prepare(place)
@@ -205,19 +210,27 @@ class Merger:
             done = pool.map(lambda name: self._merged(name, states[name], batches[name], number), states)
             return {**tables, **dict(zip(states, done, strict=True))}
 
+    def _made(self, name: str, batch: TableChanges) -> TableState:
+        return self._with_history(name, self._new(name, batch.columns, batch.key, batch.path.stat().st_size))
+
     def _merged(self, name: str, state: TableState, batch: TableChanges, number: int) -> TableState:
-        touched: Set[int] | None = None
+        size = sum(state.current.sizes.values())
+        grown = replace(state, buckets=bucket_count.grown(state.buckets, size, self._layout.buckets))
+        touched: Set[int] | None = set(range(state.buckets)) if grown != state else None
         if batch.path.stat().st_size <= MOST_CHANGE_BYTES:
             marks = Marks(batch.path, state.current.columns, state.key)
-            found = marks.by_bucket(state.buckets)
-            if found is not None and self._is_small(name, state, found):
+            found = marks.by_bucket(grown.buckets)
+            if found is not None and self._is_small(name, state, touched or found):
                 parts = (self._warehouse.parts(place, number) for place in (name, name + HISTORY))
-                return Merge(marks, found, *parts).done(state)
-            touched = None if found is None else found.keys()
-        return self._merged_by_spark(name, state, batch, touched, number)
+                merge = Merge(marks, found, *parts)
+                if touched is not None:
+                    merge, state = growing(merge, state, grown.buckets)
+                return merge.done(state)
+            touched = touched or (None if found is None else found.keys())
+        return self._merged_by_spark(name, grown, batch, touched, number)
 
     def _is_small(self, name: str, state: TableState, touched: Iterable[int]) -> bool:
-        """Tells whether what the changes touch is read and written sooner here than by a job of Spark."""
+        """Tells whether the buckets that are touched are read and written sooner here than by a job of Spark."""
         if not part_files.known(state.current) or (state.history and not part_files.known(state.history)):
             return False
         held = 0

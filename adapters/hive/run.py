@@ -181,8 +181,16 @@ class Follower:
         return True
 
     def _due(self) -> bool:
+        """Tells whether the next merge begins: not while one is under way, so that merges grow until they keep up."""
+        if self._spool.rows >= MOST_ROWS:
+            return True
+        if self._merging is not None:
+            if not self._merging.done():
+                return False
+            if self._merging.exception() is not None:
+                return True
         patience = self._feed.hive.merge_seconds if self._spool.rows else IDLE_SECONDS
-        return self._spool.rows >= MOST_ROWS or time.monotonic() - self._begun > patience
+        return time.monotonic() - self._begun > patience
 
     # ------------------------------------------------------------------ merges
 
@@ -213,7 +221,7 @@ class Follower:
         if spool.rows:
             self._progress.message(
                 f"merge {self._manifest.number}: {spool.rows} changes of {len(batches)} tables up to {spool.last}, "
-                f"{time.monotonic() - begun:.1f} s"
+                f"{time.monotonic() - begun:.1f} s, {self._hive.merger.settled_seconds:.1f} s of them the metastore"
             )
 
     async def _statement(self, batch: LogBatch, ddl: Ddl) -> None:

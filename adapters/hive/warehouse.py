@@ -12,7 +12,7 @@ is made anew; its files stay where they are.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow
@@ -29,7 +29,7 @@ HISTORY: Final = "_history"
 _DIGITS: Final = 9
 _PROPERTY: Final = "tidelock.merge"
 _AT_ONCE: Final = 100
-_NONE: Final = f"m{0:0{_DIGITS}}"
+_EMPTY: Final = "_empty"
 
 
 class Foreign(Exception):
@@ -119,7 +119,7 @@ class Warehouse:
             schema, _, name = table.partition(".")
             self._folders[table] = f"{self.location(schema)}/{name}"
             if self._spark.catalog.tableExists(quoted_table(table)):
-                self._settled(quoted_table(table))
+                self._maker(quoted_table(table))
         return self._folders[table]
 
     def _part(self, table: str, stored: Stored, part: str) -> str:
@@ -142,54 +142,57 @@ class Warehouse:
     def _settle(self, table: str, stored: Stored, number: int) -> None:
         """Makes one table of the metastore equal to the manifest.
 
-        What this program has put there is not asked for again.  The number of the table's merge is noted when a run
-        begins: one that is too low makes the next run move partitions that lie where they belong.
+        What this program has put there is not asked for again.
         """
         shown = self._shown.pop(table, None)  # asked for again where this fails
         if shown is None or shown.columns != stored.columns:
             self._settle_anew(table, stored, number)
         elif shown.parts != stored.parts:
-            both = shown.parts.keys() & stored.parts.keys()
-            moved = [part for part in both if shown.parts[part] != stored.parts[part]]
-            self._show(table, stored, shown.parts.keys(), moved)
+            self._show(table, stored, self._places(table, shown))
         self._shown[table] = stored
 
     def _settle_anew(self, table: str, stored: Stored, number: int) -> None:
-        name = quoted_table(table)
-        settled = self._made(table, stored, number)
-        if settled is None:
-            self._show(table, stored, set(), [])
-            return
-        self._widen(name, stored)
-        there = {row[0].partition("=")[2] for row in self._spark.sql(f"SHOW PARTITIONS {name}").collect()}
-        self._show(table, stored, there, [part for part in there if merge_of(stored.parts.get(part, _NONE)) > settled])
-        if settled != number:
-            self._spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('{_PROPERTY}'='{self._feed}:{number}')")
+        self._partitions.forget(table)
+        if not self._made(table, stored, number):
+            self._widen(quoted_table(table), stored)
+        self._show(table, stored, self._partitions.places(table, stored.partition))
 
-    def _show(self, table: str, stored: Stored, there: Set[str], moved: Sequence[str]) -> None:
-        """Makes the partitions that are `there` equal to the parts; `moved`: those of both that lie elsewhere now."""
+    def _show(self, table: str, stored: Stored, there: Mapping[str, str]) -> None:
+        """Makes the partitions equal to the parts; `there`: where they are.
+
+        All change places in one step: those of new parts come from an empty folder, and those of parts that are no more
+        go to it.  So a reader sees no row twice and misses none.
+        """
         name, column = quoted_table(table), stored.partition
-        for some in _at_once(sorted(there - stored.parts.keys())):
-            gone = ", ".join(f"PARTITION ({column}='{part}')" for part in some)
-            self._spark.sql(f"ALTER TABLE {name} DROP IF EXISTS {gone}")
-        for some in _at_once(sorted(stored.parts.keys() - there)):
-            fresh = " ".join(
-                f"PARTITION ({column}='{part}') LOCATION '{self._part(table, stored, part)}'" for part in some
-            )
-            self._spark.sql(f"ALTER TABLE {name} ADD IF NOT EXISTS {fresh}")
-        for some in _at_once(sorted(moved)):
-            self._partitions.move(table, column, {part: self._part(table, stored, part) for part in some})
+        wanted = self._places(table, stored)
+        empty = ""
+        if there and there.keys() != wanted.keys():
+            empty = self._files.make(f"{self._folder(table)}/{_EMPTY}")
+        fresh = {part: empty if there else place for part, place in wanted.items() if part not in there}
+        for some in _at_once(sorted(fresh)):
+            added = " ".join(f"PARTITION ({column}='{part}') LOCATION '{fresh[part]}'" for part in some)
+            self._spark.sql(f"ALTER TABLE {name} ADD IF NOT EXISTS {added}")
+        gone = there.keys() - wanted.keys()
+        belong = {**wanted, **dict.fromkeys(gone, empty)}
+        moved = {part: place for part, place in belong.items() if {**there, **fresh}[part] != place}
+        if moved:
+            self._partitions.move(table, column, moved)
+        for some in _at_once(sorted(gone)):
+            dropped = ", ".join(f"PARTITION ({column}='{part}')" for part in some)
+            self._spark.sql(f"ALTER TABLE {name} DROP IF EXISTS {dropped}")
 
-    def _made(self, table: str, stored: Stored, number: int) -> int | None:
-        """Returns the merge that the metastore's table is of; None: a new table, without partitions."""
+    def _places(self, table: str, stored: Stored) -> dict[str, str]:
+        return {part: self._part(table, stored, part) for part in stored.parts}
+
+    def _made(self, table: str, stored: Stored, number: int) -> bool:
+        """Makes the metastore's table where this feed has not; tells whether it did."""
         name = quoted_table(table)
         if self._spark.catalog.tableExists(name):
-            feed, number = self._settled(name)
-            if feed == self._feed:
-                return number
+            if self._maker(name) == self._feed:
+                return False
             self._spark.sql(f"DROP TABLE {name}")
         self._make(table, stored, number)
-        return None
+        return True
 
     def _make(self, table: str, stored: Stored, number: int) -> None:
         kind = "INT" if stored.partition.endswith("bucket") else "STRING"
@@ -200,13 +203,13 @@ class Warehouse:
             f"LOCATION '{self._folder(table)}' TBLPROPERTIES ('{_PROPERTY}'='{self._feed}:{number}')"
         )
 
-    def _settled(self, name: str) -> tuple[str, int]:
-        """Returns feed and merge of a table.  A table that no feed made has none, and is not ours to change."""
+    def _maker(self, name: str) -> str:
+        """Returns the feed that made a table.  Raises Foreign: a table that no feed made is not ours to change."""
         rows = self._spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
-        feed, _, number = str({row[0]: row[1] for row in rows}.get(_PROPERTY, "")).rpartition(":")
+        feed, _, _ = str({row[0]: row[1] for row in rows}.get(_PROPERTY, "")).rpartition(":")
         if not feed:
             raise Foreign(name)
-        return feed, int(number)
+        return feed
 
     def _widen(self, name: str, stored: Stored) -> None:
         there = {column.lower() for column in self._spark.table(name).columns}

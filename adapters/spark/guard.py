@@ -10,27 +10,26 @@ comes when the *thread* that started the child ends.  It imports nothing of ours
 """
 
 import os
-import pathlib
 import signal
 import sys
 import time
+from collections.abc import Iterator
 
 _SECONDS = 10.0
 _AGAIN_SECONDS = 0.05
 
 
-def marked(mark: bytes) -> list[int]:
-    """Returns the processes that carry the mark, but this one."""
-    found = list[int]()
-    for folder in pathlib.Path("/proc").iterdir():
-        if folder.name.isdigit() and int(folder.name) != os.getpid():
+def marked(mark: bytes) -> Iterator[int]:
+    """Yields the processes that carry the mark, but this one; the oldest first, which starts the others."""
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+        if pid != os.getpid():
             try:
-                environment = (folder / "environ").read_bytes()
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    environment = file.read()
             except OSError:  # gone, or another user's
                 continue
             if mark in environment.split(b"\0"):
-                found.append(int(folder.name))
-    return found
+                yield pid
 
 
 def main() -> None:
@@ -41,12 +40,16 @@ def main() -> None:
     while os.read(0, 1):
         pass
     until = time.monotonic() + _SECONDS
-    while (found := marked(mark)) and time.monotonic() < until:
-        for pid in found:
+    while time.monotonic() < until:
+        left = False
+        for pid in marked(mark):  # each at once: a machine that is busy looks long through its processes
+            left = True
             try:
                 os.kill(pid, signal.SIGKILL)
             except OSError:
                 continue
+        if not left:
+            return
         time.sleep(_AGAIN_SECONDS)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +23,11 @@ class Lake:
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder = spark, folder
-        self._runs = 0
 
     def follow(self, rig: Rig) -> OpenedHive:
-        self._runs += 1
         feed = load(rig.feed)
         hive = OpenedHive(self.spark, feed)
-        folder = self.folder / f"spool{self._runs}"
-        folder.mkdir()
+        folder = Path(tempfile.mkdtemp(prefix="spool", dir=self.folder))
         asyncio.run(Follower(feed, hive, folder, PlainLines(sys.stderr, feed.name)).run(until_caught_up=True))
         return hive
 

@@ -34,7 +34,7 @@ from tidelock.engine.protocol.events import ChunkFailed, ChunksPlanned, ChunkSta
 
 DEADLINE_SECONDS = 30
 START_SECONDS = 90
-ENDED_SECONDS = 3.0  # two, and one for a busy machine
+ENDED_SECONDS = 2.0  # as users are promised
 COMMAND = """
 import time
 from tidelock.adapters.config.feed import Spark

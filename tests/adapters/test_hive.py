@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -14,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from bench.harness.hive_death import STEPS
 from bench.harness.lake import Lake
 from bench.harness.rig import Rig, until
 from bench.harness.servers import Server
@@ -21,14 +24,14 @@ from bench.harness.session import connect
 from bench.harness.workload.mix import Mix
 from bench.harness.workload.several import Several
 from tidelock.adapters.config.loader import load
-from tidelock.adapters.hive import merger, merging
+from tidelock.adapters.hive import bucket_count, merger, merging
 from tidelock.adapters.hive.buckets import bucket, spellings
 from tidelock.adapters.hive.manifest import Manifest, Manifests, Taken
 from tidelock.adapters.hive.merger import Broken, Merger, Stretch
 from tidelock.adapters.hive.opening import OpenedHive, opened
 from tidelock.adapters.hive.part_files import PartFiles
 from tidelock.adapters.hive.partitions import Partitions
-from tidelock.adapters.hive.run import FirstRunRefused
+from tidelock.adapters.hive.run import FirstRunRefused, Follower
 from tidelock.adapters.hive.warehouse import Warehouse
 from tidelock.engine.model.records import Position
 
@@ -43,6 +46,7 @@ ROWS = (
     "-3, '', '', 0, '1969-12-31', '1969-12-31 23:59:58.999999', NULL, NULL, NULL, NULL, NULL, NULL",
     "4, 'z', 'z', 0.01, NULL, NULL, 0, 1, 0, '𝄞', 'long', 1234567890.1234567890",
 )
+KILLED_AT = ("behind a table in the metastore", "behind a part of open versions", "before a history's partitions move")
 OPTIONS = {"merge_seconds": 1, "buckets": 4, "history": True}
 SPARK = {"settings": {"spark.sql.shuffle.partitions": "4"}}  # small tables
 COLUMNS = "id, email, balance, updated_at, payload, version"
@@ -54,14 +58,30 @@ IN_HIVE = (
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory, mariadb: Server, postgres: Server) -> Iterator[Rig]:
-    """Rig with what the command left behind when it was killed.  The rigs' PostgreSQL ends are not used."""
+    """Rig with what the command left behind when it was killed, each time amid mending the death before.
+
+    The rigs' PostgreSQL ends are not used.
+    """
     folder = tmp_path_factory.mktemp("hive")
     rig = Rig(mariadb, postgres, folder, "lake", hive=OPTIONS, spark=SPARK)
+    rig.target_url = f"hive://{folder}/warehouse"
+    work = rig.make(Mix())
     try:
-        run_and_kill(rig, folder, 600, 300)
+        for number, step in enumerate(KILLED_AT):
+            rig.load(work, 300, seed=number)
+            killed_at(rig, step)
+        rig.load(work, 300, seed=len(KILLED_AT))
         yield rig
     finally:
         rig.close()
+
+
+@pytest.fixture(autouse=True)
+def small_buckets() -> Iterator[None]:
+    """Let tables get more buckets though they are small."""
+    with pytest.MonkeyPatch.context() as patch:  # its own: tests undo what they patched themselves
+        patch.setattr(bucket_count, "BYTES", 8 << 10)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +112,14 @@ def run_and_kill(rig: Rig, folder: Path, first: int, then: int) -> None:
     rig.load(work, then, seed=3)
 
 
+def killed_at(rig: Rig, step: str) -> None:
+    """The command: killed at this step of its next merge."""
+    program, rig.program = rig.program, [sys.executable, "-m", "bench.harness.hive_death", step]
+    code = rig.run("--until-caught-up").code(600.0)
+    rig.program = program
+    assert code == -signal.SIGKILL, f"{step}: {rig.said()}"
+
+
 def at_source(rig: Rig) -> list[tuple[Any, ...]]:
     session = connect(rig.source.url())
     try:
@@ -109,6 +137,17 @@ def is_equal(rig: Rig, lake: Lake) -> None:
 def test_a_run_that_was_killed_goes_on(left: Rig, lake: Lake) -> None:
     lake.follow(left)
     is_equal(left, lake)
+    is_as_undisturbed(left, lake)
+
+
+def is_as_undisturbed(rig: Rig, lake: Lake) -> None:
+    """Another feed of the same source, which merges all of its log at once, has the same versions."""
+    twin = copy.copy(rig)
+    twin.name = f"{rig.name}_twin"
+    twin.rules = [{"source": f"{rig.schema}.*", "target": f"{twin.name}.*"}]
+    lake.follow(twin)
+    rows = "SELECT to_json(struct(* EXCEPT (tidelock_part))) FROM {}.account_history"
+    assert lake.sql(rows.format(rig.schema)) == lake.sql(rows.format(twin.name))
 
 
 def test_two_stretches_and_one_that_comes_twice(rig: Rig, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,6 +304,99 @@ def test_a_small_merge_needs_no_job_of_spark(rig: Rig, lake: Lake) -> None:
     assert set(jobs()) - before == set()
 
 
+@pytest.mark.parametrize("by_spark", [False, True])
+def test_a_small_table_has_few_partitions_and_gets_more(
+    by_spark: bool, rig: Rig, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is moved in the metastore by each merge; and each tells its size, by which Spark plans."""
+    monkeypatch.setattr(merger, "MOST_DIRECT_BYTES", -1 if by_spark else merger.MOST_DIRECT_BYTES)
+    work = rig.make(Mix())
+    for seed, (bytes, buckets) in enumerate(((1 << 20, 1), (1 << 20, 1), (8 << 10, 4))):
+        monkeypatch.setattr(bucket_count, "BYTES", bytes)
+        rig.load(work, 800, seed=seed)
+        hive = lake.follow(rig)
+        is_equal(rig, lake)
+        assert lake.sql(f"SHOW PARTITIONS {rig.schema}.account") == [(f"tidelock_bucket={n}",) for n in range(buckets)]
+        open = [(f"tidelock_part=open-{n:04}",) for n in range(buckets)]
+        assert lake.sql(f"SHOW PARTITIONS {rig.schema}.account_history")[-buckets:] == open
+    manifest = hive.manifests.latest()
+    assert manifest is not None
+    stored = manifest.tables[f"{rig.schema}.account"].current
+    for part, size in stored.sizes.items():
+        told = lake.sql(f"DESCRIBE EXTENDED {rig.schema}.account PARTITION (tidelock_bucket={part})")
+        assert f"totalSize={size}" in next(value for name, value, _ in told if name == "Partition Parameters")
+
+
+def test_a_reader_sees_a_table_before_or_after_a_merge(rig: Rig, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never between: a bucket gets empty, a bucket comes, versions end and are joined with others of their day."""
+    monkeypatch.setattr(bucket_count, "BYTES", 0)
+    rig.at_source("CREATE TABLE item (id INT PRIMARY KEY, note TEXT)", "INSERT INTO item VALUES (1, 'a'), (2, 'b')")
+    lake.follow(rig)
+    places = [f"{rig.schema}.{table}" for table in ("item", "item_history")]
+    seen: list[list[Any]] = []
+    move = Partitions.move
+
+    def look() -> list[Any]:
+        return [lake.sql(f"SELECT to_json(struct(* EXCEPT ({column}))) FROM {place}")
+                for place, column in zip(places, ("tidelock_bucket", "tidelock_part"), strict=True)]  # fmt: skip
+
+    def looked(self: Partitions, table: str, *given: Any) -> None:
+        before = look()
+        move(self, table, *given)
+        seen.append([before, look()])
+
+    exchanged = ["DELETE FROM item WHERE id = 2", "INSERT INTO item VALUES (7, 'x')"]
+    for statements in (["DELETE FROM item WHERE id = 1"], ["UPDATE item SET note = 'c'"], exchanged):
+        before = look()
+        rig.at_source(*statements)
+        seen.clear()
+        monkeypatch.setattr(Partitions, "move", looked)
+        lake.follow(rig)
+        monkeypatch.setattr(Partitions, "move", move)
+        after = look()
+        assert seen == [[before, [after[0], before[1]]], [[after[0], before[1]], after]]
+
+
+def test_a_run_that_begins_moves_nothing_that_is_in_its_place(
+    rig: Rig, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = rig.make(Mix())
+    for seed in range(2):
+        rig.load(work, 300, seed=seed)
+        lake.follow(rig)
+    told: list[str] = []
+    monkeypatch.setattr(Partitions, "move", lambda _, table, *given: told.append(table))
+    lake.follow(rig)
+    assert told == []
+
+
+def test_changes_are_collected_while_a_merge_is_under_way(
+    rig: Rig, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that came meanwhile is one merge."""
+    work, merge, begin = rig.make(Mix()), Merger.merge, Follower._begin
+    rig.start_at = rig.here()
+    rig.load(work, 3000)
+    followers, rows = list[Follower](), list[int]()
+
+    def always_due(self: Follower, position: Position) -> None:
+        followers.append(self)
+        begin(self, position)
+        self._begun = float("-inf")
+
+    def slow(self: Merger, manifest: Manifest, stretch: Stretch, batches: Any) -> Manifest:
+        rows.append(stretch.rows)
+        if len(rows) == 1:
+            until(lambda: rows[0] + followers[-1]._spool.rows >= 3000, "the rest of the log")
+        return merge(self, manifest, stretch, batches)
+
+    monkeypatch.setattr(Follower, "_begin", always_due)
+    monkeypatch.setattr(Merger, "merge", slow)
+    lake.follow(rig)
+    assert len(rows) == 2 and rows[0] < 3000 and sum(rows) == 3000
+    is_equal(rig, lake)
+
+
 def test_what_merges_it_makes_no_difference(
     make_rig: Callable[..., Rig],
     mariadb: Server,
@@ -279,6 +411,7 @@ def test_what_merges_it_makes_no_difference(
         rig = make_rig(mariadb, postgres, "alike", hive={**OPTIONS, "format": format})
         rig.target_url = left.target_url
         monkeypatch.setattr(merger, "MOST_DIRECT_BYTES", merger.MOST_DIRECT_BYTES if direct else -1)
+        monkeypatch.setattr(bucket_count, "BYTES", 0)  # what a format makes of a few rows differs
         rig.at_source("SET timestamp = 1600000000", KINDS)
         rig.at_source(*(f"INSERT INTO item VALUES ({values})" for values in ROWS))
         lake.follow(rig)
@@ -338,6 +471,30 @@ def test_a_table_without_a_key_is_refused(rig: Rig, lake: Lake) -> None:
     rig.at_source("CREATE TABLE loose (id INT)", "INSERT INTO loose VALUES (1)")
     with pytest.raises(FirstRunRefused, match=r"loose has no primary key"):
         lake.follow(rig)
+
+
+@pytest.mark.proof
+def test_killed_at_every_step_of_a_merge(
+    make_rig: Callable[..., Rig], mariadb: Server, postgres: Server, tmp_path: Path
+) -> None:
+    """The command, by SIGKILL.  What is next mends it: another run of which the same becomes, or one that gets through;
+    then current rows and all versions are those of a feed that nothing happened to."""
+    rig = make_rig(mariadb, postgres, "steps", hive=OPTIONS, spark=SPARK)
+    rig.target_url = f"hive://{tmp_path}/warehouse"
+    work = rig.make(Mix())
+    steps = ["behind a table in the metastore", *(step for step in STEPS if step != "behind a table in the metastore")]
+    for number, step in enumerate(steps):
+        rig.load(work, 300, seed=number)
+        killed_at(rig, step)
+        if number % 4 == 3:
+            continue
+        with opened(load(rig.feed)) as hive:
+            lake = Lake(hive.spark, tmp_path)
+            lake.follow(rig)
+            is_equal(rig, lake)
+    with opened(load(rig.feed)) as hive:
+        lake = Lake(hive.spark, tmp_path)
+        is_as_undisturbed(rig, lake)
 
 
 @pytest.mark.proof

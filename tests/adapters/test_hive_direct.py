@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tidelock.adapters.hive import closed_parts
+from tidelock.adapters.hive import bucket_count, closed_parts
+from tidelock.adapters.hive.buckets import bucket, spellings
 from tidelock.adapters.hive.closed_parts import Plan
 from tidelock.adapters.hive.direct import Merge
 from tidelock.adapters.hive.manifest import Stored, TableState
@@ -19,6 +20,7 @@ from tidelock.adapters.hive.merger import VERSION_COLUMNS
 from tidelock.adapters.hive.merging import BUCKET, PART
 from tidelock.adapters.hive.part_files import PartFiles, schema_of
 from tidelock.adapters.hive.spool import Spool
+from tidelock.adapters.hive.spread import growing
 from tidelock.adapters.hive.values import hive_columns
 from tidelock.adapters.hive.warehouse import WrittenParts
 from tidelock.engine.model.records import Column, Kind, LogBatch, Position, RowChange, Shape, TableName, Transaction
@@ -87,32 +89,40 @@ class Model:
 @pytest.mark.parametrize("shape", [ONE, TWO])
 @pytest.mark.parametrize("seed", range(4))
 def test_merges_equal_a_model(shape: Shape, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table gets more buckets on the way."""
     monkeypatch.setattr(closed_parts, "SMALL_BYTES", 0)
     model, columns = Model(shape, seed), hive_columns(shape)
     history = Stored((*columns, *VERSION_COLUMNS), PART, "parquet")
-    state = TableState(shape.primary_key, 4, Stored(columns, BUCKET, "parquet"), history)
+    state = TableState(shape.primary_key, 1, Stored(columns, BUCKET, "parquet"), history)
+    spelled = spellings(columns, shape.primary_key)
+    assert spelled is not None
     files = PartFiles(None)  # type: ignore[arg-type]  # all is on this disk
-    for merge in range(1, 6):
+    for merge, buckets in enumerate((1, 2, 2, 8, 8), 1):
         spool = Spool(tmp_path / f"spool{merge}", Position("log.000001", model.number), "fail")
         for batch in model.batches(40):
             spool.add(batch, {0: shape})
         spooled = spool.close()["s.t"]
         marks = Marks(spooled.path, columns, shape.primary_key)
-        touched = marks.by_bucket(4)
+        touched = marks.by_bucket(buckets)
         assert touched is not None
         places = (WrittenParts(str(tmp_path / place), f"m{merge:09}-x", files) for place in ("t", "t_history"))
-        parts = Merge(marks, touched, *places)
-        state = parts.done(state)
-        rows = read(parts.current, state.current)
+        written = Merge(marks, touched, *places)
+        grown = growing(written, state, buckets) if buckets != state.buckets else (written, state)
+        state = grown[0].done(grown[1])
+        assert state.buckets == buckets
+        rows = read(written.current, state.current)
         assert sorted(rows) == sorted(model.rows.values())
+        for part in state.current.parts:
+            keys = [row[: len(shape.primary_key)] for row in read(written.current, state.current, part)]
+            assert {bucket(key, spelled, buckets) for key in keys} == {int(part)}
         assert state.history is not None
-        versions = read(parts.history, state.history)
+        versions = read(written.history, state.history)
         width = len(columns)
         found = [(row[:width], micros(row[width]), micros(row[width + 1]), row[width + 2]) for row in versions]
         wanted = [*model.closed, *((row, since, None, op) for row, since, op in model.open.values())]
         assert sorted(found, key=repr) == sorted(wanted, key=repr)
         for part in state.history.parts:
-            days = {day(row[width + 1]) for row in read(parts.history, state.history, part)}
+            days = {day(row[width + 1]) for row in read(written.history, state.history, part)}
             assert days == ({""} if part.startswith("open") else {part.partition(".")[0]})
     assert state.history is not None and any("." in part for part in state.history.parts)
 
@@ -146,3 +156,13 @@ def test_a_day_is_written_again_only_with_as_much_as_it_holds(monkeypatch: pytes
     assert planned({day: 9000, f"{day}.000000001": 300}, 100) == Plan(f"{day}.000000001", (f"{day}.000000001",))
     unknown = Stored((), PART, "parquet", {day: "m000000001-a"})
     assert closed_parts.plan(unknown, day, 1 << 30) == Plan(f"{day}.000000001", ())
+
+
+def test_a_table_has_as_few_buckets_as_its_size_wants(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bucket_count, "BYTES", 10)
+    assert [bucket_count.first(bytes, 16) for bytes in (0, 10, 11, 40, 41, 10_000)] == [1, 1, 2, 4, 8, 16]
+    assert [bucket_count.first(bytes, 12) for bytes in (0, 31, 61)] == [3, 6, 12]
+    assert [bucket_count.grown(2, bytes, 16) for bytes in (0, 20, 21, 1000)] == [2, 2, 4, 16]
+    assert bucket_count.grown(16, 1000, 16) == 16
+    assert bucket_count.grown(16, 1000, 8) == 16, "a table never gets fewer"
+    assert bucket_count.grown(16, 1000, 24) == 16, "a bucket would be divided between parts of others"
