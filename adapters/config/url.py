@@ -32,6 +32,7 @@ PORTS: dict[str, int] = {"mysql": 3306, "mariadb": 3306, "postgresql": 5432, "ka
 _ALIASES = {"postgres": "postgresql"}
 _LATER = ("file",)
 _FOLDER = re.compile(r"hive://(?P<folder>/[^?#;']+)")
+_PLAIN_FOLDER = re.compile(r"[A-Za-z0-9/._~+@-]+")
 _URL = re.compile(
     r"(?P<scheme>[a-z]+)://"
     r"(?:(?P<user>[^:@/?#]*)(?::(?P<password>[^/?#]*))?@)?"
@@ -167,7 +168,13 @@ def parse(text: str, folder: Path) -> Endpoint:
         text = reveal(text, folder)
     masked, put_back = set_aside(text, folder)
     if place := _FOLDER.fullmatch(masked):
-        return Endpoint(scheme="hive", host="", port=0, database=put_back(unquote(place["folder"])).rstrip("/"))
+        folder_of_tables = put_back(unquote(place["folder"])).rstrip("/")
+        if not _PLAIN_FOLDER.fullmatch(folder_of_tables):
+            raise UrlError(
+                "a warehouse's folder can only have letters a to z, digits and . _ ~ + @ - in its names: Hive's "
+                "metastore writes others in another way than the disk has them, and tables would read empty"
+            )
+        return Endpoint(scheme="hive", host="", port=0, database=folder_of_tables)
     found = _URL.fullmatch(masked)
     if not found:
         raise UrlError(

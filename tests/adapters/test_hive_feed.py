@@ -20,7 +20,7 @@ from tidelock.engine.model.records import Position
 FEED = """
 feed: lake
 source: mariadb://u:p@127.0.0.1:1
-target: hive:///srv/ware%20house/
+target: hive:///srv/ware-house/
 tables: [{source: shop.*}]
 """
 
@@ -28,7 +28,7 @@ tables: [{source: shop.*}]
 @pytest.mark.parametrize(
     ("url", "told", "host", "database"),
     [
-        ("hive:///srv/ware%20house/", "hive:///srv/ware%20house", "", "/srv/ware house"),
+        ("hive:///srv/ware-house/", "hive:///srv/ware-house", "", "/srv/ware-house"),
         ("hive://meta/lake", "hive://meta:9083/lake", "meta", "lake"),
     ],
 )
@@ -37,7 +37,18 @@ def test_urls(url: str, told: str, host: str, database: str) -> None:
     assert (str(endpoint), endpoint.host, endpoint.database) == (told, host, database)
 
 
-@pytest.mark.parametrize("url", ["hive://", "hive:///", "hive://meta", "hive://u:p@meta/lake", "hive:///a;create=true"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "hive://",
+        "hive:///",
+        "hive://meta",
+        "hive://u:p@meta/lake",
+        "hive:///a;create=true",
+        "hive:///srv/ware%20house",
+        "hive:///srv/haus-für-alles",
+    ],
+)
 def test_no_urls(url: str) -> None:
     with pytest.raises(UrlError):
         parse(url, Path())
@@ -48,7 +59,7 @@ def test_no_urls(url: str) -> None:
     [
         ("feed: lake", "feed: lake\nlog: kafka://k:1", "a Hive target is filled by one process"),
         ("feed: lake", "feed: lake\nhive: {merge_second: 5}", "unknown key; did you mean 'merge_seconds'"),
-        ("hive:///srv/ware%20house/", "mysql://u:p@h\nhive: {history: true}", "these keys are for a target hive://"),
+        ("hive:///srv/ware-house/", "mysql://u:p@h\nhive: {history: true}", "these keys are for a target hive://"),
         ("mariadb://u:p@127.0.0.1:1", "hive:///a", "can only be a target"),
     ],
 )
