@@ -236,7 +236,7 @@ class ApplyMachine:
             "parked": len(batches.parked_rows),
             "inbox": pipeline.intake.buffer.rows + batches.coalescer.rows,
             "receipts": self.watermark.receipts,
-            **self.copying.figures(),
+            **self.copying.ledger.figures(),
         }
 
 

@@ -50,8 +50,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from tidelock.engine.copy.chunk import Chunk, ChunkState, TableCopy
-from tidelock.engine.model.chunk_ranges import ChunkSplit
+from tidelock.engine.model.chunk_ranges import By, ChunkSplit
 from tidelock.engine.model.records import Position, Row, TableName
 from tidelock.engine.model.schema import ForeignKey, TargetTable
 from tidelock.engine.parallel.segments import Change
@@ -117,6 +119,26 @@ class ChunkLedger:
     def chunks(self) -> Iterator[Chunk]:
         """The chunks of all tables that are being copied."""
         return (chunk for copy in self._copies.values() for chunk in copy.chunks)
+
+    def with_others(self, split: ChunkSplit) -> ChunkSplit:
+        """Adds the rows of a repair of the same table that is under way: one of both takes its place."""
+        if split.by is not By.KEYS:
+            return split
+        others = [key for other in self.splits if other.table == split.table for key in other.keys]
+        return replace(split, keys=tuple(dict.fromkeys((*others, *split.keys))))
+
+    def figures(self) -> dict[str, int | str | list[int]]:
+        """Returns figures for people: chunks merged, open, rows remembered, reads that the stream made worthless."""
+        chunks = list(self.chunks)
+        if not chunks:
+            return {}
+        merged = sum(chunk.state is ChunkState.MERGED for chunk in chunks)
+        return {
+            "copying": f"{merged} of {len(chunks)} chunks",
+            "open": sum(chunk.open for chunk in chunks),
+            "touched": self.remembered,
+            "again": sum(chunk.restarts for chunk in chunks),
+        }
 
     # ------------------------------------------------------------------ what the log does
 

@@ -30,13 +30,13 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from tidelock.engine.batch.scheduler import BatchScheduler
-from tidelock.engine.copy.chunk import Chunk, ChunkState
+from tidelock.engine.copy.chunk import Chunk
 from tidelock.engine.copy.chunk_ledger import ChunkLedger
 from tidelock.engine.copy.chunk_merge import ChunkMerge
 from tidelock.engine.copy.copy_alarms import chunk_refused, copy_refused, repair_refused
 from tidelock.engine.copy.copy_validation import fault
 from tidelock.engine.log.watermark import Watermark
-from tidelock.engine.model.chunk_ranges import By, ChunkSplit
+from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.errors import Alarm, Failure, Hindrance, Policy, policy
 from tidelock.engine.model.options import Options
 from tidelock.engine.model.records import Position, TableName
@@ -118,19 +118,6 @@ class CopyMachine:
         """The target's tables are these from now on."""
         self._tables = tables
         self.ledger.retable(tables)
-
-    def figures(self) -> dict[str, int | str | list[int]]:
-        """Figures for people: chunks merged, open, rows remembered, reads that the stream made worthless."""
-        chunks = list(self.ledger.chunks)
-        if not chunks:
-            return {}
-        merged = sum(chunk.state is ChunkState.MERGED for chunk in chunks)
-        return {
-            "copying": f"{merged} of {len(chunks)} chunks",
-            "open": sum(chunk.open for chunk in chunks),
-            "touched": self.ledger.remembered,
-            "again": sum(chunk.restarts for chunk in chunks),
-        }
 
     # ------------------------------------------------------------------ the log
 
@@ -335,14 +322,7 @@ class CopyMachine:
         if why:
             self._refuse(event.splits, why)
         else:
-            self._requested = tuple(self._with_others(split) for split in event.splits)
-
-    def _with_others(self, split: ChunkSplit) -> ChunkSplit:
-        """Adds the rows of a repair of the same table that is under way: one of both takes its place."""
-        if split.by is not By.KEYS:
-            return split
-        others = [key for other in self.ledger.splits if other.table == split.table for key in other.keys]
-        return replace(split, keys=tuple(dict.fromkeys((*others, *split.keys))))
+            self._requested = tuple(self.ledger.with_others(split) for split in event.splits)
 
     def staged(self, event: ChunkStaged) -> None:
         """Takes the report that a chunk is read and staged."""

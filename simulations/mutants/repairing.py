@@ -173,7 +173,7 @@ REPAIRS = (
     Mutant(
         "joined-repair-forgets-the-first",
         """
-        @ CopyMachine._with_others
+        @ ChunkLedger.with_others
         - replace(split, keys=tuple(dict.fromkeys((*others, *split.keys))))
         + split
         """,
