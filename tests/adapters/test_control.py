@@ -132,6 +132,9 @@ async def test_waiting_for_a_plan_and_for_a_verdict(feed: Feed) -> None:
         passed = asyncio.create_task(control.verdict(STATEMENT))
         mine = asyncio.create_task(control.verdict(STATEMENT, (0, 2)))
         await pen.write(PLAN, PLAN_1)
+        await until(lambda: control.seen.plan == PLAN_1, "the plan")
+        assert not plan.done(), "it is stored, and not announced"
+        await pen.write(FEED, state(5))
         assert await plan == PLAN_1
         await pen.write(FEED, state(5, refused=STATEMENT, refused_votes={0: 1}))
         assert (await passed).refused == STATEMENT

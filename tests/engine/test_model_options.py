@@ -5,6 +5,7 @@ import msgspec
 from tidelock.engine.apply import machine
 from tidelock.engine.model.errors import ErrorKind, Failure
 from tidelock.engine.model.options import Options
+from tidelock.engine.model.records import Position, TableName
 from tidelock.engine.model.table_partitioning import TablePartitioning
 from tidelock.simulations.plan import draw
 
@@ -36,4 +37,13 @@ def test_a_state_is_told_by_the_word_that_status_and_reports_had() -> None:
 
 
 def test_a_plan_in_the_control_topic_has_the_fields_that_it_had() -> None:
-    assert TablePartitioning.__struct_encode_fields__ == ("version", "position", "since", "tables")
+    assert TablePartitioning.__struct_encode_fields__ == ("version", "position", "since", "tables", "left")
+
+
+def test_a_plan_of_before_is_read() -> None:
+    """No table had left a group with it."""
+    place = Position("bin.000001", 4)
+    plan = TablePartitioning(1, place, (place,), ((TableName("shop", "item"), 0),))
+    told = msgspec.json.decode(msgspec.json.encode(plan))
+    del told["left"]
+    assert msgspec.json.decode(msgspec.json.encode(told), type=TablePartitioning) == plan

@@ -53,10 +53,11 @@ class CapturedLog:
     def batches(self) -> Iterator[LogBatch]:
         machine = CaptureMachine(self._mapping, self._order.start, self._order.node)
         scheme, reader = self._order.source.scheme, self._reader
-        cutter = ChunkCutter(self._order.start, self._order.cuts)
+        cut = ChunkCutter(self._order.start, self._order.cuts).split if self._order.cuts else None
         try:
             for _ in reader.steps():
-                for part in [part for chunk in reader.ready for part in cutter.split(chunk)]:
+                parts = [part for chunk in reader.ready for part in cut(chunk)] if cut else reader.ready
+                for part in parts:
                     for effect in machine.step(0, [SourceRead([classified(part, scheme, folded=reader.folded)])]):
                         if isinstance(effect, Publish):
                             yield effect.batch
