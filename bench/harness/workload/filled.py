@@ -119,7 +119,7 @@ class Filled(Workload):
             "CASE WHEN MOD(s, 7) = 0 THEN NULL ELSE CONCAT('note é ', s) END",
             "word": "CONCAT('r', MOD(s, 3)), CONCAT('Wört-', s), MOD(s, 7777) / 8.0",
             "person": "s, CONCAT('user', s, '@example.com'), CONCAT('r', MOD(s, 3)), s, MOD(s, 5000) / 4.0",
-            "token": "UNHEX(MD5(s)), s, NULL",
+            "token": f"{_token('s')}, s, NULL",
             "tally": f"MOD(s, {TALLY_KINDS}), MOD(s, {TALLY_KINDS}) / 4.0, IF(MOD(s, 2), NULL, 'é')",
         }
         made = (inserts(flavor, table, values[table], count) for table, count in self.rows.items())
@@ -261,8 +261,9 @@ class Filled(Workload):
             yield Kind.INSERT, f"INSERT INTO tally VALUES ({','.join(_tally(kind))})"
 
 
-def _token(number: int) -> str:
-    return f"UNHEX(MD5('{number}'))"
+def _token(number: int | str) -> str:
+    """Returns the key of a number, or of the SQL expression `number`: scattered, and each its own below 2^32."""
+    return f"UNHEX(LPAD(HEX(MOD({number} * 2654435761, 4294967296)), 32, '0'))"
 
 
 def _tally(kind: int) -> tuple[str, str, str]:
