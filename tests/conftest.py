@@ -22,6 +22,7 @@ from bench.harness.rig import Rig
 from bench.harness.servers import MariaDb, MySql, Postgres, Server
 from bench.harness.servers.kafka import Kafka
 from bench.harness.servers.spark_classes import java_options
+from bench.harness.workers import Workers
 from tidelock.adapters.config.feed import Spark
 from tidelock.adapters.spark.session import session
 
@@ -213,6 +214,18 @@ def make_postgres(own_servers: ExitStack) -> Callable[..., Postgres]:
 def make_kafka(own_servers: ExitStack) -> Callable[..., Kafka]:
     """`make_kafka(extra=["message.max.bytes=100000"], security="scram")`."""
     return lambda **options: own_servers.enter_context(Kafka(**options))
+
+
+@pytest.fixture
+def make_workers(make_rig: Callable[..., Rig], kafka: Kafka) -> Iterator[Callable[..., Workers]]:
+    """`make_workers(mariadb, postgres, "name", 3, batch_rows=200)`: a rig, and places for three workers."""
+    with ExitStack() as stack:
+
+        def make(source: Server, target: Server, name: str, count: int, **options: Any) -> Workers:
+            rig = make_rig(source, target, name, log=kafka.url(), lanes=options.pop("lanes", 2), **options)
+            return stack.enter_context(Workers(rig, [f"w{number}" for number in range(1, count + 1)]))
+
+        yield make
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from tidelock.engine.model.table_partitioning import TablePartitioning
 RECORDS: Final = 100
 """So many records of each partition are looked at."""
 RETENTION_SHARE: Final = 0.5
-"""Of the retention, after which standing still is told."""
+"""Share of the retention after which a group that stands still is told."""
 
 
 class _Looked(msgspec.Struct):

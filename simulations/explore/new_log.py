@@ -263,7 +263,7 @@ class _OwnsOnce(NewLogModel):
 
 class _OwnsUnread(NewLogModel):
     def _own(self) -> None:
-        """What it knows of the log is from long before its takeover, unless it is the last one."""
+        """Forgets the news of the log, which then is from long before its takeover, unless it is the last one."""
         super()._own()
         if self.state.takeovers:
             self._change(len(self.state.owners) - 1, number=1)

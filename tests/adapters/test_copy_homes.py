@@ -64,7 +64,7 @@ async def chunks(feed: Feed, target: TargetSession) -> list[tuple[object, ...]]:
 
 
 async def epochs(feed: Feed, target: TargetSession) -> list[int]:
-    """Of the coordinator, then of the groups."""
+    """Returns the epoch of the coordinator, then those of the groups."""
     return [int(row[0]) for row in await target.fetch(f"SELECT epoch FROM {feed.schema}.tidelock_owner ORDER BY grp")]
 
 

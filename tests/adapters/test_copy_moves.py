@@ -48,7 +48,7 @@ class World:
 
 
 class Wrong(AssertionError):
-    """What must never be."""
+    """A state in which something is wrong."""
 
 
 def home(version: int) -> int:

@@ -6,17 +6,14 @@ Each asks for no difference, no unique violation in the target's log, no failed 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bench.copying import Trial
 from bench.harness.rig import Rig, tidelock
 from bench.harness.servers import Server
-from bench.harness.servers.kafka import Kafka
 from bench.harness.tidelock import Process
 from bench.harness.workers import Workers
 from bench.harness.workload.churn import Churn
@@ -30,18 +27,6 @@ SETTLED_CHANGES = 1000
 
 Make = Callable[..., Workers]
 pytestmark = pytest.mark.timeout(600)  # Spark starts several times in each
-
-
-@pytest.fixture
-def make_workers(make_rig: Callable[..., Rig], kafka: Kafka) -> Iterator[Make]:
-    """`make_workers(mariadb, postgres, "name", 3, batch_rows=200)`: a rig, and places for three workers."""
-    with ExitStack() as stack:
-
-        def make(source: Server, target: Server, name: str, count: int, **options: Any) -> Workers:
-            rig = make_rig(source, target, name, log=kafka.url(), lanes=options.pop("lanes", 2), **options)
-            return stack.enter_context(Workers(rig, [f"w{number}" for number in range(1, count + 1)]))
-
-        yield make
 
 
 def copying_owner(workers: Workers) -> str:

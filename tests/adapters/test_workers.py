@@ -9,9 +9,8 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,6 @@ from bench.harness import recorder, usage
 from bench.harness.recorder import Recorder
 from bench.harness.rig import Rig, Work, until
 from bench.harness.servers import Server
-from bench.harness.servers.kafka import Kafka
 from bench.harness.servers.place import free_port
 from bench.harness.session import connect
 from bench.harness.tidelock import sample
@@ -35,18 +33,6 @@ GROUPS = 3
 RATE = 400
 
 Make = Callable[..., Workers]
-
-
-@pytest.fixture
-def make_workers(make_rig: Callable[..., Rig], kafka: Kafka) -> Iterator[Make]:
-    """`make_workers(mariadb, postgres, "name", 3, batch_rows=200)`: a rig, and places for three workers."""
-    with ExitStack() as stack:
-
-        def make(source: Server, target: Server, name: str, count: int, **options: Any) -> Workers:
-            rig = make_rig(source, target, name, log=kafka.url(), lanes=options.pop("lanes", 2), **options)
-            return stack.enter_context(Workers(rig, [f"w{number}" for number in range(1, count + 1)]))
-
-        yield make
 
 
 def three_groups() -> Several:

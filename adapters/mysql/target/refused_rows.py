@@ -165,7 +165,7 @@ class RefusedRows:
         return own or await self._only_cause(bad) or bad
 
     async def _only_cause(self, bad: Sequence[_Bad]) -> list[_Bad]:
-        """Of rows that are read again, the one without which all others are taken."""
+        """Returns the one of some rows that are read again without which all others are taken; empty: there is none."""
         by_key = self._effect.merge.split.by is By.KEYS
         for row in bad if by_key and len(bad) <= MOST_CAUSES else ():
             before = self._effect
