@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.chaos.steady import Steady
+from bench.chaos.target import Target
 from bench.chaos.verdict import WITHIN_SECONDS, Blow, Verdict
 from bench.harness import recorder
 from bench.harness.recorder import Recorder
@@ -240,7 +241,7 @@ def run(minutes: float, seed: int, logs: Path | None = None, count: int = 3, rat
             changes=work.changes,
             history=len(events),
             differences=rig.differences().total,
-            unique_violations=rig.unique_violations(),
+            unique_violations=Target(target, rig.schema).unique_violations(),
             parked=rig.parked(),
             violations=[str(violation) for violation in recorder.check(events, workload.deleted)],
             states=workers.watch.states,
