@@ -21,7 +21,7 @@ from tidelock.adapters.kafka.offset_finder import Places
 from tidelock.adapters.operator import feed_control
 from tidelock.adapters.ports.sink import Sink, TargetError
 from tidelock.adapters.wiring.sinks import make_sink
-from tidelock.adapters.workers import coordinator_shell
+from tidelock.adapters.workers import coordinator_shell, coordinator_term
 from tidelock.adapters.workers.coordinator_shell import CoordinatorShell
 from tidelock.adapters.workers.copy_homes import follow_plan
 from tidelock.adapters.workers.publishing import Publishing
@@ -283,7 +283,7 @@ async def test_a_copy_moves_with_its_table(dies: bool, player: Player, monkeypat
         here = player.here()
         await player.state(lambda state: state.published.order >= here.order)
     rig.target.execute(f"ALTER TABLE {rig.schema}.item ADD FOREIGN KEY (id) REFERENCES {rig.schema}.account (id)")
-    monkeypatch.setattr(coordinator_shell, "follow_plan", follow)
+    monkeypatch.setattr(coordinator_term, "follow_plan", follow)
     monkeypatch.setattr(coordinator_shell, "DISPLACED_SECONDS", 0.2)
     async with coordinating(player, "w2"):
         end = (await player.state(lambda state: state.state == "draining for a new plan")).published
