@@ -123,6 +123,7 @@ def test_a_first_copy_that_cannot_be_had_halts_its_group(
         rig.table(table, "id bigint PRIMARY KEY, v int")
         rig.at_source(f"INSERT INTO {table} VALUES (1, 1), (2, 2)")
     rig.start_at = "copy"
+    rig.options["spark"] = {"small_rows": 0}
 
     def halt() -> list[str]:
         said = rig.command("status", "@", "--json")
@@ -136,6 +137,7 @@ def test_a_first_copy_that_cannot_be_had_halts_its_group(
         kind, message, hint, *_ = halt()
         assert kind == "copy" and "JAVA_HOME is /nowhere" in message and "nothing of these tables" in hint, halt()
         assert workers.stop() == [0], workers.said()
+    del rig.options["spark"]
     rig.at_target("INSERT INTO brimming VALUES (9, 9)")
     rig.at_source("INSERT INTO brimming VALUES (3, 3)")
     workers.start()
@@ -192,8 +194,8 @@ def test_differing_rows_are_repaired_by_their_groups(
 def test_workers_are_moved_past_a_hole_in_the_log(
     make_workers: Make, make_mariadb: Callable[..., Server], postgres: Server
 ) -> None:
-    """To the letter of the advice; under load, and with a kill while the tables are copied anew."""
-    workers = make_workers(make_mariadb(), postgres, "moved", 2, copy={"chunk_rows": 1000})
+    """To the letter of the advice; under load, and with a kill while Spark copies the tables anew."""
+    workers = make_workers(make_mariadb(), postgres, "moved", 2, copy={"chunk_rows": 1000}, spark={"small_rows": 0})
     rig = workers.rig
     workload = rig.make(Several(Mix(), Churn()))
     rig.table("held", "id bigint PRIMARY KEY, v int, version bigint NOT NULL")

@@ -83,7 +83,7 @@ def view_of(place: Address, table: TableName) -> Iterator[SessionView | None]:
             yield None
             return
         rows(reader, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        rows(reader, "SET SESSION net_write_timeout = 3600")
+        rows(reader, "SET SESSION net_write_timeout = 3600, sql_mode = 'NO_BACKSLASH_ESCAPES'")  # else CHAR may be padded
         if flavor(reader).is_mariadb:
             snapshot = _of_mariadb(visible.snapshot_place(reader))
         else:
