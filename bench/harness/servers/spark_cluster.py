@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from bench.harness.servers.metastore import JVM, spark_jars
+from bench.harness.servers.metastore import JVM, class_path, short_lived, spark_jars
 from bench.harness.servers.place import free_port
 from bench.harness.servers.process import Process
 from tidelock.adapters.process.host import java
@@ -54,11 +54,11 @@ class _Node(Process):
                 "spark.network.crypto.enabled": "true",
             }
         options = [f"-D{key}={value}" for key, value in settings.items()]
-        main = ["-cp", f"{spark_jars()}/*", f"org.apache.spark.deploy.{self.main}"]
+        main = ["-cp", class_path(), f"org.apache.spark.deploy.{self.main}"]
         place = ["--host", self.host, "--port", str(self.port), "--webui-port", str(free_port())]
         jars = spark_jars()  # whose place and Scala a worker needs to start executors
         scala = next(jars.glob("spark-core_*.jar")).name.removeprefix("spark-core_").partition("-")[0]
-        home = ["/usr/bin/env", f"SPARK_HOME={jars.parent}", f"SPARK_SCALA_VERSION={scala}"]
+        home = [*short_lived(), f"SPARK_HOME={jars.parent}", f"SPARK_SCALA_VERSION={scala}"]
         return [*home, java("Spark"), *JVM, *options, *main, *place, *self._more()]
 
     def _more(self) -> list[str]:
