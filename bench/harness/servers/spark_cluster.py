@@ -79,7 +79,7 @@ class _Worker(_Node):
 class SparkCluster:
     """A context manager.  `url`: for `spark.master`; `settings`: what an application needs to be let in and to fit.
 
-    `private`: it lets in who knows its secret; else anybody.
+    `nodes`: the master, then the workers.  `private`: it lets in who knows its secret; else anybody.
     """
 
     def __init__(self, workers: int = 2, *, private: bool = True) -> None:
@@ -89,13 +89,14 @@ class SparkCluster:
         self._stack = contextlib.ExitStack()
         self._secret, self._workers = secret, workers
         self.url = ""
+        self.nodes: list[Process] = []
 
     def __enter__(self) -> Self:
         with self._stack:
             master = self._stack.enter_context(_Master(self._secret))
             self.url = f"spark://{master.host}:{master.port}"
-            for _ in range(self._workers):
-                self._stack.enter_context(_Worker(self._secret, self.url))
+            workers = [self._stack.enter_context(_Worker(self._secret, self.url)) for _ in range(self._workers)]
+            self.nodes = [master, *workers]
             self._stack = self._stack.pop_all()
         return self
 
