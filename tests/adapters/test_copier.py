@@ -37,6 +37,9 @@ from tidelock.engine.protocol.events import ChunkFailed, ChunksPlanned, ChunkSta
 
 DEADLINE_SECONDS = 30
 SMALL_ROWS = 30_000
+STAGER_WAITS = (
+    "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE 'tidelock/staged%'"
+)
 START_SECONDS = 90
 ENDED_SECONDS = 2.0  # as users are promised
 COMMAND = """
@@ -315,15 +318,34 @@ def test_a_direct_read_that_waits_for_the_source_is_stopped(direct: Copied) -> N
     assert direct.told == []
 
 
+def test_the_end_of_the_log_is_asked_for_behind_a_direct_read(direct: Copied) -> None:
+    """Else the merge would come before a change that the read has seen."""
+    name = direct.table("watched", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")
+    effect = direct.effects(ChunkSplit(name))[0]
+    tables = direct.tables(name)
+
+    async def read() -> tuple[ChunkStaged | ChunkFailed, Position]:
+        with contextlib.closing(direct.target.connect(direct.database)) as holder:
+            holder.execute_script(f'BEGIN; LOCK TABLE "{direct.shop}".watched')
+            reading = asyncio.ensure_future(direct.copier.read(effect, tables))
+            await asyncio.to_thread(until, lambda: bool(direct.at_target(STAGER_WAITS)))
+            direct.at_source("INSERT INTO watched VALUES (2)")
+            seen = direct.here()
+        return await reading, seen
+
+    answer, seen = direct.runner.run(read())
+    assert isinstance(answer, ChunkStaged) and answer.rows == 2, direct.told
+    assert answer.high.order >= seen.order
+
+
 def test_a_read_that_hangs_is_stopped(copied: Copied) -> None:
     name = copied.table("locked", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")
     effect = copied.effects(ChunkSplit(name))[0]
     tables = copied.tables(name)
-    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE 'tidelock/staged%'"
 
     async def stopped() -> ChunkStaged | ChunkFailed:
         reading = asyncio.ensure_future(copied.copier.read(effect, tables))
-        await asyncio.to_thread(until, lambda: bool(copied.at_target(waits)))
+        await asyncio.to_thread(until, lambda: bool(copied.at_target(STAGER_WAITS)))
         copied.copier.stop(effect.id)
         return await asyncio.wait_for(reading, DEADLINE_SECONDS)
 
@@ -399,14 +421,13 @@ def test_a_parent_that_is_killed_amid_a_read_leaves_nothing(copied: Copied) -> N
     told = (copied.effects(ChunkSplit(name))[0], copied.tables(name)[name])
     command = [sys.executable, "-c", PARENT, str(copied.path), *(msgspec.msgpack.encode(one).hex() for one in told)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE 'tidelock/staged%'"
     with (
         contextlib.closing(copied.target.connect(copied.database)) as holder,
         subprocess.Popen(command, env=environment) as parent,
     ):
         holder.execute_script(f'BEGIN; LOCK TABLE "{copied.shop}".amid')
         try:
-            until(lambda: bool(copied.at_target(waits)), START_SECONDS)
+            until(lambda: bool(copied.at_target(STAGER_WAITS)), START_SECONDS)
             family = descendants(parent.pid)
         finally:
             parent.kill()
