@@ -46,8 +46,8 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # and those whose tests mostly wait: if all workers did at once, nobody would use the processor.
 TOGETHER = (
     ("test_silence.py", "test_silent_spark.py"),
-    ("test_verify.py", "test_verify_since.py", "test_verify_every.py", "test_repair.py"),
-    ("test_copy_reading.py", "test_spark_changes.py"),
+    ("test_verify.py", "test_verify_since.py", "test_verify_every.py", "test_repair.py", "test_spark_executors.py",
+     "test_copy_reading.py", "test_spark_changes.py"),
     ("test_hive_copy.py",),
     ("test_hive.py",),
     ("test_copier.py",),

@@ -134,6 +134,7 @@ def test_the_bulk_image_copies_on_spark(
     rig.folder.mkdir()
     rig.load(rig.make(Churn()), 500)
     rig.start_at = "copy"
+    rig.options["spark"] = {"small_rows": 0}
     assert running(image, rig, "--until-caught-up").code(300.0) == 0, rig.said()
     rig.assert_exact()
     assert asked(image.inside("mvn", "--version")).code == 127

@@ -48,6 +48,7 @@ from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.process.host import Missing
+from tidelock.adapters.row_copy.direct import large
 from tidelock.adapters.row_copy.failing import look_for_spark
 from tidelock.adapters.row_copy.source import NotCopied, sources
 from tidelock.adapters.wiring.inspection import opened
@@ -204,16 +205,17 @@ async def _can_be_copied(feed: Feed, tables: Sequence[TableName], there: Sequenc
     if not tables:
         raise _refused("empty", f"no table of feed {feed.name} is at the source", "Correct `tables` in the feed")
     try:
-        look_for_spark()
         async with source_opened(feed.source_url) as source:
             _sees_all(feed, await read_grants(source))
             found = await sources(feed, source, tables)
+            if await large(source, found.values(), feed.spark.small_rows):
+                look_for_spark()
             names = [one.table.name for one in found.values()]
             await asyncio.to_thread(source_of(feed.source_url).require_visibility, names)
     except NotCopied as problem:
         raise _refused("not-copied", str(problem), problem.hint) from None
     except Missing as problem:
-        raise _refused("spark", f"tables are copied by Spark, and {problem}", "Then resync again") from None
+        raise _refused("spark", f"larger tables are copied by Spark, and {problem}", "Then resync again") from None
     async with opened(feed.target_url) as target:
         known = await target.tables(list(dict.fromkeys((*tables, *there))))
     if why := fault([ChunkSplit(name) for name in tables], (), known):

@@ -65,7 +65,11 @@ class Spark(msgspec.Struct, frozen=True, kw_only=True):
     ] = 250_000
     small_rows: Annotated[
         int,
-        Meta(ge=0, le=1_000_000, description="Tables of at most so many rows are compared by `verify` without Spark."),
+        Meta(
+            ge=0,
+            le=1_000_000,
+            description="Tables of at most so many rows are copied, and compared by `verify`, without Spark and Java.",
+        ),
     ] = 20_000
     settings: Annotated[
         dict[str, str], Meta(

@@ -81,7 +81,7 @@ class Flavor(msgspec.Struct, frozen=True):
         return self.name == "mariadb"
 
 
-def connect(endpoint: Address) -> pymysql.Connection[Any]:
+def connect(endpoint: Address) -> SourceConnection:
     """A session in utf8mb4, UTC and autocommit.  An answer that does not come is waited for as long as the server says
     that it works on it.  Raises AccessDenied or Unreachable."""
     connection = _connected(endpoint)
@@ -140,6 +140,11 @@ class SourceConnection(Connection):
     _sock: socket.socket
     _read_timeout: float
     _reader: io.BufferedReader | None = None
+
+    def interrupt(self) -> None:
+        """End the connection, called from another thread: whoever waits for an answer gets an error."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
 
     @property
     def _rfile(self) -> io.BufferedReader | None:

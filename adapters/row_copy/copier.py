@@ -1,4 +1,5 @@
-"""The copier on Spark as the engine's process sees it: it asks a child process, which starts when it is needed.
+"""The copier as the engine's process sees it: it asks a child process, which starts when it is needed, and Spark in it
+when a table is large.
 
 Java and its helpers take hundreds of megabytes, so they live in that process's tree and end with it: when this process
 closes it or dies, and when there was nothing to do for a while.  A process that dies fails what it was asked; the next

@@ -1,4 +1,5 @@
-"""One Spark session for all threads of the process: started when first asked for, its jobs stopped by their tag.
+"""One Spark session for all threads of the process: started when first asked for, its jobs stopped by their tag; and
+what is read without it is stopped alike.
 
 Java's second compiler takes eight seconds of a core for code that copies, and gains less than a microsecond a row:
 below ten million rows it only takes time from the databases and from the feed, which work on the same machine.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from tidelock.adapters.config.feed import Spark
@@ -40,6 +41,7 @@ class Jobs:
         self._stack = contextlib.ExitStack()
         self._spark: SparkSession | None = None
         self._cancelled: set[str] = set()
+        self._stops: dict[str, Callable[[], None]] = {}
 
     def session(self) -> SparkSession:
         """Returns the session, and starts it when first asked.  Raises Missing, SparkFailed."""
@@ -70,6 +72,20 @@ class Jobs:
             context.removeJobTag(tag)
             self._cancelled.discard(tag)
 
+    @contextlib.contextmanager
+    def interruptible(self, tag: str, stop: Callable[[], None]) -> Iterator[None]:
+        """Gives what this thread does itself such a tag: `stop` is called, by another thread, where it is cancelled.
+
+        Raises Cancelled.
+        """
+        self._stops[tag] = stop
+        try:
+            self.require_running(tag)
+            yield
+        finally:
+            del self._stops[tag]
+            self._cancelled.discard(tag)
+
     def require_running(self, tag: str) -> None:
         """Raises Cancelled where what has this tag was cancelled."""
         if tag in self._cancelled:
@@ -78,16 +94,20 @@ class Jobs:
     def cancel(self, tag: str) -> None:
         """Fails what runs under this tag; nothing more begins under it."""
         self._cancelled.add(tag)
+        if (stop := self._stops.get(tag)) is not None:
+            stop()
         if self._spark is not None:
             self._spark.sparkContext.cancelJobsWithTag(tag)
 
     @property
     def lost(self) -> bool:
         """Tells whether Java has ended by itself, so that no session comes back."""
+        if self._spark is None:
+            return False
         from pyspark import SparkContext
 
         gateway = SparkContext._gateway
-        return self._spark is not None and (gateway is None or gateway.proc.poll() is not None)
+        return gateway is None or gateway.proc.poll() is not None
 
     @property
     def silent(self) -> str:

@@ -1,4 +1,5 @@
 """The process that reads for a copy: it plans, starts Spark when it is first needed, and reads several chunks at once.
+Small tables it reads itself (`direct`).
 
 Started as `python -m tidelock.adapters.row_copy.process FD`.  On the socket FD come a `Begin`, then orders (`orders`).
 It ends when the other side closes the socket or is gone, and Java ends with it, when the pipe from this process closes.
@@ -13,7 +14,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -24,6 +25,7 @@ from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.process.frames import receive, send
+from tidelock.adapters.row_copy.direct import large
 from tidelock.adapters.row_copy.failing import alarm, look_for_spark, told
 from tidelock.adapters.row_copy.jobs import Jobs
 from tidelock.adapters.row_copy.orders import (
@@ -41,8 +43,11 @@ from tidelock.adapters.row_copy.orders import (
 )
 from tidelock.adapters.row_copy.reading import Request, read
 from tidelock.adapters.row_copy.scans import Scans
-from tidelock.adapters.row_copy.splitting import splits
+from tidelock.adapters.row_copy.source import CopySource
+from tidelock.adapters.row_copy.splitting import splits, wanted_sources
 from tidelock.engine.model.chunk_ranges import ChunkSplit
+from tidelock.engine.model.records import TableName
+from tidelock.engine.model.schema import TargetTable
 from tidelock.engine.protocol.effects import EffectId, ReadChunk
 
 THREADS: Final = 16
@@ -69,13 +74,6 @@ def main() -> None:
             threading.Timer(END_SECONDS, os._exit, (1,)).start()
             worker.end()
             os._exit(0)  # whatever a thread still waits for
-
-
-def _any_keyed(order: PlanOrder) -> bool:
-    """Tells whether a table of the order has a key: where none has, one connection reads them in one view each, and
-    Spark starts only if a source has no such view."""
-    wanted = {one.table for one in order.wanted}
-    return any(table.key for table in order.tables if table.name in wanted)
 
 
 def _hush() -> None:
@@ -142,10 +140,6 @@ class CopyWorker:
 
     def _plan(self, order: PlanOrder) -> None:
         try:
-            if order.wanted[0].mode != "repair":
-                look_for_spark()
-                if _any_keyed(order):
-                    self._pool.submit(self._jobs.session)  # it takes some seconds: what is wrong the first read tells
             made = asyncio.run(self._splits(order))
         except Exception as error:
             self._answer(Unplanned(order.number, alarm(error)))
@@ -154,11 +148,23 @@ class CopyWorker:
 
     async def _splits(self, order: PlanOrder) -> tuple[ChunkSplit, ...]:
         place = reader_endpoint(self._feed.source_url)
+        tables = {table.name: table for table in order.tables}
         asked = BlockingServer(await asyncio.to_thread(server.connect, place), place)
         try:
-            return await splits(self._feed, asked, order.wanted, {table.name: table for table in order.tables})
+            found = await wanted_sources(self._feed, asked, order.wanted, tables)
+            if order.wanted[0].mode != "repair":
+                self._prepare(await large(asked, found.values(), self._feed.spark.small_rows), tables)
+            return await splits(self._feed, asked, order.wanted, tables, found)
         finally:
             asked.close()
+
+    def _prepare(self, found: Sequence[CopySource], tables: Mapping[TableName, TargetTable]) -> None:
+        """Starts Spark for these tables.  Those without a key are read in one view each, and Spark starts only where a
+        source has no such view.  Raises Missing."""
+        if found:
+            look_for_spark()
+        if any(tables[one.target].key for one in found):
+            self._pool.submit(self._jobs.session)  # it takes some seconds: what is wrong the first read tells
 
     # ------------------------------------------------------------------ reads
 

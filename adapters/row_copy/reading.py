@@ -1,7 +1,7 @@
 """Reads chunks of a table once, from the wait until the log is visible to the place where the log ends after it.
 
 A table without a key is read in one view (`Source.view`), by one connection: Spark's tasks have sessions of their own,
-which no server lets into another's view.
+which no server lets into another's view.  A small table is read by one connection too (`direct`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.ports.source import TableView
 from tidelock.adapters.ports.staging import Columns, Staged, Staging, staged_name
+from tidelock.adapters.row_copy.direct import is_small, rows_of_chunk
 from tidelock.adapters.row_copy.job import Job, batch_rows
 from tidelock.adapters.row_copy.jobs import Jobs
 from tidelock.adapters.row_copy.keyed import rows_of_keys
@@ -48,17 +49,18 @@ class Request(msgspec.Struct, frozen=True):
 def read(feed: Feed, group: int, request: Request, jobs: Jobs, tag: str) -> list[ChunkStaged]:
     """Returns the result of each chunk.  `tag`: its jobs can be cancelled by it.
 
-    Raises NotCopied, SourceError, Missing, SparkFailed, and what Spark and the target's `stage` raise.
+    Raises NotCopied, SourceError, Missing, SparkFailed, Cancelled, and what Spark and the target's `stage` raise.
     """
     log = source_of(feed.source_url)
     after = max((e.after for e in request.effects), key=lambda after: after.order)
     place = reader_endpoint(feed.source_url)
     connection = server.connect(place)
     try:
-        log.wait_until_visible(after, _source(feed, request, connection).table.name)
-        source = _source(feed, request, connection)  # as it is now that its statements in the log can be seen
-        shape = source.mapping.shape
-        staged = _staged(feed, group, request, source, connection, jobs, tag)
+        with jobs.interruptible(tag, connection.interrupt):
+            log.wait_until_visible(after, _source(feed, request, connection).table.name)
+            source = _source(feed, request, connection)  # as it is now that its statements in the log can be seen
+            shape = source.mapping.shape
+            staged = _staged(feed, group, request, source, connection, jobs, tag)
     except pymysql.MySQLError as error:
         raise server.explained(error, place) from error
     finally:
@@ -76,7 +78,7 @@ def _staged(
     group: int,
     request: Request,
     source: CopySource,
-    connection: pymysql.Connection[Any],
+    connection: server.SourceConnection,
     jobs: Jobs,
     tag: str,
 ) -> list[tuple[Staged, Snapshot | None]]:
@@ -89,6 +91,9 @@ def _staged(
         with source_of(feed.source_url).view(source.table.name) as view:
             if view is not None:
                 return [(stage(places[0], _rows_of_view(view, source, jobs, tag)), view.snapshot)]
+    if asyncio.run(is_small(asked, source.table.name, feed.spark.small_rows)):
+        read = (rows_of_chunk(connection, source, split, effect.chunk) for effect in request.effects)
+        return [(stage(place, rows), None) for place, rows in zip(places, read, strict=True)]
     pieces, keys = _pieces(feed, asked, source) if len(places) > 1 else ((), ())
     job = Job(source, split, tuple(effect.chunk for effect in request.effects), places, pieces, keys)
     with jobs.tagged(tag) as spark:

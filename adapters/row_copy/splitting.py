@@ -37,18 +37,29 @@ _POOR: Final = 2  # the walk found less than half of the bounds that so many row
 _RANKS: Final = 1 << 32
 
 
-async def splits(
+async def wanted_sources(
     feed: Feed, server: Server, wanted: Sequence[Wanted], tables: Mapping[TableName, TargetTable]
-) -> tuple[ChunkSplit, ...]:
-    """Splits the queued tables or rows, all of one mode.  Raises NotCopied, SourceError."""
+) -> dict[TableName, CopySource]:
+    """Returns the source tables of what is queued, by the target's names.  Raises NotCopied, SourceError."""
     targets = list(dict.fromkeys(wish.table for wish in wanted))
     if missing := [str(name) for name in targets if name not in tables]:
         raise NotCopied(f"{', '.join(missing)}: the target has no such table", "`tidelock init` makes it; see `check`")
-    found = await sources(feed, server, targets)
+    return await sources(feed, server, targets)
+
+
+async def splits(
+    feed: Feed,
+    server: Server,
+    wanted: Sequence[Wanted],
+    tables: Mapping[TableName, TargetTable],
+    found: Mapping[TableName, CopySource],
+) -> tuple[ChunkSplit, ...]:
+    """Splits the queued tables or rows, all of one mode.  `found`: their sources.  Raises NotCopied, SourceError."""
     if wanted[0].mode == "repair":
-        return tuple(_listed(found[name], tables[name], wanted) for name in targets)
+        return tuple(_listed(source, tables[name], wanted) for name, source in found.items())
     keep = wanted[0].mode == "keep"
-    made = [await _split(found[name], tables[name], server, feed.copy.chunk_rows, keep) for name in targets]
+    rows = feed.copy.chunk_rows
+    made = [await _split(source, tables[name], server, rows, keep) for name, source in found.items()]
     return tuple(replace(split, empty=wanted[0].mode == "fill") for split in made)
 
 

@@ -1,4 +1,7 @@
-"""The process that reads for a copy: what it stages, what it tells when it cannot, and that it leaves nothing."""
+"""The process that reads for a copy: what it stages, what it tells when it cannot, and that it leaves nothing.
+
+`copied` reads all tables by Spark, `direct` by itself: they are small.
+"""
 
 import asyncio
 import contextlib
@@ -33,6 +36,10 @@ from tidelock.engine.protocol.effects import EffectId, ReadChunk
 from tidelock.engine.protocol.events import ChunkFailed, ChunksPlanned, ChunkStaged
 
 DEADLINE_SECONDS = 30
+SMALL_ROWS = 30_000
+STAGER_WAITS = (
+    "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE 'tidelock/staged%'"
+)
 START_SECONDS = 90
 ENDED_SECONDS = 2.0  # as users are promised
 COMMAND = """
@@ -72,7 +79,7 @@ asyncio.run(main())
 class Copied:
     """A source and a target with the same tables, and a copier between them, in one loop."""
 
-    def __init__(self, source: MariaDb, target: Postgres, folder: Path) -> None:
+    def __init__(self, source: MariaDb, target: Postgres, folder: Path, small_rows: int = 0) -> None:
         self.source, self.target = source, target
         self.shop, self.database = source.database("copied"), target.database("copied")
         for statement in (f'CREATE SCHEMA "{self.shop}"', *create_statements("postgres", "tidelock")):
@@ -80,7 +87,8 @@ class Copied:
         self.path = folder / "feed.yaml"
         self.path.write_text(
             f"feed: copied\nsource: {source.url()}\ntarget: {target.url(self.database)}\n"
-            f"tables: [{{source: {self.shop}.*}}]\ncopy: {{chunk_rows: 1000}}\nspark: {{piece_rows: 5000}}\n"
+            f"tables: [{{source: {self.shop}.*}}]\ncopy: {{chunk_rows: 1000}}\n"
+            f"spark: {{piece_rows: 5000, small_rows: {small_rows}}}\n"
         )
         self.feed: Feed = read_feed(self.path.read_text(), self.path)
         self.told: list[str] = []
@@ -133,14 +141,33 @@ class Copied:
 
 @pytest.fixture(scope="module")
 def copied(mariadb: MariaDb, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copied]:
-    made = Copied(mariadb, postgres, tmp_path_factory.mktemp("copied"))
+    with ended(Copied(mariadb, postgres, tmp_path_factory.mktemp("copied"))) as made:
+        yield made
+
+
+@pytest.fixture
+def direct(
+    mariadb: MariaDb, postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Copied]:
+    """Where no Spark could start: without Java and, for the process that copies, without pyspark."""
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "pyspark.py").write_text("raise ImportError('none here')\n")
+    with ended(Copied(mariadb, postgres, tmp_path, SMALL_ROWS)) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def ended(made: Copied) -> Iterator[Copied]:
     yield made
     made.runner.run(made.copier.close())
     assert made.copier.pid is None
     made.runner.close()
 
 
-def test_chunks_of_numbers(copied: Copied) -> None:
+@pytest.mark.parametrize("by", ["copied", "direct"])
+def test_chunks_of_numbers(by: str, request: pytest.FixtureRequest) -> None:
+    copied: Copied = request.getfixturevalue(by)
     name = copied.table(
         "numbered", "id int PRIMARY KEY, note text", "id int PRIMARY KEY, note text",
         "SELECT seq, CONCAT('é', seq) FROM seq_1_to_2500",
@@ -236,15 +263,89 @@ def test_a_chunk_that_cannot_be_read_is_told(copied: Copied) -> None:
     assert not any("\n" in text or "Traceback" in text for text in copied.told)
 
 
+def test_chunks_of_a_small_table_in_buckets(direct: Copied) -> None:
+    columns = "t varchar(20) PRIMARY KEY, n int"
+    name = direct.table("worded", columns, columns, "SELECT CONCAT('日', seq), seq FROM seq_1_to_25000")
+    planned = direct.plan(name)
+    assert isinstance(planned, ChunksPlanned), planned
+    (split,) = planned.splits
+    assert split.by is By.BUCKET and split.chunks == 3
+    effects = direct.effects(split)
+    answers = direct.read(*effects)
+    assert all(isinstance(answer, ChunkStaged) for answer in answers), direct.told
+    numbers = [n for effect in effects for (n,) in direct.staged(effect, "n")]
+    assert sorted(numbers) == list(range(1, 25_001))
+
+
+def test_a_table_that_outgrows_a_direct_read_waits_for_spark(direct: Copied) -> None:
+    """The plan says nothing about it: it is asked at each read how many rows there are."""
+    name = direct.table(
+        "growing", "id int PRIMARY KEY", "id int PRIMARY KEY", f"SELECT seq FROM seq_1_to_{SMALL_ROWS}"
+    )
+    planned = direct.plan(name)
+    assert isinstance(planned, ChunksPlanned), planned
+    direct.at_source("INSERT INTO growing VALUES (0)")
+    effects = direct.effects(planned.splits[0])
+    assert direct.read(effects[0]) == [ChunkFailed(effects[0].id)]
+    (told,) = direct.told
+    assert f"{name} cannot be copied yet: " in told and "JAVA_HOME is /nowhere" in told
+    refused = direct.plan(name)
+    assert isinstance(refused, Alarm) and "JAVA_HOME is /nowhere" in refused.message
+    direct.at_source("DELETE FROM growing WHERE id > 2000")
+    answers = direct.read(*direct.effects(planned.splits[0])[:2])
+    assert [answer.rows for answer in answers if isinstance(answer, ChunkStaged)] == [1001, 1000]
+
+
+def test_a_direct_read_that_waits_for_the_source_is_stopped(direct: Copied) -> None:
+    name = direct.table("locked", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")
+    effect = direct.effects(ChunkSplit(name))[0]
+    tables = direct.tables(name)
+    waits = (
+        "SELECT 1 FROM information_schema.PROCESSLIST WHERE STATE LIKE '%metadata lock%' AND INFO LIKE "
+        f"'SELECT%{direct.shop}%'"
+    )
+
+    async def stopped() -> ChunkStaged | ChunkFailed:
+        reading = asyncio.ensure_future(direct.copier.read(effect, tables))
+        await asyncio.to_thread(until, lambda: bool(direct.source.execute(waits)))
+        direct.copier.stop(effect.id)
+        return await asyncio.wait_for(reading, DEADLINE_SECONDS)
+
+    with contextlib.closing(direct.source.connect(direct.shop)) as holder:
+        holder.execute("LOCK TABLES locked WRITE", ())
+        assert direct.runner.run(stopped()) == ChunkFailed(effect.id)
+        holder.execute("UNLOCK TABLES", ())
+    assert direct.told == []
+
+
+def test_the_end_of_the_log_is_asked_for_behind_a_direct_read(direct: Copied) -> None:
+    """Else the merge would come before a change that the read has seen."""
+    name = direct.table("watched", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")
+    effect = direct.effects(ChunkSplit(name))[0]
+    tables = direct.tables(name)
+
+    async def read() -> tuple[ChunkStaged | ChunkFailed, Position]:
+        with contextlib.closing(direct.target.connect(direct.database)) as holder:
+            holder.execute_script(f'BEGIN; LOCK TABLE "{direct.shop}".watched')
+            reading = asyncio.ensure_future(direct.copier.read(effect, tables))
+            await asyncio.to_thread(until, lambda: bool(direct.at_target(STAGER_WAITS)))
+            direct.at_source("INSERT INTO watched VALUES (2)")
+            seen = direct.here()
+        return await reading, seen
+
+    answer, seen = direct.runner.run(read())
+    assert isinstance(answer, ChunkStaged) and answer.rows == 2, direct.told
+    assert answer.high.order >= seen.order
+
+
 def test_a_read_that_hangs_is_stopped(copied: Copied) -> None:
     name = copied.table("locked", "id int PRIMARY KEY", "id int PRIMARY KEY", "VALUES (1)")
     effect = copied.effects(ChunkSplit(name))[0]
     tables = copied.tables(name)
-    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE 'tidelock/staged%'"
 
     async def stopped() -> ChunkStaged | ChunkFailed:
         reading = asyncio.ensure_future(copied.copier.read(effect, tables))
-        await asyncio.to_thread(until, lambda: bool(copied.at_target(waits)))
+        await asyncio.to_thread(until, lambda: bool(copied.at_target(STAGER_WAITS)))
         copied.copier.stop(effect.id)
         return await asyncio.wait_for(reading, DEADLINE_SECONDS)
 
@@ -320,14 +421,13 @@ def test_a_parent_that_is_killed_amid_a_read_leaves_nothing(copied: Copied) -> N
     told = (copied.effects(ChunkSplit(name))[0], copied.tables(name)[name])
     command = [sys.executable, "-c", PARENT, str(copied.path), *(msgspec.msgpack.encode(one).hex() for one in told)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE 'tidelock/staged%'"
     with (
         contextlib.closing(copied.target.connect(copied.database)) as holder,
         subprocess.Popen(command, env=environment) as parent,
     ):
         holder.execute_script(f'BEGIN; LOCK TABLE "{copied.shop}".amid')
         try:
-            until(lambda: bool(copied.at_target(waits)), START_SECONDS)
+            until(lambda: bool(copied.at_target(STAGER_WAITS)), START_SECONDS)
             family = descendants(parent.pid)
         finally:
             parent.kill()

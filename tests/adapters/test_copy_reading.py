@@ -29,12 +29,11 @@ from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.row_copy.columns import TooLong
-from tidelock.adapters.row_copy.job import Job
-from tidelock.adapters.row_copy.selection import listed
+from tidelock.adapters.row_copy.direct import rows_of_chunk
+from tidelock.adapters.row_copy.job import FETCH_BYTES, Job
 from tidelock.adapters.row_copy.source import CopySource, sources
-from tidelock.adapters.row_copy.task import by_column
-from tidelock.adapters.schema.create_table import qualified
 from tidelock.adapters.spark.jdbc import Database
+from tidelock.adapters.wiring.sources import source_of
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule
 from tidelock.engine.model.chunk_ranges import ChunkSplit
@@ -76,12 +75,15 @@ def read_rows(feed: Feed, spark: Any, source: CopySource) -> list[Row]:
     return rows
 
 
-def plain_rows(feed: Feed, source: CopySource) -> list[Row]:
-    """Through a plain connection, as rows of a list of keys come."""
+def direct_rows(feed: Feed, source: CopySource) -> list[Row]:
+    """Through one connection, as those of a small table come."""
+    return [row for batch in direct_batches(feed, source) for row in batch]
+
+
+def direct_batches(feed: Feed, source: CopySource) -> list[list[Row]]:
     with contextlib.closing(server.connect(reader_endpoint(feed.source_url))) as connection:
-        sql = f"SELECT {listed(source.read)} FROM {qualified('mysql', source.table.name)} t"
-        came = by_column(server.rows(connection, sql), len(source.read))
-    return list(zip(*source.reading.columns()(came), strict=True))
+        batches = rows_of_chunk(connection, source, ChunkSplit(source.target), 0)
+        return [list(zip(*batch, strict=True)) for batch in batches]
 
 
 def logged_rows(feed: Feed, rules: list[Rule], start: Position, end: Position) -> dict[TableName, list[Row]]:
@@ -127,7 +129,7 @@ def test_each_value_is_the_logs(name: str, spark: Any, request: pytest.FixtureRe
     for target, table in found(feed, list(logged)).items():
         wanted = sorted(map(exactly, logged[target]), key=str)
         assert sorted(map(exactly, read_rows(feed, spark, table)), key=str) == wanted, target
-        assert sorted(map(exactly, plain_rows(feed, table)), key=str) == wanted, target
+        assert sorted(map(exactly, direct_rows(feed, table)), key=str) == wanted, target
 
 
 def quoted(name: str) -> str:
@@ -150,8 +152,9 @@ def test_random_values_are_the_logs(name: str, spark: Any, request: pytest.Fixtu
     feed = feed_of(source, f"[{{source: {shop}.t}}]")
     target = TableName(shop, "t")
     logged = logged_rows(feed, [Rule(f"{shop}.t", f"{shop}.t")], start, here(source))[target]
-    rows = read_rows(feed, spark, found(feed, [target])[target])
-    assert [exactly(row) for row in sorted(rows)] == [exactly(row) for row in sorted(logged)]
+    table = found(feed, [target])[target]
+    for rows in (read_rows(feed, spark, table), direct_rows(feed, table)):
+        assert [exactly(row) for row in sorted(rows)] == [exactly(row) for row in sorted(logged)]
 
 
 def hexed(chance: Random, size: int) -> str:
@@ -202,12 +205,12 @@ def test_values_longer_than_a_packet_are_whole_or_an_error(name: str, request: p
     source.execute("SET GLOBAL max_allowed_packet = 1048576")
     try:
         text = 2_000_000 * "a"
-        assert plain_rows(feed, texts) == [(1, text, text, text, text.encode(), "[]")]
+        assert direct_rows(feed, texts) == [(1, text, text, text, text.encode(), "[]")]
         if name == "mysql":
             with pytest.raises(TooLong, match=r"column j: a JSON document is longer"):
-                plain_rows(feed, documents)
+                direct_rows(feed, documents)
         else:
-            assert plain_rows(feed, documents) == [(1, f'["{text}"]')]
+            assert direct_rows(feed, documents) == [(1, f'["{text}"]')]
     finally:
         source.execute("SET GLOBAL max_allowed_packet = 67108864")
 
@@ -226,7 +229,45 @@ def test_only_the_rows_and_columns_of_the_feed(mariadb: MariaDb, spark: Any) -> 
         source = found(feed, [target])[target]
         assert [column.name for column in source.mapping.shape.columns] == ["id", "email", "region"]
         assert sorted(read_rows(feed, spark, source)) == rows
+        assert sorted(direct_rows(feed, source)) == rows
         assert len(source.read) == (4 if where else 3)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_values_are_the_logs_whatever_the_servers_sql_mode_is(name: str, request: pytest.FixtureRequest) -> None:
+    """A table without a key is read in a view, in a session of its own."""
+    source: MariaDb | MySql = request.getfixturevalue(name)
+    shop = source.database("value")
+    source.execute("CREATE TABLE t (c char(9) PRIMARY KEY)", database=shop)
+    source.execute("INSERT INTO t VALUES ('a')", database=shop)
+    feed, target = feed_of(source, f"[{{source: {shop}.t}}]"), TableName(shop, "t")
+    table = found(feed, [target])[target]
+    ((before,),) = source.execute("SELECT @@GLOBAL.sql_mode")
+    source.execute("SET GLOBAL sql_mode = 'PAD_CHAR_TO_FULL_LENGTH'")
+    try:
+        assert direct_rows(feed, table) == [("a",)]
+        with source_of(feed.source_url).view(target) as view:
+            assert view is not None and list(view.batches(f"SELECT c FROM {shop}.t", 10)) == [[("a",)]]
+    finally:
+        source.execute(f"SET GLOBAL sql_mode = '{before}'")
+
+
+def test_a_direct_read_holds_few_rows_at_once(mariadb: MariaDb) -> None:
+    """Of a table that has grown, and of one whose rows are longer than the statistics say."""
+    shop = mariadb.database("value")
+    mariadb.execute("CREATE TABLE many (id int PRIMARY KEY)", database=shop)
+    mariadb.execute("INSERT INTO many SELECT seq FROM seq_1_to_25000", database=shop)
+    mariadb.execute("CREATE TABLE wide (id int PRIMARY KEY, t longtext)", database=shop)
+    long = "SELECT seq, REPEAT('a', IF(seq = 4, 9, 3) << 20) FROM seq_1_to_5"
+    mariadb.execute(f"INSERT INTO wide {long}", database=shop)
+    feed = feed_of(mariadb, f"[{{source: {shop}.*}}]")
+    many, wide = found(feed, [TableName(shop, "many"), TableName(shop, "wide")]).values()
+    batches = direct_batches(feed, many)
+    assert [len(batch) for batch in batches] == [10_000, 10_000, 5_000]
+    assert sorted(row[0] for batch in batches for row in batch) == list(range(1, 25_001))
+    lengths = [[len(text) for _, text in batch] for batch in direct_batches(feed, wide)]
+    assert lengths == [[3 << 20, 3 << 20], [3 << 20], [9 << 20], [3 << 20]]
+    assert all(sum(batch) <= FETCH_BYTES for batch in lengths if len(batch) > 1)
 
 
 @pytest.mark.parametrize("name", SOURCES)

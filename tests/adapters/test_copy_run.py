@@ -1,5 +1,5 @@
-"""`start: copy` and `tidelock copy` from end to end, on real servers and Spark: the copy goes on through SIGKILLs while
-the tables change, and what operators read of it."""
+"""`start: copy` and `tidelock copy` from end to end, on real servers, by Spark and without: the copy goes on through
+SIGKILLs while the tables change, and what operators read of it."""
 
 from __future__ import annotations
 
@@ -30,22 +30,24 @@ PAIRS = pytest.mark.parametrize("pair", [("mariadb", "postgres"), ("mysql", "mys
 
 
 @pytest.mark.parametrize(
-    ("pair", "kills"),
+    ("pair", "rows", "kills", "small_rows"),
     [
-        pytest.param(("mariadb", "postgres"), 1, id="mariadb-postgres"),
-        pytest.param(("mariadb", "postgres"), 2, id="mariadb-postgres-twice", marks=pytest.mark.proof),
-        pytest.param(("mysql", "mysql"), 1, id="mysql-mysql", marks=pytest.mark.proof),
+        pytest.param(("mariadb", "postgres"), 20_000, 1, 0, id="mariadb-postgres"),
+        pytest.param(("mariadb", "postgres"), 20_000, 2, 0, id="mariadb-postgres-twice", marks=pytest.mark.proof),
+        pytest.param(("mysql", "mysql"), 20_000, 1, 0, id="mysql-mysql", marks=pytest.mark.proof),
+        pytest.param(("mysql", "mysql"), 40_000, 1, 20_000, id="mysql-mysql-direct"),
     ],
     indirect=["pair"],
 )
 def test_a_copy_through_sigkills_while_all_changes(
-    pair: tuple[Server, Server], kills: int, make_rig: Callable[..., Rig]
+    pair: tuple[Server, Server], rows: int, kills: int, small_rows: int, make_rig: Callable[..., Rig]
 ) -> None:
-    """More kills and more rows: the proof below."""
-    rig = make_rig(*pair, "copied", copy={"chunk_rows": 1400})
-    copied = Trial(rig, 20_000).run(rate=600, kills=kills, seed=3, seconds=COPY_SECONDS)
+    """By Spark, and without it.  More kills and more rows: the proof below."""
+    rig = make_rig(*pair, "copied", copy={"chunk_rows": 1200}, spark={"small_rows": small_rows})
+    copied = Trial(rig, rows).run(rate=600, kills=kills, seed=3, seconds=COPY_SECONDS)
     assert copied.exact, f"{copied}\n{rig.said()[-3000:]}"
-    assert copied.rows > 20_000 and copied.changes > 2000 and len(copied.killed) == kills, copied
+    assert copied.rows > rows and copied.changes > 2000 and len(copied.killed) == kills, copied
+    print(copied)
 
 
 @pytest.mark.proof
@@ -162,7 +164,9 @@ def test_a_first_copy_replaces_nothing_that_others_wrote_before_it_began(
     rig.table("item", "id bigint PRIMARY KEY, v int")
     rig.at_source("INSERT INTO item VALUES (1, 1), (2, 2)")
     rig.start_at = "copy"
+    rig.options["spark"] = {"small_rows": 0}
     assert rig.catch_up_code({"JAVA_HOME": "/nowhere"}) == 1 and rig.epoch() == 1
+    del rig.options["spark"]
     rig.at_target("INSERT INTO item VALUES (9, 9)")
     assert rig.catch_up_code() == 1 and "holds rows already" in rig.said()
     assert rig.rows("SELECT CONCAT(id, '') FROM item") == [("9",)]

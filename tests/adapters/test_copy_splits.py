@@ -50,7 +50,14 @@ class Catalogued:
         names = [self.name(table) for table in tables]
         there = asyncio.run(tables_of(self.asked, names))
         wishes = [Wanted(n, name, mode, key) for n, name in enumerate(names) for key in wanted or (None,)]
-        return asyncio.run(splitting.splits(self.feed, self.asked, wishes, there))
+        return self.planned(wishes, there)
+
+    def planned(self, wishes: list[Wanted], there: dict[TableName, TargetTable]) -> tuple[ChunkSplit, ...]:
+        async def plan() -> tuple[ChunkSplit, ...]:
+            found = await splitting.wanted_sources(self.feed, self.asked, wishes, there)
+            return await splitting.splits(self.feed, self.asked, wishes, there, found)
+
+        return asyncio.run(plan())
 
     def source(self, table: str) -> CopySource:
         return asyncio.run(sources(self.feed, self.asked, [self.name(table)]))[self.name(table)]
@@ -139,9 +146,7 @@ def test_names_are_the_targets(source: Server) -> None:
     rule = f"{{source: {shop}.t, target: {shop}.u, columns: {{exclude: [c], rename: {{b: first}}}}}}"
     seen = Catalogued(source, shop, f"[{rule}]")
     keyed = TargetTable(seen.name("u"), (TargetColumn("a", "int"), TargetColumn("first", "int")), ("a",))
-    (split,) = asyncio.run(
-        splitting.splits(seen.feed, seen.asked, [Wanted(1, seen.name("u"), "keep")], {seen.name("u"): keyed})
-    )
+    (split,) = seen.planned([Wanted(1, seen.name("u"), "keep")], {seen.name("u"): keyed})
     assert split.columns == ("first", "a") and split.keep and len(split.bounds) == 5
     table = seen.source("u")
     assert [c.name for c in table.mapping.shape.columns] == ["a", "first"]

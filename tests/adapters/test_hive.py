@@ -46,7 +46,7 @@ ROWS = (
     "-3, '', '', 0, '1969-12-31', '1969-12-31 23:59:58.999999', NULL, NULL, NULL, NULL, NULL, NULL",
     "4, 'z', 'z', 0.01, NULL, NULL, 0, 1, 0, '𝄞', 'long', 1234567890.1234567890",
 )
-KILLED_AT = ("behind a table in the metastore", "behind a part of open versions", "before a history's partitions move")
+KILLED_AT = ("behind a table in the metastore", "before a history's partitions move")  # at each step in the proof
 OPTIONS = {"merge_seconds": 1, "buckets": 4, "history": True}
 SPARK = {"settings": {"spark.sql.shuffle.partitions": "4"}}  # small tables
 COLUMNS = "id, email, balance, updated_at, payload, version"

@@ -1,7 +1,7 @@
 """Halts that no feed can read past: what the halt says is done, literally, and then no row differs.
 
 Each cause leaves a hole behind the checkpoint in which rows came, went and changed, before the halting event and behind
-it.  A run copies with Spark, which takes its seconds, so the causes share one pair of servers.
+it.  The causes share one pair of servers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.harness.rig import Rig, until
+from bench.harness.rig import Rig, tidelock, until
 from bench.harness.servers import MariaDb, MySql, Server
 
 COPY_SECONDS = 180.0
@@ -200,13 +200,20 @@ def test_a_resync_through_a_missing_java_and_a_sigkill(
     rig.at_source("INSERT INTO account VALUES (8000, 8000)")
 
     rig.output = rig.folder / "without-java.log"
+    rig.options["spark"] = {"small_rows": 1000}
     assert rig.catch_up_code({"PATH": "/nowhere", "JAVA_HOME": "/nowhere"}) == 1
     assert "nothing runs without it" in rig.said(), rig.said()
     assert rig.rows("SELECT CONCAT(count(*), '') FROM account WHERE id >= 6000") == [("0",)]
+    refused = tidelock("resync", str(rig.feed), "--yes", environment={"JAVA_HOME": "/nowhere"})
+    assert refused.code == 1 and "larger tables are copied by Spark" in refused.err, refused
 
+    del rig.options["spark"]
+    not_yet = "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'not yet'"
+    rig.at_target(f"CREATE TRIGGER {rig.schema}.wait BEFORE INSERT ON {rig.schema}.child FOR EACH ROW {not_yet}")
     process = rig.run("--until-caught-up")
-    until(lambda: merged(rig) > 0, "a merged chunk", COPY_SECONDS)
+    until(lambda: merged(rig) > 0 and "not yet" in rig.said(), "merged chunks, and one that is not", COPY_SECONDS)
     process.kill()
+    rig.at_target(f"DROP TRIGGER {rig.schema}.wait")
     again = rig.command("resync", "@", "--yes")
     assert again.code == 0, again
     rig.catch_up(COPY_SECONDS)

@@ -67,7 +67,7 @@ def test_a_long_query_is_waited_for_and_silence_is_not(kind: str, request: pytes
 
 def test_a_copy_outlives_a_silence(mariadb: MariaDb, postgres: Postgres, make_rig: Callable[..., Rig]) -> None:
     """The source falls silent while Spark waits for its answer: the feed says so, and copies when it speaks."""
-    rig = make_rig(mariadb, postgres, "silent", start="copy")
+    rig = make_rig(mariadb, postgres, "silent", start="copy", spark={"small_rows": 0})
     rig.table("t", "id bigint PRIMARY KEY, note text")
     rig.at_source("INSERT INTO t SELECT seq, 'x' FROM seq_1_to_1000")
     chunks = f"SELECT count(*)::text FROM tidelock.tidelock_chunks WHERE feed = '{rig.name}'"

@@ -18,6 +18,7 @@ from bench.harness.lake import Lake
 from bench.harness.rig import Rig, tidelock, until
 from bench.harness.servers import Server
 from bench.harness.servers.metastore import Metastore
+from bench.harness.servers.spark_classes import there
 from bench.harness.servers.spark_cluster import SparkCluster
 from bench.harness.session import Flavor
 from tidelock.adapters.config.feed import Spark
@@ -59,6 +60,7 @@ def test_a_cluster_needs_a_secret_or_a_word() -> None:
 
 
 def test_a_cluster_whose_network_is_trusted_is_used_as_the_refusal_says() -> None:
+    """Here also: all of it starts from the classes that `make servers` has had Java keep."""
     with SparkCluster(1, private=False) as cluster:
         known = Spark(master=cluster.url, settings=cluster.settings)
         with pytest.raises(SparkFailed) as refused, session(known, "open"):
@@ -67,6 +69,18 @@ def test_a_cluster_whose_network_is_trusted_is_used_as_the_refusal_says() -> Non
         asked = Spark(master=cluster.url, settings={**cluster.settings, "spark.authenticate": "false"})
         with session(asked, "open") as spark:
             assert spark.range(10).count() == 10
+            master, worker = (node.pid for node in cluster.nodes)
+            executors = children(worker)
+            assert executors and all(starts_from(there(), pid) for pid in (master, worker, *executors))
+
+
+def children(pid: int) -> list[int]:
+    listed = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for tasks in listed for child in tasks.read_text().split()]
+
+
+def starts_from(archive: Path, pid: int) -> bool:
+    return str(archive) in Path(f"/proc/{pid}/maps").read_text()
 
 
 @pytest.mark.proof

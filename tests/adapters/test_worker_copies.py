@@ -13,7 +13,7 @@ import pytest
 
 from bench.copying import Trial
 from bench.harness.rig import Rig, tidelock
-from bench.harness.servers import Server
+from bench.harness.servers import Postgres, Server
 from bench.harness.tidelock import Process
 from bench.harness.workers import Workers
 from bench.harness.workload.churn import Churn
@@ -43,17 +43,36 @@ def all_copied(rig: Rig) -> bool:
     return bool(copies) and all(copy["merged"] == copy["chunks"] > 0 for copy in copies)
 
 
+def held_up(rig: Rig, table: str) -> Callable[[], None]:
+    """The target answers each merge into the table with a deadlock; returns what ends that."""
+    if not isinstance(rig.target, Postgres):
+        rig.at_target(
+            f"CREATE TRIGGER {table}_wait BEFORE INSERT ON {table} FOR EACH ROW "
+            "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'not yet'"
+        )
+        return lambda: rig.at_target(f"DROP TRIGGER {table}_wait")
+    rig.at_target(
+        f"CREATE FUNCTION {rig.schema}.wait() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$BEGIN RAISE EXCEPTION 'not yet' USING ERRCODE = '40P01'; END$$",
+        f"CREATE TRIGGER wait BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION {rig.schema}.wait()",
+    )
+    return lambda: rig.at_target(f"DROP TRIGGER wait ON {table}")
+
+
 @pytest.mark.parametrize(
-    ("source", "target"), [("mariadb", "postgres"), pytest.param("mysql", "mariadb", marks=pytest.mark.proof)]
+    ("source", "target", "small_rows"),
+    [("mariadb", "postgres", 20_000), pytest.param("mysql", "mariadb", 0, marks=pytest.mark.proof, id="by Spark")],
 )
 def test_a_first_copy_goes_on_with_the_next_owners(
-    source: str, target: str, make_workers: Make, request: pytest.FixtureRequest
+    source: str, target: str, small_rows: int, make_workers: Make, request: pytest.FixtureRequest
 ) -> None:
     """Under load, through the death of a worker that copies, once with its children and once alone, and no return."""
     servers = request.getfixturevalue(source), request.getfixturevalue(target)
-    workers = make_workers(*servers, "copied", 3, copy={"chunk_rows": 1400}, partitions=4)
+    spark = {"small_rows": small_rows}
+    workers = make_workers(*servers, "copied", 3, copy={"chunk_rows": 1400}, spark=spark, partitions=4)
     rig = workers.rig
     trial = Trial(rig, ROWS)
+    go_on = held_up(rig, "item")
     workers.start()
     work = rig.work(trial.workload, 1_000_000, 3, RATE)
     killed = list[int]()
@@ -64,9 +83,10 @@ def test_a_first_copy_goes_on_with_the_next_owners(
                 "merged chunks",
                 COPY_SECONDS,
             )
-            if owner := copying_owner(workers):  # a fast machine may be done before it is asked a second time
-                killed.append(trial.merged)
-                workers.kill(owner, alone=alone, back_after=5.0)
+            workers.until(lambda: copying_owner(workers) != "", "an owner that copies", COPY_SECONDS)
+            killed.append(trial.merged)
+            workers.kill(copying_owner(workers), alone=alone, back_after=5.0)
+        go_on()
         workers.until(lambda: trial.merged >= trial.chunks, "all chunks", COPY_SECONDS)
         copied_at = work.made
         workers.until(lambda: work.made >= copied_at + SETTLED_CHANGES, "changes after the copy")
@@ -74,7 +94,7 @@ def test_a_first_copy_goes_on_with_the_next_owners(
         changes = work.stop().changes
     workers.until_caught_up()
     copied = trial.copied(changes, RATE, tuple(killed), 1.0)
-    assert copied.exact and killed, f"{copied}\n{workers.said()}"
+    assert copied.exact and len(killed) == 2 and killed[1] < copied.chunks, f"{copied}\n{workers.said()}"
     assert copied.rows > ROWS and changes > 1000, copied
     homes = dict(workers.plan.tables) if workers.plan is not None else {}
     assert len({homes[name] for name in homes if name.table in ("item", "word", "person")}) > 1, homes
@@ -85,9 +105,13 @@ def test_a_first_copy_goes_on_with_the_next_owners(
 def test_tables_are_copied_again_while_their_groups_run(
     make_workers: Make, mariadb: Server, postgres: Server, tmp_path: Path
 ) -> None:
-    """Asked for once, of tables in two groups, and shown until it is done; each group's journal tells of its part."""
+    """Asked for once, of tables in two groups, and shown until it is done; each group's journal tells of its part.
+
+    Both groups are at one worker, and share its Spark.
+    """
     journal = str(tmp_path / "run.journal")
-    workers = make_workers(mariadb, postgres, "again", 2, copy={"chunk_rows": 1000}, journal=journal)
+    options = {"copy": {"chunk_rows": 1000}, "spark": {"small_rows": 0}, "partitions": 2}
+    workers = make_workers(mariadb, postgres, "again", 1, journal=journal, **options)
     rig = workers.rig
     for table in ("held", "other"):
         rig.table(table, "id bigint PRIMARY KEY, v int NOT NULL, version bigint NOT NULL")
@@ -106,7 +130,7 @@ def test_tables_are_copied_again_while_their_groups_run(
         f"{rig.schema}.held": 3,
         f"{rig.schema}.other": 3,
     }
-    assert workers.stop() == [0, 0], workers.said()
+    assert workers.stop() == [0], workers.said()
     for group in range(2):
         said = tidelock("replay", f"{journal}.group{group}")
         assert said.code == 0 and "-- " not in said.out, said
@@ -123,6 +147,7 @@ def test_a_first_copy_that_cannot_be_had_halts_its_group(
         rig.table(table, "id bigint PRIMARY KEY, v int")
         rig.at_source(f"INSERT INTO {table} VALUES (1, 1), (2, 2)")
     rig.start_at = "copy"
+    rig.options["spark"] = {"small_rows": 0}
 
     def halt() -> list[str]:
         said = rig.command("status", "@", "--json")
@@ -136,6 +161,7 @@ def test_a_first_copy_that_cannot_be_had_halts_its_group(
         kind, message, hint, *_ = halt()
         assert kind == "copy" and "JAVA_HOME is /nowhere" in message and "nothing of these tables" in hint, halt()
         assert workers.stop() == [0], workers.said()
+    del rig.options["spark"]
     rig.at_target("INSERT INTO brimming VALUES (9, 9)")
     rig.at_source("INSERT INTO brimming VALUES (3, 3)")
     workers.start()
@@ -192,7 +218,7 @@ def test_differing_rows_are_repaired_by_their_groups(
 def test_workers_are_moved_past_a_hole_in_the_log(
     make_workers: Make, make_mariadb: Callable[..., Server], postgres: Server
 ) -> None:
-    """To the letter of the advice; under load, and with a kill while the tables are copied anew."""
+    """To the letter of the advice; under load, and with a kill while the tables are copied anew, without Spark."""
     workers = make_workers(make_mariadb(), postgres, "moved", 2, copy={"chunk_rows": 1000})
     rig = workers.rig
     workload = rig.make(Several(Mix(), Churn()))
@@ -213,11 +239,13 @@ def test_workers_are_moved_past_a_hole_in_the_log(
     assert workers.stop() == [0, 0], workers.said()
     said = tidelock("resync", str(rig.feed), "--yes", seconds=COPY_SECONDS)
     assert said.code == 0 and "`tidelock worker " in said.out, said
+    go_on = held_up(rig, "held")
     work = rig.work(workload, 1_000_000, 5, RATE // 2)
     try:
         workers.start()
-        workers.until(lambda: copying_owner(workers) != "", "an owner that copies", COPY_SECONDS)
+        workers.until(lambda: "not yet" in workers.said(), "a merge that is held up", COPY_SECONDS)
         workers.kill(copying_owner(workers), back_after=1.0)
+        go_on()
         workers.until(lambda: all_copied(rig), "the copy", COPY_SECONDS)
     finally:
         work.stop()

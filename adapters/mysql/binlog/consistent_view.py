@@ -83,7 +83,8 @@ def view_of(place: Address, table: TableName) -> Iterator[SessionView | None]:
             yield None
             return
         rows(reader, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        rows(reader, "SET SESSION net_write_timeout = 3600")
+        # The server's own mode may be to pad CHAR.
+        rows(reader, "SET SESSION net_write_timeout = 3600, sql_mode = 'NO_BACKSLASH_ESCAPES'")
         if flavor(reader).is_mariadb:
             snapshot = _of_mariadb(visible.snapshot_place(reader))
         else:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.harness.servers.process import Process
+from bench.harness.servers.spark_classes import java_options
 from tidelock.adapters.process.host import Missing, java
 
 JVM: Final = [
@@ -57,8 +58,20 @@ class Metastore(Process):
         }
         words = [*(f"{name}={value}" for name, value in settings.items()), *self.extra]
         options = [word for pair in words for word in ("--hiveconf", pair)]
-        main = ["-cp", f"{spark_jars()}/*", "org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(self.port)]
-        return [java("Hive's metastore"), *JVM, f"-Dderby.system.home={self.data}", *main, *options]
+        main = ["-cp", class_path(), "org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(self.port)]
+        return [*short_lived(), java("Hive's metastore"), *JVM, f"-Dderby.system.home={self.data}", *main, *options]
+
+
+def class_path() -> str:
+    """The class path of Spark's own programs: only for that one Java takes the classes that were kept."""
+    jars = spark_jars()
+    (first,) = jars.glob("slf4j-api-*.jar")
+    return f"{jars.parent}/conf:{first}:{jars}/*"
+
+
+def short_lived() -> list[str]:
+    """The beginning of a command that starts Java as tests start Spark: with kept classes, for a short life."""
+    return ["/usr/bin/env", f"JDK_JAVA_OPTIONS={java_options()}"]
 
 
 def spark_jars() -> Path:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from bench.harness.servers.metastore import JVM, spark_jars
+from bench.harness.servers.metastore import JVM, class_path, short_lived, spark_jars
 from bench.harness.servers.place import free_port
 from bench.harness.servers.process import Process
 from tidelock.adapters.process.host import java
@@ -54,11 +54,11 @@ class _Node(Process):
                 "spark.network.crypto.enabled": "true",
             }
         options = [f"-D{key}={value}" for key, value in settings.items()]
-        main = ["-cp", f"{spark_jars()}/*", f"org.apache.spark.deploy.{self.main}"]
+        main = ["-cp", class_path(), f"org.apache.spark.deploy.{self.main}"]
         place = ["--host", self.host, "--port", str(self.port), "--webui-port", str(free_port())]
         jars = spark_jars()  # whose place and Scala a worker needs to start executors
         scala = next(jars.glob("spark-core_*.jar")).name.removeprefix("spark-core_").partition("-")[0]
-        home = ["/usr/bin/env", f"SPARK_HOME={jars.parent}", f"SPARK_SCALA_VERSION={scala}"]
+        home = [*short_lived(), f"SPARK_HOME={jars.parent}", f"SPARK_SCALA_VERSION={scala}"]
         return [*home, java("Spark"), *JVM, *options, *main, *place, *self._more()]
 
     def _more(self) -> list[str]:
@@ -79,7 +79,7 @@ class _Worker(_Node):
 class SparkCluster:
     """A context manager.  `url`: for `spark.master`; `settings`: what an application needs to be let in and to fit.
 
-    `private`: it lets in who knows its secret; else anybody.
+    `nodes`: the master, then the workers.  `private`: it lets in who knows its secret; else anybody.
     """
 
     def __init__(self, workers: int = 2, *, private: bool = True) -> None:
@@ -89,13 +89,14 @@ class SparkCluster:
         self._stack = contextlib.ExitStack()
         self._secret, self._workers = secret, workers
         self.url = ""
+        self.nodes: list[Process] = []
 
     def __enter__(self) -> Self:
         with self._stack:
             master = self._stack.enter_context(_Master(self._secret))
             self.url = f"spark://{master.host}:{master.port}"
-            for _ in range(self._workers):
-                self._stack.enter_context(_Worker(self._secret, self.url))
+            workers = [self._stack.enter_context(_Worker(self._secret, self.url)) for _ in range(self._workers)]
+            self.nodes = [master, *workers]
             self._stack = self._stack.pop_all()
         return self
 
