@@ -19,8 +19,15 @@ it came from:
 | SET                          | `str`, labels joined by `,`                                  |
 | JSON                         | `str`, the text of the document                              |
 | UUID, INET4, INET6           | `str` in the server's own spelling                           |
+| BOOL                         | `int`, 0 or 1                                                |
+| OTHER                        | `str` in PostgreSQL's own spelling                           |
 
 SQL NULL is `None` everywhere.
+
+A PostgreSQL source has values that no kind above holds: NaN and the infinities of numbers, infinite moments, years
+before 1 or after 9999.  Each is a `str` in PostgreSQL's own spelling (`NaN`, `-Infinity`, `infinity`, `0044-03-15 BC`,
+`10000-01-01 00:00:00+00`), in a FLOAT column too.  A PostgreSQL target takes it as it is; for another target the row
+fails, and the reason names the column.
 """
 
 from __future__ import annotations
@@ -60,6 +67,8 @@ class Kind(enum.StrEnum):
     UUID = "uuid"
     INET4 = "inet4"
     INET6 = "inet6"
+    BOOL = "bool"
+    OTHER = "other"
 
 
 class Column(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -69,6 +78,7 @@ class Column(msgspec.Struct, frozen=True, array_like=True, gc=False):
     `precision`, `scale`: DECIMAL digits; `scale` is also the number of fractional second digits.
     `charset`: the logged charset of a TEXT, ENUM or SET column (`utf8mb4`, `latin1`, …).
     `labels`: the labels of an ENUM or SET.
+    `type`: the type as PostgreSQL spells it, of a column of a PostgreSQL source; '' of any other.
     """
 
     name: str
@@ -79,6 +89,7 @@ class Column(msgspec.Struct, frozen=True, array_like=True, gc=False):
     scale: int = 0
     charset: str = ""
     labels: tuple[str, ...] = ()
+    type: str = ""
 
 
 class TableName(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True, cache_hash=True):
