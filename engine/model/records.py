@@ -22,7 +22,7 @@ it came from:
 | BOOL                         | `int`, 0 or 1                                                |
 | OTHER                        | `str` in PostgreSQL's own spelling                           |
 
-SQL NULL is `None` everywhere.
+SQL NULL is `None` everywhere.  A value that the source's log does not tell is `UNKNOWN`, which is no value at all.
 
 A PostgreSQL source has values that no kind above holds: NaN and the infinities of numbers, infinite moments, years
 before 1 or after 9999.  Each is a `str` in PostgreSQL's own spelling (`NaN`, `-Infinity`, `infinity`, `0044-03-15 BC`,
@@ -34,14 +34,46 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-# int | float | str | bytes | None; spelled Any because msgspec decodes no union of str and bytes.
+_UNKNOWN_CODE: Final = 1  # MessagePack extension type
+
+
+class Unknown(enum.Enum):
+    """Type of `UNKNOWN`, which msgspec encodes as what its member holds."""
+
+    UNKNOWN = msgspec.msgpack.Ext(_UNKNOWN_CODE, b"")
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+    __str__ = __repr__
+
+
+UNKNOWN: Final = Unknown.UNKNOWN
+"""Stands in a row for a value that the source's log does not tell.
+
+PostgreSQL leaves out a long value that an update did not change, and all but the key of the row before; it does so
+where a table has not REPLICA IDENTITY FULL, so only rows of a `Shape` that says so hold it.  It is equal to itself and to
+no value: two of them say nothing of the values, so whoever compares rows asks for it first.  Nothing writes it to a
+target.  There is one in a process: `value is UNKNOWN`.  An encoder of msgspec needs nothing for it; a decoder of rows
+has `ext_hook=read_extension`.
+"""
+
+# int | float | str | bytes | None | Unknown; spelled Any because msgspec decodes no union of str and bytes.
 Value: TypeAlias = Any
 Row: TypeAlias = tuple[Value, ...]
 Made = TypeVar("Made")
+ReplicaIdentity: TypeAlias = Literal["full", "key", "nothing"]
+
+
+def read_extension(code: int, data: memoryview) -> Unknown:
+    """Returns the value of a MessagePack extension, for decoders of rows (`ext_hook`).  Raises ValueError."""
+    if code == _UNKNOWN_CODE and not data:
+        return UNKNOWN
+    raise ValueError(f"a MessagePack extension of type {code} and {len(data)} bytes, which no row holds")
 
 
 class Kind(enum.StrEnum):
@@ -103,11 +135,19 @@ class TableName(msgspec.Struct, frozen=True, array_like=True, gc=False, order=Tr
 
 
 class Shape(msgspec.Struct, frozen=True, array_like=True):
-    """The columns of a table's rows, in row order, and the names of its primary key columns (empty: none logged)."""
+    """The columns of a table's rows, in row order, and the names of its primary key columns (empty: none logged).
+
+    `identity`: which values of a row the log tells when it is updated or deleted (PostgreSQL's REPLICA IDENTITY).
+    `full`: all, of both images; such rows never hold `UNKNOWN`.  `key`: the before-image has the key's values alone and
+    `UNKNOWN` for the rest (an update that leaves the key alone has those of its new row), and a long value that an
+    update did not change is `UNKNOWN` in its after-image.  `nothing`: the log has inserts alone.
+    `primary_key`: under `key` the columns of the identity, which an index named by USING INDEX may say.
+    """
 
     name: TableName
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...] = ()
+    identity: ReplicaIdentity = "full"
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True, gc=False):
