@@ -20,8 +20,8 @@ shorter than a rank, as a tuple it is then before every rank that begins with it
 
 *Columns that have one order* are those of a PostgreSQL source whose order is their bytes' or their number's: integers;
 UUIDs, whose text has the order of their bytes; texts of the collation C, which compares the bytes of UTF-8, as Python
-compares code points; and numbers with a scale, whose rank is the number without its point.  NaN, which such a number may
-be, is behind all others, as there.
+compares code points; and numbers of up to MOST_DIGITS digits, whose rank is the number without its point.  NaN, which
+such a number may be, is behind all others, as there.
 
 A list of keys is compared as the target's key compares (`engine.model.index`).  Of a row whose key does not fold
 exactly it is UNKNOWN whether it is one of them.
@@ -50,6 +50,8 @@ Rank: TypeAlias = tuple[int | str, ...]
 """Integers; ORDERED, also texts.  Two ranks of one split have the same types at the same places."""
 UNKNOWN = -1
 NAN: Final = "NaN"
+MOST_DIGITS: Final = 18
+"""Of a number with a rank: it, and that of NaN, has 64 bits."""
 
 
 class By(enum.StrEnum):
@@ -162,11 +164,6 @@ def bucket(text: str) -> Rank:
 def digest(text: str) -> Rank:
     """Returns the rank of a row by the text of its columns, as PostgreSQL computes it."""
     return (int.from_bytes(sha256(text.encode("ascii")).digest()[:4], "big"),)
-
-
-def has_one_order(column: Column) -> bool:
-    """Are values of this kind compared alike everywhere?  Of a text the source's collation must say so too."""
-    return column.kind in (Kind.INT, Kind.UUID, Kind.TEXT) or (column.kind is Kind.DECIMAL and column.precision > 0)
 
 
 def number_rank(column: Column, value: str) -> int:
