@@ -35,8 +35,7 @@ class SourceColumn(msgspec.Struct, frozen=True):
 
 
 class UserType(msgspec.Struct, frozen=True):
-    """A type that a table's columns need and that its users have made.  `statement`: makes it at a PostgreSQL target.
-    """
+    """A type that a table's columns need and that users have made.  `statement`: makes it at a PostgreSQL target."""
 
     schema: str
     name: str
