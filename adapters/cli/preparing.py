@@ -74,10 +74,30 @@ async def _plan(feed: Feed, apply: bool) -> list[PlannedStatement]:
     if apply:
         from tidelock.adapters.app.run import fix_start
 
-        await _apply(feed, [s for s in plan if s.side == "target" and not s.administrator])
+        await _apply_source(feed, [s for s in plan if s.side == "source" and _applied(s)])
+        await _apply(feed, [s for s in plan if s.side == "target" and _applied(s)])
         await _make_topics(feed, plan)
         await fix_start(feed)
     return plan
+
+
+def _applied(statement: PlannedStatement) -> bool:
+    return not (statement.administrator or statement.by_start)
+
+
+async def _apply_source(feed: Feed, statements: Sequence[PlannedStatement]) -> None:
+    """Runs statements at the source.  Raises CommandError."""
+    if not statements:
+        return
+    from tidelock.adapters.checks.source_view import source_inspected
+    from tidelock.adapters.ports.source_errors import SourceError
+
+    async with source_inspected(feed) as source:
+        for number, statement in enumerate(statements):
+            try:
+                await source.execute(statement.sql)
+            except SourceError as error:
+                raise _failed(statement, error, number, len(statements)) from None
 
 
 async def _apply(feed: Feed, statements: Sequence[PlannedStatement]) -> None:
@@ -90,11 +110,15 @@ async def _apply(feed: Feed, statements: Sequence[PlannedStatement]) -> None:
             try:
                 await target.execute(statement.sql)
             except TargetError as error:
-                raise CommandError(
-                    f"{error} at `{' '.join(statement.sql.split())}` ({statement.why})",
-                    f"{number} of {len(statements)} statements ran and stay; correct this one and run init again",
-                    REFUSED,
-                ) from None
+                raise _failed(statement, error, number, len(statements)) from None
+
+
+def _failed(statement: PlannedStatement, error: Exception, number: int, all: int) -> CommandError:
+    return CommandError(
+        f"{error} at `{' '.join(statement.sql.split())}` ({statement.why})",
+        f"{number} of {all} statements ran and stay; correct this one and run init again",
+        REFUSED,
+    )
 
 
 async def _make_topics(feed: Feed, plan: Sequence[PlannedStatement]) -> None:
@@ -116,7 +140,9 @@ def _print_plan(feed: Feed, plan: Sequence[PlannedStatement], applied: bool) -> 
             print(f"-- {statement.side}{who}: {' '.join(statement.why.split())}")
             print(f"-- {statement.sql}\n" if statement.side == "log" else f"{statement.sql};\n")
     if applied and plan:
-        ran = sum(s.side == "target" and not s.administrator for s in plan)
+        ran = sum(s.side == "target" and _applied(s) for s in plan)
+        at_source = sum(s.side == "source" and not s.administrator for s in plan)
         made = sum(s.side == "log" and not s.administrator for s in plan)
         topics = f", {made} topic{'s' if made != 1 else ''} made in Kafka" if made else ""
-        print(f"-- {feed.name}: {ran} statement{'s' if ran != 1 else ''} ran at the target{topics}")
+        source = f", {at_source} at the source" if at_source else ""
+        print(f"-- {feed.name}: {ran} statement{'s' if ran != 1 else ''} ran at the target{source}{topics}")
