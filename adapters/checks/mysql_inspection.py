@@ -64,6 +64,10 @@ class MySqlInspection:
         lacking = check_grants(self._feed, self._grants, self.view.mariadb, list(self.view.tables))
         return [Preparation(f.hint.rstrip(";"), f.message, administrator=True) for f in (*lacking, *unseen)]
 
+    async def removals(self) -> list[Preparation]:
+        """Lists nothing: a feed leaves nothing at MySQL but the grants of its user."""
+        return []
+
     def _unmatched(self) -> list[Finding]:
         return check_patterns(self._feed, self.view.tables, self._grants, self._schemas)
 

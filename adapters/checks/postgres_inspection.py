@@ -9,9 +9,13 @@ import asyncpg
 
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.checks.postgres_facts import SourceFacts, read_facts
-from tidelock.adapters.checks.postgres_publication import check_publication, publication_preparations
+from tidelock.adapters.checks.postgres_publication import (
+    check_publication,
+    publication_preparations,
+    publication_removals,
+)
 from tidelock.adapters.checks.postgres_server import check_role, check_server
-from tidelock.adapters.checks.postgres_slot import check_slot, slot_preparations
+from tidelock.adapters.checks.postgres_slot import check_slot, slot_preparations, slot_removals
 from tidelock.adapters.checks.postgres_tables import check_patterns, check_tables
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.config.url import Endpoint
@@ -65,6 +69,10 @@ class PostgresInspection:
             *publication_preparations(feed, facts, tables),
             *slot_preparations(feed, facts, stored),
         ]
+
+    async def removals(self) -> list[Preparation]:
+        """Lists the statements that drop the feed's slot and publication.  Raises CannotRun while the slot is read."""
+        return [*slot_removals(self._feed, self._facts), *publication_removals(self._facts)]
 
     def equalities(self, table: SourceTable) -> dict[str, Equality]:
         """Returns how the source compares the text columns: by their bytes, where the collation is deterministic."""

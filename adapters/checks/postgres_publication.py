@@ -124,3 +124,12 @@ def publication_preparations(
         may = found.owned and (finding.kind != "publication-lacks" or all(rows[name].owned for name in wanted))
         made += [Preparation(sql, finding.message, not may) for sql in finding.hint.rstrip(";").split("; ")]
     return made
+
+
+def publication_removals(facts: SourceFacts) -> list[Preparation]:
+    """Lists the statement that drops the publication; the feed's user may where it made it."""
+    found = facts.publication
+    if found is None:
+        return []
+    sql = f"DROP PUBLICATION {quote('postgres', found.name)}"
+    return [Preparation(sql, "the feed's publication", not found.owned)]

@@ -6,6 +6,7 @@ from tidelock.adapters.checks.postgres_facts import SlotFacts, SourceFacts
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.source_inspection import Preparation
+from tidelock.adapters.ports.target_inspection import CannotRun
 from tidelock.adapters.postgres.slot_name import slot_name
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import Position
@@ -90,3 +91,20 @@ def slot_preparations(feed: Feed, facts: SourceFacts, stored: Position | None) -
     sql = f"SELECT pg_create_logical_replication_slot('{slot_name(feed.name)}', '{PLUGIN}')"
     why = "from where on the server keeps its log for the feed"
     return [Preparation(sql, why, administrator=False, by_start=True)]
+
+
+def slot_removals(feed: Feed, facts: SourceFacts) -> list[Preparation]:
+    """Lists the statement that drops the slot.  Raises CannotRun while somebody reads it."""
+    slot = facts.slot
+    if slot is None or slot.plugin != PLUGIN or slot.database != facts.role.database:
+        return []
+    if slot.active_pid:
+        raise CannotRun(
+            error(
+                "slot-busy",
+                f"{slot.application or 'another program'} from {slot.client} reads the slot {slot.name} at "
+                f"{feed.source_url} (session {slot.active_pid})",
+                f"End it, or SELECT pg_terminate_backend({slot.active_pid});",
+            )
+        )
+    return [Preparation(drop_slot(slot.name), "the feed's slot, for which the server keeps its log", False)]

@@ -60,6 +60,10 @@ class InspectedSource(Protocol):
         wrong."""
         ...
 
+    async def removals(self) -> list[Preparation]:
+        """Lists the statements that undo what `init` or a first run has made at the source.  Raises CannotRun."""
+        ...
+
     def equalities(self, table: SourceTable) -> dict[str, Equality]:
         """Returns how the source compares the text columns of a table."""
         ...
