@@ -98,7 +98,6 @@ class PostgresSource:
 
     def reader(self, order: CaptureOrder) -> CapturedLog:
         from tidelock.adapters.postgres.logical.captured_log import CapturedLog
-    from tidelock.adapters.postgres.logical.consistent_view import SessionView
 
         return CapturedLog(order)
 
