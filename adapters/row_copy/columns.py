@@ -10,6 +10,8 @@ A value may be longer than the source's `max_allowed_packet`, where MariaDB's CA
 document empty, both without an error.  So long texts and bytes come by CONVERT, which has no such limit, and a document
 that is no text is an error.
 
+A PostgreSQL server spells every value as its log does (`adapters.row_copy.postgres_columns`).
+
 Values come and go by column: a list for each, which most columns pass unchanged.
 """
 
@@ -23,6 +25,7 @@ import msgspec
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.mysql.charsets import is_utf8, lenient_decoder
 from tidelock.adapters.mysql.spellings import SPELLINGS
+from tidelock.adapters.row_copy.postgres_columns import reading_of
 from tidelock.adapters.schema.source_table import SourceColumn
 from tidelock.engine.model.records import Kind
 
@@ -98,6 +101,10 @@ def reader(of: AskedColumn) -> Callable[[Values], Values] | None:
             return _each(SPELLINGS[Kind(of.by)])
         case "document":
             return _documents(of.by)
+        case "logged":
+            assert of.column is not None
+            read = reading_of(of.column)
+            return _each(read) if read is not None else None
 
 
 def _each(read: Callable[[Any], Any]) -> Callable[[Values], Values]:
