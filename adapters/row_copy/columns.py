@@ -25,8 +25,9 @@ import msgspec
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.mysql.charsets import is_utf8, lenient_decoder
 from tidelock.adapters.mysql.spellings import SPELLINGS
-from tidelock.adapters.row_copy.postgres_columns import logged_text, reading_of
+from tidelock.adapters.row_copy.postgres_columns import reading_of
 from tidelock.adapters.schema.source_table import SourceColumn
+from tidelock.adapters.spark.postgres_text import logged_text
 from tidelock.engine.model.records import Column, Kind
 
 Wire: TypeAlias = Literal["BIGINT", "DOUBLE", "STRING", "BINARY"]
