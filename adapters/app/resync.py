@@ -51,7 +51,7 @@ from tidelock.adapters.process.host import Missing
 from tidelock.adapters.row_copy.failing import look_for_spark
 from tidelock.adapters.row_copy.source import NotCopied, sources
 from tidelock.adapters.wiring.inspection import opened
-from tidelock.adapters.wiring.sources import overview_of, source_of
+from tidelock.adapters.wiring.sources import keeps_for_us, overview_of, source_of
 from tidelock.engine.capture.mapping import Mapping
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.copy.copy_validation import fault
@@ -113,6 +113,7 @@ async def begin(feed: Feed, resync: Resync) -> None:
         from tidelock.adapters.kafka.removal import remove
 
         await remove(feed.log_url, feed.name)
+    place = await _kept(feed, resync.place)
     async with books(feed) as book:
         name, run = feed.name, book.session.execute
         await run("BEGIN")
@@ -129,7 +130,7 @@ async def begin(feed: Feed, resync: Resync) -> None:
             await run(f"INSERT INTO {book.table('tidelock_owner')} (feed, grp, epoch) VALUES (%s, 0, 1)", name)
         for table in ("progress", "chunks", "wanted", "parked", "checkpoint"):
             await run(f"DELETE FROM {book.table(f'tidelock_{table}')} WHERE feed = %s", name)
-        words = msgspec.json.encode(resync.place).decode()
+        words = msgspec.json.encode(place).decode()
         checkpoint = f"INSERT INTO {book.table('tidelock_checkpoint')} (feed, grp, position) VALUES (%s, 0, %s)"
         await run(checkpoint, name, words)
         wish = f"INSERT INTO {book.table('tidelock_wanted')} (feed, grp, ordinal, table_schema, table_name, mode) "
@@ -137,6 +138,17 @@ async def begin(feed: Feed, resync: Resync) -> None:
         for ordinal, wanted in enumerate(resync.tables, now):
             await run(f"{wish} VALUES (%s, 0, %s, %s, %s, 'resync')", name, ordinal, wanted.schema, wanted.table)
         await run("COMMIT")
+
+
+async def _kept(feed: Feed, place: Position) -> Position:
+    """Returns the place where the feed goes on; where the source keeps its log for the feed, from now on.  Raises
+    SourceError."""
+    if not keeps_for_us(feed.source_url):
+        return place
+    mapping = Mapping(rules_of(feed), feed.schema)
+    found = (await asyncio.to_thread(overview_of, feed)).tables
+    tables = [name for name in found if mapping.selects(name)]
+    return await asyncio.to_thread(source_of(feed.source_url).keep_log, tables, place)
 
 
 async def _all_as_seen(book: Books, epochs: dict[int, int]) -> bool:

@@ -1,0 +1,1 @@
+"""PostgreSQL's log as a source: logical decoding by `pgoutput`, read over a replication connection."""
