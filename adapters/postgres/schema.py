@@ -73,6 +73,16 @@ JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
 JOIN pg_index i ON i.indrelid = c.oid AND i.indisvalid AND i.indimmediate
     AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END"""
 
+_RULES: Final = """
+SELECT n.nspname::text, c.relname::text, k.conname::text, k.contype::text, k.confupdtype::text, k.confdeltype::text,
+    pg_get_constraintdef(k.oid)
+FROM unnest($1::text[], $2::text[]) AS w(schema, name)
+JOIN pg_namespace n ON n.nspname = w.schema
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
+JOIN pg_constraint k ON k.conrelid = c.oid AND k.contype IN ('c', 'f') ORDER BY 1, 2, 3"""
+RULES: Final = {"c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT", "r": "RESTRICT", "a": "NO ACTION"}
+"""What a foreign key does, by the letter of pg_constraint."""
+
 _LITERAL: Final = re.compile(r"(?:'(?:[^']|'')*'|-?\d[\d.]*|\(-\d[\d.]*\)|true|false)(?:::[\w \".()\[\],]+)?")
 
 
@@ -152,6 +162,21 @@ async def tables_of(server: Server, rows: Sequence[TableRow]) -> dict[TableName,
         )
         for row in rows
     }
+
+
+async def read_rules(
+    server: Server, names: Sequence[TableName]
+) -> tuple[dict[tuple[TableName, str], tuple[str, str]], dict[TableName, list[tuple[str, str]]]]:
+    """Read ON UPDATE and ON DELETE of the foreign keys of tables, by table and name, and their check constraints."""
+    rules: dict[tuple[TableName, str], tuple[str, str]] = {}
+    checks: dict[TableName, list[tuple[str, str]]] = defaultdict(list)
+    for schema, table, name, sort, update, delete, text in await server.ask(_RULES, *named(names)):
+        place = TableName(schema, table)
+        if sort == "f":
+            rules[place, name] = RULES[update], RULES[delete]
+        else:
+            checks[place].append((name, text))
+    return rules, checks
 
 
 def _identity(row: TableRow, identities: Iterable[TableName]) -> ReplicaIdentity:
