@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.spark.jdbc import Database
 from tidelock.adapters.spark.read_ranges import Asked, mysql_pieces, postgres_pieces
@@ -128,7 +129,7 @@ async def _few(server: Asked, side: Side, most: int) -> bool:
 async def _range(pair: ComparedTable, source: SourceTables) -> tuple[int | None, int | None]:
     ends = list[int]()
     for side in pair.sources:
-        column = side.cells[0].text
+        column = f"t.{quote(side.dialect, side.columns[0].name)}"
         (row,) = await source.ask(f"SELECT MIN({column}), MAX({column}) FROM {side.table} t")
         ends += [int(end) for end in row if end is not None]
     return (min(ends), max(ends)) if ends else (None, None)
