@@ -121,7 +121,7 @@ def made_workload(rig: Rig, workload: Workload) -> Workload:
 
 
 def test_a_role_that_writes_days_first(make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres) -> None:
-    """Counter-example 32: the walsender spells values as its session says, which a role may say otherwise."""
+    """The walsender spells values as its session says, which a role may say otherwise."""
     rig = make_rig(source, postgres, "spelled", lanes=2)
     columns = "id int PRIMARY KEY, day date, moment timestamptz, span interval, data bytea, f float8"
     rig.table("value", columns)
@@ -153,7 +153,7 @@ def test_a_role_that_writes_days_first(make_rig: Callable[..., Rig], source: Pos
 def test_the_slot_follows_the_stored_checkpoint_and_never_passes_it(
     make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres
 ) -> None:
-    """Counter-example 29: what was received, but not stored, must be there to be read again."""
+    """What was received, but not stored, must be there to be read again."""
     rig = made(make_rig, source, postgres, "told")
     process = rig.run()
     insert(rig, 1, 100)
@@ -320,7 +320,7 @@ def resident(process: Process) -> int:
 
 
 def test_a_slot_that_was_made_anew_halts(make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres) -> None:
-    """Counter-example 27: PostgreSQL would go on from the new slot without a word."""
+    """PostgreSQL would go on from the new slot without a word."""
     rig = made(make_rig, source, postgres, "anew")
     insert(rig, 1, 10)
     rig.catch_up()
@@ -435,7 +435,7 @@ def test_a_promoted_standby_that_lacks_what_was_applied_halts(
     make_standby: Callable[[Postgres], Standby],
     postgres: Postgres,
 ) -> None:
-    """Counter-example 28: places behind the fork are used again, for other transactions."""
+    """Places behind the fork are used again, for other transactions."""
     primary = make_postgres(extra=["--wal-keep-size=256MB"])
     rig = made(make_rig, primary, postgres, "forked")
     insert(rig, 1, 10)

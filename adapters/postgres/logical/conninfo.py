@@ -1,7 +1,7 @@
 """The connection string of libpq for a source's URL, and the settings that every session of ours has.
 
 The settings are part of the format of the log: a walsender spells dates, intervals, floats and bytes as its *session*
-says, and a role or a database may say otherwise (counter-example 32 of two-way replication: `DateStyle = SQL, DMY`
+says, and a role or a database may say otherwise ( `DateStyle = SQL, DMY`
 makes another day of 01/02).  What a session asks for at its start goes before what a role says.  `search_path` decides
 how the name of a table is spelled as a value (`regclass`).
 """

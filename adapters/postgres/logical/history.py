@@ -10,7 +10,7 @@ that ends before the place was put back from an older copy.
 
 *Which slot.*  The server is told of no place but those that the target has stored (`reader`), so a slot that keeps the
 log only from behind the checkpoint is not the one that was used: it was made anew, and what was committed in between
-is lost.  PostgreSQL itself goes on from there without a word (counter-example 27 of two-way replication).
+is lost.  PostgreSQL itself goes on from there without a word.
 """
 
 from __future__ import annotations

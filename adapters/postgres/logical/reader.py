@@ -4,7 +4,7 @@ The reader is synchronous and meant for a process of its own.  It does not recon
 starts a new one from the `last` position of the last chunk it took; what was in between is read again, nothing is lost.
 
 *What the server is told.*  That it need keep nothing before the checkpoint that the target has stored, and never more:
-what was received but not stored must be there to be read again (counter-example 29 of two-way replication).  It is told
+what was received but not stored must be there to be read again.  It is told
 as often as `wal_sender_timeout` wants to hear of us, also while nobody takes the chunks (`tend`): a slow target would
 else lose its source again and again.
 

@@ -5,7 +5,7 @@ publication is made first: the log is decoded by the catalogue as it was at each
 publication that is younger.
 
 Neither is made for a feed that has a checkpoint.  A slot that is made then begins behind it, and what was committed in
-between is lost without a word (counter-example 27 of two-way replication).
+between is lost without a word.
 """
 
 from __future__ import annotations
