@@ -56,6 +56,12 @@ def logged(server: Postgres) -> list[str]:
     return [str(data) for (data,) in found]
 
 
+def insert(server: Postgres) -> None:
+    """Commit a row in a session of its own: the server's is in use."""
+    with contextlib.closing(server.connect()) as writer:
+        writer.execute("INSERT INTO t VALUES (1)", ())
+
+
 def rows(server: Postgres) -> int:
     return int(server.execute("SELECT count(*) FROM t")[0][0])
 
@@ -74,7 +80,7 @@ def test_a_commit_is_waited_for_that_is_in_the_log_and_not_seen(server: Postgres
     source = source_of(of(server))
     with ThreadPoolExecutor(3) as pool:
         with waiting_for_a_standby(server):
-            writing = pool.submit(server.execute, "INSERT INTO t VALUES (1)")
+            writing = pool.submit(insert, server)
             until(lambda: len(logged(server)) == 1, "the row in the log")
             taken = end(server)
             assert rows(server) == 0, "who reads at once misses the row, and follows the log from behind it"
@@ -200,7 +206,7 @@ def committed(server: Postgres) -> dict[int, int]:
 def test_a_view_waits_for_a_commit_that_nobody_sees(server: Postgres) -> None:
     with ThreadPoolExecutor(2) as pool:
         with waiting_for_a_standby(server):
-            writing = pool.submit(server.execute, "INSERT INTO t VALUES (1)")
+            writing = pool.submit(insert, server)
             until(lambda: len(logged(server)) == 1, "the row in the log")
             opening = pool.submit(seen_by_a_view, server)
             making = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CREATE_REPLICATION_SLOT%'"
@@ -210,16 +216,16 @@ def test_a_view_waits_for_a_commit_that_nobody_sees(server: Postgres) -> None:
         assert opening.result(30.0) == 1
 
 
-def seen_by_a_view(server: Postgres) -> int:
-    with view_of(of(server), T) as view:
+def seen_by_a_view(server: Postgres, seconds: float = 30.0) -> int:
+    with view_of(of(server), T, seconds) as view:
         return sum(len(batch) for batch in view.batches("SELECT id FROM t", 10))
 
 
 def test_a_view_that_an_open_transaction_holds_up_says_so_and_leaves_no_slot(server: Postgres) -> None:
     with contextlib.closing(server.connect()) as writer:
         writer.execute_script("BEGIN; INSERT INTO t VALUES (1)")
-        with pytest.raises(SourceError, match=r"public\.t has no key.* open when it") as caught, view_of(of(server), T, BRIEF):
-            pass
+        with pytest.raises(SourceError, match=r"public\.t has no key.* open when it") as caught:
+            seen_by_a_view(server, BRIEF)
         query = caught.value.hint.partition("stays: ")[2].partition(";")[0]
         assert len(server.execute(query)) == 1, "what it advises finds the transaction"
     until(lambda: server.execute("SELECT count(*) FROM pg_replication_slots") == [(1,)], "no slot of the view")
@@ -229,6 +235,6 @@ def test_a_server_without_a_free_slot_says_so(make_postgres: Callable[..., Postg
     server = make_postgres(extra=["--max-replication-slots=1"])
     server.execute("CREATE TABLE t (id int)")
     server.execute("SELECT pg_create_physical_replication_slot('taken')")
-    with pytest.raises(SourceError, match="takes a slot.*all replication slots are in use") as caught, view_of(of(server), T):
-        pass
+    with pytest.raises(SourceError, match=r"takes a slot.*all replication slots are in use") as caught:
+        seen_by_a_view(server)
     assert "max_replication_slots" in caught.value.hint

@@ -127,7 +127,8 @@ def test_values_of_one_order_are_told_by_it() -> None:
     low, high = "0" * 8 + "-0000-0000-0000-" + "0" * 12, "80000000-0000-0000-0000-000000000000"
     assert [of((at, "", "0.00", 1)) for at in (low, split.bounds[0][0], high)] == [0, 1, 1]
     words = chunk_of(ChunkSplit(NAME, By.ORDERED, ("word", "n"), (("Z", 5), ("a",), ("é",))), PARTED)
-    found = [words((low, word, "0.00", n)) for word, n in (("A", 9), ("Z", 4), ("Z", 5), ("a", 0), ("zz", 0), ("😀", 0))]
+    rows = (("A", 9), ("Z", 4), ("Z", 5), ("a", 0), ("zz", 0), ("😀", 0))
+    found = [words((low, word, "0.00", n)) for word, n in rows]
     assert found == [0, 0, 1, 2, 2, 3], "as their bytes are: upper case first, what is not ASCII last"
     numbers = chunk_of(ChunkSplit(NAME, By.ORDERED, ("amount",), ((-50,), (1050,))), PARTED)
     assert [numbers((low, "", a, 1)) for a in ("-0.51", "-0.50", "0.00", "10.49", "10.50", "NaN")] == [0, 1, 1, 1, 2, 2]
