@@ -235,11 +235,20 @@ class DdlKind(enum.StrEnum):
     OTHER = "other"
 
 
+class AddedColumn(msgspec.Struct, frozen=True, array_like=True):
+    """A column that a table of a PostgreSQL source has got.  `fill`: the value that its old rows have, as the source
+    spells it; None for NULL."""
+
+    column: Column
+    fill: str | None = None
+
+
 class Ddl(msgspec.Struct, frozen=True, array_like=True):
     """A statement in the log that changes no rows; `schema` is the session's default database.
 
     `source`, `number`: its identity, as a transaction's.  `kind`, `tables` (source names) and `databases` (all of
     whose tables go with them): filled in by the classifier.  Neither, and not UNRELATED: it may concern any table.
+    `added`: what an ADD_COLUMN adds, where the log tells columns and not a statement.
     """
 
     schema: str
@@ -249,6 +258,7 @@ class Ddl(msgspec.Struct, frozen=True, array_like=True):
     kind: DdlKind = DdlKind.OTHER
     tables: tuple[TableName, ...] = ()
     databases: tuple[str, ...] = ()
+    added: tuple[AddedColumn, ...] = ()
 
 
 class Pile(Protocol):

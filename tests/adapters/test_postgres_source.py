@@ -25,6 +25,7 @@ from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.postgres.logical.positions import lsn_of
 
 ITEM = "id int PRIMARY KEY, name text, amount numeric(10,2)"
+ELSEWHERE = ("CREATE SCHEMA elsewhere", "CREATE TABLE elsewhere.other (v text)")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def source() -> Iterator[Postgres]:
 @pytest.fixture
 def make_standby() -> Iterator[Callable[[Postgres], Standby]]:
     with ExitStack() as stack:
-        yield lambda primary: stack.enter_context(Standby(primary))
+        yield lambda primary: stack.enter_context(Standby(primary, ["--wal-keep-size=256MB"]))
 
 
 def made(make_rig: Callable[..., Rig], source: Server, target: Server, name: str, **options: Any) -> Rig:
@@ -98,7 +99,8 @@ def test_rows_transactions_and_savepoints(make_rig: Callable[..., Rig], source: 
     )
     rig.catch_up()
     rig.assert_exact()
-    assert [row[0] for row in rig.rows("SELECT id::text FROM item WHERE id >= 50 AND id < 100 ORDER BY id")] == ["50", "52"]
+    kept = rig.rows("SELECT id::text FROM item WHERE id BETWEEN 50 AND 99 ORDER BY id")
+    assert kept == [("50",), ("52",)]
 
 
 @pytest.mark.parametrize("kind", [Mix, Churn], ids=["mix", "churn"])
@@ -132,19 +134,22 @@ def test_a_role_that_writes_days_first(make_rig: Callable[..., Rig], source: Pos
     }  # fmt: skip
     rig.at_source(
         "ALTER TABLE value REPLICA IDENTITY FULL",
-        f"CREATE ROLE {role} LOGIN SUPERUSER PASSWORD 'secret'",
+        f"CREATE ROLE {role} LOGIN SUPERUSER PASSWORD 's''e\\c ret'",
         *(f"ALTER ROLE {role} SET {name} = {value}" for name, value in settings.items()),
     )
-    rig.source_url = source.url(rig.schema, role, "secret")
+    rig.source_url = source.url(rig.schema, role, "s'e\\c ret")
     rig.catch_up()
     rig.at_source(
         "INSERT INTO value VALUES (1, '2026-02-01', '2026-02-01 03:04:05.000006+09', '1 mon 2 days 03:04:05', "
-        "'\\x00ff5c', 0.1 + 0.2)",
+        "'\\x00ff5c', 0.1::float8 + 0.2)",
         "UPDATE value SET day = '2026-12-11' WHERE id = 1",
     )
     rig.catch_up()
-    told = "SELECT day::text, extract(epoch FROM moment)::text, span::text, encode(data, 'hex'), (f = 0.1::float8 + 0.2)::text FROM"
-    assert rig.rows(f"{told} value") == [("2026-12-11", "1769882645.000006", "1 mon 2 days 03:04:05", "00ff5c", "true")]
+    found = rig.rows(
+        "SELECT day::text, extract(epoch FROM moment)::text, span::text, encode(data, 'hex'), "
+        "(f = 0.1::float8 + 0.2)::text FROM value"
+    )
+    assert found == [("2026-12-11", "1769882645.000006", "1 mon 2 days 03:04:05", "00ff5c", "true")]
 
 
 # ------------------------------------------------------------------ what the server is told
@@ -214,8 +219,8 @@ def test_an_idle_source_lets_its_log_go(
     until(rig.equal, "a row at the target")
     before = confirmed(rig)
     rig.at_source(
-        "CREATE TABLE other (v text)",
-        "INSERT INTO other SELECT repeat(n::text, 200) FROM generate_series(1, 100000) AS n",
+        *ELSEWHERE,
+        "INSERT INTO elsewhere.other SELECT repeat(n::text, 200) FROM generate_series(1, 100000) AS n",
     )
     written = end_of_log(source)
     assert written - before > 64 << 20
@@ -234,7 +239,7 @@ def test_a_source_that_is_restarted(
     process = rig.run()
     insert(rig, 1, 1000)
     until(rig.equal, "rows at the target")
-    rig.at_source("CREATE TABLE other (v text)", "INSERT INTO other VALUES ('not ours')")
+    rig.at_source(*ELSEWHERE, "INSERT INTO elsewhere.other VALUES ('not ours')")
     source.restart() if how == "restart" else (source.kill(), source.start())
     rig.reconnect()
     insert(rig, 1001, 2000)
@@ -356,8 +361,12 @@ def test_a_slot_without_a_checkpoint_is_made_anew(
     """A first run made it and ended before it stored a checkpoint: what came since is no part of the feed."""
     rig = make_rig(source, postgres, "early", lanes=2)
     rig.table("item", ITEM)
-    rig.at_source("ALTER TABLE item REPLICA IDENTITY FULL")
-    rig.at_source(f"SELECT pg_create_logical_replication_slot('{slot_name(rig.name)}', 'pgoutput')")
+    name = slot_name(rig.name)
+    rig.at_source(
+        "ALTER TABLE item REPLICA IDENTITY FULL",
+        f"CREATE PUBLICATION {name} FOR TABLE item WITH (publish_via_partition_root = true)",
+        f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')",
+    )
     before = confirmed(rig)
     insert(rig, 1, 10)
     rig.catch_up()
@@ -375,9 +384,9 @@ def test_a_lost_slot_halts(
     rig = made(make_rig, source, postgres, "lost")
     insert(rig, 1, 10)
     rig.catch_up()
+    rig.at_source(*ELSEWHERE)
     for _ in range(6):
-        rig.at_source("CREATE TABLE IF NOT EXISTS other (v text)", "INSERT INTO other VALUES ('x')")
-        rig.at_source("SELECT pg_switch_wal()", "CHECKPOINT")
+        rig.at_source("INSERT INTO elsewhere.other VALUES ('x')", "SELECT pg_switch_wal()", "CHECKPOINT")
     assert slot(rig, "wal_status") == "lost"
     insert(rig, 11, 20)
     assert_halted(rig, "is lost", "max_slot_wal_keep_size", "tidelock resync")
@@ -412,9 +421,9 @@ def test_a_promoted_standby_that_has_the_slot_goes_on(
 ) -> None:
     """What we hold was committed before the fork, so it is the same log."""
     primary = make_postgres(extra=["--wal-keep-size=256MB"])
+    standby = make_standby(primary)
     rig = made(make_rig, primary, postgres, "switched")
     insert(rig, 1, 10)
-    standby = make_standby(primary)
     until(standby.caught_up, "a standby")
     rig.catch_up()
     primary.stop()
@@ -448,7 +457,8 @@ def test_a_promoted_standby_that_lacks_what_was_applied_halts(
     stood = checkpoint(rig)
     primary.stop()
     standby.take_slots()
-    (standby.data / "postgresql.auto.conf").open("a").write("primary_conninfo = ''\n")
+    with (standby.data / "postgresql.auto.conf").open("a") as settings:
+        settings.write("primary_conninfo = ''\n")
     standby.start()
     standby.promote()
     moved_to(rig, standby)
@@ -474,7 +484,8 @@ def test_another_server_halts(
     other.execute(f"CREATE DATABASE {rig.schema}")
     other.execute_script(
         f"CREATE SCHEMA {rig.schema}; CREATE TABLE {rig.schema}.item ({ITEM}); "
-        f"CREATE PUBLICATION {slot_name(rig.name)} FOR TABLE {rig.schema}.item WITH (publish_via_partition_root = true)",
+        f"CREATE PUBLICATION {slot_name(rig.name)} FOR TABLE {rig.schema}.item "
+        "WITH (publish_via_partition_root = true)",
         database=rig.schema,
     )
     other.execute(

@@ -1,1 +1,1 @@
-"""PostgreSQL's log as a source: logical decoding by `pgoutput`, read over a replication connection."""
+"""PostgreSQL as a source: its logical replication stream (`pgoutput`), read, decoded and put together."""

@@ -70,7 +70,7 @@ class Session:
         try:
             self.connection.send_query(statement.encode())
             result = self._result()
-            if result.status is not pq.ExecStatus.COPY_BOTH:
+            if result.status != pq.ExecStatus.COPY_BOTH:
                 self._drain()
         except psycopg.OperationalError as error:
             raise lost(self.place, str(error)) from error
@@ -157,23 +157,23 @@ def session(place: Endpoint, *, replication: bool = False) -> Iterator[Session]:
 
 
 def _logged_in(place: Endpoint, connection: pq.abc.PGconn, deadline: float) -> None:
-    if connection.status is pq.ConnStatus.BAD:
+    if connection.status == pq.ConnStatus.BAD:
         _refused(place, connection)
     state = pq.PollingStatus.WRITING
     while True:
-        if state is pq.PollingStatus.OK:
+        if state == pq.PollingStatus.OK:
             return
-        if state is pq.PollingStatus.FAILED:
+        if state == pq.PollingStatus.FAILED:
             _refused(place, connection)
         left = deadline - time.monotonic()
         socket = [connection.socket]
-        waits = (socket, [], []) if state is pq.PollingStatus.READING else ([], socket, [])
+        waits = (socket, [], []) if state == pq.PollingStatus.READING else ([], socket, [])
         if left <= 0 or not any(select.select(*waits, left)):
             raise Unreachable(
                 f"{place} cannot be reached: no answer in {place.connect_seconds:.0f} s",
                 "Check the source's URL in the feed, and that the server can be reached from here",
             )
-        state = connection.connect_poll()
+        state = pq.PollingStatus(connection.connect_poll())
 
 
 def _refused(place: Endpoint, connection: pq.abc.PGconn) -> NoReturn:

@@ -46,7 +46,7 @@ class Stream:
         self._received = start
         options = f"proto_version '1', publication_names '\"{slot}\"', messages 'true'"
         result = session.ask(f'START_REPLICATION SLOT "{slot}" LOGICAL {spelled_lsn(start)} ({options})')
-        if result.status is not pq.ExecStatus.COPY_BOTH:
+        if result.status != pq.ExecStatus.COPY_BOTH:
             raise LogGap(f"{session.place} did not begin to send the log", "See the server's log")
 
     def fileno(self) -> int:
@@ -110,7 +110,7 @@ class Stream:
             result = self._connection.get_result()
         except psycopg.OperationalError as error:
             return lost(self._session.place, str(error))
-        if result is not None and result.status is pq.ExecStatus.FATAL_ERROR:
+        if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
             return refusal(self._session.place, result)
         return Unreachable(f"{self._session.place} ended the stream", "Start a new reader from the last position")
 
@@ -120,6 +120,6 @@ class Stream:
             result = self._connection.get_result()
         except psycopg.OperationalError:
             result = None
-        if result is not None and result.status is pq.ExecStatus.FATAL_ERROR:
+        if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
             return refusal(self._session.place, result)
         return lost(self._session.place, said)
