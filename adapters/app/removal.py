@@ -10,7 +10,7 @@ from typing import Final
 
 from tidelock.adapters.app.init_plan import PlannedStatement
 from tidelock.adapters.bookkeeping.tables import TABLES, quote
-from tidelock.adapters.checks.source_view import source_inspected
+from tidelock.adapters.checks.inspection import source_inspected
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.operator.runs import read
 from tidelock.adapters.operator.upgrade import look

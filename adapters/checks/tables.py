@@ -15,7 +15,14 @@ from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ports.finding import Finding, error, note, warning
 from tidelock.adapters.ports.target_inspection import Details
 from tidelock.adapters.schema.compatibility import compatible
-from tidelock.adapters.schema.create_table import acting, column_type, foreign_key, identifier, qualified
+from tidelock.adapters.schema.create_table import (
+    acting,
+    column_type,
+    foreign_key,
+    full_identity,
+    identifier,
+    qualified,
+)
 from tidelock.adapters.schema.dialects import long_keys
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.engine.model.records import Kind, TableName
@@ -402,7 +409,7 @@ def _identity(pair: CheckedTable) -> list[Finding]:
     if source.identity != "key":
         return []
     told = {*source.identity_columns}
-    full = f"At the source ALTER TABLE {qualified('postgres', source.name)} REPLICA IDENTITY FULL;"
+    full = f"At the source {full_identity(source)}"
     untold = [c for c in target.key if c not in told]
     if untold or not target.key:
         missing = ", ".join(untold) or "all of its columns, as it has no key"

@@ -8,7 +8,8 @@ temporary table of the session.
 
 - literals take their type from the column they are assigned to or compared with, so no value is cut or rounded by an
   explicit cast; arrays are cast to the base type and then assigned, which checks lengths;
-- columns that are arrays themselves, which `unnest` would flatten, travel as text.
+- columns that are arrays or composites themselves, which `unnest` would flatten, travel as text, as do all of a type
+  that only PostgreSQL has.
 
 `ON CONFLICT` names the key and sets no unique column: a unique value held by a row of another key stays an error, and
 no lock stronger than needed is taken.  Where the key's index cannot be named so (DEFERRABLE, partial), or where the
@@ -49,6 +50,12 @@ def identifier(name: str) -> str:
 def qualified(name: TableName) -> str:
     """Quote a table's name with its schema."""
     return f"{identifier(name.schema)}.{identifier(name.table)}"
+
+
+def output_text(expression: str) -> str:
+    """SQL for a value's text as its type writes it, `''` for NULL.  A cast may write another: `10.0.0.1/32` of an inet.
+    """
+    return f"format('%s', {expression})"
 
 
 class StepStatements:
@@ -229,12 +236,17 @@ class TableStatements:
 
     def _equal(self, at: int, literal: str) -> str:
         name, base = self._quoted[at], base_type(self._targets[at].type).rpartition(".")[2]
+        if self.binding.shape.columns[at].kind is Kind.OTHER:
+            # 1.0 and 1.00 are equal, as are a day and 24 hours; a composite of NULLs `IS NULL` and is none.
+            if literal == "NULL":
+                return f"{name} IS NOT DISTINCT FROM NULL"
+            return f"({name} IS DISTINCT FROM NULL AND {output_text(name)} = {literal})"
         if literal == "NULL":
             return f"{name} IS NULL"
         if base in _AS_JSONB:
             return f"{name}::jsonb = {literal}"
-        if base in _AS_TEXT or self.binding.shape.columns[at].kind is Kind.OTHER:
-            return f"{name}::text = {literal}"  # 1.0 and 1.00 are equal, and so are a day and 24 hours
+        if base in _AS_TEXT:
+            return f"{name}::text = {literal}"
         return f"{name} = {literal}"
 
     def _row_literals(self, row: Row, positions: Sequence[int]) -> list[str]:
@@ -273,12 +285,16 @@ class TableStatements:
         return f"unnest({typed}) {ordinality} AS s({names})"
 
     def _element(self, at: int) -> str:
-        type = self._targets[at].type
-        return "text" if type.endswith("[]") else base_type(type)
+        return "text" if self._is_text_in_array(at) else base_type(self._targets[at].type)
 
     def _typed(self, at: int) -> str:
         type = self._targets[at].type
-        return f"s.c{at}::{type}" if type.endswith("[]") else f"s.c{at}"
+        if not self._is_text_in_array(at):
+            return f"s.c{at}"
+        return f"s.c{at}::{type if type.endswith('[]') else base_type(type)}"
+
+    def _is_text_in_array(self, at: int) -> bool:
+        return self._targets[at].type.endswith("[]") or self.binding.shape.columns[at].kind is Kind.OTHER
 
 
 _SAME_ROW = "t.tableoid = d.o AND t.ctid = d.c"
