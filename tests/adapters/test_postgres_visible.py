@@ -177,7 +177,7 @@ def test_a_view_has_exactly_the_commits_before_its_place(server: Postgres) -> No
                 with view_of(of(server), T) as view:
                     before = rows(server)
                     until(lambda before=before: rows(server) > before, "rows behind the view")  # type: ignore[misc]
-                    found = [int(str(number)) for batch in view.batches("SELECT id FROM t", 7) for (number,) in batch]
+                    found = [int(str(number)) for batch in view.batches("SELECT id FROM public.t", 7) for (number,) in batch]
                     seen.append((view.place, set(found)))
                     assert len(found) == len(set(found))
         finally:
@@ -218,7 +218,7 @@ def test_a_view_waits_for_a_commit_that_nobody_sees(server: Postgres) -> None:
 
 def seen_by_a_view(server: Postgres, seconds: float = 30.0) -> int:
     with view_of(of(server), T, seconds) as view:
-        return sum(len(batch) for batch in view.batches("SELECT id FROM t", 10))
+        return sum(len(batch) for batch in view.batches("SELECT id FROM public.t", 10))
 
 
 def test_a_view_that_an_open_transaction_holds_up_says_so_and_leaves_no_slot(server: Postgres) -> None:
