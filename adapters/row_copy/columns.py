@@ -27,7 +27,8 @@ from tidelock.adapters.mysql.charsets import is_utf8, lenient_decoder
 from tidelock.adapters.mysql.spellings import SPELLINGS
 from tidelock.adapters.row_copy.postgres_columns import reading_of
 from tidelock.adapters.schema.source_table import SourceColumn
-from tidelock.engine.model.records import Kind
+from tidelock.adapters.spark.postgres_text import logged_text
+from tidelock.engine.model.records import Column, Kind
 
 Wire: TypeAlias = Literal["BIGINT", "DOUBLE", "STRING", "BINARY"]
 """A type of Spark's."""

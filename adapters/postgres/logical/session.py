@@ -175,7 +175,7 @@ def _logged_in(place: Endpoint, connection: pq.abc.PGconn, deadline: float) -> N
                 f"{place} cannot be reached: no answer in {place.connect_seconds:.0f} s",
                 "Check the source's URL in the feed, and that the server can be reached from here",
             )
-        state = connection.connect_poll()
+        state = pq.PollingStatus(connection.connect_poll())
 
 
 def _refused(place: Endpoint, connection: pq.abc.PGconn) -> NoReturn:
