@@ -74,6 +74,18 @@ def check(feed: FeedPath, json: Json = False) -> int:
 
 
 @app.command()
+def remove(
+    feed: FeedPath,
+    apply: Annotated[bool, typer.Option("--apply", help="Run the statements instead of printing them.")] = False,
+    json: Json = False,
+) -> int:
+    """Print (or run) what takes a feed away: its slot, its publication, its bookkeeping. Replicated rows stay."""
+    from tidelock.adapters.cli.preparing import remove
+
+    return remove(feed, apply, json)
+
+
+@app.command()
 def run(
     feed: FeedPath,
     until_caught_up: Annotated[

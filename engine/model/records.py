@@ -56,8 +56,8 @@ UNKNOWN: Final = Unknown.UNKNOWN
 """Stands in a row for a value that the source's log does not tell.
 
 PostgreSQL leaves out a long value that an update did not change, and all but the key of the row before; it does so
-where a table has not REPLICA IDENTITY FULL, so only rows of a `Shape` that says so hold it.  It is equal to itself and to
-no value: two of them say nothing of the values, so whoever compares rows asks for it first.  Nothing writes it to a
+where a table has not REPLICA IDENTITY FULL, so only rows of a `Shape` that says so hold it.  It is equal to itself and
+to no value: two of them say nothing of the values, so whoever compares rows asks for it first.  Nothing writes it to a
 target.  There is one in a process: `value is UNKNOWN`.  An encoder of msgspec needs nothing for it; a decoder of rows
 has `ext_hook=read_extension`.
 """

@@ -37,7 +37,7 @@ from tidelock.engine.protocol import effects
 from tidelock.engine.protocol.effects import ApplyBatch, EffectId, Step, UpdateRows, UpsertRows
 from tidelock.engine.protocol.events import ApplyEvent, BatchCommitted, BatchFailed, GoalSet, LogArrived, TakenOver
 
-START: Final = Position("1/1", 0)
+START: Final = Position("log.000001", 0)
 COLUMNS: Final = (Column("id", Kind.INT, length=8), Column("big", Kind.TEXT), Column("email", Kind.TEXT, length=40))
 NOTE, ACCOUNT = "note", "account"
 TABLES: Final = {NOTE: "", ACCOUNT: "UNIQUE"}
@@ -218,7 +218,7 @@ def batches(target: Target, log: Sequence[Sequence[Any]], size: int) -> Iterator
         for number, changes in enumerate(log[start : start + size], start + 1):
             transactions.append(Transaction("1/db", number, len(rows)))
             rows += [RowChange(numbers[name], before, after, n) for n, (name, before, after) in enumerate(changes)]
-        prev, end = end, Position("1/1", start + len(transactions))
+        prev, end = end, Position("log.000001", start + len(transactions))
         yield LogBatch(prev, end, tuple(transactions), tuple(rows), shapes, resent=True)
 
 

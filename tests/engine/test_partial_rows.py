@@ -319,9 +319,9 @@ REGION = Shape(TableName("shop", "lead"), (Column("id", Kind.INT), Column("regio
 
 
 def captured(where: Compare, *rows: RowChange) -> list:
-    machine = CaptureMachine(Mapping([Rule("shop.lead", "public.lead", where=where)]), Position("1/1", 0))
-    transaction = SourceTransaction("1/db", 7, "1/1", 9, list(rows))
-    return machine.step(0, [SourceRead([SourceChunk([transaction], Position("1/1", 9), {0: REGION})])])
+    machine = CaptureMachine(Mapping([Rule("shop.lead", "public.lead", where=where)]), Position("log.000001", 0))
+    transaction = SourceTransaction("1/db", 7, "log.000001", 9, list(rows))
+    return machine.step(0, [SourceRead([SourceChunk([transaction], Position("log.000001", 9), {0: REGION})])])
 
 
 def test_a_filter_that_asks_for_what_is_not_told_halts_with_the_way_out() -> None:
@@ -360,8 +360,8 @@ class Copying:
         self.wanted: list = []
         self.now = self.end = 0
         shape = msgspec.structs.replace(bind(NOTE).shape, identity="key")
-        self.step(TakenOver(1, Position("1/1", 0), tables={NOTE.name: NOTE}, chunks=(Copied(NOTES_SPLIT),)))
-        self.step(LogArrived([LogBatch(Position("1/1", 0), Position("1/1", 0), shapes={0: shape}, resent=True)]))
+        self.step(TakenOver(1, Position("log.000001", 0), tables={NOTE.name: NOTE}, chunks=(Copied(NOTES_SPLIT),)))
+        self.step(LogArrived([LogBatch(Position("log.000001", 0), Position("log.000001", 0), shapes={0: shape}, resent=True)]))
 
     def step(self, *events: object) -> None:
         self.now += 2_000_000
@@ -373,8 +373,8 @@ class Copying:
 
     def log(self, *rows: tuple[Row | None, Row | None]) -> None:
         changes = tuple(RowChange(0, before, after, i) for i, (before, after) in enumerate(rows))
-        prev, self.end = Position("1/1", self.end), self.end + 100
-        batch = LogBatch(prev, Position("1/1", self.end), (Transaction("1/db", self.end, 0),), changes)
+        prev, self.end = Position("log.000001", self.end), self.end + 100
+        batch = LogBatch(prev, Position("log.000001", self.end), (Transaction("1/db", self.end, 0),), changes)
         self.step(LogArrived([batch]))
 
     def of(self, kind: type) -> list:
@@ -384,7 +384,7 @@ class Copying:
         """The merge of the first chunk, which is staged now."""
         read = [r for r in self.of(ReadChunk) if r.chunk == 0][-1]
         shape = msgspec.structs.replace(bind(NOTE).shape, identity="key")
-        self.step(ChunkStaged(read.id, Position("1/1", self.end), 4, refused, shape=shape))
+        self.step(ChunkStaged(read.id, Position("log.000001", self.end), 4, refused, shape=shape))
         return self.of(MergeChunk)[-1]
 
 

@@ -23,6 +23,7 @@ import msgspec
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.mysql.target import literals
 from tidelock.adapters.mysql.target.literals import Render, Unwritable
+from tidelock.adapters.schema.type_map import is_text
 from tidelock.engine.model.records import UNKNOWN, Column, Kind, Row, TableName, Value
 from tidelock.engine.model.schema import Binding, TargetColumn, TargetTable
 
@@ -244,10 +245,12 @@ _AS_BYTES = frozenset((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON))
 
 
 def _as_written(column: Column, target: TargetColumn | None) -> Column:
-    """A document is text where the target's column is (always at MariaDB)."""
-    if column.kind is Kind.JSON and target is not None and target.type != "json":
-        return msgspec.structs.replace(column, kind=Kind.TEXT)
-    return column
+    """A document is text where the target's column is (always at MariaDB); a text holds whatever PostgreSQL spells."""
+    if target is None:
+        return column
+    document = column.kind is Kind.JSON and target.type != "json"
+    spelled = bool(column.type) and column.kind in literals.SPELLED and is_text(target.type)
+    return msgspec.structs.replace(column, kind=Kind.TEXT) if document or spelled else column
 
 
 def key_index(table: TargetTable) -> str:

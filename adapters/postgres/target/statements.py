@@ -42,7 +42,7 @@ STATEMENT_CHARACTERS = 32 << 20
 SHORT_VALUE = 1_000
 # Types whose `=` is missing, is not equality, or is coarser than the text.
 _AS_JSONB = frozenset(("json",))
-_UNBOUNDED = frozenset((Kind.TEXT, Kind.BINARY, Kind.JSON, Kind.GEOMETRY, Kind.VECTOR))
+_UNBOUNDED = frozenset((Kind.TEXT, Kind.BINARY, Kind.JSON, Kind.GEOMETRY, Kind.VECTOR, Kind.OTHER))
 _AS_TEXT = frozenset(("xml", "citext", "point", "line", "lseg", "box", "path", "polygon", "circle"))
 
 
@@ -278,8 +278,8 @@ class TableStatements:
             return f"{name} IS NULL"
         if base in _AS_JSONB:
             return f"{name}::jsonb = {literal}"
-        if base in _AS_TEXT:
-            return f"{name}::text = {literal}"
+        if base in _AS_TEXT or self.binding.shape.columns[at].kind is Kind.OTHER:
+            return f"{name}::text = {literal}"  # 1.0 and 1.00 are equal, and so are a day and 24 hours
         return f"{name} = {literal}"
 
     def _row_literals(self, row: Row, positions: Sequence[int]) -> list[str]:
