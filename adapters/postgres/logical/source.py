@@ -19,6 +19,7 @@ from tidelock.engine.model.snapshot import Snapshot
 if TYPE_CHECKING:
     from tidelock.adapters.postgres.logical.batch_frames import FrameDecoder
     from tidelock.adapters.postgres.logical.captured_log import CapturedLog
+    from tidelock.adapters.postgres.logical.consistent_view import SessionView
 
 
 class PlacedView:
