@@ -1,7 +1,7 @@
 """One feed between two servers, as a test or a proof needs it: a schema on both sides, the feed's file, its runs.
 
-A rig's schema has a name of its own, the same at both ends, so that many rigs share two servers.  At a PostgreSQL source
-it is in a database of that name, where nothing else is found first.
+A rig's schema has a name of its own, the same at both ends, so that many rigs share two servers.  At a PostgreSQL
+source it is in a database of that name, where nothing else is found first.
 """
 
 from __future__ import annotations

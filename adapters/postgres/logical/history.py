@@ -89,7 +89,8 @@ def _same_log(server: Endpoint, identity: Identity, ends: dict[int, int], place:
 
 
 def _told(place: Position) -> str:
-    return f"that was system {system_of(place)}, database {_database(place) or 'unknown'}, timeline {timeline_of(place)}"
+    database = _database(place) or "unknown"
+    return f"that was system {system_of(place)}, database {database}, timeline {timeline_of(place)}"
 
 
 def _difference(identity: Identity, ends: dict[int, int], place: Position) -> str:

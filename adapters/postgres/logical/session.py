@@ -42,7 +42,7 @@ _GRANT: Final = "Grant {} at the source what `tidelock init FEED` prints"
 class Session:
     """One connection.  Not safe for threads."""
 
-    def __init__(self, place: Endpoint, connection: pq.PGconn) -> None:
+    def __init__(self, place: Endpoint, connection: pq.abc.PGconn) -> None:
         self.place = place
         self.connection = connection
 
@@ -134,7 +134,9 @@ def connect(place: Endpoint, *, replication: bool = False, application: str = "t
     try:
         words = conninfo(place, replication=replication, application=application)
     except (OSError, ssl.SSLError) as error:
-        raise AccessDenied(f"{place}: its sslrootcert cannot be read: {error}", "Correct `source` in the feed") from None
+        raise AccessDenied(
+            f"{place}: its sslrootcert cannot be read: {error}", "Correct `source` in the feed"
+        ) from None
     deadline = time.monotonic() + place.connect_seconds
     connection = pq.PGconn.connect_start(words)
     try:
@@ -159,16 +161,16 @@ def session(place: Endpoint, *, replication: bool = False) -> Iterator[Session]:
 def _logged_in(place: Endpoint, connection: pq.abc.PGconn, deadline: float) -> None:
     if connection.status == pq.ConnStatus.BAD:
         _refused(place, connection)
-    state = pq.PollingStatus.WRITING
+    state: int = pq.PollingStatus.WRITING
     while True:
         if state == pq.PollingStatus.OK:
             return
         if state == pq.PollingStatus.FAILED:
             _refused(place, connection)
         left = deadline - time.monotonic()
-        socket = [connection.socket]
-        waits = (socket, [], []) if state == pq.PollingStatus.READING else ([], socket, [])
-        if left <= 0 or not any(select.select(*waits, left)):
+        reads = [connection.socket] if state == pq.PollingStatus.READING else []
+        writes = [] if reads else [connection.socket]
+        if left <= 0 or not any(select.select(reads, writes, [], left)):
             raise Unreachable(
                 f"{place} cannot be reached: no answer in {place.connect_seconds:.0f} s",
                 "Check the source's URL in the feed, and that the server can be reached from here",
@@ -184,15 +186,16 @@ def _refused(place: Endpoint, connection: pq.abc.PGconn) -> NoReturn:
     if any(words.lower() in lower for words in _SAYS_DENIED):
         raise AccessDenied(
             f"{place} refused us: {said}",
-            "Correct `source` in the feed, or at the source: ALTER ROLE … LOGIN REPLICATION PASSWORD '…'; and a line of "
-            "pg_hba.conf for its database",
+            "Correct `source` in the feed, or at the source: ALTER ROLE … LOGIN REPLICATION PASSWORD '…'; and a line "
+            "of pg_hba.conf for its database",
         )
     raise Unreachable(f"{place} cannot be reached: {said}", "Check the source's URL in the feed, and the server")
 
 
 def lost(place: Endpoint, said: str) -> Unreachable:
     """The error where a connection broke."""
-    return Unreachable(f"the connection to {place} was lost: {_line(said)}", "Start a new reader from the last position")
+    told = f"the connection to {place} was lost: {_line(said)}"
+    return Unreachable(told, "Start a new reader from the last position")
 
 
 def refusal(place: Endpoint, result: pq.abc.PGresult) -> SourceError:
