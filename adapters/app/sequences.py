@@ -47,6 +47,7 @@ JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = c.oid A
 JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S' JOIN pg_namespace sn ON sn.oid = s.relnamespace
 JOIN pg_sequence q ON q.seqrelid = s.oid
 WHERE n.nspname = %s AND c.relname = %s AND a.attname = %s"""
+_NONE = "the target gives no numbers here: give the column a sequence there, or have applications bring them"
 _NEXT = "CASE WHEN is_called THEN last_value + ({}) ELSE last_value END"
 
 
@@ -121,7 +122,7 @@ async def _of_postgres(feed: Feed, source: SourceTables, tables: Collection[Tabl
         place = f"{quote('postgres', of)}.{quote('postgres', name)}"
         if not readable:
             raise AccessDenied(
-                f"{feed.source_url.user} may not read the sequence {of}.{name} of {schema}.{table} at {feed.source_url}",
+                f"{feed.source_url.user} may not read the sequence {of}.{name} of {schema}.{table} at the source",
                 f"At the source: GRANT SELECT ON SEQUENCE {place} TO {quote('postgres', feed.source_url.user)};",
             )
         ((coming,),) = await source.ask(f"SELECT {_NEXT.format(step)} FROM {place}")
@@ -151,8 +152,7 @@ async def _state(feed: Feed, target: TargetSession, counter: Counter) -> Sequenc
     name = feed.target_name(counter.table)
     compared = await (_at_postgres if target.dialect == "postgres" else _at_mysql)(target, name, column, counter)
     if compared is None:
-        why = f"the target gives no numbers for {name}.{column}: applications must bring them, or make it a column that does"
-        return SequenceState(str(name), column, counter.coming, None, why=why)
+        return SequenceState(str(name), column, counter.coming, None, why=_NONE)
     coming, sql = compared
     return SequenceState(str(name), column, counter.coming, coming, sql)
 
@@ -169,14 +169,14 @@ async def _at_postgres(
     ((there,),) = await target.fetch(f"SELECT {coming} FROM {place}")
     if (int(step) < 0) != counter.down:
         raise TargetError(
-            f"{name}.{column}: the numbers of {counter.table} rise, and those of the target's sequence {schema}.{sequence} "
-            "fall, or the other way round",
+            f"{name}.{column}: the numbers of {counter.table} go up and those of the target's sequence "
+            f"{schema}.{sequence} go down, or the other way round",
             "Give both sequences steps of one sign",
         )
     behind = int(there) > counter.coming if counter.down else int(there) < counter.coming
     # The statement looks again: it sets nothing back that has gone on meanwhile.
-    literal = quoted(place)
-    sql = f"SELECT setval({literal}, {counter.coming}, false) FROM {place} WHERE {coming} {'>' if counter.down else '<'} {counter.coming}"
+    still = f"{coming} {'>' if counter.down else '<'} {counter.coming}"
+    sql = f"SELECT setval({quoted(place)}, {counter.coming}, false) FROM {place} WHERE {still}"
     return int(there), sql if behind else ""
 
 

@@ -1,5 +1,5 @@
-"""What a reader of a PostgreSQL source's tables sees beside its log: a commit that waits for a standby is in the log, and
-sent to whoever reads it, while nobody sees its row."""
+"""What a reader of a PostgreSQL source's tables sees beside its log: a commit that waits for a standby is in the log,
+and sent to whoever reads it, while nobody sees its row."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_prepared_transaction_is_waited_for(server: Postgres) -> None:
 
 def test_a_log_that_ends_before_the_place_is_another_servers(server: Postgres) -> None:
     here = end(server)
-    with pytest.raises(SourceError, match="before .*, up to which it was read"):
+    with pytest.raises(SourceError, match=r"before .*, up to which it was read"):
         source_of(of(server)).wait_until_visible(Position(here.file, here.offset + (1 << 32)), T)
 
 
@@ -177,7 +177,8 @@ def test_a_view_has_exactly_the_commits_before_its_place(server: Postgres) -> No
                 with view_of(of(server), T) as view:
                     before = rows(server)
                     until(lambda before=before: rows(server) > before, "rows behind the view")  # type: ignore[misc]
-                    found = [int(str(number)) for batch in view.batches("SELECT id FROM public.t", 7) for (number,) in batch]
+                    batches = view.batches("SELECT id FROM public.t", 7)
+                    found = [int(str(number)) for batch in batches for (number,) in batch]
                     seen.append((view.place, set(found)))
                     assert len(found) == len(set(found))
         finally:
