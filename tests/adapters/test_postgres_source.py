@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -17,6 +18,7 @@ import pytest
 
 from bench.harness.rig import Rig, kill_at_random, until
 from bench.harness.servers import Postgres, Server, Standby
+from bench.harness.servers.place import give
 from bench.harness.tidelock import Process
 from bench.harness.workload.churn import Churn
 from bench.harness.workload.mix import Mix
@@ -496,31 +498,57 @@ def test_another_server_halts(
     assert count(rig) == 10
 
 
-def test_a_server_put_back_from_an_older_copy_halts(
-    make_rig: Callable[..., Rig], make_postgres: Callable[..., Postgres], postgres: Postgres
+class Snapshot:
+    """A copy of a server's disk, and the way back to it."""
+
+    def __init__(self, server: Postgres) -> None:
+        self._server = server
+        self._kept = server.folder / "kept"
+        server.stop()
+        shutil.copytree(server.data, self._kept)
+        server.start()
+
+    def put_back(self) -> None:
+        self._server.stop()
+        shutil.rmtree(self._server.data)
+        self._kept.rename(self._server.data)
+        give(self._server.data, self._server.account)
+        self._server.start()
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "",
+        # as far as the log went before, and further: its places are there again, with other transactions
+        "INSERT INTO item SELECT n, 'of another history', 1 FROM generate_series(20001, 26000) AS n",
+        # nothing of the feed's own tables
+        "INSERT INTO elsewhere.other SELECT repeat('x', 1000) FROM generate_series(1, 6000) AS n",
+    ],
+    ids=["shorter", "longer", "longer by other tables"],
+)
+def test_a_server_put_back_from_a_copy_of_its_disk_halts(
+    written: str, make_rig: Callable[..., Rig], make_postgres: Callable[..., Postgres], postgres: Postgres
 ) -> None:
-    import shutil
-
-    from bench.harness.servers.place import give
-
+    """It has the same system identifier, timeline and slot."""
     source = make_postgres()
     rig = made(make_rig, source, postgres, "restored")
+    rig.at_source(*ELSEWHERE)
     insert(rig, 1, 10)
     rig.catch_up()
-    source.stop()
-    kept = source.folder / "kept"
-    shutil.copytree(source.data, kept)
-    source.start()
+    snapshot = Snapshot(source)
     rig.reconnect()
     insert(rig, 11, 3000)
+    insert(rig, 3001, 3100)
     rig.catch_up()
-    source.stop()
-    shutil.rmtree(source.data)
-    kept.rename(source.data)
-    give(source.data, source.account)
-    source.start()
+    stood = checkpoint(rig)
+    snapshot.put_back()
     rig.reconnect()
+    if written:
+        rig.at_source(written, written.replace("26000", "26001").replace("20001", "26001"))
+        assert end_of_log(source) > stood + (1 << 16)
     assert_halted(rig, "is not the one", "put back from a backup")
+    assert count(rig) == 3100
 
 
 def test_a_table_that_the_publication_lacks_halts(

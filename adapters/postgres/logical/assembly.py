@@ -24,10 +24,13 @@ from tidelock.adapters.compiled.forms import admit
 from tidelock.adapters.ports.source_errors import LogGap, SourceError, UnsuitableLog
 from tidelock.adapters.postgres.logical import messages
 from tidelock.adapters.postgres.logical.damage import MALFORMED, DamagedMessage, spell_lsn, unreadable
+from tidelock.adapters.postgres.logical.last_read import transaction_read
 from tidelock.adapters.postgres.logical.relation_changes import FormChange, quote_identifier
 from tidelock.adapters.postgres.logical.relations import KnownTable, Relations, Role
 from tidelock.adapters.postgres.logical.stream_state import PlainStreamState, StreamState
+from tidelock.engine.model import lineage
 from tidelock.engine.model.errors import RESYNC
+from tidelock.engine.model.lineage import Proof
 from tidelock.engine.model.records import Ddl, DdlKind, Position, RowChange, SourceChunk, SourceTransaction, TableName
 
 CHUNK_BYTES: Final = 4 << 20
@@ -47,7 +50,7 @@ class Assembly:
     """Gathers transactions in `state`.  Chunks come out in `ready`, in log order.
 
     `identity`: `<system identifier>/<database>`, which transactions name as their source.  `start.rows` ordinals of the
-    first transaction are dropped.  `origins`: transactions that came to the source by replication are taken as its own;
+    first transaction are dropped; `start.proof` is what positions are proven by until a transaction was read.  `origins`: transactions that came to the source by replication are taken as its own;
     else one ends the reading.  `compiled`: the compiled form may be used.
     `take`: takes a message (a buffer of bytes) that stands at an LSN.  It raises SourceError, and what the catalogue of
     `relations` raises.
@@ -78,6 +81,9 @@ class Assembly:
         self._origins = origins
         self._told = start.offset
         self._told_us = 0
+        before = lineage.decode(start.proof)
+        self._last = before.last if before is not None else None
+        self._opened = before.opened if before is not None else None
         self._handlers: dict[int, Callable[[bytes, int], None]] = {
             messages.INSERT: self._row,
             messages.UPDATE: self._row,
@@ -158,7 +164,8 @@ class Assembly:
             state.done_octets += state.octets
             state.done.append(self._taken(ended.end_lsn, complete=True))
         state.is_open = False
-        state.boundary = ended.end_lsn
+        state.boundary = state.last_end = ended.end_lsn
+        state.last_number, state.last_us, state.last_xid = state.number, state.commit_us, state.xid
         state.skip = state.first = 0
         state.quiet += 1
         if self._is_full() or state.quiet >= QUIET_TRANSACTIONS:
@@ -383,8 +390,21 @@ class Assembly:
         state.done_rows = state.done_octets = 0
         if self._told != state.boundary:
             self._told, self._told_us = state.boundary, state.server_us
-        last = Position(state.file, state.boundary, rows)
+        last = Position(state.file, state.boundary, rows, "", self._proof())
         self.ready.append(SourceChunk(transactions, last, self.relations.announce(), state.server_us))
+
+    def _proof(self) -> str:
+        """Proof of which log the place of a chunk is one of: the last whole transaction, and the open one if part of it
+        is before that place."""
+        state = self.state
+        if state.last_number:
+            self._last = transaction_read(state)
+        opened = None
+        if state.is_open:
+            opened = (state.source, state.number, state.commit_us)
+        elif state.skip:
+            opened = self._opened
+        return lineage.encode(Proof(state.source, 0, self._last, opened))
 
 
 try:

@@ -88,8 +88,8 @@ cdef class StreamState:
     """The state of the assembly, as `stream_state.PlainStreamState` has it."""
 
     cdef public str file, source
-    cdef public int64_t boundary, number, commit_us, server_us
-    cdef public uint32_t xid
+    cdef public int64_t boundary, number, commit_us, server_us, last_number, last_end, last_us
+    cdef public uint32_t xid, last_xid
     cdef public bint is_open, parted
     cdef public Py_ssize_t ordinal, first, octets, notices, skip, done_rows, done_octets, quiet
     cdef public list rows, marks, done
@@ -396,7 +396,8 @@ cdef class UsualMessages:
                 state.marks = []
             state.octets = 0
         state.is_open = False
-        state.boundary = behind
+        state.boundary = state.last_end = behind
+        state.last_number, state.last_us, state.last_xid = state.number, state.commit_us, state.xid
         state.first = 0
         state.quiet += 1
         if self.is_full() or state.quiet >= self.most_quiet:
