@@ -469,6 +469,7 @@ cdef class UsualMessages:
         cdef StreamState state = self.state
         cdef Layout layout = self.layout
         cdef tuple after
+        cdef bint same
         if mark == c"K" and not layout.has_key:
             raise ValueError
         if kind == c"D":
@@ -482,9 +483,12 @@ cdef class UsualMessages:
                 raise ValueError
             after = layout.row(self.new)
             return RowChange(layout.number, layout.key_of(after), after, state.ordinal)
+        same = self.fill()
         if mark == c"K":
             return RowChange(layout.number, layout.key(self.old), layout.row(self.new), state.ordinal)
-        if self.fill():
+        if self.leaves_out():
+            raise ValueError
+        if same:
             return None
         return RowChange(layout.number, layout.row(self.old), layout.row(self.new), state.ordinal)
 
@@ -495,13 +499,21 @@ cdef class UsualMessages:
         cdef bint same = True
         cdef int i
         for i in range(self.layout.count):
-            if new.size == LEFT_OUT:
+            if new.size == LEFT_OUT and old.size >= 0:
                 new[0] = old[0]
             elif same:
                 same = new.size == old.size and (new.size <= 0 or memcmp(new.start, old.start, new.size) == 0)
             old += 1
             new += 1
         return same
+
+    cdef bint leaves_out(self) noexcept:
+        """Does the new row still leave out a value?"""
+        cdef int i
+        for i in range(self.layout.count):
+            if self.new[i].size == LEFT_OUT:
+                return True
+        return False
 
     cdef const uint8_t* fields(self, Field* found, const uint8_t* at, const uint8_t* end, bint may_leave_out) noexcept:
         """Find the values of a row; returns where it ends, NULL where it is none of the table's."""
