@@ -57,7 +57,8 @@ class Log:
             (self._slot,),
         )
         self.start = Position(FILE, made[0][0])
-        self.catalogue: Catalogue = functools.partial(read_relation, self._session.execute)
+        self.ask = self._session.execute
+        self.catalogue: Catalogue = functools.partial(read_relation, self.ask)
 
     def run(self, statements: Iterable[str]) -> None:
         """Run statements, each in a transaction of its own; one that holds several says itself where they begin."""
