@@ -115,22 +115,39 @@ def test_rows_transactions_and_savepoints(make_rig: Callable[..., Rig], source: 
     assert kept == [("50",), ("52",)]
 
 
-@pytest.mark.parametrize("kind", [Mix, Churn], ids=["mix", "churn"])
-@pytest.mark.parametrize("consistency", ["row", "transaction"])
+WORK = [
+    (Mix, "row", "postgres", "FULL"),
+    (Churn, "row", "postgres", "FULL"),
+    (Churn, "transaction", "postgres", "FULL"),
+    (Churn, "row", "postgres", "DEFAULT"),
+    (Churn, "row", "mariadb", "FULL"),
+    (Churn, "transaction", "mysql", "FULL"),
+    (Churn, "row", "mysql", "DEFAULT"),
+]
+
+
+@pytest.mark.parametrize(("kind", "consistency", "target", "identity"), WORK, ids=lambda v: getattr(v, "name", v))
 def test_a_workload(
-    kind: type[Workload], consistency: str, make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres
+    kind: type[Workload],
+    consistency: str,
+    target: str,
+    identity: str,
+    make_rig: Callable[..., Rig],
+    source: Postgres,
+    request: pytest.FixtureRequest,
 ) -> None:
-    rig = make_rig(source, postgres, "load", lanes=4, consistency=consistency, batch_rows=200)
-    workload = made_workload(rig, kind())
+    server = request.getfixturevalue(target)
+    rig = make_rig(source, server, "load", lanes=4, consistency=consistency, batch_rows=200)
+    workload = made_workload(rig, kind(), identity)
     rig.catch_up()
     rig.load(workload, 4000, 7)
     rig.catch_up()
     rig.assert_exact()
 
 
-def made_workload(rig: Rig, workload: Workload) -> Workload:
+def made_workload(rig: Rig, workload: Workload, identity: str = "FULL") -> Workload:
     rig.make(workload)
-    rig.at_source(*(f"ALTER TABLE {table} REPLICA IDENTITY FULL" for table in workload.tables))
+    rig.at_source(*(f"ALTER TABLE {table} REPLICA IDENTITY {identity}" for table in workload.tables))
     return workload
 
 
