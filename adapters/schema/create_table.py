@@ -85,6 +85,12 @@ def _nullability(column: SourceColumn, dialect: Dialect) -> str:
     return " NULL" if dialect == "mysql" and stamp else ""
 
 
+def full_identity(table: SourceTable) -> str:
+    """Returns the statements by which a PostgreSQL source logs whole old rows: each partition has its own identity."""
+    places = (*table.partitions, table.name)
+    return " ".join(f"ALTER TABLE {qualified('postgres', name)} REPLICA IDENTITY FULL;" for name in places)
+
+
 def _computed(column: SourceColumn) -> str:
     """Returns the expression of a column that the log does not have, so that the target computes it."""
     return "" if column.logged else f" GENERATED ALWAYS AS ({column.expression}) STORED"

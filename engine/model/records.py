@@ -66,6 +66,13 @@ has `ext_hook=read_extension`.
 Value: TypeAlias = Any
 Row: TypeAlias = tuple[Value, ...]
 Made = TypeVar("Made")
+
+
+def filled(row: Row, earlier: Row) -> Row:
+    """Returns a row with the values of an earlier image of the same row where it does not tell its own."""
+    return tuple([old if new is UNKNOWN else new for old, new in zip(earlier, row, strict=True)])
+
+
 ReplicaIdentity: TypeAlias = Literal["full", "key", "nothing"]
 
 
@@ -153,7 +160,8 @@ class Shape(msgspec.Struct, frozen=True, array_like=True):
 class Position(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A place between two transactions of a source log, or inside one.
 
-    `file`, `offset`: the byte after the last transaction that is wholly before this place (where to read from).
+    `file`, `offset`: the byte after the last transaction that is wholly before this place (where to read from).  Of
+    PostgreSQL the file is `SYSTEM_IDENTIFIER/TIMELINE` and the offset an LSN.
     `rows`: how many row images of the transaction that starts at `offset` are before this place.  `gtids`: the GTID set
     wholly before this place, in the server's own spelling; empty without GTIDs.  `proof`: which log this is a place of
     (`engine.model.lineage`); empty where nobody knows.  Positions are equal where they name the same place.
@@ -175,12 +183,23 @@ class Position(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Comparable within one server's log: (number of the file, byte offset, row)."""
-        return (int(self.file.rpartition(".")[2] or 0), self.offset, self.rows)
+        """Comparable within one server's log: (number of the file, byte offset, row).
+
+        PostgreSQL's log is one file: a place that a timeline has lost is compared by its offset, and a check of the
+        history tells it apart (`adapters.postgres.logical.history`).
+        """
+        number = 0 if "/" in self.file else int(self.file.rpartition(".")[2] or 0)
+        return (number, self.offset, self.rows)
 
     def __str__(self) -> str:
         rows = f"+{self.rows}" if self.rows else ""
-        return f"{self.file}:{self.offset}{rows}"
+        offset = spelled_lsn(self.offset) if "/" in self.file else self.offset
+        return f"{self.file}:{offset}{rows}"
+
+
+def spelled_lsn(offset: int) -> str:
+    """Spells an offset in PostgreSQL's log as its server does: `0/16B3748`."""
+    return f"{offset >> 32:X}/{offset & 0xFFFFFFFF:X}"
 
 
 class Transaction(msgspec.Struct, frozen=True, array_like=True, gc=False):
