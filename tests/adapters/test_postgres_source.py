@@ -25,6 +25,7 @@ from bench.harness.workload.mix import Mix
 from bench.harness.workload.workload import Workload
 from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.postgres.logical.positions import lsn_of
+from tidelock.engine.model import lineage
 
 ITEM = "id int PRIMARY KEY, name text, amount numeric(10,2)"
 COPY_SECONDS = 180.0
@@ -69,6 +70,14 @@ def confirmed(rig: Rig) -> int:
 def checkpoint(rig: Rig) -> int:
     stored = rig.rows(f"SELECT position FROM tidelock.tidelock_checkpoint WHERE feed='{rig.name}'")
     return int(json.loads(stored[0][0])[1])
+
+
+def last_read(rig: Rig) -> int:
+    """The commit of the last transaction before the stored checkpoint."""
+    stored = rig.rows(f"SELECT position FROM tidelock.tidelock_checkpoint WHERE feed='{rig.name}'")
+    proof = lineage.decode(json.loads(stored[0][0])[4])
+    assert proof is not None and proof.last is not None
+    return proof.last.number
 
 
 def end_of_log(server: Postgres) -> int:
@@ -194,8 +203,9 @@ def test_the_slot_follows_the_stored_checkpoint_and_never_passes_it(
     process = rig.run()
     insert(rig, 1, 100)
     until(rig.equal, "rows at the target")
-    end = checkpoint(rig)
-    until(lambda: confirmed(rig) >= end, "the slot at the checkpoint")
+    end = last_read(rig)
+    until(lambda: confirmed(rig) >= end, "the slot at the last transaction")
+    assert end < checkpoint(rig)
     rig.at_target("BEGIN; LOCK TABLE item IN ACCESS EXCLUSIVE MODE")
     insert(rig, 101, 200)
     written = end_of_log(source)
@@ -258,6 +268,7 @@ def test_an_idle_source_lets_its_log_go(
     until(lambda: confirmed(rig) >= written - (1 << 20), "a slot that has moved on", 60.0)
     assert confirmed(rig) <= checkpoint(rig)
     process.stop()
+    until(lambda: last_read(rig) >= written - (1 << 20), "a last transaction near the end of the log")
 
 
 @pytest.mark.parametrize("how", ["restart", "kill"])

@@ -50,7 +50,8 @@ class Assembly:
     """Gathers transactions in `state`.  Chunks come out in `ready`, in log order.
 
     `identity`: `<system identifier>/<database>`, which transactions name as their source.  `start.rows` ordinals of the
-    first transaction are dropped; `start.proof` is what positions are proven by until a transaction was read.  `origins`: transactions that came to the source by replication are taken as its own;
+    first transaction are dropped; `start.proof` is what positions are proven by until a transaction was read.
+    `origins`: transactions that came to the source by replication are taken as its own;
     else one ends the reading.  `compiled`: the compiled form may be used.
     `take`: takes a message (a buffer of bytes) that stands at an LSN.  It raises SourceError, and what the catalogue of
     `relations` raises.
@@ -107,6 +108,11 @@ class Assembly:
     def place(self) -> Position:
         """The position where the open transaction begins, or the last one ended."""
         return Position(self.state.file, self.state.boundary)
+
+    @property
+    def last_end(self) -> int:
+        """Where the last whole transaction ended; 0: none was seen."""
+        return self.state.last_end
 
     # -- messages ------------------------------------------------------------------------------------------------
 

@@ -5,8 +5,9 @@ the same places for other transactions.  So a place carries the last transaction
 the server is asked to keep the log from that one's commit on, and a reader that begins anew has it sent first.  What
 comes must be the same, and is left out then.  PostgreSQL cannot be asked for a transaction otherwise.
 
-A place that is far behind the last transaction of the feed's tables is confirmed as it is (`kept_from`): a server whose other tables are
-busy could not remove its log else.
+A place that is far behind the last transaction is confirmed as it is (`kept_from`): a server whose other tables are
+busy could not remove its log else.  Then the reader writes a message into the log, which is the last transaction from
+there on.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from tidelock.adapters.config.url import Endpoint
+from tidelock.adapters.ports import history_words
 from tidelock.adapters.ports.source_errors import OtherHistory
 from tidelock.adapters.postgres.logical import messages
 from tidelock.adapters.postgres.logical.damage import DamagedMessage
 from tidelock.adapters.postgres.logical.history import HINT
 from tidelock.adapters.postgres.logical.relations import Relations
-from tidelock.adapters.process.clock import time_in_words
 from tidelock.engine.model import lineage
 from tidelock.engine.model.lineage import Group
 from tidelock.engine.model.records import Position, spelled_lsn
@@ -119,7 +120,8 @@ class LastRead:
     def _other(self, number: int, moment_us: int, found: str) -> OtherHistory:
         error = OtherHistory(
             f"the log of {self._server} is not the one that was read up to {self._start}: that had a transaction of "
-            f"{time_in_words(moment_us)} at {spelled_lsn(number)}; here {found}, as of a server that was put back from a backup",
+            f"{history_words.time(moment_us)} at {spelled_lsn(number)}; here {found}, as of a server that was put back "
+            "from a backup",
             HINT,
         )
         error.position = str(self._start)
@@ -127,4 +129,4 @@ class LastRead:
 
 
 def _said(found: messages.Begin) -> str:
-    return f"one of {time_in_words(found.commit_us)} at {spelled_lsn(found.commit_lsn)} comes in its place"
+    return f"one of {history_words.time(found.commit_us)} at {spelled_lsn(found.commit_lsn)} comes in its place"

@@ -4,7 +4,8 @@ The reader is synchronous and meant for a process of its own.  It does not recon
 starts a new one from the `last` position of the last chunk it took; what was in between is read again, nothing is lost.
 
 *What the server is told.*  That it need keep nothing before the checkpoint that the target has stored, and never more:
-what was received but not stored must be there to be read again.  It is told
+what was received but not stored must be there to be read again.  The last transaction before the checkpoint is kept
+too, as it is what shows, the next time, that the log is still the same (`last_read`).  The server is told
 as often as `wal_sender_timeout` wants to hear of us, also while nobody takes the chunks (`tend`): a slow target would
 else lose its source again and again.
 
@@ -22,11 +23,14 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final, Protocol
 
+import msgspec
+
 from tidelock.adapters.config.url import Endpoint
-from tidelock.adapters.ports.source_errors import Unreachable
+from tidelock.adapters.ports.source_errors import SourceError, Unreachable
 from tidelock.adapters.postgres.logical.assembly import CHUNK_BYTES, Assembly
 from tidelock.adapters.postgres.logical.catalogue_session import CatalogueSession
-from tidelock.adapters.postgres.logical.history import confirm
+from tidelock.adapters.postgres.logical.history import confirm, require_slot
+from tidelock.adapters.postgres.logical.last_read import FAR_BYTES, LastRead, kept_from
 from tidelock.adapters.postgres.logical.overview import log_end, suitable, tables
 from tidelock.adapters.postgres.logical.positions import Identity
 from tidelock.adapters.postgres.logical.relation_catalogue import read_relation
@@ -77,7 +81,7 @@ class LogicalReader:
         self._wanted = wanted
         self._is_marker = is_marker
         self._start = start
-        self._stored = stored.offset if stored is not None else 0
+        self._stored = kept_from(stored) if stored is not None else 0
         self._chunk_rows = chunk_rows
         self._chunk_bytes = chunk_bytes
         self._heartbeat = heartbeat_seconds
@@ -86,8 +90,8 @@ class LogicalReader:
         self._stream: Stream | None = None
         self._period = _LONGEST_SILENCE_OF_OURS
         self._told_at = self._asked_at = self._heard_at = time.monotonic()
-        self._proof = ""
         self._log_end = 0  # as it was when the reading began
+        self._spoke = start.offset  # the end of the log when we wrote into it
         self._catalogue = CatalogueSession(place)
         self._questions: list[tuple[int, float]] = []
 
@@ -116,74 +120,68 @@ class LogicalReader:
             opened.close()
 
     def _steps(self, errand: Errand | None) -> Iterator[None]:
-        stream, assembly = self._begin()
-        made = assembly.ready
+        stream, assembly, again = self._begin()
+        made = self.ready = assembly.ready
         while True:
             message = stream.next()
             if message is None:
                 assembly.flush()
                 if made:
-                    self._hand_out(made)
                     yield
                 self._wait(stream, errand)
                 continue
             self._heard_at = now = time.monotonic()
             kind = message[0]
             if kind == DATA:
-                assembly.take(*stream.data(message))
+                payload, place = stream.data(message)
+                if again is None or not again.take(payload):
+                    assembly.take(payload, place)
+                if again is not None and again.over:
+                    again = None
                 self._questions.clear()
             elif kind == KEEPALIVE:
-                self._keepalive(stream.keepalive(message), assembly)
+                told = stream.keepalive(message)
+                if again is not None:
+                    again.keepalive(told.end)
+                self._keepalive(told, assembly)
             else:
                 raise stream.unknown(message)
             if now - self._told_at >= self._period:
                 self._tell()
             if made:
-                self._hand_out(made)
                 yield
 
-    def _begin(self) -> tuple[Stream, Assembly]:
-        """Asks whose log it is, asks for it, and makes what understands it."""
+    def _begin(self) -> tuple[Stream, Assembly, LastRead | None]:
+        """Asks whose log it is, asks for it, and makes what understands it, and what compares the first of it."""
         opened = self._session = connect(self._place, replication=True, application="tidelock capture")
         suitable(opened)
-        identity = confirm(opened, self._start, self._further)
+        identity = confirm(opened, self._start, self._further, slot=False)
+        slot = require_slot(opened, self._start)
         require_publication(opened, slot_of(self._place), tables(opened, self._patterns))
         self._log_end = log_end(opened, identity).offset
         self._period = _period(str(opened.rows("SHOW wal_sender_timeout")[0][0]))
         here = self._here(identity)
-        self._proof = here.proof
         relations = Relations(functools.partial(read_relation, self._catalogue.ask))
         assembly = Assembly(
             identity.source, here, relations, self._wanted, self._is_marker, self._chunk_rows, self._chunk_bytes
         )
-        stream = self._stream = Stream(opened, slot_of(self._place), here.offset)
+        again = LastRead(self._place, self._start, slot.confirmed, relations)
+        stream = self._stream = Stream(opened, slot_of(self._place), again.begins)
         self._told_at = self._asked_at = self._heard_at = time.monotonic()
-        return stream, assembly
+        return stream, assembly, None if again.over else again
 
     def _here(self, identity: Identity) -> Position:
         """The start as a place of the timeline that the server is on now."""
-        return identity.place(self._start.offset, self._start.rows)
-
-    def _hand_out(self, made: list[SourceChunk]) -> None:
-        """Gives each chunk's position the proof of which log it is of."""
-        for chunk in made:
-            last = chunk.last
-            self.ready.append(
-                SourceChunk(
-                    chunk.transactions,
-                    Position(last.file, last.offset, last.rows, "", self._proof),
-                    chunk.shapes,
-                    chunk.server_us,
-                )
-            )
-        made.clear()
+        place = identity.place(self._start.offset, self._start.rows)
+        return msgspec.structs.replace(place, proof=self._start.proof) if self._start.proof else place
 
     # ------------------------------------------------------------------ what the server is told
 
     def note_stored(self, position: Position) -> None:
         """Tells the server that the target has stored this checkpoint.  Raises SourceError."""
-        if position.offset > self._stored:
-            self._stored = position.offset
+        kept = kept_from(position)
+        if kept > self._stored:
+            self._stored = kept
             if self._stream is not None:
                 self._tell()
 
@@ -212,6 +210,15 @@ class LogicalReader:
             self._tell()
         soon = assembly.place.offset < self._log_end
         assembly.keepalive(keepalive.end, keepalive.clock_us, soon=soon)
+        if not assembly.open and keepalive.end - max(assembly.last_end, self._spoke) >= FAR_BYTES:
+            self._spoke = keepalive.end
+            self._speak()
+
+    def _speak(self) -> None:
+        """Writes a message into the log where it has had nothing of the feed's tables for long: that is then the last
+        transaction.  A server that does not let us is left with a place that nothing proves."""
+        with contextlib.suppress(SourceError):
+            self._catalogue.ask("SELECT pg_logical_emit_message(true, 'tidelock', '')", ())
 
     def _leave_if_it_ends(self, end: int, now: float) -> None:
         self._questions = [(at, when) for at, when in self._questions if at == end and now - when < _FAREWELL_SECONDS]

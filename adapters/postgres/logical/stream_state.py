@@ -28,9 +28,9 @@ class PlainStreamState:
     """
 
     __slots__ = (
-        "boundary", "commit_us", "done", "done_octets", "done_rows", "file", "first", "is_open", "last_end", "last_number",
-        "last_us", "last_xid", "marks", "notices", "number", "octets", "ordinal", "parted", "quiet", "rows", "server_us",
-        "skip", "source", "xid",
+        "boundary", "commit_us", "done", "done_octets", "done_rows", "file", "first", "is_open", "last_end",
+        "last_number", "last_us", "last_xid", "marks", "notices", "number", "octets", "ordinal", "parted", "quiet",
+        "rows", "server_us", "skip", "source", "xid",
     )  # fmt: skip
 
     def __init__(self, file: str, source: str, boundary: int, skip: int) -> None:
