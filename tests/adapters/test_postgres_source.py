@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bench.harness.rig import Rig, kill_at_random, until
-from bench.harness.servers import Postgres, Server, Standby
+from bench.harness.servers import Postgres, Server, Standby, StrangePostgres
 from bench.harness.tidelock import Process
 from bench.harness.workload.churn import Churn
 from bench.harness.workload.mix import Mix
@@ -614,13 +614,19 @@ def moved_to(rig: Rig, server: Postgres) -> None:
     rig.reconnect()
 
 
+@pytest.fixture
+def stranger() -> Iterator[Postgres]:
+    with StrangePostgres() as server:
+        yield server
+
+
 def test_another_server_halts(
-    make_rig: Callable[..., Rig], source: Postgres, make_postgres: Callable[..., Postgres], postgres: Postgres
+    make_rig: Callable[..., Rig], source: Postgres, stranger: Postgres, postgres: Postgres
 ) -> None:
     rig = made(make_rig, source, postgres, "foreign")
     insert(rig, 1, 10)
     rig.catch_up()
-    other = make_postgres()
+    other = stranger
     other.execute(f"CREATE DATABASE {rig.schema}")
     other.execute_script(
         f"CREATE SCHEMA {rig.schema}; CREATE TABLE {rig.schema}.item ({ITEM}); "
@@ -691,3 +697,32 @@ def test_a_table_without_a_replica_identity_is_not_published(
     assert rig.catch_up_code() in (1, 4), rig.said()
     assert "REPLICA IDENTITY FULL" in rig.said()
     rig.at_source("INSERT INTO bare VALUES (1)", "UPDATE bare SET v = 2", "DELETE FROM bare")
+
+
+def test_a_run_waits_for_the_promotion_of_a_standby(
+    make_rig: Callable[..., Rig],
+    make_postgres: Callable[..., Postgres],
+    make_standby: Callable[[Postgres], Standby],
+    postgres: Postgres,
+) -> None:
+    """An address that has moved already, to a server that takes no writes yet, is no reason to halt."""
+    primary = make_postgres(extra=["--wal-keep-size=256MB"])
+    standby = make_standby(primary)
+    rig = made(make_rig, primary, postgres, "waits")
+    insert(rig, 1, 10)
+    until(standby.caught_up, "a standby")
+    rig.catch_up()
+    primary.stop()
+    standby.stop()
+    standby.take_slots()
+    standby.start()
+    rig.source_url = standby.url(rig.schema)
+    process = rig.run()
+    until(lambda: "is a standby" in rig.said() or not process.running, "a run that waits")
+    process.check()
+    standby.promote()
+    moved_to(rig, standby)
+    insert(rig, 11, 20)
+    until(lambda: rig.equal() or not process.running, "rows at the target", 60.0)
+    process.check()
+    process.stop()
