@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 
 from tests.engine.test_batch_merge import CASES, marked, state
 from tests.engine.test_parallel_lock_keys import meet, taken
-from tests.engine.world import ACCOUNT, FAMILY, WORLDS, Dialect, History, Violation, World, bind, change, conflict, drafts
+from tests.engine.world import (
+    ACCOUNT,
+    FAMILY,
+    WORLDS,
+    Dialect,
+    History,
+    Violation,
+    World,
+    bind,
+    change,
+    conflict,
+    drafts,
+)
 from tests.engine.world import table as table_of
 from tidelock.adapters.ports.capture_messages import published
 from tidelock.adapters.ports.source_errors import UnsuitableLog
