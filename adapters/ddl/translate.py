@@ -15,7 +15,7 @@ cannot be read.  MariaDB's `SET STATEMENT … FOR` counts as the statement that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -27,6 +27,7 @@ from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.schema.create_table import column_type, create_table, identifier, qualified
 from tidelock.adapters.schema.type_map import quoted
 from tidelock.engine.model.records import Ddl, DdlKind, Kind, TableName
+from tidelock.engine.model.schema import TargetTable
 
 # A tablespace must be empty to go; REFERENCE: a spatial reference system.
 _ROWLESS = frozenset(
@@ -243,10 +244,16 @@ def _listed(reader: Reader, schema: str, *, whole: bool = False) -> list[TableNa
     return names
 
 
-def translate(ddl: Ddl, dialect: Dialect, target_name: Callable[[TableName], TableName]) -> list[str]:
+def translate(
+    ddl: Ddl,
+    dialect: Dialect,
+    target_name: Callable[[TableName], TableName],
+    tables: Mapping[TableName, TargetTable] = {},
+) -> list[str]:
     """Returns statements that do the same at the target.  Where they may fail because they ran before, the sink knows.
 
-    Raises TargetError for a statement that cannot be carried over.
+    `tables`: the target's, of which those that refer to others are emptied first.  Raises TargetError for a statement
+    that cannot be carried over.
     """
     try:
         match ddl.kind:
@@ -257,7 +264,8 @@ def translate(ddl: Ddl, dialect: Dialect, target_name: Callable[[TableName], Tab
                 _, columns = added(_plain(ddl, "ALTER", "TABLE"), ddl.schema)
                 return [_add_columns(target_name(ddl.tables[0]), columns, dialect)]
             case DdlKind.TRUNCATE:
-                return [f"DELETE FROM {qualified(dialect, target_name(ddl.tables[0]))}"]
+                order = _children_first(emptied(ddl, target_name), tables)
+                return [f"DELETE FROM {qualified(dialect, name)}" for name in order]
             case _:
                 raise NotPlain("its kind")
     except NotPlain as error:
@@ -280,8 +288,22 @@ def gone(ddl: Ddl) -> tuple[tuple[TableName, ...], tuple[str, ...]]:
 
 
 def emptied(ddl: Ddl, target_name: Callable[[TableName], TableName]) -> tuple[TableName, ...]:
-    """Returns the target's table whose rows a TRUNCATE removes, its failed rows included."""
-    return (target_name(ddl.tables[0]),) if ddl.kind is DdlKind.TRUNCATE else ()
+    """Returns the target's tables whose rows a TRUNCATE removes, their failed rows included.  PostgreSQL's may name
+    several."""
+    return tuple(dict.fromkeys(map(target_name, ddl.tables))) if ddl.kind is DdlKind.TRUNCATE else ()
+
+
+def _children_first(names: Sequence[TableName], tables: Mapping[TableName, TargetTable]) -> list[TableName]:
+    """Returns the tables in an order in which each can be emptied; those of a cycle of foreign keys as they come."""
+    left, ordered = list(names), list[TableName]()
+    while left:
+        referred = {
+            fk.parent for name in left if name in tables for fk in tables[name].foreign_keys if fk.parent != name
+        }
+        free = [name for name in left if name not in referred] or left
+        ordered += free
+        left = [name for name in left if name not in free]
+    return ordered
 
 
 def _add_columns(table: TableName, columns: list[NewColumn], dialect: Dialect) -> str:

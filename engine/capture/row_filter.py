@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidelock.engine.model.records import Column, Kind, Row, Value
+from tidelock.engine.model.records import UNKNOWN, Column, Kind, Row, Value
 
 
 class Compare(msgspec.Struct, frozen=True, tag=True):
@@ -65,6 +65,37 @@ _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?)
 
 class FilterError(Exception):
     """Error of a condition that cannot be evaluated exactly on this table; `args[0]` says why."""
+
+
+class Untold(Exception):
+    """Error of a row of which a filter asks for a value that the log does not tell; `args[0]` names the column."""
+
+
+def compile_partial_filter(condition: Condition, columns: tuple[Column, ...]) -> Test:
+    """Returns `compile_filter` for rows that may hold `UNKNOWN`.  It raises Untold where it would have to look at one.
+    """
+    test = compile_filter(condition, columns)
+    at = {c.name: i for i, c in enumerate(columns)}
+    asked = [(at[name], name) for name in dict.fromkeys(_asked(condition))]
+
+    def told(row: Row) -> bool | None:
+        for i, name in asked:
+            if row[i] is UNKNOWN:
+                raise Untold(name)
+        return test(row)
+
+    return told
+
+
+def _asked(condition: Condition) -> list[str]:
+    """Returns the columns that a condition looks at."""
+    match condition:
+        case Compare(column) | In(column) | IsNull(column):
+            return [column]
+        case Not(of):
+            return _asked(of)
+        case And(of) | Or(of):
+            return [name for part in of for name in _asked(part)]
 
 
 def compile_filter(condition: Condition, columns: tuple[Column, ...]) -> Test:

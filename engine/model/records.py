@@ -66,6 +66,13 @@ has `ext_hook=read_extension`.
 Value: TypeAlias = Any
 Row: TypeAlias = tuple[Value, ...]
 Made = TypeVar("Made")
+
+
+def filled(row: Row, earlier: Row) -> Row:
+    """Returns a row with the values of an earlier image of the same row where it does not tell its own."""
+    return tuple([old if new is UNKNOWN else new for old, new in zip(earlier, row, strict=True)])
+
+
 ReplicaIdentity: TypeAlias = Literal["full", "key", "nothing"]
 
 
