@@ -19,8 +19,8 @@ LONGEST_RESTART_SECONDS = 5.0
 class EmbeddedLog:
     """A log that is the source's own.
 
-    `order(position, further, stored)`: makes the capture order that reads on from `position`.  `first`: a process that has been
-    started already, so that its imports overlap the takeover.
+    `order(position, further, stored)`: makes the capture order that reads on from `position`.  `first`: a process that
+    has been started already, so that its imports overlap the takeover.
     """
 
     def __init__(

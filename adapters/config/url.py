@@ -49,7 +49,8 @@ _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(?P<port>[^:]*)
 class Endpoint(msgspec.Struct, frozen=True):
     """The address of a server and the account to log in with.  `repr` and `str` leave the password out.
 
-    `options`: of `OPTIONS`, for Kafka of `KAFKA_OPTIONS`; of a PostgreSQL source `SLOT` too.  `others`: further brokers of Kafka, `host:port` each.
+    `options`: of `OPTIONS`, for Kafka of `KAFKA_OPTIONS`; of a PostgreSQL source `SLOT` too.  `others`: further brokers
+    of Kafka, `host:port` each.
     """
 
     scheme: Scheme

@@ -27,7 +27,8 @@ from tidelock.adapters.mysql.charsets import is_utf8, lenient_decoder
 from tidelock.adapters.mysql.spellings import SPELLINGS
 from tidelock.adapters.row_copy.postgres_columns import reading_of
 from tidelock.adapters.schema.source_table import SourceColumn
-from tidelock.engine.model.records import Kind
+from tidelock.adapters.spark.postgres_text import logged_text
+from tidelock.engine.model.records import Column, Kind
 
 Wire: TypeAlias = Literal["BIGINT", "DOUBLE", "STRING", "BINARY"]
 """A type of Spark's."""
@@ -39,17 +40,21 @@ _LARGEST = 8  # bytes of an integer
 
 class AskedColumn(msgspec.Struct, frozen=True):
     """One column as it is read.  `sql`: of a column of the source table `t`.  `reading`: the conversion that is still
-    to be done, `by` a charset, a kind, or the column's name.
+    to be done, `by` a charset, a kind, or the column's name; of a text as PostgreSQL's log has it, `column` says.
     """
 
     sql: str
     wire: Wire = "STRING"
-    reading: Literal["", "integer", "charset", "spelling", "document"] = ""
+    reading: Literal["", "integer", "charset", "spelling", "document", "logged"] = ""
     by: str = ""
+    column: Column | None = None
 
 
 def asked(source: SourceColumn) -> AskedColumn:
     """Returns how a column is read."""
+    if source.column.type:  # PostgreSQL's
+        name = f"t.{quote('postgres', source.name)}"
+        return AskedColumn(logged_text(source.column, name), reading="logged", column=source.column)
     column, name = source.column, f"t.{quote('mysql', source.name)}"
     filled = "zerofill" in source.type
     match column.kind:

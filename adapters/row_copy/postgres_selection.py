@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tidelock.adapters.spark.postgres_text import canonical_text
 from tidelock.engine.model.chunk_ranges import NAN
 from tidelock.engine.model.records import Column, Kind
 
 _NUMBERS: Final = (Kind.INT, Kind.BOOL)
-_TEXTS: Final = (Kind.TEXT, Kind.DECIMAL, Kind.DATE, Kind.UUID, Kind.ENUM)
-_MOMENTS: Final = {Kind.DATETIME: "{}", Kind.TIMESTAMP: "({} AT TIME ZONE 'UTC')"}
-_FIRST, _BEHIND = "'0001-01-01'", "'10000-01-01'"
+_TEXTS: Final = (
+    Kind.TEXT, Kind.DECIMAL, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.UUID, Kind.ENUM,
+)  # fmt: skip
 
 
 def is_spelled(column: Column) -> bool:
     """Returns whether a digest can be computed from this column, at the source as in the log."""
-    return column.kind in (*_NUMBERS, *_TEXTS, *_MOMENTS, Kind.BINARY)
+    return column.kind in (*_NUMBERS, *_TEXTS, Kind.BINARY)
 
 
 def literal(column: Column, part: int | str) -> str:
@@ -59,19 +60,5 @@ def _spelled(column: Column, name: str) -> str:
             return f"{name}::int::text"
         case Kind.BINARY:
             return f"upper(encode({name}, 'hex'))"
-        case Kind.DATETIME | Kind.TIMESTAMP:
-            return _hex(_moment(column, name))
         case _:
-            return _hex(f"{name}::text")
-
-
-def _hex(text: str) -> str:
-    return f"upper(encode(convert_to({text}, 'UTF8'), 'hex'))"
-
-
-def _moment(column: Column, name: str) -> str:
-    """Returns SQL of the canonical text: all digits of the scale, of years that four digits tell."""
-    form = "YYYY-MM-DD HH24:MI:SS" + (f".FF{column.scale}" if column.scale else "")
-    local = _MOMENTS[column.kind].format(name)
-    told = f"{local} >= {_FIRST}::timestamp AND {local} < {_BEHIND}::timestamp"
-    return f"CASE WHEN {told} THEN to_char({local}, '{form}') ELSE {name}::text END"
+            return f"upper(encode(convert_to({canonical_text(column, name)}, 'UTF8'), 'hex'))"

@@ -41,11 +41,8 @@ def condition(split: ChunkSplit, chunk: int, source: SourceOf) -> str:
     if not split.bounds:
         return "1 = 1"
     low, high = split.span(chunk)
-    if split.by in SCANNED:
-        names, written = [_rank(split, source)], _plain
-    else:
-        columns = [source(name) for name in split.columns]
-        names, written = [name_of(column) for column in columns], writer(columns)
+    columns = [] if split.by in SCANNED else [source(name) for name in split.columns]
+    names, written = [name_of(column) for column in columns] or [_rank(split, source)], writer(columns)
     parts = [at_or_behind(names, written(low))] if low is not None else []
     parts += [before(names, written(high))] if high is not None else []
     return " AND ".join(parts)

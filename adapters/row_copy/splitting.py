@@ -113,8 +113,8 @@ async def _walk(source: CopySource, server: SourceTables, names: tuple[str, ...]
     """Returns where chunks of `rows` rows begin, except the first; all rows that share a rank are in one chunk."""
     columns = [source.columns[name] for name in names]
     places, written = [name_of(column) for column in columns], writer(columns)
-    listed = ", ".join(f"{place}::text" if column.column.type else place for place, column in zip(places, columns, strict=True))
-    order = ", ".join(places)
+    text = "::text" if source.dialect == "postgres" else ""
+    listed, order = ", ".join(f"{place}{text}" for place in places), ", ".join(places)
     bounds, where = list[Rank](), ""
     while True:
         found = await server.ask(f"SELECT {listed} FROM {source.place} t{where} ORDER BY {order} LIMIT 1 OFFSET {rows}")

@@ -1,4 +1,4 @@
-"""A PostgreSQL source's tables as bulk reads ask for them: asyncpg on a loop of the session's own, called from threads."""
+"""A PostgreSQL source's tables as bulk reads ask for them: asyncpg on a loop of the session's own, for any thread."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def _opened(place: Endpoint) -> asyncpg.Connection[asyncpg.Record]:
     try:
         tls: Any = "prefer" if place.ssl_mode == "prefer" else place.ssl_context() or False
     except (OSError, ssl.SSLError) as error:
-        raise AccessDenied(f"{place}: its sslrootcert cannot be read: {error}", "Correct `source` in the feed") from None
+        raise AccessDenied(f"{place}: its sslrootcert cannot be read: {error}", "Correct it in the feed") from None
     return await asyncpg.connect(
         host=place.host,
         port=place.port,

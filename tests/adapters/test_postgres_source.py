@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bench.harness.rig import Rig, kill_at_random, until
-from bench.harness.servers import Postgres, Server, Standby
+from bench.harness.servers import Postgres, Server, Standby, StrangePostgres
 from bench.harness.tidelock import Process
 from bench.harness.workload.churn import Churn
 from bench.harness.workload.mix import Mix
@@ -25,14 +25,13 @@ from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.postgres.logical.positions import lsn_of
 
 ITEM = "id int PRIMARY KEY, name text, amount numeric(10,2)"
+COPY_SECONDS = 180.0
 ELSEWHERE = ("CREATE SCHEMA elsewhere", "CREATE TABLE elsewhere.other (v text)")
 
 
-@pytest.fixture(scope="module")
-def source() -> Iterator[Postgres]:
-    """A source of this module's own: slots hold its log, and some tests look how far."""
-    with Postgres() as server:
-        yield server
+@pytest.fixture
+def source(postgres_source: Postgres) -> Postgres:
+    return postgres_source
 
 
 @pytest.fixture
@@ -79,6 +78,17 @@ def assert_halted(rig: Rig, *words: str) -> None:
         assert word in said, said[-3000:]
 
 
+def way_out(rig: Rig) -> None:
+    """What a halt says, done to the letter; then nothing differs, and the feed goes on."""
+    done = rig.command("resync", "@", "--yes")
+    assert done.code == 0, done
+    rig.catch_up(COPY_SECONDS)
+    rig.assert_exact()
+    insert(rig, 9001, 9010)
+    rig.catch_up()
+    rig.assert_exact()
+
+
 # ------------------------------------------------------------------ rows
 
 
@@ -103,22 +113,39 @@ def test_rows_transactions_and_savepoints(make_rig: Callable[..., Rig], source: 
     assert kept == [("50",), ("52",)]
 
 
-@pytest.mark.parametrize("kind", [Mix, Churn], ids=["mix", "churn"])
-@pytest.mark.parametrize("consistency", ["row", "transaction"])
+WORK = [
+    (Mix, "row", "postgres", "FULL"),
+    (Churn, "row", "postgres", "FULL"),
+    (Churn, "transaction", "postgres", "FULL"),
+    (Churn, "row", "postgres", "DEFAULT"),
+    (Churn, "row", "mariadb", "FULL"),
+    (Churn, "transaction", "mysql", "FULL"),
+    (Churn, "row", "mysql", "DEFAULT"),
+]
+
+
+@pytest.mark.parametrize(("kind", "consistency", "target", "identity"), WORK, ids=lambda v: getattr(v, "name", v))
 def test_a_workload(
-    kind: type[Workload], consistency: str, make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres
+    kind: type[Workload],
+    consistency: str,
+    target: str,
+    identity: str,
+    make_rig: Callable[..., Rig],
+    source: Postgres,
+    request: pytest.FixtureRequest,
 ) -> None:
-    rig = make_rig(source, postgres, "load", lanes=4, consistency=consistency, batch_rows=200)
-    workload = made_workload(rig, kind())
+    server = request.getfixturevalue(target)
+    rig = make_rig(source, server, "load", lanes=4, consistency=consistency, batch_rows=200)
+    workload = made_workload(rig, kind(), identity)
     rig.catch_up()
     rig.load(workload, 4000, 7)
     rig.catch_up()
     rig.assert_exact()
 
 
-def made_workload(rig: Rig, workload: Workload) -> Workload:
+def made_workload(rig: Rig, workload: Workload, identity: str = "FULL") -> Workload:
     rig.make(workload)
-    rig.at_source(*(f"ALTER TABLE {table} REPLICA IDENTITY FULL" for table in workload.tables))
+    rig.at_source(*(f"ALTER TABLE {table} REPLICA IDENTITY {identity}" for table in workload.tables))
     return workload
 
 
@@ -150,6 +177,115 @@ def test_a_role_that_writes_days_first(make_rig: Callable[..., Rig], source: Pos
         "(f = 0.1::float8 + 0.2)::text FROM value"
     )
     assert found == [("2026-12-11", "1769882645.000006", "1 mon 2 days 03:04:05", "00ff5c", "true")]
+
+
+def test_truncates_stand_where_they_were(make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres) -> None:
+    """One message names all tables of a statement; rows before it are gone, rows behind it stay."""
+    rig = made(make_rig, source, postgres, "emptied")
+    child = "id int PRIMARY KEY, item int REFERENCES {}item (id)"
+    rig.table("child", child.format(""), child.format(f"{rig.schema}."))
+    rig.at_source("ALTER TABLE child REPLICA IDENTITY FULL")
+    publish(rig, "child")
+    insert(rig, 1, 100)
+    rig.at_source(
+        "INSERT INTO child SELECT n, n FROM generate_series(1, 50) AS n",
+        "TRUNCATE item, child",
+        "INSERT INTO item VALUES (1, 'again', 1)",
+        "BEGIN; INSERT INTO item VALUES (2, 'gone', 2); TRUNCATE item CASCADE; INSERT INTO item VALUES (2, 'kept', 3); "
+        "INSERT INTO child VALUES (7, 2); COMMIT",
+    )
+    rig.catch_up()
+    rig.assert_exact()
+    assert rig.rows("SELECT id::text, name FROM item") == [("2", "kept")]
+
+
+def publish(rig: Rig, table: str) -> None:
+    """As the halt for a table that the publication lacks says."""
+    rig.at_source(f"ALTER PUBLICATION {slot_name(rig.name)} ADD TABLE {table}")
+
+
+def test_partitions_come_as_their_table(make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres) -> None:
+    rig = make_rig(source, postgres, "parts", lanes=2)
+    columns = "id int, day date, v text, PRIMARY KEY (id, day)"
+    rig.at_source(
+        f"CREATE TABLE visit ({columns}) PARTITION BY RANGE (day)",
+        "CREATE TABLE visit_1 PARTITION OF visit FOR VALUES FROM ('2026-01-01') TO ('2026-02-01')",
+        "CREATE TABLE visit_2 PARTITION OF visit FOR VALUES FROM ('2026-02-01') TO ('2026-03-01')",
+        *(f"ALTER TABLE {name} REPLICA IDENTITY FULL" for name in ("visit", "visit_1", "visit_2")),
+    )
+    rig.at_target(f"CREATE TABLE {rig.schema}.visit ({columns})")
+    rig.catch_up()
+    rig.at_source(
+        "INSERT INTO visit SELECT n, '2026-01-20'::date + n, 'of ' || n FROM generate_series(1, 30) AS n",
+        "UPDATE visit SET v = 'other' WHERE id % 3 = 0",
+        "UPDATE visit SET day = day + 14 WHERE id = 5",
+        "DELETE FROM visit WHERE id % 7 = 0",
+    )
+    rig.catch_up()
+    rows = "SELECT id::text, day::text, v FROM visit ORDER BY id"
+    assert rig.source.execute(rows, database=rig.schema) == rig.rows(rows)
+
+
+@pytest.mark.parametrize("identity", ["DEFAULT", "FULL"])
+def test_long_values_that_an_update_leaves_alone(
+    identity: str, make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres
+) -> None:
+    """The log does not tell them again: the target keeps what it has, also where the key changes."""
+    rig = make_rig(source, postgres, "long", lanes=2)
+    rig.table("page", "id int PRIMARY KEY, body text, seen int")
+    rig.at_source("ALTER TABLE page ALTER body SET STORAGE EXTERNAL", f"ALTER TABLE page REPLICA IDENTITY {identity}")
+    rig.catch_up()
+    rig.at_source("INSERT INTO page SELECT n, repeat('abc' || n, 3000), 0 FROM generate_series(1, 20) AS n")
+    rig.catch_up()
+    rig.at_source(
+        "UPDATE page SET seen = seen + 1",
+        "UPDATE page SET id = id + 100 WHERE id % 4 = 0",
+        "BEGIN; UPDATE page SET seen = 9 WHERE id = 3; UPDATE page SET body = 'short' WHERE id = 3; "
+        "UPDATE page SET seen = 10 WHERE id = 3; COMMIT",
+        "BEGIN; INSERT INTO page VALUES (50, repeat('x', 9000), 1); UPDATE page SET seen = 2 WHERE id = 50; COMMIT",
+        "DELETE FROM page WHERE id % 5 = 0",
+    )
+    rig.catch_up()
+    rig.assert_exact()
+
+
+def test_a_column_that_is_added_with_a_constant(
+    make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres
+) -> None:
+    """The relation message is the notice; it stands before the transaction that shows the new form first."""
+    rig = made(make_rig, source, postgres, "wider")
+    process = rig.run()
+    insert(rig, 1, 10)
+    until(rig.equal, "rows at the target")
+    rig.at_source("ALTER TABLE item ADD COLUMN extra int DEFAULT 7", "UPDATE item SET extra = 8 WHERE id = 3")
+    until(lambda: rig.equal() or not process.running, "the column at the target")
+    assert process.running, rig.said()[-2000:]
+    process.stop()
+    rig.assert_exact()
+
+
+# ------------------------------------------------------------------ who may what
+
+
+def test_the_rights_that_init_prints_are_enough(
+    make_rig: Callable[..., Rig], source: Postgres, postgres: Postgres
+) -> None:
+    """A user that owns nothing: somebody else runs the statements that `init` prints, then all goes by itself."""
+    rig = make_rig(source, postgres, "poor", lanes=2)
+    rig.table("item", ITEM)
+    role = f"reader_{rig.schema}"
+    rig.at_source("ALTER TABLE item REPLICA IDENTITY FULL", f"CREATE ROLE {role} LOGIN PASSWORD 'p'")
+    rig.source_url = source.url(rig.schema, role, "p")
+    printed = rig.command("init", "--json", "@")
+    for statement in printed.json["statements"]:
+        if statement["side"] == "source" and statement["administrator"]:
+            rig.at_source(statement["sql"].replace("'…'", "'p'"))
+    done = rig.command("init", "--apply", "@")
+    assert done.code == 0, done
+    insert(rig, 1, 10)
+    rig.catch_up()
+    rig.assert_exact()
+    assert count(rig) == 10, "it begins with init"
 
 
 # ------------------------------------------------------------------ what the server is told
@@ -338,6 +474,7 @@ def test_a_slot_that_was_made_anew_halts(make_rig: Callable[..., Rig], source: P
     assert_halted(rig, "was made anew", "tidelock resync", spelled(stood), slot(rig, "confirmed_flush_lsn"))
     assert count(rig) == 10
     assert checkpoint(rig) == stood
+    way_out(rig)
 
 
 def spelled(lsn: int) -> str:
@@ -391,6 +528,7 @@ def test_a_lost_slot_halts(
     insert(rig, 11, 20)
     assert_halted(rig, "is lost", "max_slot_wal_keep_size", "tidelock resync")
     assert count(rig) == 10
+    way_out(rig)
 
 
 def test_a_promoted_standby_without_the_slot_halts(
@@ -411,6 +549,7 @@ def test_a_promoted_standby_without_the_slot_halts(
     insert(rig, 11, 20)
     assert_halted(rig, "has no slot", "promoted", "tidelock resync")
     assert count(rig) == 10
+    way_out(rig)
 
 
 def test_a_promoted_standby_that_has_the_slot_goes_on(
@@ -466,6 +605,7 @@ def test_a_promoted_standby_that_lacks_what_was_applied_halts(
     assert end_of_log(standby) > stood, "the places are used again"
     assert_halted(rig, "is not the one", "left timeline 1", "tidelock resync", spelled(stood))
     assert count(rig) == 20
+    way_out(rig)
 
 
 def moved_to(rig: Rig, server: Postgres) -> None:
@@ -474,13 +614,19 @@ def moved_to(rig: Rig, server: Postgres) -> None:
     rig.reconnect()
 
 
+@pytest.fixture
+def stranger() -> Iterator[Postgres]:
+    with StrangePostgres() as server:
+        yield server
+
+
 def test_another_server_halts(
-    make_rig: Callable[..., Rig], source: Postgres, make_postgres: Callable[..., Postgres], postgres: Postgres
+    make_rig: Callable[..., Rig], source: Postgres, stranger: Postgres, postgres: Postgres
 ) -> None:
     rig = made(make_rig, source, postgres, "foreign")
     insert(rig, 1, 10)
     rig.catch_up()
-    other = make_postgres()
+    other = stranger
     other.execute(f"CREATE DATABASE {rig.schema}")
     other.execute_script(
         f"CREATE SCHEMA {rig.schema}; CREATE TABLE {rig.schema}.item ({ITEM}); "
@@ -491,8 +637,12 @@ def test_another_server_halts(
     other.execute(
         "SELECT pg_create_logical_replication_slot($1::name, 'pgoutput')", slot_name(rig.name), database=rig.schema
     )
+    for _ in range(4):
+        other.execute("SELECT pg_switch_wal()")
+        other.execute("CREATE TABLE IF NOT EXISTS pages (v text)")
+    assert end_of_log(other) > checkpoint(rig), "it has a place of that name"
     rig.source_url = other.url(rig.schema)
-    assert_halted(rig, "is not the one", "system")
+    assert_halted(rig, "is not the one", "here is system")
     assert count(rig) == 10
 
 
@@ -547,3 +697,32 @@ def test_a_table_without_a_replica_identity_is_not_published(
     assert rig.catch_up_code() in (1, 4), rig.said()
     assert "REPLICA IDENTITY FULL" in rig.said()
     rig.at_source("INSERT INTO bare VALUES (1)", "UPDATE bare SET v = 2", "DELETE FROM bare")
+
+
+def test_a_run_waits_for_the_promotion_of_a_standby(
+    make_rig: Callable[..., Rig],
+    make_postgres: Callable[..., Postgres],
+    make_standby: Callable[[Postgres], Standby],
+    postgres: Postgres,
+) -> None:
+    """An address that has moved already, to a server that takes no writes yet, is no reason to halt."""
+    primary = make_postgres(extra=["--wal-keep-size=256MB"])
+    standby = make_standby(primary)
+    rig = made(make_rig, primary, postgres, "waits")
+    insert(rig, 1, 10)
+    until(standby.caught_up, "a standby")
+    rig.catch_up()
+    primary.stop()
+    standby.stop()
+    standby.take_slots()
+    standby.start()
+    rig.source_url = standby.url(rig.schema)
+    process = rig.run()
+    until(lambda: "is a standby" in rig.said() or not process.running, "a run that waits")
+    process.check()
+    standby.promote()
+    moved_to(rig, standby)
+    insert(rig, 11, 20)
+    until(lambda: rig.equal() or not process.running, "rows at the target", 60.0)
+    process.check()
+    process.stop()

@@ -72,4 +72,5 @@ class _Asked:
 def _refused(place: Endpoint, error: psycopg.Error) -> SourceError:
     if error.sqlstate == "42501":
         return denied(place, str(error))
-    return SourceError(f"{place} answered: {error} ({error.sqlstate})", "See the server's log, and `tidelock check FEED`")
+    told = f"{place} answered: {error} ({error.sqlstate})"
+    return SourceError(told, "See the server's log, and `tidelock check FEED`")

@@ -20,6 +20,7 @@ from tidelock.adapters.postgres.column_types import OUTPUT_SETTINGS
 
 _UNBOUNDED: Final = {"lock_timeout": "0", "statement_timeout": "0", "idle_in_transaction_session_timeout": "0"}
 """The log is read for as long as there is one, whatever a role's statements may take."""
+_SETTINGS: Final = {**OUTPUT_SETTINGS, **_UNBOUNDED}
 _KEEPALIVE: Final = {
     "keepalives": "1",
     "keepalives_idle": "10",
@@ -43,7 +44,7 @@ def conninfo(place: Endpoint, *, replication: bool, application: str = "tidelock
         "dbname": place.database,
         "connect_timeout": str(max(2, round(place.connect_seconds))),
         "application_name": application,
-        "options": " ".join(f"-c {name}={_escaped(value)}" for name, value in {**OUTPUT_SETTINGS, **_UNBOUNDED}.items()),
+        "options": " ".join(f"-c {name}={_escaped(value)}" for name, value in _SETTINGS.items()),
         "client_encoding": OUTPUT_SETTINGS["client_encoding"],
         "gssencmode": "disable",
         **_KEEPALIVE,

@@ -105,7 +105,7 @@ def _settle(reader: Session, table: TableName, seconds: float) -> None:
     while int(str(reader.rows(_UNSETTLED)[0][0])):
         if time.monotonic() > deadline:
             raise SourceError(
-                f"{table} cannot be read in one view yet: a commit has not come to its end for longer than {seconds:g} s",
+                f"{table} cannot be read in one view yet: a commit has not come to its end in {seconds:g} s",
                 "It is tried again.  Does the source wait for a synchronous standby (pg_stat_replication)?",
             )
         time.sleep(_POLL_SECONDS)

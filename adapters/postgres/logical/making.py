@@ -86,8 +86,8 @@ def _drop_unused(opened: Session, name: str) -> None:
         return
     if slot.plugin != PLUGIN or slot.database != place.database:
         raise SourceError(
-            f"{place} has a slot {name} already, which is not ours: plugin {slot.plugin or 'none (physical)'}, database "
-            f"{slot.database or 'none'}",
+            f"{place} has a slot {name} already, which is not ours: plugin {slot.plugin or 'none (physical)'}, "
+            f"database {slot.database or 'none'}",
             f"Name the feed otherwise, or, if nobody needs the slot, {drop_slot_sql(name)}",
         )
     if slot.active_pid:

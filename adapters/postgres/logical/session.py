@@ -18,12 +18,11 @@ from psycopg import pq
 
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.source_errors import AccessDenied, Busy, PurgedPosition, SourceError, Unreachable
+from tidelock.adapters.postgres.sqlstates import meaning
 
 Cell = str | None
-_DENIED: Final = ("28",)
-_BUSY: Final = ("53300", "57P03", "53200", "55006", "55P03")
-_GONE: Final = ("57P01", "57P02", "57P04", "57P05", "25P03")
-_LOST_LOG: Final = ("58P01",)
+_DENIED: Final = ("28", "42501")
+_LOST_LOG: Final = "58P01"
 # libpq hands the refusal of a connection on as text alone.
 _SAYS_BUSY: Final = (
     "starting up", "shutting down", "not yet accepting", "recovery mode", "too many", "remaining connection slots",
@@ -42,7 +41,7 @@ _GRANT: Final = "Grant {} at the source what `tidelock init FEED` prints"
 class Session:
     """One connection.  Not safe for threads."""
 
-    def __init__(self, place: Endpoint, connection: pq.PGconn) -> None:
+    def __init__(self, place: Endpoint, connection: pq.abc.PGconn) -> None:
         self.place = place
         self.connection = connection
 
@@ -134,7 +133,9 @@ def connect(place: Endpoint, *, replication: bool = False, application: str = "t
     try:
         words = conninfo(place, replication=replication, application=application)
     except (OSError, ssl.SSLError) as error:
-        raise AccessDenied(f"{place}: its sslrootcert cannot be read: {error}", "Correct `source` in the feed") from None
+        raise AccessDenied(
+            f"{place}: its sslrootcert cannot be read: {error}", "Correct `source` in the feed"
+        ) from None
     deadline = time.monotonic() + place.connect_seconds
     connection = pq.PGconn.connect_start(words)
     try:
@@ -159,21 +160,21 @@ def session(place: Endpoint, *, replication: bool = False) -> Iterator[Session]:
 def _logged_in(place: Endpoint, connection: pq.abc.PGconn, deadline: float) -> None:
     if connection.status == pq.ConnStatus.BAD:
         _refused(place, connection)
-    state = pq.PollingStatus.WRITING
+    state: int = pq.PollingStatus.WRITING
     while True:
         if state == pq.PollingStatus.OK:
             return
         if state == pq.PollingStatus.FAILED:
             _refused(place, connection)
         left = deadline - time.monotonic()
-        socket = [connection.socket]
-        waits = (socket, [], []) if state == pq.PollingStatus.READING else ([], socket, [])
-        if left <= 0 or not any(select.select(*waits, left)):
+        reads = [connection.socket] if state == pq.PollingStatus.READING else []
+        writes = [] if reads else [connection.socket]
+        if left <= 0 or not any(select.select(reads, writes, [], left)):
             raise Unreachable(
                 f"{place} cannot be reached: no answer in {place.connect_seconds:.0f} s",
                 "Check the source's URL in the feed, and that the server can be reached from here",
             )
-        state = connection.connect_poll()
+        state = pq.PollingStatus(connection.connect_poll())
 
 
 def _refused(place: Endpoint, connection: pq.abc.PGconn) -> NoReturn:
@@ -184,15 +185,16 @@ def _refused(place: Endpoint, connection: pq.abc.PGconn) -> NoReturn:
     if any(words.lower() in lower for words in _SAYS_DENIED):
         raise AccessDenied(
             f"{place} refused us: {said}",
-            "Correct `source` in the feed, or at the source: ALTER ROLE … LOGIN REPLICATION PASSWORD '…'; and a line of "
-            "pg_hba.conf for its database",
+            "Correct `source` in the feed, or at the source: ALTER ROLE … LOGIN REPLICATION PASSWORD '…'; and a line "
+            "of pg_hba.conf for its database",
         )
     raise Unreachable(f"{place} cannot be reached: {said}", "Check the source's URL in the feed, and the server")
 
 
 def lost(place: Endpoint, said: str) -> Unreachable:
     """The error where a connection broke."""
-    return Unreachable(f"the connection to {place} was lost: {_line(said)}", "Start a new reader from the last position")
+    told = f"the connection to {place} was lost: {_line(said)}"
+    return Unreachable(told, "Start a new reader from the last position")
 
 
 def refusal(place: Endpoint, result: pq.abc.PGresult) -> SourceError:
@@ -201,13 +203,13 @@ def refusal(place: Endpoint, result: pq.abc.PGresult) -> SourceError:
     said = _line((result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace"))
     detail = _line((result.error_field(pq.DiagnosticField.MESSAGE_DETAIL) or b"").decode(errors="replace"))
     told = f"{place} answered: {said}{f' ({detail})' if detail else ''} ({code})"
-    if code in _BUSY:
-        return Busy(told, "It is asked again; pg_stat_activity shows who holds it")
-    if not code or code in _GONE or code.startswith("08"):
+    if not code or meaning(code).lost:
         return Unreachable(told, "Start a new reader from the last position")
-    if code in _LOST_LOG:
+    if meaning(code).passes:
+        return Busy(told, "It is asked again; see its log, and pg_stat_activity for who holds what is in use")
+    if code == _LOST_LOG:
         return PurgedPosition(told, "See `tidelock check FEED`")
-    if code.startswith(_DENIED) or code == "42501":
+    if code.startswith(_DENIED):
         return AccessDenied(told, _GRANT.format(place.user))
     error = Refused(told, "See the server's log, and `tidelock check FEED`")
     error.code = code

@@ -152,9 +152,9 @@ def find_publication(session: Session, name: str) -> Publication | None:
     if not found:
         return None
     tables = session.rows("SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s", name)
-    return Publication(
-        name, *(flag == "t" for flag in found[0]), frozenset(TableName(str(s), str(t)) for s, t in tables)
-    )
+    inserts, updates, deletes, truncates, via_root = (flag == "t" for flag in found[0])
+    named = frozenset(TableName(str(schema), str(table)) for schema, table in tables)
+    return Publication(name, inserts, updates, deletes, truncates, via_root, named)
 
 
 def create_publication_sql(name: str, tables: Sequence[TableName]) -> str:
@@ -192,8 +192,8 @@ def require_publication(session: Session, name: str, tables: Sequence[TableName]
     if found is None:
         raise UnsuitableLog(
             f"{place} has no publication {name}, so nothing of the feed's tables is in its log",
-            f"If it was dropped, what was changed since is not in the log: {create_publication_sql(name, tables)}; then "
-            "`tidelock resync FEED`",
+            f"If it was dropped, what was changed since is not in the log: {create_publication_sql(name, tables)}; "
+            "then `tidelock resync FEED`",
         )
     if not found.whole:
         raise UnsuitableLog(

@@ -103,8 +103,8 @@ def _wait(asked: Session, seconds: float, what: str, query: str, *values: str) -
             raise SourceError(
                 f"{what} cannot be read from the tables yet: {_told(waited_for)} may have committed changes of it "
                 f"that nobody sees, for longer than {seconds:g} s",
-                "It is tried again.  Does the source wait for a synchronous standby (pg_stat_replication)? Else end that "
-                f"transaction, or GRANT pg_read_all_stats TO \"{asked.place.user}\", so that sessions idle in theirs "
+                "It is tried again.  Does the source wait for a synchronous standby (pg_stat_replication)? Else end "
+                f'that transaction, or GRANT pg_read_all_stats TO "{asked.place.user}", so that sessions idle in theirs '
                 "can be told apart",
             )
         time.sleep(_POLL_SECONDS)
@@ -119,8 +119,10 @@ def _holders(asked: Session, query: str, *values: str) -> dict[str, int]:
 def _told(holders: dict[str, int]) -> str:
     """Names the sessions, and prepared transactions, which have none."""
     pids = sorted(pid for pid in holders.values() if pid)
-    named = [f"the session{'s' if len(pids) > 1 else ''} {', '.join(map(str, pids))} (pg_stat_activity)"] if pids else []
-    prepared = [f"{sum(not pid for pid in holders.values())} prepared (pg_prepared_xacts)"] * any(
-        not pid for pid in holders.values()
-    )
-    return " and ".join([*named, *prepared])
+    prepared = len(holders) - len(pids)
+    told = []
+    if pids:
+        told.append(f"the session{'s' if len(pids) > 1 else ''} {', '.join(map(str, pids))} (pg_stat_activity)")
+    if prepared:
+        told.append(f"{prepared} prepared (pg_prepared_xacts)")
+    return " and ".join(told)
