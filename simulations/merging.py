@@ -61,7 +61,7 @@ def refused_rows(database: Database, effect: MergeChunk, staged: Sequence[Row]) 
 
 
 def _updated(effect: MergeChunk, staged: Sequence[Row]) -> tuple[MergeChunk, list[Row]]:
-    """The merge without its updates of staged rows, which are done.  Raises Violation where such a row is not staged."""
+    """The merge without its updates of staged rows, which are done.  Raises Violation where one is not staged."""
     rows, steps = list(staged), list[Step]()
     for step in effect.steps:
         if not isinstance(step, UpdateRows):

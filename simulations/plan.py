@@ -120,8 +120,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     one batch; `cut_anywhere`: else a transaction is cut only where it alone is longer, as the adapters' readers do.
     `cascades`: how the source logs a cascade (`catalogue.CASCADES`).
     `copy`: what is copied; None: the target starts as empty as the source.  `repairs`: rows of the target are changed
-    behind the feed's back, and repaired.  `keyed`: tables of which the source logs the key alone of a row before, and no
-    long values that stay (`simulations.identity`).
+    behind the feed's back, and repaired.  `keyed`: tables of which the source does not log whole rows
+    (`simulations.identity`).
     `without`: numbers of source transactions that do not happen (a shrunk run).  `locking`: off only to show what the
     locks are for."""
 
@@ -192,7 +192,8 @@ def _keyed(chance: Random, families: tuple[str, ...], copy: Copy | None) -> tupl
     if chance.random() >= KEYED_SHARE:
         return ()
     kept = copy.keep if copy is not None else ()
-    tables = [table for f in families for table in catalogue.BY_NAME[f] if f not in kept and f != catalogue.LEAD.name.table]
+    chosen = [family for family in families if family not in (*kept, catalogue.LEAD.name.table)]
+    tables = [table for family in chosen for table in catalogue.BY_NAME[family]]
     return tuple(table.name.table for table in tables if table.key and chance.random() < 0.7)
 
 

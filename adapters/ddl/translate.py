@@ -252,7 +252,8 @@ def translate(
 ) -> list[str]:
     """Returns statements that do the same at the target.  Where they may fail because they ran before, the sink knows.
 
-    `tables`: the target's, of which those that refer to others are emptied first.  Raises TargetError for a statement that cannot be carried over.
+    `tables`: the target's, of which those that refer to others are emptied first.  Raises TargetError for a statement
+    that cannot be carried over.
     """
     try:
         match ddl.kind:
@@ -263,7 +264,8 @@ def translate(
                 _, columns = added(_plain(ddl, "ALTER", "TABLE"), ddl.schema)
                 return [_add_columns(target_name(ddl.tables[0]), columns, dialect)]
             case DdlKind.TRUNCATE:
-                return [f"DELETE FROM {qualified(dialect, name)}" for name in _children_first(emptied(ddl, target_name), tables)]
+                order = _children_first(emptied(ddl, target_name), tables)
+                return [f"DELETE FROM {qualified(dialect, name)}" for name in order]
             case _:
                 raise NotPlain("its kind")
     except NotPlain as error:

@@ -142,7 +142,7 @@ def _untold(shape: Shape, row: Row, place: str) -> ChangesError:
     column = next(c.name for c, v in zip(shape.columns, row, strict=True) if v is UNKNOWN)
     return ChangesError(
         f"{shape.name}, before {place}: an update left {column} as it was, and the log does not tell what that is",
-        "ALTER TABLE … REPLICA IDENTITY FULL on it at the source has later updates logged whole; begin behind this one. "
+        "ALTER TABLE … REPLICA IDENTITY FULL at the source has later updates logged whole; begin behind this one. "
         "Or read the whole stream, where such a column is not among those of `after`",
     )
 

@@ -12,8 +12,8 @@ Fold.  Of each row, only its first before-image and its last after-image matter;
 A primary-key update is a delete of the old key and an insert of the new one.  (Folding by labels instead, as Otter's
 table of nine pairs tempts to, makes two inserts clash: counter-example 8.)
 
-An after-image may lack values that the update left alone (`UNKNOWN`).  The row's image before it in the fold fills them:
-that very row's, under the key it had then, never another's that had the key once.  What is still unknown stays as it is
+An after-image may lack values that the update left alone (`UNKNOWN`).  The row's image before it in the fold fills
+them: that very row's, under the key it had then, never another's that had the key once.  What is still unknown stays as it is
 at the target: the row is updated in place, by its key.  Where such a row changes its key, a delete and an insert would
 lose the value, so the batch runs in log order (counter-example 31).
 
@@ -112,7 +112,7 @@ def fold(changes: Iterable[Change]) -> dict[Binding, Fold]:
 
 
 def partial_fold(changes: Iterable[Change]) -> dict[Binding, Fold] | None:
-    """Returns `fold` for changes whose after-images may hold `UNKNOWN`; None where such a row would have to be inserted.
+    """Returns `fold` for changes whose after-images may hold `UNKNOWN`; None where such a row would be inserted.
 
     A row that is gone is told apart from one that was never seen, so its values fill nothing.
     """

@@ -55,9 +55,8 @@ class CaptureMachine:
         effects: list[CaptureEffect] = []
         try:
             for event in events:
-                for chunk in event.chunks if isinstance(event, SourceRead) else ():
-                    if (batch := self._batch(chunk)) is not None:
-                        effects.append(Publish(batch))
+                chunks = event.chunks if isinstance(event, SourceRead) else ()
+                effects.extend(Publish(batch) for chunk in chunks if (batch := self._batch(chunk)) is not None)
         except _Unfiltered as error:
             effects.append(Halt(error.alarm))
         return effects

@@ -6,8 +6,8 @@ import enum
 from collections.abc import Callable
 
 from tidelock.engine.copy.unkeyed_changes import UnkeyedChanges
-from tidelock.engine.model.chunk_ranges import UNKNOWN, ChunkSplit, chunk_of
 from tidelock.engine.model import records
+from tidelock.engine.model.chunk_ranges import UNKNOWN, ChunkSplit, chunk_of
 from tidelock.engine.model.records import Position, Row, Shape, filled
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.model.snapshot import Snapshot
@@ -30,8 +30,8 @@ class Chunk:
 
     `attempt`: the read under way or done.  `touched`: key → last image, or None where the row is gone; `changes`:
     those of a table without a key.  What a last image does not tell (`records.UNKNOWN`) is as it was read, since no
-    change since the reading began told another.  `spoiled`: a row has changed its key so, and under which of both it was
-    read is not known: the chunk must begin anew.
+    change since the reading began told another.  `spoiled`: a row has changed its key so, and under which of both it
+    was read is not known: the chunk must begin anew.
     `rows`, `high`, `view`, `shape`: of what is staged; `refused`: rows that could not be.
     `restarts`: how often it began anew for what the stream did to it.
     """

@@ -6,8 +6,8 @@ A change takes
 - for foreign keys, the parent's key and perhaps tables that a cascade reaches (`foreign_keys`);
 - where a value's equality cannot be computed (opaque index, a column that is not logged, no key), or the log does not
   tell which value of a unique or foreign key an update or delete gives up (`Binding.unseen`; counter-example 30), the
-  whole table, in mode X; and the table, in mode S, where a cascade of a parent's change, which the log does not show, may touch any of
-  its rows, or where another source's rows for the same target table are such that they take it whole.
+  whole table, in mode X; and the table, in mode S, where a cascade of a parent's change, which the log does not show,
+  may touch any of its rows, or where another source's rows for the same target table are such that they take it whole.
 
 Keys are tuples that begin with a namespace number (`keyspace`); SQL NULL takes none.  Namespaces that are only ever
 held exclusively (`exclusive`) are kept apart from those with readers (`requests`).  The first are known by their

@@ -1,4 +1,4 @@
-"""Bugs of rows of which not every value is known: a table's replica identity, long values that an update leaves alone."""
+"""Bugs of rows of which not every value is known."""
 
 from __future__ import annotations
 

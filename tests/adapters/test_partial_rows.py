@@ -129,7 +129,8 @@ async def test_values_that_are_not_told_stay(target: Target, count: int) -> None
     ways = ((UNKNOWN, "new"), ("told", UNKNOWN), (UNKNOWN, UNKNOWN), ("both", "told"))
     told = [(n, *ways[n % len(ways)]) for n in range(3 * count)]
     assert await applied(sink, taken, UpdateRows(note, [row[:1] for row in told], told, False)) is None
-    wanted = [tuple(o if new is UNKNOWN else new for o, new in zip(old, row)) for old, row in zip(rows, told)]
+    wanted = [tuple(o if new is UNKNOWN else new for o, new in zip(old, row, strict=True))
+              for old, row in zip(rows, told, strict=True)]  # fmt: skip
     assert target.rows(NOTE) == wanted
     await sink.close()
 

@@ -216,7 +216,8 @@ class TableStatements:
             positions = (*key, *known)
             sets = ", ".join(f"{self._quoted[i]} = {self._typed(i)}" for i in known)
             for part in _parts(alike, [i for i in self._large if i in positions]):
-                source = self._unnest(self._columns([[row[i] for i in positions] for row in part], positions), positions)
+                values = [[row[i] for i in positions] for row in part]
+                source = self._unnest(self._columns(values, positions), positions)
                 found = (
                     f"UPDATE {self.table} AS t SET {sets} FROM {source} WHERE {same} RETURNING 1"
                     if known
@@ -343,7 +344,7 @@ class TableStatements:
 
 
 def _all_there(found: str, wanted: int) -> str:
-    """Fail where `found` has not so many rows: a number is read from a text that is none, so the error has our words."""
+    """Fail where `found` has not so many rows: a number is read from a text that is none, which the error repeats."""
     return (
         f"WITH found AS ({found}) "
         f"SELECT CASE count(*) WHEN {wanted} THEN 1 ELSE CAST('{_MISSING}' || count(*) AS int) END FROM found"
