@@ -18,6 +18,7 @@ from tidelock.adapters.mysql.target import read_back as mysql_back
 from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.adapters.postgres.catalogue import AsyncServer
 from tidelock.adapters.postgres.column_types import OUTPUT_SETTINGS, is_padded
+from tidelock.adapters.postgres.logical.row_values import code, reading
 from tidelock.adapters.postgres.schema import read_shapes
 from tidelock.adapters.postgres.target import read_back as postgres_back
 from tidelock.adapters.postgres.target.sink import PostgresSink
@@ -85,8 +86,15 @@ class Source:
             self.server.execute_script(f"INSERT INTO t VALUES ({n}, {texts})", database=self.database)
 
     async def rows(self, shape: Shape) -> list[Row]:
+        """The rows as the table of `engine.model.records` has them, which is what the stream's reader makes of them."""
         lines = await texts(self.server.url(self.database), "t")
-        return [tuple(map(canonical, shape.columns, line)) for line in lines]
+        wanted = [tuple(map(canonical, shape.columns, line)) for line in lines]
+        read = [reading(code(column)) for column in shape.columns]
+        assert wanted == [
+            tuple(None if cell is None else make(cell.encode()) for make, cell in zip(read, line, strict=True))
+            for line in lines
+        ]
+        return wanted
 
 
 async def texts(url: str, table: str) -> list[list[str | None]]:
