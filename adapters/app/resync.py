@@ -60,9 +60,9 @@ from tidelock.engine.model.records import Position, TableName
 
 _WHAT_IT_IS_FOR = (
     "source-history", "source-position", "target-not-empty", "log-lost", "log-partitions", "log-cleanup",
-    "log-message-size",
+    "log-message-size", "slot-missing", "slot-lost", "slot-recreated", "publication-missing", "publication-lacks",
 )  # fmt: skip
-"""Findings of `check` that do not keep a resync from being done: topics are removed, and made anew."""
+"""Findings of `check` that do not keep a resync from being done: topics, slot and publication are made anew."""
 WORKERS_SECONDS = 9.0
 """How long a resync waits for workers to be gone: longer than a dead one's session lives."""
 LOOK_SECONDS = 0.5
