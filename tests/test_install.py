@@ -140,7 +140,8 @@ def test_a_wheel_runs_compiled_without_tree_or_extras(
 
     product = installed(wheel, tmp_path)
     version = product.tidelock("--version")
-    assert version.out.rstrip().endswith("forms: row_image compiled, fast_path compiled, row_decoder compiled)"), version
+    forms = "forms: row_image compiled, fast_path compiled, row_decoder compiled)"
+    assert version.out.rstrip().endswith(forms), version
     python = product.home / "bin" / "python"
     home = {"TIDELOCK_CACHE": "", "HOME": str(product.cwd)}
     assert said(product.cwd, python, "-c", CACHE, environment=home).out == f"{product.cwd}/.cache/tidelock\n"

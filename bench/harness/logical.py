@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from bench.harness.servers import Postgres
@@ -22,6 +22,15 @@ FILE: Final = "7012345678901234567/1"
 _READ: Final = """
 SELECT (lsn - '0/0'::pg_lsn)::bigint, data FROM pg_logical_slot_{}_binary_changes(
     $1::text::name, NULL, NULL, 'proto_version', '1', 'publication_names', $1::text, 'messages', 'true')"""
+
+
+_TABLES: Final = """
+SELECT n.nspname::text, c.relname::text, ARRAY(
+    SELECT a.attname::text FROM pg_attribute a
+    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname = 'public'"""
 
 
 class Message(NamedTuple):
@@ -48,7 +57,8 @@ class Log:
             (self._slot,),
         )
         self.start = Position(FILE, made[0][0])
-        self.catalogue: Catalogue = functools.partial(read_relation, self._session.execute)
+        self.ask = self._session.execute
+        self.catalogue: Catalogue = functools.partial(read_relation, self.ask)
 
     def run(self, statements: Iterable[str]) -> None:
         """Run statements, each in a transaction of its own; one that holds several says itself where they begin."""
@@ -62,7 +72,7 @@ class Log:
 
     def rows(self, table: TableName, shape: Shape, where: str = "") -> list[Row]:
         """The rows of a table now, as its columns' kinds have them."""
-        columns = ", ".join('"' + column.name.replace('"', '""') + '"::text' for column in shape.columns)
+        columns = ", ".join(_text_of(column.name) for column in shape.columns)
         chosen = f" WHERE {where}" if where else ""
         made = self._session.execute(f'SELECT {columns} FROM "{table.schema}"."{table.table}"{chosen}', ())
         readings = [reading(code(column)) for column in shape.columns]
@@ -70,6 +80,15 @@ class Log:
             tuple(None if text is None else read(text.encode()) for read, text in zip(readings, row, strict=True))
             for row in made
         ]
+
+    def texts(self) -> dict[TableName, list[dict[str, str | None]]]:
+        """All rows of all tables now, as texts by column."""
+        found: dict[TableName, list[dict[str, str | None]]] = {}
+        for schema, name, columns in self._session.execute(_TABLES, ()):
+            chosen = ", ".join(map(_text_of, columns))
+            rows = self._session.execute(f'SELECT {chosen} FROM "{schema}"."{name}"', ())
+            found[TableName(schema, name)] = [dict(zip(columns, row, strict=True)) for row in rows]
+        return found
 
     def close(self) -> None:
         with contextlib.suppress(Exception):
@@ -143,17 +162,20 @@ def behind(messages: Sequence[Message], start: Position) -> list[Message]:
 class Replica:
     """Tables in memory, to which chunks are applied by key, as a target would.
 
-    `statements`: what the barrier was raised for, in order.
+    `before`: what the tables held before.  `statements`: what the barrier was raised for, in order.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, before: Mapping[TableName, list[dict[str, str | None]]] = {}) -> None:
         self.shapes: dict[int, Shape] = {}
+        self._before = before
         self.tables: dict[TableName, list[list[Any]]] = {}
         self.statements: list[tuple[DdlKind, str]] = []
 
     def apply(self, chunks: Iterable[SourceChunk]) -> None:
         for chunk in chunks:
-            self.shapes.update(chunk.shapes)
+            for number, shape in chunk.shapes.items():
+                self.shapes[number] = shape
+                self.tables.setdefault(shape.name, self._seed(shape))
             for transaction in chunk.transactions:
                 if (ddl := transaction.ddl) is not None:
                     self.statements.append((ddl.kind, ddl.statement))
@@ -167,8 +189,14 @@ class Replica:
                 for change in transaction.rows:
                     self._change(change)
 
+    def _seed(self, shape: Shape) -> list[list[Any]]:
+        return [
+            [None if (text := row.get(c.name)) is None else reading(code(c))(text.encode()) for c in shape.columns]
+            for row in self._before.get(shape.name, ())
+        ]
+
     def _change(self, change: RowChange) -> None:
-        rows = self.tables.setdefault(self.shapes[change.table].name, [])
+        rows = self.tables[self.shapes[change.table].name]
         if change.before is None:
             assert change.after is not None and UNKNOWN not in change.after
             rows.append(list(change.after))
@@ -181,6 +209,12 @@ class Replica:
 
     def rows(self, table: TableName) -> list[Row]:
         return [tuple(row) for row in self.tables.get(table, [])]
+
+
+def _text_of(column: str) -> str:
+    """An expression for a column's text by its type's output function, which a cast to text is not for every type."""
+    quoted = '"' + column.replace('"', '""') + '"'
+    return f"CASE WHEN {quoted} IS NOT NULL THEN format('%s', {quoted}) END"
 
 
 def _agrees(before: Row, row: Sequence[Any]) -> bool:

@@ -167,9 +167,7 @@ class Assembly:
     def _row(self, b: bytes, lsn: int) -> None:
         state = self.state
         self._require_open("a row")
-        table = self.relations.tables.get(messages.row_oid(b))
-        if table is None:
-            raise DamagedMessage("a row of a table that was not told before")
+        table = self._table(messages.row_oid(b), lsn)
         ordinal = state.ordinal
         state.ordinal += 1
         if table.reader is None or (ordinal < state.skip and table.role is Role.WANTED):
@@ -193,12 +191,20 @@ class Assembly:
             self.state.marks.append((table.number, change.after))
 
     def _relation(self, b: bytes, lsn: int) -> None:
-        told = messages.relation(b)
-        known = self.relations.tables.get(told.oid)
-        change = self.relations.take(told, self._role)
+        self.relations.tell(messages.relation(b))
+
+    def _table(self, oid: int, lsn: int) -> KnownTable:
+        """The table of which something comes in the open transaction; a change of its form is told first."""
+        known = self.relations.tables.get(oid)
+        if known is not None:
+            return known
+        try:
+            change = self.relations.resolve(oid, self._role)
+        except KeyError:
+            raise DamagedMessage("a row comes of a table that was not told before") from None
         if change is not None:
-            self._require_open("a change of a table")
-            self._change(change, known, lsn)
+            self._change(change, lsn)
+        return self.relations.tables[oid]
 
     def _type(self, b: bytes, lsn: int) -> None:
         self.relations.name_type(messages.type_(b))
@@ -206,13 +212,11 @@ class Assembly:
     def _truncate(self, b: bytes, lsn: int) -> None:
         self._require_open("a TRUNCATE")
         told = messages.truncate(b)
-        tables = [self.relations.tables.get(oid) for oid in told.oids]
-        if None in tables:
-            raise DamagedMessage("a TRUNCATE of a table that was not told before")
+        tables = [self._table(oid, lsn) for oid in told.oids]
         state = self.state
         taken = state.ordinal
         state.ordinal += 1
-        wanted = [table for table in tables if table is not None and table.role is Role.WANTED]
+        wanted = [table for table in tables if table.role is Role.WANTED]
         if taken >= state.skip and wanted:
             if state.rows or state.marks:
                 state.ordinal = taken
@@ -251,7 +255,7 @@ class Assembly:
 
     # -- statements ----------------------------------------------------------------------------------------------
 
-    def _change(self, change: FormChange, known: KnownTable | None, lsn: int) -> None:
+    def _change(self, change: FormChange, lsn: int) -> None:
         """Have a change of a form stand before the open transaction, or where that cannot be, at this place.
 
         Its identity is the place and the table: no other statement of the log has that.
@@ -259,7 +263,8 @@ class Assembly:
         state = self.state
         source = f"{state.source}:{change.oid}"
         ddl = Ddl("", change.statement, source, lsn, change.kind, change.tables, added=change.added)
-        behind_rows = known is not None and any(row.table == known.number for row in state.rows)
+        number = self.relations.number_before(change.oid)
+        behind_rows = any(row.table == number for row in state.rows)
         if state.parted or state.skip >= NOTICES or behind_rows or state.notices == NOTICES:
             self._change_in_place(ddl)
             return

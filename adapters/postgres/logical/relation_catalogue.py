@@ -45,11 +45,17 @@ class RelationCatalogue(msgspec.Struct, frozen=True):
     leaves: tuple[Identity, ...] = ()
 
 
-# A missing value is an array of one element, whose text is that of the value.
+# A missing value is an array of one element, whose text is that of the value.  A partitioned table has none: its
+# partitions have it.
 _COLUMNS: Final = """
 SELECT a.attname::text, a.attnum, NOT a.attnotnull,
     (a.atthasdef AND a.attgenerated = '') OR a.attidentity <> '',
-    CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1] END,
+    CASE WHEN a.atthasmissing THEN (a.attmissingval::text::text[])[1] ELSE (
+        SELECT min((l.attmissingval::text::text[])[1])
+        FROM pg_partition_tree(a.attrelid) t JOIN pg_attribute l ON l.attrelid = t.relid AND l.attname = a.attname
+        WHERE t.isleaf AND t.level > 0
+        HAVING bool_and(l.atthasmissing) AND count(DISTINCT l.attmissingval::text) = 1
+    ) END,
     EXISTS (
         SELECT FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisprimary AND a.attnum = ANY (i.indkey::int2[])
     )

@@ -5,8 +5,9 @@ changed.  What it told is thrown away with the connection (`Relations` is made a
 may be kept over it, only to be compared with what is told next: a message that differs from the last one of the same
 oid is the one notice of DDL that there is (`relation_changes`).
 
-Each relation message has the catalogue asked anew: REPLICA IDENTITY FULL flags every column as key, so the primary key
-is not in the message, and neither is what a type is.  Rows of tables that nobody wants are counted, and cost no query.
+After each relation message the catalogue is asked anew: REPLICA IDENTITY FULL flags every column as key, so the primary
+key is not in the message, and neither is what a type is.  It is asked when the first row comes: a server also tells of
+partitions, whose rows then come as their table's.  Rows of tables that nobody wants are counted, and cost no query.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Relations:
     """The tables of one connection.
 
     `catalogue`: may ask the server, on another connection.  `former`: forms that an earlier connection left (`forms`).
-    `tables`: by oid.
+    `tables`: by oid, of those of which rows may come; `resolve` adds one that was told of and had no row yet.
     """
 
     def __init__(self, catalogue: Catalogue, former: Mapping[int, Form] = {}) -> None:
@@ -65,6 +66,8 @@ class Relations:
         self._forms = dict(former)
         self._oids = {form.name: oid for oid, form in former.items()}
         self._types: dict[int, Type] = {}
+        self._told: dict[int, Relation] = {}  # and no row of it has come
+        self._known: dict[int, KnownTable] = {}  # before they were told of again
         self._unannounced: dict[int, Shape] = {}
         self._numbered = 0
 
@@ -83,11 +86,23 @@ class Relations:
         type no more."""
         self._types[type_.oid] = type_
 
-    def take(self, relation: Relation, role_of: Callable[[TableName], Role]) -> FormChange | None:
-        """Take a relation message.  Returns what it says of a change of the table, if it says so.
+    def tell(self, relation: Relation) -> None:
+        """Note a relation message: what was known of the table holds no more."""
+        self._told[relation.oid] = relation
+        if (known := self.tables.pop(relation.oid, None)) is not None:
+            self._known[relation.oid] = known
 
-        Raises UnsuitableLog, and what the catalogue raises.
+    def number_before(self, oid: int) -> int | None:
+        """Returns the number that the table's shape had before it was told of again."""
+        known = self._known.get(oid)
+        return known.number if known is not None else None
+
+    def resolve(self, oid: int, role_of: Callable[[TableName], Role]) -> FormChange | None:
+        """Make the table known of which a row comes.  Returns what the last relation message says of a change of it.
+
+        Raises KeyError for a table that was not told of, UnsuitableLog, and what the catalogue raises.
         """
+        relation = self._told.pop(oid)
         name = TableName(relation.schema, relation.name)
         role, former = role_of(name), self._forms.get(relation.oid)
         if role is Role.UNWANTED:
@@ -101,11 +116,12 @@ class Relations:
         return self._compared(form, facts, shape) if role is Role.WANTED else None
 
     def _note(self, oid: int, role: Role, shape: Shape) -> None:
-        known = self.tables.get(oid)
+        known = self._known.get(oid)
         if known is None or known.shape != shape or known.role is not role:
-            self.tables[oid] = KnownTable(oid, shape.name, role, self._numbered, shape)
+            known = KnownTable(oid, shape.name, role, self._numbered, shape)
             self._unannounced[self._numbered] = shape
             self._numbered += 1
+        self.tables[oid] = known
 
     def _compared(self, form: Form, facts: RelationCatalogue, shape: Shape) -> FormChange | None:
         """Note the form.  Returns how it differs from the last one of this oid, or of this name."""
@@ -172,22 +188,24 @@ def _identity(
 ) -> tuple[ReplicaIdentity, tuple[str, ...]]:
     """Returns what old rows tell, and the key.
 
-    A partition's rows come as its table's, and with what the partition's own identity has logged.
+    A partition's rows come as its table's.  What they tell is by the partition's identity, how it is marked (O or K) by
+    the table's.  Marked K, a NULL may be a value or none, so it is taken for none; marked O, it would be taken for a
+    value, so each partition must log whole rows.
     """
-    own = Identity(relation.identity, tuple(column.name for column in relation.columns if column.is_key))
-    identities = [_settled(identity) for identity in facts.leaves or (own,)]
-    keys = {frozenset(identity.key) for identity in identities if _IDENTITIES[identity.letter] == "key"}
-    if len(keys) > 1:
+    own = _settled(Identity(relation.identity, tuple(column.name for column in relation.columns if column.is_key)))
+    leaves = [_settled(identity) for identity in facts.leaves]
+    identity = _IDENTITIES[own.letter]
+    if identity == "full" and any(leaf.letter != "f" for leaf in leaves):
         raise UnsuitableLog(
-            f"partitions of {name} have replica identities of different columns",
-            f"ALTER TABLE … REPLICA IDENTITY FULL at each of them and at the table; then {RESYNC}",
+            f"{name} has REPLICA IDENTITY FULL, and a partition of it has not",
+            f"ALTER TABLE … REPLICA IDENTITY FULL at each partition; then {RESYNC}",
         )
-    if any(identity.letter == "n" for identity in identities):
-        return "nothing", facts.primary_key
-    if keys:
-        (key,) = keys
-        return "key", tuple(column.name for column in relation.columns if column.name in key)
-    return "full", facts.primary_key
+    if identity == "key" and any(_IDENTITIES[leaf.letter] == "key" and {*leaf.key} != {*own.key} for leaf in leaves):
+        raise UnsuitableLog(
+            f"{name} and its partitions have replica identities of different columns",
+            f"ALTER TABLE … REPLICA IDENTITY FULL at each partition, then at the table; then {RESYNC}",
+        )
+    return identity, own.key if identity == "key" else facts.primary_key
 
 
 def _settled(identity: Identity) -> Identity:

@@ -28,6 +28,9 @@ from tidelock.adapters.postgres.logical.relations import Role
 from tidelock.adapters.postgres.logical.row_reader import key_positions
 from tidelock.engine.model.records import UNKNOWN, RowChange, SourceTransaction
 
+cdef extern from "Python.h":
+    double PyOS_string_to_double(const char* text, char** end, PyObject* overflow) except? -1.0
+
 # What this module is built from, put in by the compiler's command (`adapters.compiled.forms`).
 cdef extern from *:
     """
@@ -59,6 +62,7 @@ assert (
 
 cdef enum:
     LONGEST_MOMENT = 64
+    LONGEST_NUMBER = 64
     MOST_COLUMNS = 1664  # of a table, in PostgreSQL
 
 cdef enum Outcome:
@@ -226,8 +230,50 @@ cdef object _other(Code* code, Field* f):
         return _binary(f)
     if code.form == BIT:
         return _bit(f)
-    raw = PyBytes_FromStringAndSize(<const char*> f.start, size)
-    return row_values._float(raw) if code.form == FLOAT else row_values._double(raw)
+    return _number(code.form, f)
+
+
+cdef object _number(int form, Field* f):
+    """What is not a plain number (NaN, the infinities), and what two 32-bit numbers are as near to, goes the long way."""
+    cdef char text[LONGEST_NUMBER + 1]
+    cdef bytes raw
+    cdef double value, near
+    if f.size <= LONGEST_NUMBER and _is_number(f.start, f.start + f.size):
+        memcpy(text, f.start, f.size)
+        text[f.size] = 0
+        value = PyOS_string_to_double(text, NULL, NULL)
+        if form == DOUBLE and value - value == 0:
+            return value
+        near = <double> <float> value
+        if near == value or (near - near == 0 and <double> <float> (value + (value - near)) != value + (value - near)):
+            return near
+    raw = PyBytes_FromStringAndSize(<const char*> f.start, f.size)
+    return row_values._float(raw) if form == FLOAT else row_values._double(raw)
+
+
+cdef bint _is_number(const uint8_t* at, const uint8_t* end) noexcept:
+    """`-?[0-9]+(.[0-9]+)?(e[+-]?[0-9]+)?`"""
+    at += at < end and at[0] == c"-"
+    if not _digits(&at, end):
+        return False
+    if at < end and at[0] == c".":
+        at += 1
+        if not _digits(&at, end):
+            return False
+    if at < end and at[0] == c"e":
+        at += 1
+        at += at < end and (at[0] == c"+" or at[0] == c"-")
+        if not _digits(&at, end):
+            return False
+    return at == end
+
+
+cdef bint _digits(const uint8_t** at, const uint8_t* end) noexcept:
+    """Go over digits; says whether there are any."""
+    cdef const uint8_t* begin = at[0]
+    while at[0] < end and c"0" <= at[0][0] <= c"9":
+        at[0] += 1
+    return at[0] > begin
 
 
 cdef inline int _digit(uint8_t byte) noexcept:
@@ -469,6 +515,7 @@ cdef class UsualMessages:
         cdef StreamState state = self.state
         cdef Layout layout = self.layout
         cdef tuple after
+        cdef bint same
         if mark == c"K" and not layout.has_key:
             raise ValueError
         if kind == c"D":
@@ -482,9 +529,12 @@ cdef class UsualMessages:
                 raise ValueError
             after = layout.row(self.new)
             return RowChange(layout.number, layout.key_of(after), after, state.ordinal)
+        same = self.fill()
         if mark == c"K":
             return RowChange(layout.number, layout.key(self.old), layout.row(self.new), state.ordinal)
-        if self.fill():
+        if self.leaves_out():
+            raise ValueError
+        if same:
             return None
         return RowChange(layout.number, layout.row(self.old), layout.row(self.new), state.ordinal)
 
@@ -495,13 +545,21 @@ cdef class UsualMessages:
         cdef bint same = True
         cdef int i
         for i in range(self.layout.count):
-            if new.size == LEFT_OUT:
+            if new.size == LEFT_OUT and old.size >= 0:
                 new[0] = old[0]
             elif same:
                 same = new.size == old.size and (new.size <= 0 or memcmp(new.start, old.start, new.size) == 0)
             old += 1
             new += 1
         return same
+
+    cdef bint leaves_out(self) noexcept:
+        """Does the new row still leave out a value?"""
+        cdef int i
+        for i in range(self.layout.count):
+            if self.new[i].size == LEFT_OUT:
+                return True
+        return False
 
     cdef const uint8_t* fields(self, Field* found, const uint8_t* at, const uint8_t* end, bint may_leave_out) noexcept:
         """Find the values of a row; returns where it ends, NULL where it is none of the table's."""

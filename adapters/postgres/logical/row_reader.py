@@ -6,7 +6,7 @@
 | U with the old row (O)     | the old row                                   | the new row; what it leaves out is   |
 |                            |                                               | the old row's                        |
 | U with the old key (K)     | the key; `UNKNOWN` for the rest               | the new row; `UNKNOWN` for what it   |
-|                            |                                               | leaves out                           |
+|                            |                                               | leaves out, and the key has not      |
 | U with neither             | the new row's key, which the update left      | the same                             |
 |                            | alone; `UNKNOWN` for the rest                 |                                      |
 | D with O, D with K         | the old row; the key, `UNKNOWN` for the rest  |                                      |
@@ -45,10 +45,12 @@ class RowReader:
             after = self._row(new)
             before = self._of_key(after) if message.is_update else None
             return RowChange(self._number, before, after, ordinal)
+        if len(old) == len(new):
+            new = tuple(was if now is LEFT_OUT and was is not None else now for was, now in zip(old, new, strict=True))
         if message.is_key:
             return RowChange(self._number, self._before(old, is_key=True), self._row(new), ordinal)
-        if len(old) == len(new):
-            new = tuple(was if now is LEFT_OUT else now for was, now in zip(old, new, strict=True))
+        if LEFT_OUT in new:
+            raise ValueError("an old row without a value that the new one leaves out")
         if old == new:
             return None
         return RowChange(self._number, self._row(old), self._row(new), ordinal)
