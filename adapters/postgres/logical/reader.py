@@ -89,7 +89,6 @@ class LogicalReader:
         self._period = _LONGEST_SILENCE_OF_OURS
         self._told_at = self._asked_at = self._heard_at = self._looked_at = time.monotonic()
         self._proof = ""
-        self._log_end = 0  # as it was when the reading began
         self._catalogue = CatalogueSession(place)
         self._questions: list[tuple[int, float]] = []
 
@@ -150,7 +149,6 @@ class LogicalReader:
         suitable(opened)
         identity = confirm(opened, self._start, self._further)
         require_publication(opened, slot_of(self._place), tables(opened, self._patterns))
-        self._log_end = log_end(opened, identity).offset
         self._period = _period(str(opened.rows("SHOW wal_sender_timeout")[0][0]))
         here = self._here(identity)
         self._proof = here.proof
@@ -214,12 +212,12 @@ class LogicalReader:
             self._asked_at = self._told_at
 
     def _keepalive(self, keepalive: Keepalive, assembly: Assembly) -> None:
-        """Until we have come to where the log ended as we began, each place counts: somebody may wait for that."""
+        """Each place counts: a copy's merge waits for the one where its reading ended.  How often the checkpoint follows an
+        idle source is the apply machine's to say (`Options.idle_checkpoint_us`, `.idle_checkpoint_bytes`)."""
         if keepalive.asks:
             self._leave_if_it_ends(keepalive.end, time.monotonic())
             self._tell()
-        soon = assembly.place.offset < self._log_end
-        assembly.keepalive(keepalive.end, keepalive.clock_us, soon=soon)
+        assembly.keepalive(keepalive.end, keepalive.clock_us, soon=True)
 
     def _leave_if_it_ends(self, end: int, now: float) -> None:
         self._questions = [(at, when) for at, when in self._questions if at == end and now - when < _FAREWELL_SECONDS]
