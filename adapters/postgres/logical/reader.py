@@ -28,7 +28,7 @@ from tidelock.adapters.ports.source_errors import Busy, SourceError, Unreachable
 from tidelock.adapters.postgres.logical.assembly import CHUNK_BYTES, Assembly
 from tidelock.adapters.postgres.logical.catalogue_session import CatalogueSession
 from tidelock.adapters.postgres.logical.history import confirm
-from tidelock.adapters.postgres.logical.overview import log_end, suitable, tables
+from tidelock.adapters.postgres.logical.overview import suitable, tables
 from tidelock.adapters.postgres.logical.positions import Identity
 from tidelock.adapters.postgres.logical.relation_catalogue import read_relation
 from tidelock.adapters.postgres.logical.relations import Relations
@@ -212,8 +212,8 @@ class LogicalReader:
             self._asked_at = self._told_at
 
     def _keepalive(self, keepalive: Keepalive, assembly: Assembly) -> None:
-        """Each place counts: a copy's merge waits for the one where its reading ended.  How often the checkpoint follows an
-        idle source is the apply machine's to say (`Options.idle_checkpoint_us`, `.idle_checkpoint_bytes`)."""
+        """Each place counts: a copy's merge waits for the one where its reading ended.  How often the checkpoint follows
+        an idle source is the apply machine's to say (`Options.idle_checkpoint_us`, `.idle_checkpoint_bytes`)."""
         if keepalive.asks:
             self._leave_if_it_ends(keepalive.end, time.monotonic())
             self._tell()
