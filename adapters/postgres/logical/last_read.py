@@ -6,8 +6,8 @@ the server is asked to keep the log from that one's commit on, and a reader that
 comes must be the same, and is left out then.  PostgreSQL cannot be asked for a transaction otherwise.
 
 A place that is far behind the last transaction is confirmed as it is (`kept_from`): a server whose other tables are
-busy could not remove its log else.  Then the reader writes a message into the log, which is the last transaction from
-there on.
+busy could not remove its log else.  Before it comes to that the reader writes a message into the log (`SPEAK_BYTES`),
+which is the last transaction then.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from tidelock.engine.model.records import Position, spelled_lsn
 
 FAR_BYTES: Final = 64 << 20
 """So much of the log is held for the sake of the last transaction."""
+SPEAK_BYTES: Final = FAR_BYTES // 2
+"""So far behind it the reader writes a message, which is the last transaction then."""
 
 
 class _Ended(Protocol):
