@@ -233,7 +233,8 @@ class History:
             keys = Keys(spec.key, (*primary, *others[1:]))
         elif wish == "add" and all(u.name != "by_note" for u in others):
             keys = Keys(spec.key, (*spec.uniques, UniqueKey("by_note", ("note",))))
-        elif wish == "keyless" and spec.name != CARD.name:  # which of two equal rows has the target's own value?
+        elif wish == "keyless" and spec.name != CARD.name and spec.name.table not in self.plan.keyed:
+            # which of two equal rows has the target's own value, or is the one of a key?
             keys = Keys((), others)
         else:
             return None

@@ -18,6 +18,7 @@ from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import EffectId
 from tidelock.engine.protocol.events import Copied
 from tidelock.simulations.history import Entry, History, Place
+from tidelock.simulations.identity import logged
 from tidelock.simulations.layout import DEFAULT, Layout, layout
 from tidelock.simulations.model import Database
 from tidelock.simulations.selection import selected_shape
@@ -144,8 +145,12 @@ class Ledger:
         """As the apply machine has it, bound to the target's table of now."""
         entry = self.entry(place)
         assert entry.shape is not None
-        binding = _binding(selected_shape(entry.shape), database.tables[entry.shape.name].spec)
-        row = RowChange(0, *self.effect(place), place[2])
+        shape, (before, after) = selected_shape(entry.shape), self.effect(place)
+        if place not in self._strays:
+            shape, told, later = logged(self.history.plan, shape, entry.before, entry.after)
+            before, after = told if before is not None else None, later if after is not None else None
+        binding = _binding(shape, database.tables[entry.shape.name].spec)
+        row = RowChange(0, before, after, place[2])
         return Change.of(binding, row, Transaction(entry.source, entry.number, 0))
 
     def whole(self, name: TableName, row: Row, database: Database) -> Row:

@@ -17,6 +17,7 @@ from tidelock.engine.model.records import LogBatch, Position, Row, RowChange, Sh
 from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead
 from tidelock.simulations.history import FAR, Entry, History
+from tidelock.simulations.identity import logged
 from tidelock.simulations.selection import named_at_source
 from tidelock.simulations.source_log import Log
 
@@ -91,11 +92,13 @@ class Reader:
 
     def _row(self, entry: Entry, shapes: dict[int, Shape]) -> RowChange:
         assert entry.change is not None and entry.shape is not None
-        number = self._numbers.get(entry.shape)
+        change = entry.change
+        shape, before, after = logged(self._history.plan, entry.shape, change.before, change.after)
+        number = self._numbers.get(shape)
         if number is None:
-            number = self._numbers[entry.shape] = self._first + len(self._numbers)
-            shapes[number] = named_at_source(entry.shape)
-        return RowChange(number, entry.change.before, entry.change.after, entry.change.ordinal)
+            number = self._numbers[shape] = self._first + len(self._numbers)
+            shapes[number] = named_at_source(shape)
+        return RowChange(number, before, after, change.ordinal)
 
     def _part(self, entry: Entry, rows: list[RowChange]) -> SourceTransaction:
         """A transaction, or as much of it as the chunk holds; `entry` is the last of it."""

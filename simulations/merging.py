@@ -14,8 +14,8 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from tidelock.engine.model.chunk_ranges import By
-from tidelock.engine.model.records import Row
-from tidelock.engine.protocol.effects import DeleteRows, MergeChunk, UpsertRows
+from tidelock.engine.model.records import Row, filled
+from tidelock.engine.protocol.effects import DeleteRows, MergeChunk, Step, UpdateRows, UpsertRows
 from tidelock.simulations.layout import DEFAULT, Token, comparable
 from tidelock.simulations.model import Database, Table, Violation
 from tidelock.simulations.session import Session
@@ -29,6 +29,7 @@ MERGING = -1
 
 def merge(database: Database, effect: MergeChunk, staged: Sequence[Row]) -> Session:
     """An open transaction that has done it.  Raises Violation."""
+    effect, staged = _updated(effect, staged)
     if effect.split.by is not By.KEYS:
         return _put(database, effect, staged, _insert)
     try:
@@ -40,6 +41,7 @@ def merge(database: Database, effect: MergeChunk, staged: Sequence[Row]) -> Sess
 def refused_rows(database: Database, effect: MergeChunk, staged: Sequence[Row]) -> list[tuple[Row, Violation]]:
     """The staged rows that the target takes no more of, and why: each is tried beside those that it has taken, again
     and again while it takes one."""
+    effect, staged = _updated(effect, staged)
     taken = _gone_anyway(effect, staged)
     left = [n for n in range(len(staged)) if n not in taken]
     why: dict[int, Violation] = {}
@@ -56,6 +58,21 @@ def refused_rows(database: Database, effect: MergeChunk, staged: Sequence[Row]) 
             break
         left = list(why)
     return [(staged[n], refused) for n, refused in why.items()]
+
+
+def _updated(effect: MergeChunk, staged: Sequence[Row]) -> tuple[MergeChunk, list[Row]]:
+    """The merge without its updates of staged rows, which are done.  Raises Violation where one is not staged."""
+    rows, steps = list(staged), list[Step]()
+    for step in effect.steps:
+        if not isinstance(step, UpdateRows):
+            steps.append(step)
+            continue
+        at = {step.table.key_of(row): n for n, row in enumerate(rows)}
+        for key, row in zip(step.keys, step.rows, strict=True):
+            if key not in at:
+                raise Violation(f"{step.table.name} {key} is not staged")
+            rows[at[key]] = filled(row, rows[at[key]])
+    return replace(effect, steps=steps), rows
 
 
 def _gone_anyway(effect: MergeChunk, staged: Sequence[Row]) -> list[int]:

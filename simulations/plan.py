@@ -24,6 +24,7 @@ COPIED_SHARE = 0.3  # of all runs copy tables
 POOL = catalogue.POOL.name.table
 POOL_SHARE = 0.15  # of all runs have it, beside what else they have
 REPAIRED_SHARE = 0.2  # of all runs repair rows
+KEYED_SHARE = 0.25  # of all runs have tables of which the log tells less than whole rows
 NUMBERS_A_CHANGE = 5  # a history ends after so many transactions for each change it should have, whatever they did
 
 # fault → what happens.  How often it does is the plan's.
@@ -119,7 +120,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     one batch; `cut_anywhere`: else a transaction is cut only where it alone is longer, as the adapters' readers do.
     `cascades`: how the source logs a cascade (`catalogue.CASCADES`).
     `copy`: what is copied; None: the target starts as empty as the source.  `repairs`: rows of the target are changed
-    behind the feed's back, and repaired.
+    behind the feed's back, and repaired.  `keyed`: tables of which the source does not log whole rows
+    (`simulations.identity`).
     `without`: numbers of source transactions that do not happen (a shrunk run).  `locking`: off only to show what the
     locks are for."""
 
@@ -139,6 +141,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     locking: bool = True
     copy: Copy | None = None
     repairs: bool = False
+    keyed: tuple[str, ...] = ()
 
 
 def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> Plan:
@@ -179,7 +182,19 @@ def draw(seed: int, changes: int = DEFAULT_CHANGES, *, locking: bool = True) -> 
         locking=locking,
         copy=copy,
         repairs=locking and Random(f"repairs {seed}").random() < REPAIRED_SHARE,
+        keyed=_keyed(Random(f"keyed {seed}"), families, copy) if locking else (),
     )
+
+
+def _keyed(chance: Random, families: tuple[str, ...], copy: Copy | None) -> tuple[str, ...]:
+    """Tables with a key and without a filter, and of which no row of the target's own is kept: one that is not there
+    could not be made of what the log tells."""
+    if chance.random() >= KEYED_SHARE:
+        return ()
+    kept = copy.keep if copy is not None else ()
+    chosen = [family for family in families if family not in (*kept, catalogue.LEAD.name.table)]
+    tables = [table for family in chosen for table in catalogue.BY_NAME[family]]
+    return tuple(table.name.table for table in tables if table.key and chance.random() < 0.7)
 
 
 def _of_logs(chance: Random) -> dict[str, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelock.engine.model.records import Row, TableName
+from tidelock.engine.model.records import UNKNOWN, Row, TableName
 from tidelock.engine.model.schema import Binding, ForeignKey
 from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
 from tidelock.simulations.layout import Token, comparable
@@ -228,6 +228,8 @@ class Session:
         table = self.table(binding.name)
         slot = self._find(table, binding, key)
         if slot is None:
+            if UNKNOWN in row:
+                raise Violation(f"{binding.name} has no row {key}, and {row} cannot be inserted")
             self.insert(binding.name, self._bind(table, binding, row, None))
             return
         old = table.rows[slot]
@@ -246,7 +248,7 @@ class Session:
         out = list(old) if old is not None else list(table.layout.defaults)
         at = table.layout.at
         for column, value in zip(binding.columns, row, strict=True):
-            if column is not None:
+            if column is not None and (value is not UNKNOWN or old is None):
                 out[at[column.name]] = value
         return table.layout.complete(tuple(out))
 

@@ -137,7 +137,7 @@ def test_each_counter_example_names_a_guard_that_exists() -> None:
     planted = {mutant.name for mutant in CATALOGUE}
     parts = re.split(r'<a id="counter-example-(\d+)"></a>', COUNTER_EXAMPLES.read_text(encoding="utf-8"))
     entries = dict(zip(map(int, parts[1::2]), parts[2::2], strict=True))
-    assert list(entries) == list(range(1, 19))
+    assert list(entries) == [*range(1, 19), 30, 31]
     for number, text in entries.items():
         assert re.search(r"`tests/[\w/]+\.py::\w+`", text), f"{number} names no test"
         names = {name for listed in PLANTED.findall(text) for name in SPAN.findall(listed)}

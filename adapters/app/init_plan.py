@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
 from tidelock.adapters.bookkeeping.tables import Lacking, statements_for
 from tidelock.adapters.checks.feed import not_yet
-from tidelock.adapters.checks.source import check_grants, check_patterns
-from tidelock.adapters.checks.source_view import SourceView, replicated, source_opened, view_of
+from tidelock.adapters.checks.inspection import source_inspected
+from tidelock.adapters.checks.source_inspection import SourceView
+from tidelock.adapters.checks.source_view import replicated
+from tidelock.adapters.checks.tables import key_length
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.target_inspection import CannotRun, Target
 from tidelock.adapters.schema.create_table import add_foreign_keys, create_table, identifier
-from tidelock.adapters.schema.dialects import reworded
+from tidelock.adapters.schema.dialects import from_postgres, long_keys, reworded, without_long_keys
+from tidelock.adapters.schema.source_table import SourceTable, UserType
 from tidelock.adapters.wiring.inspection import opened
 from tidelock.engine.capture.pattern import Pattern
 from tidelock.engine.model.records import TableName
@@ -24,13 +28,14 @@ class PlannedStatement(msgspec.Struct, frozen=True):
     """One statement of the plan.
 
     `administrator`: the feed's own user cannot run it (a grant to itself), so `--apply` leaves it out.  For the log in
-    Kafka, `sql` is a command for the shell.
+    Kafka, `sql` is a command for the shell.  `by_start`: what stores the place to begin at runs it.
     """
 
     side: Literal["source", "target", "log"]
     sql: str
     why: str
     administrator: bool = False
+    by_start: bool = False
 
 
 async def init_plan(feed: Feed) -> list[PlannedStatement]:
@@ -43,19 +48,14 @@ async def init_plan(feed: Feed) -> list[PlannedStatement]:
         raise CannotRun(
             error("target-hive", "a run makes what it needs in Hive by itself", "See `tidelock check FEED`")
         )
-    async with source_opened(feed.source_url) as server:
-        view = await view_of(feed, server)
-    unmatched = check_patterns(feed, view.tables, view.grants, view.schemas)
-    for finding in unmatched:
-        if finding.level == "error" and finding.kind != "source-grant":
-            raise CannotRun(finding)
-    unseen = [finding for finding in unmatched if finding.kind == "source-grant"]
     topics = await _topics(feed)
-    async with opened(feed.target_url) as target:
+    async with source_inspected(feed) as source, opened(feed.target_url) as target:
+        view = source.view
+        preparations = await source.preparations(await target.checkpoint(feed.schema, feed.name))
         return [
-            *_grants("source", [*check_grants(feed, view.grants, view.mariadb, list(view.tables)), *unseen]),
-            *_grants("target", await target.bookkeeping(feed.schema)),
-            *_grants("target", await _table_grants(feed, view, target)),
+            *(PlannedStatement("source", p.sql, p.why, p.administrator, p.by_start) for p in preparations),
+            *_grants(await target.bookkeeping(feed.schema)),
+            *_grants(await _table_grants(feed, view, target)),
             *await _bookkeeping(feed, target),
             *await _tables(feed, view, target),
             *topics,
@@ -74,8 +74,8 @@ async def _topics(feed: Feed) -> list[PlannedStatement]:
     ]
 
 
-def _grants(side: Literal["source", "target"], findings: list[Finding]) -> list[PlannedStatement]:
-    return [PlannedStatement(side, f.hint.rstrip(";"), f.message, administrator=True) for f in findings]
+def _grants(findings: list[Finding]) -> list[PlannedStatement]:
+    return [PlannedStatement("target", f.hint.rstrip(";"), f.message, administrator=True) for f in findings]
 
 
 async def _table_grants(feed: Feed, view: SourceView, target: Target) -> list[Finding]:
@@ -108,19 +108,20 @@ async def _bookkeeping(feed: Feed, target: Target) -> list[PlannedStatement]:
 
 
 async def _tables(feed: Feed, view: SourceView, target: Target) -> list[PlannedStatement]:
-    """Returns statements for missing schemas, then missing tables, then the foreign keys of those tables."""
+    """Returns statements for missing schemas, the types and tables in them, then the foreign keys of those tables."""
     target_of = {name: feed.target_name(name) for name in view.tables}
     there = await target.tables(list(target_of.values()))
-    sources = {name: replicated(feed, table) for name, table in view.tables.items()}
-    if target.dialect == "mysql" and target.mariadb != view.mariadb:
-        sources = {name: reworded(table, mariadb=target.mariadb) for name, table in sources.items()}
+    sources = {name: _worded(replicated(feed, table), view, target) for name, table in view.tables.items()}
     missing: dict[TableName, TableName] = {}
     for name, wanted in target_of.items():
         if wanted not in there and wanted not in missing.values():
             missing[name] = wanted
-    schemas = sorted({wanted.schema for wanted in missing.values()} - await target.schemas())
+    types = await _types(target, [sources[name] for name in missing])
+    places = {wanted.schema for wanted in missing.values()} | {type_.schema for type_ in types}
+    schemas = sorted(places - await target.schemas())
     create = f"CREATE {'SCHEMA' if target.dialect == 'postgres' else 'DATABASE'} IF NOT EXISTS"
     made = [PlannedStatement("target", f"{create} {identifier(target.dialect, s)}", f"tables in {s}") for s in schemas]
+    made += [PlannedStatement("target", t.statement, f"type {t.schema}.{t.name}") for t in types]
     for name, wanted in missing.items():
         made += [
             PlannedStatement("target", sql, f"table {wanted} for {name}")
@@ -130,3 +131,25 @@ async def _tables(feed: Feed, view: SourceView, target: Target) -> list[PlannedS
         keys = add_foreign_keys(sources[name], sources, target_of.__getitem__, view.rules, target.dialect)
         made += [PlannedStatement("target", sql, f"foreign key of {name}") for sql in keys]
     return made
+
+
+def _worded(table: SourceTable, view: SourceView, target: Target) -> SourceTable:
+    """Returns a table as the target's dialect can hold it.  Raises CannotRun where it makes no index for the key."""
+    if target.dialect == view.dialect:
+        other = target.dialect == "mysql" and target.mariadb != view.mariadb
+        return reworded(table, mariadb=target.mariadb) if other else table
+    if target.dialect == "postgres":
+        return table
+    made = without_long_keys(from_postgres(table, mariadb=target.mariadb))
+    if long := long_keys(made):
+        raise CannotRun(key_length(table, long[0]))
+    return made
+
+
+async def _types(target: Target, tables: Sequence[SourceTable]) -> list[UserType]:
+    """Returns the types of these tables that the target lacks, each once, in the order to make them."""
+    if target.dialect != "postgres":
+        return []
+    wanted = list(dict.fromkeys(type_ for table in tables for type_ in table.types))
+    there = await target.types([TableName(type_.schema, type_.name) for type_ in wanted])
+    return list({t.statement: t for t in wanted if TableName(t.schema, t.name) not in there}.values())

@@ -12,23 +12,18 @@ from typing import TypeVar
 
 import msgspec
 
-from tidelock.adapters.checks.source_view import (
-    SourceView,
-    check_source,
-    equalities,
-    replicated,
-    source_opened,
-    view_of,
-)
+from tidelock.adapters.checks.inspection import source_inspected
+from tidelock.adapters.checks.source_inspection import InspectedSource
+from tidelock.adapters.checks.source_view import replicated
 from tidelock.adapters.checks.tables import CheckedTable, check_pair
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.operator.start_copy import check_empty
 from tidelock.adapters.operator.upgrade import advice, older
 from tidelock.adapters.ports.finding import CheckReport, Finding, error, note, report
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.ports.target_inspection import CannotRun, Target
+from tidelock.adapters.schema.dialects import from_postgres
 from tidelock.adapters.wiring.inspection import opened
 from tidelock.adapters.wiring.sources import SCHEMES
 from tidelock.engine.model.records import Position, TableName
@@ -43,7 +38,7 @@ async def check(feed: Feed) -> CheckReport:
         return report(findings)
     async with AsyncExitStack() as stack:
         source, target = await asyncio.gather(
-            _entered(stack, source_opened(feed.source_url)), _entered(stack, opened(feed.target_url))
+            _entered(stack, source_inspected(feed)), _entered(stack, opened(feed.target_url))
         )
         try:
             if isinstance(source, Finding) or isinstance(target, Finding):
@@ -68,22 +63,24 @@ async def _entered(stack: AsyncExitStack, side: AbstractAsyncContextManager[Side
         return await stack.enter_async_context(side)
     except CannotRun as refused:
         return refused.finding
+    except SourceError as problem:
+        return error("server-refused", problem.message, problem.hint)
 
 
-async def _one_side(feed: Feed, source: BlockingServer | Finding, target: Target | Finding) -> list[Finding]:
+async def _one_side(feed: Feed, source: InspectedSource | Finding, target: Target | Finding) -> list[Finding]:
     """Lists what can be said when the other side, or both, cannot be used."""
     findings = [side for side in (source, target) if isinstance(side, Finding)]
     if not isinstance(source, Finding):
-        findings += await check_source(feed, source, await view_of(feed, source), None)
+        findings += await source.findings(None)
     if not isinstance(target, Finding):
         findings += (await _own_tables(feed, target)).findings
     return findings
 
 
-async def _both_sides(feed: Feed, source: BlockingServer, target: Target) -> list[Finding]:
-    view, own = await asyncio.gather(view_of(feed, source), _own_tables(feed, target))
+async def _both_sides(feed: Feed, source: InspectedSource, target: Target) -> list[Finding]:
+    own = await _own_tables(feed, target)
     of_source, of_target = await asyncio.gather(
-        check_source(feed, source, view, own.checkpoint), check_target(feed, view, target)
+        source.findings(own.checkpoint), check_target(feed, source, target)
     )
     return of_source + own.findings + of_target
 
@@ -138,8 +135,9 @@ def not_yet(feed: Feed) -> list[Finding]:
     return findings
 
 
-async def check_target(feed: Feed, view: SourceView, target: Target) -> list[Finding]:
+async def check_target(feed: Feed, looked: InspectedSource, target: Target) -> list[Finding]:
     """Compares each source table with its target."""
+    view = looked.view
     target_of = {name: feed.target_name(name) for name in view.tables}
     wanted = list(dict.fromkeys(target_of.values()))
     tables = await target.tables(wanted)
@@ -152,15 +150,18 @@ async def check_target(feed: Feed, view: SourceView, target: Target) -> list[Fin
             findings.append(_missing(feed, name))
             continue
         of_feed = replicated(feed, source)
+        if view.dialect == "postgres" and target.dialect == "mysql":
+            of_feed = from_postgres(of_feed, mariadb=target.mariadb)
         pair = CheckedTable(
             source=of_feed,
+            source_dialect=view.dialect,
             target=there,
             details=details[there.name],
             dialect=target.dialect,
-            equalities=equalities(of_feed),
+            equalities=looked.equalities(of_feed),
             checks=tuple(clause for _, clause in view.checks.get(name, ())),
             rules={key: rule for (table, key), rule in view.rules.items() if table == name},
-            logged=view.settings.logs_cascades,
+            logged=view.logs_cascades,
         )
         findings += _judged(pair, target_of)
     return findings

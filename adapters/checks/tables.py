@@ -15,12 +15,32 @@ from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ports.finding import Finding, error, note, warning
 from tidelock.adapters.ports.target_inspection import Details
 from tidelock.adapters.schema.compatibility import compatible
-from tidelock.adapters.schema.create_table import acting, column_type, foreign_key, identifier, qualified
+from tidelock.adapters.schema.create_table import (
+    acting,
+    column_type,
+    foreign_key,
+    full_identity,
+    identifier,
+    qualified,
+)
+from tidelock.adapters.schema.dialects import long_keys
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.engine.model.records import Kind, TableName
-from tidelock.engine.model.schema import Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
-from tidelock.engine.parallel.lock_keys import serial_reason
+from tidelock.engine.model.schema import (
+    Binding,
+    Equality,
+    ForeignKey,
+    SchemaMismatch,
+    TargetColumn,
+    TargetTable,
+    UniqueKey,
+)
+from tidelock.engine.parallel.lock_keys import serial_reason, unseen_reason
 
+KEY_CHARACTERS = 191
+"""Of a text that is part of a key of MySQL or MariaDB: four such columns fit in an index of 3,072 bytes."""
+# Sorts of indexes that say equal of other rows than their columns' values do.
+_SORTS = ("expression", "generated", "partial", "exclusion", "NULLS NOT DISTINCT")
 _FOLDS = (Equality.FOLDED, Equality.FOLDED_PADDED)
 _PADS = (Equality.PADDED, Equality.FOLDED_PADDED)
 
@@ -28,11 +48,13 @@ _PADS = (Equality.PADDED, Equality.FOLDED_PADDED)
 class CheckedTable(msgspec.Struct, frozen=True):
     """A source table, as it is replicated (`projected`), and its target.
 
-    `equalities`: of the source's text columns.  `checks`: clauses of the source's check constraints.  `rules`: as in
-    Details, of the source.  `logged`: the source logs what its cascades do.
+    `source_dialect`: in which the source is told what to do.  `equalities`: of the source's text columns.  `checks`:
+    clauses of the source's check constraints.  `rules`: as in Details, of the source.  `logged`: the source logs what
+    its cascades do.
     """
 
     source: SourceTable
+    source_dialect: Dialect
     target: TargetTable
     details: Details
     dialect: Dialect
@@ -45,6 +67,11 @@ class CheckedTable(msgspec.Struct, frozen=True):
     def place(self) -> str:
         """The target table's qualified and quoted name."""
         return qualified(self.dialect, self.target.name)
+
+    @property
+    def crosses(self) -> bool:
+        """Tells whether a PostgreSQL source has a MySQL or MariaDB target."""
+        return self.source_dialect == "postgres" and self.dialect == "mysql"
 
     def quoted(self, name: str) -> str:
         """Returns `name` quoted for the target."""
@@ -71,7 +98,9 @@ def _columns(pair: CheckedTable) -> list[Finding]:
     there = {c.name: c for c in pair.target.columns}
     for column in pair.source.columns:
         target = there.get(column.name)
-        if target is None:
+        if not column.logged:
+            findings += _computed(pair, column, target)
+        elif target is None:
             findings.append(
                 error(
                     "column-missing",
@@ -85,9 +114,38 @@ def _columns(pair: CheckedTable) -> list[Finding]:
     return findings
 
 
+def _computed(pair: CheckedTable, column: SourceColumn, target: TargetColumn | None) -> list[Finding]:
+    """Checks a column that the source computes and does not log: nothing fills it but the target's own expression."""
+    if target is None or target.generated:
+        return []
+    place, name = pair.place, pair.quoted(column.name)
+    made = f", ADD COLUMN {name} {column_type(column, pair.dialect)} GENERATED ALWAYS AS ({column.expression}) STORED"
+    return [
+        error(
+            "column-generated",
+            f"{pair.source.name}.{column.name} is computed at the source and not in its log, so nothing would fill "
+            f"{pair.target.name}.{column.name}",
+            f"ALTER TABLE {place} DROP COLUMN {name}{made if pair.dialect == 'postgres' else ''};",
+        )
+    ]
+
+
+def key_length(table: SourceTable, name: str) -> Finding:
+    """Returns the finding that a key column of a PostgreSQL source is text of any length, for a MySQL target."""
+    type_ = next(c.type for c in table.columns if c.name == name)
+    return error(
+        "key-length",
+        f"{table.name}.{name} is {type_} without a length and part of a key, which MySQL and MariaDB do not index",
+        f"At the source ALTER TABLE {qualified('postgres', table.name)} ALTER COLUMN "
+        f"{identifier('postgres', name)} TYPE varchar({KEY_CHARACTERS});",
+    )
+
+
 def _type(pair: CheckedTable, column: SourceColumn, target: TargetColumn) -> list[Finding]:
     where = f"{pair.target.name}.{column.name}"
     reason = compatible(column.column, target, pair.dialect, column.type)
+    if reason and pair.crosses and target.name in _indexed(pair.target) and column.name in long_keys(pair.source):
+        return [key_length(pair.source, column.name)]
     if reason:
         return [
             error(
@@ -118,6 +176,10 @@ def _type(pair: CheckedTable, column: SourceColumn, target: TargetColumn) -> lis
     return findings
 
 
+def _indexed(target: TargetTable) -> set[str]:
+    return {name for unique in target.uniques for name in unique.columns}
+
+
 def _retype(pair: CheckedTable, name: str, type_: str, nullable: bool) -> str:
     if pair.dialect == "postgres":
         return f"ALTER TABLE {pair.place} ALTER COLUMN {pair.quoted(name)} TYPE {type_};"
@@ -132,7 +194,7 @@ def _nullable(pair: CheckedTable, column: TargetColumn) -> str:
 
 def _required(pair: CheckedTable) -> list[Finding]:
     """Lists target columns that need a value and that the source does not fill."""
-    filled = {c.name for c in pair.source.columns}
+    filled = {c.name for c in pair.source.columns if c.logged}
     findings = []
     for column in pair.target.columns:
         if column.name in filled or column.generated or column.nullable or column.default:
@@ -163,14 +225,15 @@ def _uniques(pair: CheckedTable) -> list[Finding]:
     for unique in pair.target.uniques:
         covering = [u for u in pair.source.uniques if _covers(u, unique)]
         if not covering:
-            columns = ", ".join(f"`{c}`" for c in unique.columns)
+            place = qualified(pair.source_dialect, pair.source.name)
+            columns = ", ".join(identifier(pair.source_dialect, c) for c in unique.columns)
             findings.append(
                 error(
                     "unique-extra",
                     f"{pair.target.name} has the unique key {unique.name} ({', '.join(unique.columns)}), "
                     f"{pair.source.name} has none that implies it, so it may hold rows that the target refuses",
                     f"{_drop_unique(pair, unique)} at the target, or at the source "
-                    f"ALTER TABLE {qualified('mysql', pair.source.name)} ADD UNIQUE ({columns});",
+                    f"ALTER TABLE {place} ADD UNIQUE ({columns});",
                 )
             )
         elif coarser := _coarser(pair, unique):
@@ -189,9 +252,9 @@ def _covers(source: UniqueKey, target: UniqueKey) -> bool:
     """Returns whether rows that the source's key keeps apart are kept apart by the target's key too.
 
     A key over fewer columns, or over a prefix of one, is stricter.  What an expression or a generated column makes of
-    its columns is not known: only a key over the same columns, of the same sort, counts.
+    its columns, or a condition leaves out, is not known: only a key over the same columns, of the same sort, counts.
     """
-    if any(sort in key.opaque for key in (source, target) for sort in ("expression", "generated")):
+    if any(sort in key.opaque for key in (source, target) for sort in _SORTS):
         return source.opaque == target.opaque and set(source.columns) == set(target.columns)
     return set(source.columns) <= set(target.columns)
 
@@ -212,6 +275,9 @@ def _coarser(pair: CheckedTable, unique: UniqueKey) -> str:
 
 def _collate(pair: CheckedTable, name: str) -> str:
     source = next(c for c in pair.source.columns if c.name == name)
+    if pair.crosses:
+        needed = "" if source.nullable else " NOT NULL"
+        return f"ALTER TABLE {pair.place} MODIFY {pair.quoted(name)} {column_type(source, pair.dialect)}{needed};"
     charset = f"CHARACTER SET {source.column.charset} COLLATE {source.collation}"
     return f"ALTER TABLE {pair.place} MODIFY {pair.quoted(name)} {source.type} {charset};"
 
@@ -235,6 +301,17 @@ def _foreign_keys(pair: CheckedTable, target_of: Mapping[TableName, TableName]) 
         )
         for key in pair.target.foreign_keys
         if not any(_same_key(own, key, target_of) for own in pair.source.foreign_keys)
+    ]
+    extra += [
+        error(
+            "foreign-key-deferrable",
+            f"{pair.source.name} may break its foreign key {own.name} until a transaction ends, and rows come to "
+            f"{pair.target.name} in the order of the log: {key.name} refuses a child that comes before its parent",
+            f"ALTER TABLE {pair.place} DROP {_foreign_word(pair.dialect)} {pair.quoted(key.name)};",
+        )
+        for key in pair.target.foreign_keys
+        for own in pair.source.foreign_keys
+        if own.name in pair.source.deferrable and _same_key(own, key, target_of)
     ]
     chosen = set(target_of.values()) if pair.target.references else ()
     outside = [
@@ -329,9 +406,10 @@ def _triggers(pair: CheckedTable) -> list[Finding]:
 
 
 def _parallel(pair: CheckedTable) -> list[Finding]:
+    identity = _identity(pair)
     reason = serial_reason(pair.target)
     if not reason:
-        return []
+        return identity
     if not pair.target.key:
         free = f"A primary key would free it: ALTER TABLE {pair.place} ADD PRIMARY KEY (…);"
     elif any(u.opaque and u.columns == pair.target.key for u in pair.target.uniques):
@@ -340,4 +418,39 @@ def _parallel(pair: CheckedTable) -> list[Finding]:
         free = "Without that key it would be parallel: " + " ".join(
             _drop_unique(pair, u) for u in pair.target.uniques if u.opaque
         )
-    return [note("table-serial", f"rows of {pair.target.name} are applied one after another: {reason}", free)]
+    serial = f"rows of {pair.target.name} are applied one after another: {reason}"
+    return [note("table-serial", serial, free), *identity]
+
+
+def _identity(pair: CheckedTable) -> list[Finding]:
+    """Checks what the log tells of a row before a change (PostgreSQL's REPLICA IDENTITY)."""
+    source, target = pair.source, pair.target
+    if source.identity != "key":
+        return []
+    told = {*source.identity_columns}
+    full = f"At the source {full_identity(source)}"
+    untold = [c for c in target.key if c not in told]
+    if untold or not target.key:
+        missing = ", ".join(untold) or "all of its columns, as it has no key"
+        return [
+            error(
+                "identity-key",
+                f"the log tells only {', '.join(sorted(told))} of a row of {source.name} before a change, and rows of "
+                f"{target.name} are found by {missing}",
+                full,
+            )
+        ]
+    try:
+        binding = Binding(0, source.shape, target)
+    except SchemaMismatch:  # a column is missing, as is said elsewhere
+        return []
+    if not (reason := unseen_reason(binding)):
+        return []
+    return [
+        note(
+            "table-identity-serial",
+            f"rows of {target.name} are applied one after another: {reason}. PostgreSQL then writes the whole old row "
+            "to its WAL with each update and delete",
+            full,
+        )
+    ]

@@ -74,6 +74,18 @@ def check(feed: FeedPath, json: Json = False) -> int:
 
 
 @app.command()
+def remove(
+    feed: FeedPath,
+    apply: Annotated[bool, typer.Option("--apply", help="Run the statements instead of printing them.")] = False,
+    json: Json = False,
+) -> int:
+    """Print (or run) what takes a feed away: its slot, its publication, its bookkeeping. Replicated rows stay."""
+    from tidelock.adapters.cli.preparing import remove
+
+    return remove(feed, apply, json)
+
+
+@app.command()
 def run(
     feed: FeedPath,
     until_caught_up: Annotated[
@@ -329,6 +341,21 @@ def resync(
     from tidelock.adapters.cli.resyncing import resync
 
     return resync(feed, table or [], yes, json)
+
+
+@app.command()
+def sequences(
+    feed: FeedPath,
+    table: Annotated[
+        list[str] | None, typer.Option("--table", metavar="DB.TABLE", help="Only this source table; may be repeated.")
+    ] = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Run the statements instead of printing them.")] = False,
+    json: Json = False,
+) -> int:
+    """Print (or run) what sets the target's sequences to where the source's are, for the end of a move."""
+    from tidelock.adapters.cli.sequencing import sequences
+
+    return sequences(feed, table or [], apply, json)
 
 
 def _later(group: typer.Typer, path: str, text: str) -> None:

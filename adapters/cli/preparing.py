@@ -1,10 +1,10 @@
-"""`tidelock check` and `tidelock init`."""
+"""`tidelock check`, `tidelock init` and `tidelock remove`."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelock.adapters.cli.failure import OK, REFUSED, CommandError
 from tidelock.adapters.cli.output import print_json
@@ -50,11 +50,30 @@ def _counted(findings: Sequence[Finding]) -> str:
     return f" ({', '.join(said)})" if said else ""
 
 
+class _Words(NamedTuple):
+    """`nothing`: of a plan without statements.  `topics`: what happens to them."""
+
+    nothing: str
+    topics: str
+
+
 def init(path: str, apply: bool, json: bool) -> int:
     """Prints, or with `apply` runs, the statements that a feed needs; returns the exit code."""
     feed = load(path)
+    return _printed(feed, _plan(feed, apply), apply, json, _Words("nothing is missing", "made"))
+
+
+def remove(path: str, apply: bool, json: bool) -> int:
+    """Prints, or with `apply` runs, the statements that take a feed away; returns the exit code."""
+    feed = load(path)
+    return _printed(feed, _removal(feed, apply), apply, json, _Words("nothing is left of it", "removed"))
+
+
+def _printed(
+    feed: Feed, planned: Coroutine[Any, Any, list[PlannedStatement]], apply: bool, json: bool, words: _Words
+) -> int:
     try:
-        plan = asyncio.run(_plan(feed, apply))
+        plan = asyncio.run(planned)
     except Exception as error:
         refused = getattr(error, "finding", None)
         if refused is None:
@@ -63,8 +82,22 @@ def init(path: str, apply: bool, json: bool) -> int:
     if json:
         print_json({"applied": apply, "statements": plan})
     else:
-        _print_plan(feed, plan, apply)
+        _print_plan(feed, plan, apply, words)
     return OK
+
+
+async def _removal(feed: Feed, apply: bool) -> list[PlannedStatement]:
+    from tidelock.adapters.app.removal import removal_plan
+
+    plan = await removal_plan(feed)
+    if apply:
+        await _apply_source(feed, [s for s in plan if s.side == "source" and _applied(s)])
+        if any(s.side == "log" for s in plan):
+            from tidelock.adapters.kafka.removal import remove as remove_topics
+
+            await remove_topics(feed.log_url, feed.name)
+        await _apply(feed, [s for s in plan if s.side == "target" and _applied(s)])
+    return plan
 
 
 async def _plan(feed: Feed, apply: bool) -> list[PlannedStatement]:
@@ -74,10 +107,30 @@ async def _plan(feed: Feed, apply: bool) -> list[PlannedStatement]:
     if apply:
         from tidelock.adapters.app.run import fix_start
 
-        await _apply(feed, [s for s in plan if s.side == "target" and not s.administrator])
+        await _apply_source(feed, [s for s in plan if s.side == "source" and _applied(s)])
+        await _apply(feed, [s for s in plan if s.side == "target" and _applied(s)])
         await _make_topics(feed, plan)
         await fix_start(feed)
     return plan
+
+
+def _applied(statement: PlannedStatement) -> bool:
+    return not (statement.administrator or statement.by_start)
+
+
+async def _apply_source(feed: Feed, statements: Sequence[PlannedStatement]) -> None:
+    """Runs statements at the source.  Raises CommandError."""
+    if not statements:
+        return
+    from tidelock.adapters.checks.inspection import source_inspected
+    from tidelock.adapters.ports.source_errors import SourceError
+
+    async with source_inspected(feed) as source:
+        for number, statement in enumerate(statements):
+            try:
+                await source.execute(statement.sql)
+            except SourceError as error:
+                raise _failed(statement, error, number, len(statements)) from None
 
 
 async def _apply(feed: Feed, statements: Sequence[PlannedStatement]) -> None:
@@ -90,11 +143,15 @@ async def _apply(feed: Feed, statements: Sequence[PlannedStatement]) -> None:
             try:
                 await target.execute(statement.sql)
             except TargetError as error:
-                raise CommandError(
-                    f"{error} at `{' '.join(statement.sql.split())}` ({statement.why})",
-                    f"{number} of {len(statements)} statements ran and stay; correct this one and run init again",
-                    REFUSED,
-                ) from None
+                raise _failed(statement, error, number, len(statements)) from None
+
+
+def _failed(statement: PlannedStatement, error: Exception, number: int, all: int) -> CommandError:
+    return CommandError(
+        f"{error} at `{' '.join(statement.sql.split())}` ({statement.why})",
+        f"{number} of {all} statements ran and stay; correct this one and run it again",
+        REFUSED,
+    )
 
 
 async def _make_topics(feed: Feed, plan: Sequence[PlannedStatement]) -> None:
@@ -106,17 +163,19 @@ async def _make_topics(feed: Feed, plan: Sequence[PlannedStatement]) -> None:
         await ensure(feed.log_url, feed.name, first_partitions(feed))
 
 
-def _print_plan(feed: Feed, plan: Sequence[PlannedStatement], applied: bool) -> None:
+def _print_plan(feed: Feed, plan: Sequence[PlannedStatement], applied: bool, words: _Words) -> None:
     """Prints the statements as SQL that can be piped into a client: everything else is comments."""
     if not plan:
-        print(f"-- {feed.name}: nothing is missing")
+        print(f"-- {feed.name}: {words.nothing}")
     for statement in plan:
         if not applied or statement.administrator:
             who = ", by an administrator" if statement.administrator else ""
             print(f"-- {statement.side}{who}: {' '.join(statement.why.split())}")
             print(f"-- {statement.sql}\n" if statement.side == "log" else f"{statement.sql};\n")
     if applied and plan:
-        ran = sum(s.side == "target" and not s.administrator for s in plan)
+        ran = sum(s.side == "target" and _applied(s) for s in plan)
+        at_source = sum(s.side == "source" and not s.administrator for s in plan)
         made = sum(s.side == "log" and not s.administrator for s in plan)
-        topics = f", {made} topic{'s' if made != 1 else ''} made in Kafka" if made else ""
-        print(f"-- {feed.name}: {ran} statement{'s' if ran != 1 else ''} ran at the target{topics}")
+        topics = f", {made} topic{'s' if made != 1 else ''} {words.topics} in Kafka" if made else ""
+        source = f", {at_source} at the source" if at_source else ""
+        print(f"-- {feed.name}: {ran} statement{'s' if ran != 1 else ''} ran at the target{source}{topics}")

@@ -14,7 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from tidelock.adapters.checks.source_view import SourceView, check_source, replicated, source_opened, view_of
+from tidelock.adapters.checks.inspection import source_inspected
+from tidelock.adapters.checks.source_inspection import SourceView
+from tidelock.adapters.checks.source_view import replicated
 from tidelock.adapters.config.feed import Feed
 from tidelock.adapters.hive.opening import ELSEWHERE, manifest_of, refusal
 from tidelock.adapters.ports.finding import CheckReport, Finding, error, note, report
@@ -43,11 +45,10 @@ async def check(feed: Feed) -> CheckReport:
 
 async def _source(feed: Feed) -> list[Finding]:
     try:
-        async with source_opened(feed.source_url) as server:
-            view = await view_of(feed, server)
+        async with source_inspected(feed) as source:
             manifest = None if feed.target_url.host else manifest_of(feed)
             stored = manifest.position if manifest else None
-            return [*await check_source(feed, server, view, stored), *_copying(feed, view), *_tables(feed, view)]
+            return [*await source.findings(stored), *_copying(feed, source.view), *_tables(feed, source.view)]
     except CannotRun as refused:
         return [refused.finding]
     except SourceError as problem:
@@ -55,7 +56,7 @@ async def _source(feed: Feed) -> list[Finding]:
 
 
 def _copying(feed: Feed, view: SourceView) -> list[Finding]:
-    if feed.start != "copy" or view.mariadb or view.settings.get("gtid_mode") == "ON":
+    if feed.start != "copy" or view.tells_visibility:
         return []
     hint = "SET PERSIST gtid_mode, step by step up to ON; or leave out `start: copy`"
     return [error("source-gtid-mode", f"{feed.source_url} has no GTIDs, which copying from MySQL needs", hint)]

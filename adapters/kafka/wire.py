@@ -2,6 +2,9 @@
 
 Every record describes itself: it carries the shapes of all tables that it uses, so reading can begin at any record.
 A new form takes the next version number and a decoder of its own beside those here; what was written stays readable.
+Version 2 is version 1 with what only a PostgreSQL source has: values that its log does not tell (`records.UNKNOWN`),
+kinds and values that version 1 has no form for.  A program that knows version 1 alone must refuse it; what needs it not
+is written as version 1.
 Byte for byte in docs/reference/changes-topic.md, which tests/adapters/test_wire.py holds to its word.  A record has no
 checksum of its own: Kafka's, of the batch that it is in, goes with it from producer to consumer, who compares it.
 """
@@ -14,9 +17,9 @@ from typing import Final
 import msgspec
 import xxhash
 
-from tidelock.engine.model.records import Ddl, LogBatch, Position, RowChange, Shape, Transaction
+from tidelock.engine.model.records import Ddl, LogBatch, Position, RowChange, Shape, Transaction, read_extension
 
-VERSION: Final = 1
+VERSION: Final = 2
 _FOREIGN: Final = (
     "See what else writes to the topic: only the feed's publisher may. Then `tidelock log skip FEED --partition "
     "PARTITION --offset OFFSET` passes over that record and keeps a copy of it; if a change is missing there, workers "
@@ -52,8 +55,8 @@ class Record(msgspec.Struct, frozen=True):
     schema: int
 
 
-class _Version1(msgspec.Struct, frozen=True, array_like=True):
-    """The array of version 1, in the order of its elements."""
+class _Body(msgspec.Struct, frozen=True, array_like=True):
+    """The array of versions 1 and 2, in the order of its elements."""
 
     prev: Position
     last: Position
@@ -71,7 +74,7 @@ def encode(batch: LogBatch, *, origin: str, plan: int) -> bytes:
     """Returns the value of one record.  `batch.shapes` must hold all tables that its rows use; `resent` is not written.
     """
     shapes = _encode(batch.shapes)
-    body = _Version1(
+    body = _Body(
         prev=batch.prev,
         last=batch.last,
         transactions=batch.transactions,
@@ -83,7 +86,11 @@ def encode(batch: LogBatch, *, origin: str, plan: int) -> bytes:
         plan=plan,
         schema=xxhash.xxh3_64_intdigest(shapes),
     )
-    return _HEAD + _encode(body)
+    return (_SECOND if any(map(_is_of_postgres, batch.shapes.values())) else _FIRST) + _encode(body)
+
+
+def _is_of_postgres(shape: Shape) -> bool:
+    return shape.identity != "full" or any(column.type for column in shape.columns[:1])
 
 
 def decode(value: bytes) -> Record:
@@ -103,8 +110,8 @@ def decode(value: bytes) -> Record:
         raise WireError(f"a record of version {value[0]} is damaged: {error}", _FOREIGN) from error
 
 
-def _decode_1(body: memoryview) -> Record:
-    read = _VERSION_1.decode(body)
+def _decode(body: memoryview) -> Record:
+    read = _BODY.decode(body)
     batch = LogBatch(
         prev=read.prev,
         last=read.last,
@@ -117,8 +124,9 @@ def _decode_1(body: memoryview) -> Record:
     return Record(batch, read.origin, read.plan, read.schema)
 
 
-_HEAD: Final = bytes((VERSION,))
+_FIRST: Final = b"\x01"
+_SECOND: Final = b"\x02"
 _encode = msgspec.msgpack.Encoder().encode
-_VERSION_1 = msgspec.msgpack.Decoder(_Version1)
+_BODY = msgspec.msgpack.Decoder(_Body, ext_hook=read_extension)
 _SHAPES = msgspec.msgpack.Decoder(dict[int, Shape])
-_DECODERS: Final[dict[int, Callable[[memoryview], Record]]] = {1: _decode_1}
+_DECODERS: Final[dict[int, Callable[[memoryview], Record]]] = {1: _decode, 2: _decode}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -19,9 +19,8 @@ from tidelock.engine.model.schema import ForeignKey
 
 if TYPE_CHECKING:
     import aiomysql
-    import pymysql
 
-    from tidelock.adapters.mysql.connection import Address
+    from tidelock.adapters.mysql.connection import Address, SourceConnection
 
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
 _UNSEEN = ("CASCADE", "CASCADE")  # a foreign key whose rules are not shown to us
@@ -97,16 +96,17 @@ class AsyncServer:
 class BlockingServer:
     """Asks by PyMySQL, in a thread.  `ask` raises SourceError, at a target too."""
 
-    def __init__(self, connection: pymysql.Connection[Any], place: Address) -> None:
+    def __init__(self, connection: SourceConnection, place: Address) -> None:
         self._connection = connection
         self._place = place
         self.is_mariadb = "mariadb" in str(connection.get_server_info()).lower()  # type: ignore[no-untyped-call]
 
     async def ask(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
         """Run a query in a thread and return its rows."""
-        return await asyncio.to_thread(self._ask, sql, args)
+        return await asyncio.to_thread(self.rows, sql, *args)
 
-    def _ask(self, sql: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        """Run a query in this thread and return its rows."""
         import pymysql
 
         try:
@@ -117,6 +117,24 @@ class BlockingServer:
             from tidelock.adapters.mysql.connection import explained
 
             raise explained(error, self._place) from error
+
+    def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        """Run a query in this thread and yield its rows as they come."""
+        import pymysql
+        from pymysql.cursors import SSCursor
+
+        try:
+            with self._connection.cursor(SSCursor) as cursor:
+                cursor.execute(sql)
+                yield from cursor
+        except (pymysql.MySQLError, OSError) as error:
+            from tidelock.adapters.mysql.connection import explained
+
+            raise explained(error, self._place) from error
+
+    def interrupt(self) -> None:
+        """End the connection, called from another thread: whoever waits for an answer gets an error."""
+        self._connection.interrupt()
 
     def close(self) -> None:
         """Close the connection."""

@@ -11,9 +11,10 @@ from typing import Final
 import msgspec
 
 from tidelock.adapters.config.url import Endpoint
-from tidelock.adapters.ports.source_errors import SourceError, Unreachable
+from tidelock.adapters.ports.source_errors import SourceError, Unreachable, UnsuitableLog
 from tidelock.engine.capture.mapping import Rule
-from tidelock.engine.model.records import Position
+from tidelock.engine.model.records import LogBatch, Position
+from tidelock.engine.protocol.effects import CaptureEffect, Halt
 
 FAILED: Final = 0x46
 UNANSWERED: Final = 0x55
@@ -27,7 +28,8 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     knows them.  A transaction that stays prepared for longer than `patience_seconds` is told in a frame of kind
     UNANSWERED, and when it is decided too.  `further`: places that the log must hold besides `start`
     (`engine.protocol.effects.RequestResend`).  `cuts`: places at which a batch ends, wherever others do
-    (`engine.capture.chunk_cutter`).
+    (`engine.capture.chunk_cutter`).  `stored`: the checkpoint that the target is known to have, before which a source
+    need keep nothing for us; None: that is not known.
     """
 
     source: Endpoint
@@ -43,6 +45,13 @@ class CaptureOrder(msgspec.Struct, frozen=True):
     patience_seconds: float = 600.0
     further: tuple[Position, ...] = ()
     cuts: tuple[Position, ...] = ()
+    stored: Position | None = None
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """Tells a capture process that the target has stored this checkpoint, for good."""
+
+    position: Position
 
 
 class Unanswered(msgspec.Struct, frozen=True):
@@ -78,3 +87,10 @@ class Failed(msgspec.Struct, frozen=True):
     def of(cls, error: SourceError) -> Failed:
         where = f" at {error.position}" if error.position else ""
         return cls(type(error).__name__, f"{error.message}{where}", error.hint, isinstance(error, Unreachable))
+
+
+def published(effect: CaptureEffect) -> LogBatch:
+    """Returns the batch that the capture machine publishes.  Raises UnsuitableLog where it halts instead."""
+    if isinstance(effect, Halt):
+        raise UnsuitableLog(effect.alarm.message, effect.alarm.hint)
+    return effect.batch

@@ -76,6 +76,10 @@ class Target(Protocol):
     async def schemas(self) -> set[str]:
         """Returns the schemas, or databases, of the target."""
 
+    async def types(self, names: Sequence[TableName]) -> set[TableName]:
+        """Returns those of these types that exist (PostgreSQL)."""
+        ...
+
     async def checkpoint(self, schema: str, feed: str) -> Position | None:
         """Returns where the feed goes on from, of the lowest group; None before the first run."""
         ...

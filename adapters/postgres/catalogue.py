@@ -1,4 +1,4 @@
-"""A PostgreSQL target's tables, read from its catalogue: one query a subject for all tables together.
+"""The tables of a PostgreSQL server, read from its catalogue: one query a subject for all tables together.
 
 Values are compared by a unique index as the engine compares canonical values only for the types of `_COMPARED`; of all
 others (floats with -0.0 and NaN, jsonb, ranges, …) the index is opaque.  Deterministic collations compare bytes.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from tidelock.adapters.schema.tables import Index, assemble
 from tidelock.engine.model.records import TableName
@@ -101,58 +103,113 @@ _NUMBERS = ("int2", "int4", "int8", "numeric", "bool", "bit", "varbit")
 _TEXTS = ("text", "varchar", "bpchar", "enum", "bytea", "uuid", "inet")
 _TIMES = ("date", "time", "timestamp", "timestamptz", "interval")
 _COMPARED = frozenset((*_NUMBERS, *_TEXTS, *_TIMES))
+EXCLUSION, PARTIAL, NULLS_EQUAL = "an exclusion constraint", "partial", "NULLS NOT DISTINCT"
+"""Why an index is opaque, or how that begins."""
+
+
+class IndexRow(msgspec.Struct, frozen=True):
+    """A unique index or an exclusion constraint, as `_INDEXES` reads it."""
+
+    schema: str
+    table: str
+    name: str
+    primary: bool
+    unique: bool
+    immediate: bool
+    valid: bool
+    partial: bool
+    nulls_equal: bool
+    columns: list[str | None]
+    dependencies: list[str]
+    kinds: list[str]
+    generated: list[str]
+    folding: str | None
+    opclass: str | None
+
+    @property
+    def table_name(self) -> TableName:
+        """The table of the index."""
+        return TableName(self.schema, self.table)
+
+
+class Server(Protocol):
+    """A connection that can be asked, whichever driver it is of; parameters are `$1`, `$2`."""
+
+    async def ask(self, sql: str, *args: Any) -> list[tuple[Any, ...]]: ...
+
+
+class AsyncServer:
+    """Asks by asyncpg."""
+
+    def __init__(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        self._connection = connection
+
+    async def ask(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        """Run a query and return its rows."""
+        return [tuple(row) for row in await self._connection.fetch(sql, *args)]
 
 
 async def read_tables(
     connection: asyncpg.Connection[asyncpg.Record], names: Sequence[TableName]
 ) -> dict[TableName, TargetTable]:
     """The tables of `names` that are there.  Raises what asyncpg raises."""
-    wanted = [n.schema for n in names], [n.table for n in names]
+    server = AsyncServer(connection)
+    wanted = named(names)
     columns: dict[TableName, list[TargetColumn]] = defaultdict(list)
-    for schema, table, name, type_, nullable, generated, default, base in await connection.fetch(_COLUMNS, *wanted):
+    for schema, table, name, type_, nullable, generated, default, base in await server.ask(_COLUMNS, *wanted):
         equality = Equality.PADDED if base == "bpchar" else Equality.EXACT
         columns[TableName(schema, table)].append(TargetColumn(name, type_, nullable, generated, default, equality))
-    indexes = [_index(row) for row in await connection.fetch(_INDEXES, *wanted)]
-    foreign = [
-        ForeignKey(name, TableName(*child), tuple(own), TableName(*parent), tuple(theirs), cascades)
-        for name, *child_parent, own, theirs, cascades in await connection.fetch(_FOREIGN_KEYS, *wanted)
-        for child, parent in [(child_parent[:2], child_parent[2:])]
+    found = await indexes(server, names)
+    return assemble(names, columns, [index_of(row) for row in found], await foreign_keys(server, names))
+
+
+def named(names: Sequence[TableName]) -> tuple[list[str], list[str]]:
+    """Write names as the arrays that the queries take."""
+    return [n.schema for n in names], [n.table for n in names]
+
+
+async def indexes(server: Server, names: Sequence[TableName]) -> list[IndexRow]:
+    """Read unique indexes and exclusion constraints: of each table the primary key first, the others by name."""
+    return [IndexRow(*row) for row in await server.ask(_INDEXES, *named(names))]
+
+
+async def foreign_keys(server: Server, names: Sequence[TableName]) -> list[ForeignKey]:
+    """Read the foreign keys of `names` and those that point to them."""
+    return [
+        ForeignKey(name, TableName(schema, table), tuple(own), TableName(*parent), tuple(theirs), cascades)
+        for name, schema, table, *parent, own, theirs, cascades in await server.ask(_FOREIGN_KEYS, *named(names))
     ]
-    return assemble(names, columns, indexes, foreign)
 
 
-def _index(row: Any) -> Index:
-    opaque = _opaque(row)
-    expression = None in row["names"]
-    columns = row["dependencies"] if expression or row["partial"] else row["names"]
+def index_of(row: IndexRow) -> Index:
+    """Describe an index as the engine sees it."""
+    expression = None in row.columns
+    columns = row.dependencies if expression or row.partial else [c for c in row.columns if c is not None]
     return Index(
-        table=TableName(row["schema"], row["name"]),
-        unique=UniqueKey(row["index"], tuple(columns), opaque),
-        primary=row["indisprimary"],
-        identifies=row["indisunique"]
-        and row["indisvalid"]
-        and row["indimmediate"]
-        and not (expression or row["partial"]),
+        table=row.table_name,
+        unique=UniqueKey(row.name, tuple(columns), _opaque(row)),
+        primary=row.primary,
+        identifies=row.unique and row.valid and row.immediate and not (expression or row.partial),
     )
 
 
-def _opaque(row: Any) -> str:
+def _opaque(row: IndexRow) -> str:
     """Why a log row does not tell when the index says 'equal'; '' where it does."""
-    if not row["indisunique"]:
-        return "an exclusion constraint"
-    if row["partial"]:
-        return "partial (WHERE …), so whether a row is in it is not known from the log"
-    if None in row["names"]:
+    if not row.unique:
+        return EXCLUSION
+    if row.partial:
+        return f"{PARTIAL} (WHERE …), so whether a row is in it is not known from the log"
+    if None in row.columns:
         return "over an expression, whose value is not in the log"
-    if not row["indimmediate"]:
+    if not row.immediate:
         return "deferrable, so equal values may stand side by side until the end of a transaction"
-    if row["nulls_equal"]:
-        return "NULLS NOT DISTINCT"
-    if row["generated"]:
-        return f"over the generated column {row['generated'][0]}, which the target computes"
-    if row["folding"]:
-        return f"the collation {row['folding']} is not deterministic"
-    if row["opclass"]:
-        return f"the operator class {row['opclass']} has an equality of its own"
-    odd = [kind for kind in row["kinds"] if kind not in _COMPARED]
+    if row.nulls_equal:
+        return NULLS_EQUAL
+    if row.generated:
+        return f"over the generated column {row.generated[0]}, which the target computes"
+    if row.folding:
+        return f"the collation {row.folding} is not deterministic"
+    if row.opclass:
+        return f"the operator class {row.opclass} has an equality of its own"
+    odd = [kind for kind in row.kinds if kind not in _COMPARED]
     return f"values of type {odd[0]} may be equal without being the same" if odd else ""

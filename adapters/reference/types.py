@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from tidelock.adapters.postgres.column_types import PostgresType, column_of
 from tidelock.adapters.schema.compatibility import compatible
+from tidelock.adapters.schema.create_table import column_type
+from tidelock.adapters.schema.dialects import from_postgres
+from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
 from tidelock.adapters.schema.type_map import Type, postgres_type
-from tidelock.engine.model.records import Column, Kind
+from tidelock.engine.model.records import Column, Kind, TableName
 from tidelock.engine.model.schema import TargetColumn
 
 _TEXT = """\
 # Types
+
+## From MySQL and MariaDB
 
 What `tidelock init` makes of a MySQL or MariaDB column at a PostgreSQL target, which other types `tidelock check`
 accepts, because they lose nothing, and which values make a failed row. A MySQL or MariaDB target gets the source's own
@@ -34,10 +40,40 @@ What is the same value in another form:
 - `-0.0` in FLOAT and DOUBLE stays `-0.0`; MariaDB itself stores it as `0`.
 - TIMESTAMP is the same instant, whatever the time zones of the sessions; ZEROFILL is the number without its zeros.
 """
+_POSTGRES_TEXT = """
+## From PostgreSQL
+
+What `tidelock init` makes of a PostgreSQL column at each target. A PostgreSQL target gets the source's own type, and
+every value as PostgreSQL spells it: none of them fails. Enums, composites, ranges and extensions that a column needs
+are made there too; a column of a domain gets the type that the domain is made of. Another target gets a type that holds
+every value unchanged, or text. A row with a value that the type there has not is set aside, with table, column and
+reason in `tidelock rows list`. Texts get the collation that tells all texts apart.
+
+| source | PostgreSQL | MySQL | MariaDB | which values make a failed row at MySQL and MariaDB |
+|---|---|---|---|---|
+"""
+_POSTGRES_NOTES = """
+- What becomes `longtext` cannot be part of a key of MySQL and MariaDB: `check` asks for a length of a primary key
+  (`key-length`), and other unique keys are left out there.
+- Text of PostgreSQL's own types is that of `datestyle = ISO`, `intervalstyle = postgres`, `timezone = UTC`,
+  `bytea_output = hex`, `lc_monetary = C`, `extra_float_digits = 3`, on both sides, whatever the server's settings are.
+- `json` keeps its text at a target of type `json` or text; `check` refuses `jsonb` and MySQL's JSON for it, which keep
+  neither the order nor repeated members.
+- `char(n)` is replicated without the spaces that pad it.
+- `timestamptz` is the same instant, in UTC; MySQL's TIMESTAMP would end in 2038.
+- A column that PostgreSQL computes is not in its log: a PostgreSQL target computes it by the same expression.
+- Sequences and large objects are not in the log either.
+"""
 _NEVER, _ZERO = "never", "PostgreSQL: a zero year, month or day (`zero_dates: null` writes NULL instead)"
 _TEXT_PARKED = (
     "PostgreSQL: a NUL character (not in `bytea`); everywhere: bytes that are no text in the column's character set"
 )
+
+
+def _built_in(name: str, form: str = "b") -> PostgresType:
+    return PostgresType(0, "pg_catalog", name, form)
+
+
 _EXAMPLES: tuple[tuple[str, Column, str], ...] = (
     ("TINYINT", Column("", Kind.INT, False, 1), "`boolean`: any but 0 and 1"),
     ("SMALLINT, TINYINT UNSIGNED", Column("", Kind.INT, False, 2), _NEVER),
@@ -75,9 +111,60 @@ _CANDIDATES = (
 )  # fmt: skip
 
 
+_NUMBERS, _MOMENTS = "`NaN`, `Infinity`, `-Infinity`", "`infinity`, `-infinity`, years before 1 or after 9999"
+_POSTGRES_EXAMPLES: tuple[tuple[str, PostgresType, int, str], ...] = (
+    ("smallint", _built_in("int2"), -1, _NEVER),
+    ("integer", _built_in("int4"), -1, _NEVER),
+    ("bigint", _built_in("int8"), -1, _NEVER),
+    ("oid", _built_in("oid"), -1, _NEVER),
+    ("boolean", _built_in("bool"), -1, _NEVER),
+    ("numeric(10,2)", _built_in("numeric"), 10 << 16 | 2 + 4, "`NaN`"),
+    ("numeric(70,2), numeric without a size", _built_in("numeric"), 70 << 16 | 2 + 4, _NEVER),
+    ("real", _built_in("float4"), -1, _NUMBERS),
+    ("double precision", _built_in("float8"), -1, _NUMBERS),
+    ("date", _built_in("date"), -1, _MOMENTS),
+    ("timestamp", _built_in("timestamp"), -1, _MOMENTS),
+    ("timestamptz(3)", _built_in("timestamptz"), 3, _MOMENTS),
+    ("time", _built_in("time"), -1, _NEVER),
+    ("timetz", _built_in("timetz"), -1, _NEVER),
+    ("interval", _built_in("interval"), -1, _NEVER),
+    ("varchar(64)", _built_in("varchar"), 64 + 4, _NEVER),
+    ("char(10)", _built_in("bpchar"), 10 + 4, _NEVER),
+    ("text, varchar without a length", _built_in("text"), -1, _NEVER),
+    ("citext", PostgresType(0, "public", "citext"), -1, _NEVER),
+    ("bytea", _built_in("bytea"), -1, _NEVER),
+    ("bit(8)", _built_in("bit"), 8, _NEVER),
+    ("bit varying, bit of more than 64", _built_in("varbit"), -1, _NEVER),
+    ("uuid", _built_in("uuid"), -1, _NEVER),
+    ("jsonb", _built_in("jsonb"), -1, "MySQL: a number of more digits than a double keeps, more than 100 levels"),
+    ("json", _built_in("json"), -1, _NEVER),
+    ("enum", PostgresType(0, "public", "mood", "e", labels=("sad", "glad")), -1, _NEVER),
+    ("inet, cidr", _built_in("inet"), -1, _NEVER),
+    ("macaddr", _built_in("macaddr"), -1, _NEVER),
+    ("money", _built_in("money"), -1, _NEVER),
+    ("arrays", PostgresType(0, "pg_catalog", "_int4", element=_built_in("int4")), -1, _NEVER),
+    ("int4range, int8range", _built_in("int8range", "r"), -1, _NEVER),
+    ("other ranges, multiranges", _built_in("tstzrange", "r"), -1, _NEVER),
+    ("composites", PostgresType(0, "public", "pair", "c"), -1, _NEVER),
+    ("hstore, and any type of an extension", PostgresType(0, "public", "hstore"), -1, _NEVER),
+    ("xml, tsvector, geometric and all others", _built_in("xml"), -1, _NEVER),
+)
+
+
 def reference() -> str:
     """Returns the page."""
-    return _TEXT + "".join(_line(*example) for example in _EXAMPLES) + _NOTES
+    lines = "".join(_line(*example) for example in _EXAMPLES)
+    own = "".join(_own_line(*example) for example in _POSTGRES_EXAMPLES)
+    return _TEXT + lines + _NOTES + _POSTGRES_TEXT + own + _POSTGRES_NOTES
+
+
+def _own_line(name: str, type: PostgresType, modifier: int, parked: str) -> str:
+    table = SourceTable(TableName("", ""), (SourceColumn(column_of("c", type, modifier), "", True),))
+    made = [
+        column_type(from_postgres(table, mariadb=mariadb).columns[0], "mysql").partition(" CHARACTER")[0]
+        for mariadb in (False, True)
+    ]
+    return f"| {name} | `{postgres_type(table.columns[0].column)}` | `{made[0]}` | `{made[1]}` | {parked} |\n"
 
 
 def _line(name: str, column: Column, parked: str) -> str:

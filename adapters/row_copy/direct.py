@@ -13,50 +13,42 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import pymysql
-from pymysql.cursors import SSCursor
-
-from tidelock.adapters.mysql import connection as server
-from tidelock.adapters.mysql.catalogue import Server
 from tidelock.adapters.ports.staging import Columns
-from tidelock.adapters.row_copy.job import FETCH_BYTES, MOST_ROWS
+from tidelock.adapters.row_copy.job import FETCH_BYTES, MOST_ROWS, batch_rows
 from tidelock.adapters.row_copy.selection import condition, listed
 from tidelock.adapters.row_copy.source import CopySource
 from tidelock.adapters.row_copy.task import by_column
-from tidelock.adapters.schema.create_table import qualified
 from tidelock.adapters.spark.jdbc import MYSQL_START
+from tidelock.adapters.wiring.source_tables import SourceTables
 from tidelock.engine.model.chunk_ranges import ChunkSplit
-from tidelock.engine.model.records import TableName
 
 
-async def is_small(asked: Server, table: TableName, most: int) -> bool:
+async def is_small(server: SourceTables, table: CopySource, most: int) -> bool:
     """Returns whether the source has at most `most` rows of the table; with 0 no table is small.
 
     Raises SourceError.
     """
     if not most:
         return False
-    some = f"SELECT 1 FROM {qualified('mysql', table)} LIMIT {most + 1}"
-    ((count,),) = await asked.ask(f"SELECT COUNT(*) FROM ({some}) some_rows")
+    some = f"SELECT 1 FROM {table.place} LIMIT {most + 1}"
+    ((count,),) = await server.ask(f"SELECT COUNT(*) FROM ({some}) some_rows")
     return int(count) <= most
 
 
-async def large(asked: Server, tables: Iterable[CopySource], most: int) -> list[CopySource]:
+async def large(server: SourceTables, tables: Iterable[CopySource], most: int) -> list[CopySource]:
     """Returns the tables that are not small.  Raises SourceError."""
-    return [one for one in tables if not await is_small(asked, one.table.name, most)]
+    return [one for one in tables if not await is_small(server, one, most)]
 
 
-def rows_of_chunk(
-    connection: pymysql.Connection[Any], source: CopySource, split: ChunkSplit, chunk: int
-) -> Iterator[Columns]:
-    """Yields batches of a chunk's rows, by column.  Raises TooLong, and what PyMySQL raises."""
+def rows_of_chunk(server: SourceTables, source: CopySource, split: ChunkSplit, chunk: int) -> Iterator[Columns]:
+    """Yields batches of a chunk's rows, by column.  Raises TooLong, SourceError."""
     mapped, width = source.reading.columns(), len(source.read)
     where = condition(split, chunk, source.columns.__getitem__)
-    server.rows(connection, f"SET SESSION {MYSQL_START}")
-    with connection.cursor(SSCursor) as cursor:
-        cursor.execute(f"SELECT {listed(source.read)} FROM {qualified('mysql', source.table.name)} t WHERE {where}")
-        for batch in _batches(cursor):
-            yield mapped(by_column(batch, width))
+    if server.dialect == "mysql":
+        server.rows(f"SET SESSION {MYSQL_START}")
+    sql = f"SELECT {listed(source.read)} FROM {source.place} t WHERE {where}"
+    for batch in _batches(server.stream(sql, batch_rows(source))):
+        yield mapped(by_column(batch, width))
 
 
 def _batches(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:

@@ -21,9 +21,6 @@ from typing import Final
 import msgspec
 
 from tidelock.adapters.config.feed import Feed
-from tidelock.adapters.mysql import connection as server
-from tidelock.adapters.mysql.catalogue import BlockingServer
-from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.process.frames import receive, send
 from tidelock.adapters.row_copy.direct import large
 from tidelock.adapters.row_copy.failing import alarm, look_for_spark, told
@@ -45,6 +42,7 @@ from tidelock.adapters.row_copy.reading import Request, read
 from tidelock.adapters.row_copy.scans import Scans
 from tidelock.adapters.row_copy.source import CopySource
 from tidelock.adapters.row_copy.splitting import splits, wanted_sources
+from tidelock.adapters.wiring.source_tables import tables_at
 from tidelock.engine.model.chunk_ranges import ChunkSplit
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import TargetTable
@@ -147,16 +145,12 @@ class CopyWorker:
             self._answer(Planned(order.number, made))
 
     async def _splits(self, order: PlanOrder) -> tuple[ChunkSplit, ...]:
-        place = reader_endpoint(self._feed.source_url)
         tables = {table.name: table for table in order.tables}
-        asked = BlockingServer(await asyncio.to_thread(server.connect, place), place)
-        try:
-            found = await wanted_sources(self._feed, asked, order.wanted, tables)
+        async with tables_at(self._feed.source_url) as server:
+            found = await wanted_sources(self._feed, server, order.wanted, tables)
             if order.wanted[0].mode != "repair":
-                self._prepare(await large(asked, found.values(), self._feed.spark.small_rows), tables)
-            return await splits(self._feed, asked, order.wanted, tables, found)
-        finally:
-            asked.close()
+                self._prepare(await large(server, found.values(), self._feed.spark.small_rows), tables)
+            return await splits(self._feed, server, order.wanted, tables, found)
 
     def _prepare(self, found: Sequence[CopySource], tables: Mapping[TableName, TargetTable]) -> None:
         """Starts Spark for these tables.  Those without a key are read in one view each, and Spark starts only where a

@@ -25,6 +25,7 @@ from typing import Final, Protocol
 import msgspec
 
 from tidelock.engine.apply.machine import Options
+from tidelock.engine.model.records import read_extension
 from tidelock.engine.protocol.events import ApplyEvent
 
 log = logging.getLogger(__name__)
@@ -216,10 +217,15 @@ def read(path: Path | str) -> Iterator[Options | tuple[int, list[ApplyEvent]] | 
                     if step.events and step.events[0][0] == _END:
                         yield JournalEnding(step.events[0][1].decode(), at=at)
                         return
-                    yield step.now, [msgspec.msgpack.decode(e, type=_EVENTS[name]) for name, e in step.events]
+                    yield step.now, [_event(name, body) for name, body in step.events]
             except (msgspec.MsgspecError, KeyError, UnicodeDecodeError) as error:
                 raise JournalError(f"{path}: not a journal of this version (byte {at}: {error})") from None
             first = False
+
+
+def _event(name: str, body: bytes) -> ApplyEvent:
+    event: ApplyEvent = msgspec.msgpack.decode(body, type=_EVENTS[name], ext_hook=read_extension)
+    return event
 
 
 def replay(path: Path | str) -> Iterator[str]:

@@ -16,6 +16,7 @@ from tidelock.adapters.schema.type_map import (
     Type,
     integer_range,
     mysql_type,
+    other_characters,
     postgres_type,
     quoted,
     without_comments,
@@ -37,6 +38,9 @@ _MYSQL_TIMES = {
     Kind.TIME: ("time",),
 }
 _UNLIMITED = 1 << 32
+# Kinds whose text at a target would not be the value's own.
+_NO_TEXT = (Kind.BINARY, Kind.GEOMETRY, Kind.VECTOR, Kind.BIT, Kind.BOOL, Kind.FLOAT, Kind.DOUBLE)
+_NOT_ITS_TEXT = "keeps neither the order nor the repeated members of a document"
 
 
 def compatible(column: Column, target: TargetColumn, dialect: Dialect, declared: str = "") -> str:
@@ -44,6 +48,8 @@ def compatible(column: Column, target: TargetColumn, dialect: Dialect, declared:
 
     `declared`: the source's COLUMN_TYPE where it is known: it tells CHAR from VARCHAR and the sizes of TEXT and BLOB.
     """
+    if column.type:
+        declared = column.type if dialect == "postgres" else mysql_type(column)
     spelled, declared = without_comments(target.type), without_comments(declared)
     type_ = Type.of(spelled)
     if dialect == "postgres":
@@ -111,6 +117,8 @@ def _characters(column: Column) -> int:
             return max(len(str(n)) for n in integer_range(column))
         case Kind.DECIMAL:
             return column.precision + 3
+        case Kind.OTHER:
+            return other_characters(column) or _UNLIMITED
         case kind if kind in CHARACTERS:
             return CHARACTERS[kind] + (column.scale + 1 if column.scale else 0)
         case _:
@@ -126,13 +134,15 @@ def _text_fits(column: Column, limit: int) -> str:
 
 def _postgres(column: Column, type_: Type, declared: str) -> str:
     kind = column.kind
-    if kind not in (Kind.BINARY, Kind.GEOMETRY, Kind.VECTOR, Kind.BIT, Kind.FLOAT, Kind.DOUBLE):
+    if column.type and _is_own(column, type_):
+        return ""
+    if kind not in _NO_TEXT:
         if type_.base in ("text", "citext"):
             return ""
         if type_.base == "character varying":
             return _text_fits(column, type_.first(_UNLIMITED))
     match kind:
-        case Kind.INT | Kind.YEAR | Kind.BIT | Kind.DECIMAL:
+        case Kind.INT | Kind.YEAR | Kind.BIT | Kind.BOOL | Kind.DECIMAL:
             return _postgres_number(column, type_)
         case Kind.FLOAT:
             return "" if type_.base in ("real", "double precision") else "is no floating point number"
@@ -143,11 +153,13 @@ def _postgres(column: Column, type_: Type, declared: str) -> str:
                 return _fraction(column, type_, 6)
             return f"does not hold a {kind.value}"
         case Kind.TEXT:
-            if type_.base == "character" and declared.startswith("char("):
+            if type_.base == "character" and declared.startswith(("char(", "character(")):
                 return _text_fits(column, type_.first(1))
             if type_.base == "character":
                 return "does not keep trailing spaces"
             return "" if type_.base in ("bytea", "json") else "is not for any text"
+        case Kind.JSON if column.type == "json" and type_.base == "jsonb":
+            return _NOT_ITS_TEXT
         case Kind.JSON:
             return "" if type_.base in ("json", "jsonb") else "does not hold JSON"
         case Kind.BINARY if type_.base == "uuid" and column.length == 16:
@@ -160,13 +172,30 @@ def _postgres(column: Column, type_: Type, declared: str) -> str:
             return "" if type_.base == "inet" else "does not hold an address"
         case Kind.ENUM | Kind.SET:
             return "is not for any label"
+        case Kind.OTHER:
+            texts = type_.base in ("text[]", "character varying[]") and not type_.numbers
+            return "" if texts and column.type.endswith("[]") else f"is no {column.type}"
+
+
+def _is_own(column: Column, type_: Type) -> bool:
+    """Returns whether a PostgreSQL column has the type of its source, whichever schema that is in there, or of an OTHER
+    the same without its bounds.
+    """
+    own = Type.of(column.type)
+    if own.base.rpartition(".")[2] != type_.base.rpartition(".")[2]:
+        return False
+    return own.numbers == type_.numbers or (column.kind is Kind.OTHER and not type_.numbers)
+
+
+def _is_byte(column: Column) -> bool:
+    return column.length == 1 and column.kind is not Kind.DECIMAL
 
 
 def _postgres_number(column: Column, type_: Type) -> str:
     if column.kind is Kind.BIT and type_.base in ("bit", "bit varying"):
         limit = type_.first(1 if type_.base == "bit" else _UNLIMITED)
         return "" if limit >= column.length else f"holds {limit} bits, the source's {column.length}"
-    if type_.base == "boolean" and column.length == 1 and column.kind is not Kind.DECIMAL:
+    if type_.base == "boolean" and (column.kind is Kind.BOOL or _is_byte(column)):
         return ""
     if type_.base == "double precision" and column.kind is Kind.INT and column.length <= 4:
         return ""
@@ -176,7 +205,9 @@ def _postgres_number(column: Column, type_: Type) -> str:
 
 def _mysql(column: Column, type_: Type, spelled: str, declared: str) -> str:
     match column.kind:
-        case Kind.INT | Kind.YEAR | Kind.BIT | Kind.DECIMAL:
+        case Kind.DECIMAL if column.type and type_.base == "longtext":
+            return ""
+        case Kind.INT | Kind.YEAR | Kind.BIT | Kind.BOOL | Kind.DECIMAL:
             return _mysql_number(column, type_)
         case Kind.FLOAT | Kind.DOUBLE:
             return _mysql_float(column, type_)
@@ -187,6 +218,8 @@ def _mysql(column: Column, type_: Type, spelled: str, declared: str) -> str:
         case Kind.ENUM | Kind.SET if spelled.startswith(f"{column.kind.value}("):
             missing = [label for label in column.labels if quoted(label) not in spelled]
             return f"lacks the label {missing[0]!r}" if missing else ""
+        case Kind.JSON if column.type == "json" and type_.base == "json":
+            return _NOT_ITS_TEXT
         case (Kind.JSON | Kind.UUID | Kind.INET4 | Kind.INET6) as kind if type_.base == kind.value:
             return ""
         case Kind.GEOMETRY:

@@ -8,7 +8,7 @@ from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.config.url import Dialect
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
-from tidelock.adapters.schema.type_map import mysql_type, postgres_type
+from tidelock.adapters.schema.type_map import is_text, mysql_type, postgres_type
 from tidelock.engine.model.records import Kind, TableName
 from tidelock.engine.model.schema import ForeignKey
 
@@ -39,6 +39,10 @@ def column_type(column: SourceColumn, dialect: Dialect, json: str = "") -> str:
         return json
     if dialect == "postgres":
         return postgres_type(column.column)
+    if column.column.type:  # of a PostgreSQL source
+        made = mysql_type(column.column)
+        collated = is_text(made) and column.collation
+        return f"{made} CHARACTER SET utf8mb4 COLLATE {column.collation}" if collated else made
     spelled = column.type or mysql_type(column.column)
     if column.column.kind not in _TEXTS:
         return spelled
@@ -50,11 +54,12 @@ def create_table(source: SourceTable, target: TableName, dialect: Dialect, json:
     """Returns one statement, which does nothing where the table exists.  Raises TargetError.
 
     Left out: defaults and AUTO_INCREMENT (the log holds every value), generated expressions (their values are written
-    as they come), unique indexes whose equality is not the target's (a prefix, an expression): a target that is less
-    strict than the source never refuses a row.  Foreign keys are added by `add_foreign_keys` once all tables are there.
+    as they come, where the log has them), unique indexes whose equality is not the target's (a prefix, an expression):
+    a target that is less strict than the source never refuses a row.  Foreign keys are added by `add_foreign_keys` once
+    all tables are there.
     """
     lines = [
-        f"{identifier(dialect, c.name)} {column_type(c, dialect, json)}{_nullability(c, dialect)}"
+        f"{identifier(dialect, c.name)} {column_type(c, dialect, json)}{_nullability(c, dialect)}{_computed(c)}"
         for c in source.columns
     ]
     generated = {c.name for c in source.columns if c.generated}
@@ -76,7 +81,19 @@ def _nullability(column: SourceColumn, dialect: Dialect) -> str:
     if not column.nullable and not column.generated:
         return " NOT NULL"
     # Without NULL, older servers make a TIMESTAMP column NOT NULL with an automatic value.
-    return " NULL" if dialect == "mysql" and column.column.kind is Kind.TIMESTAMP else ""
+    stamp = column.column.kind is Kind.TIMESTAMP and not column.column.type
+    return " NULL" if dialect == "mysql" and stamp else ""
+
+
+def full_identity(table: SourceTable) -> str:
+    """Returns the statements by which a PostgreSQL source logs whole old rows: each partition has its own identity."""
+    places = (*table.partitions, table.name)
+    return " ".join(f"ALTER TABLE {qualified('postgres', name)} REPLICA IDENTITY FULL;" for name in places)
+
+
+def _computed(column: SourceColumn) -> str:
+    """Returns the expression of a column that the log does not have, so that the target computes it."""
+    return "" if column.logged else f" GENERATED ALWAYS AS ({column.expression}) STORED"
 
 
 def acting(rules: tuple[str, str]) -> tuple[tuple[str, str], ...]:
@@ -100,10 +117,10 @@ def add_foreign_keys(
     dialect: Dialect,
 ) -> list[str]:
     """Returns statements for keys that refer to one of `tables` and that the target can hold.  `rules`: ON UPDATE and
-    ON DELETE of each.
+    ON DELETE of each.  One that the source breaks for a while would refuse a child that comes before its parent.
     """
     place = qualified(dialect, target_name(source.name))
-    keys = [k for k in source.foreign_keys if k.parent in tables]
+    keys = [k for k in source.foreign_keys if k.parent in tables and k.name not in source.deferrable]
     return [
         f"ALTER TABLE {place} ADD "
         + foreign_key(dialect, k, target_name(k.parent), acting(rules.get((k.child, k.name), ("", ""))))

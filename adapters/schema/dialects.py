@@ -1,4 +1,4 @@
-"""Rewrites tables of MySQL for MariaDB and the other way round: types and collations that only one of them has."""
+"""Rewrites tables for a MySQL or MariaDB target that its source's types and collations are not those of."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from msgspec.structs import replace
 
 from tidelock.adapters.schema.source_table import SourceColumn, SourceTable
-from tidelock.adapters.schema.type_map import mysql_type, without_comments
+from tidelock.adapters.schema.type_map import is_text, mysql_type, without_comments
 from tidelock.engine.model.records import Kind
 
 _OWN_KINDS = (Kind.UUID, Kind.INET4, Kind.INET6, Kind.VECTOR)
@@ -25,6 +25,35 @@ def reworded(table: SourceTable, *, mariadb: bool) -> SourceTable:
     the source does: a target that is stricter refuses rows.
     """
     return replace(table, columns=tuple(_column(column, mariadb) for column in table.columns))
+
+
+def from_postgres(table: SourceTable, *, mariadb: bool) -> SourceTable:
+    """Returns a table of PostgreSQL for a MySQL or MariaDB target, without the columns that the log does not have.
+
+    Texts get the collation that tells all texts apart, as PostgreSQL's own do.
+    """
+    return replace(table, columns=tuple(_of_postgres(column, mariadb) for column in table.columns if column.logged))
+
+
+def without_long_keys(table: SourceTable) -> SourceTable:
+    """Returns a table of PostgreSQL without the unique keys that MySQL and MariaDB make no index for, but for the
+    primary key.
+    """
+    long = {*long_keys(table)}
+    return replace(table, uniques=tuple(u for u in table.uniques if u.name == "PRIMARY" or not long & {*u.columns}))
+
+
+def long_keys(table: SourceTable) -> list[str]:
+    """Lists columns of keys that MySQL and MariaDB hold in a type without a length, which they make no index for."""
+    keys = {name for unique in table.uniques for name in unique.columns}
+    return [c.name for c in table.columns if c.name in keys and mysql_type(c.column).startswith("long")]
+
+
+def _of_postgres(column: SourceColumn, mariadb: bool) -> SourceColumn:
+    if column.column.kind is Kind.JSON and mariadb:  # whose JSON is a text with a check that refuses deep documents
+        column = replace(column, column=replace(column.column, type="json"))
+    collation = _MARIADB_BINARY if mariadb else _MYSQL_BINARY
+    return replace(column, collation=collation if is_text(mysql_type(column.column)) else "")
 
 
 def _column(column: SourceColumn, mariadb: bool) -> SourceColumn:

@@ -17,6 +17,11 @@ from tidelock.engine.model.records import Column, Kind, Value
 
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?: (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?)?", re.ASCII)
+# What PostgreSQL spells where a kind has no such value (`engine.model.records`).
+_UNHELD: Final = re.compile(
+    r"NaN|-?[Ii]nfinity|(?:\d{4,}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:\.\d{1,6})?(?:\+00)?)?(?: BC)?)", re.ASCII
+)
+_MAY_BE_UNHELD: Final = frozenset((Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP))
 _TIME: Final = re.compile(r"(-?\d{2,3}:\d\d:\d\d)(?:\.(\d{1,6}))?", re.ASCII)
 
 
@@ -31,6 +36,8 @@ def spelled(column: Column, shown: Any) -> Value:
     try:
         return _READERS[column.kind](shown, column.scale)
     except (ValueError, KeyError, InvalidOperation, OSError, UnicodeError):
+        if column.type and column.kind in _MAY_BE_UNHELD and _UNHELD.fullmatch(str(shown)):
+            return str(shown)
         raise NotSpelled(f"column {column.name}: {shown!r} is no {column.kind}") from None
 
 
@@ -113,6 +120,8 @@ _READERS: Final[dict[Kind, Callable[[Any, int], Value]]] = {
     Kind.SET: _same,
     Kind.JSON: _same,
     Kind.UUID: _same,
+    Kind.BOOL: _number,
+    Kind.OTHER: _same,
     Kind.INET4: _address(socket.AF_INET),
     Kind.INET6: _address(socket.AF_INET6),
     Kind.BINARY: _bytes,

@@ -1,4 +1,4 @@
-"""A table of a MySQL or MariaDB source as its catalogue has it: for `check` and `init`, never for reading rows."""
+"""A table of a source as its catalogue has it: for `check`, `init` and bulk reads, never for reading the log."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from collections.abc import Callable
 import msgspec
 
 from tidelock.adapters.config.feed import Columns
-from tidelock.engine.model.records import Column, Shape, TableName
+from tidelock.engine.model.records import Column, ReplicaIdentity, Shape, TableName
 from tidelock.engine.model.schema import ForeignKey, UniqueKey
 
 
 class SourceColumn(msgspec.Struct, frozen=True):
-    """A column.  `type`: COLUMN_TYPE as the server spells it.  `default`: SQL text of a literal default, '' for none.
+    """A column.
+
+    `type`: the type as the server spells it (MySQL's COLUMN_TYPE).  `default`: SQL text of a literal default, '' for
+    none.  `generated`: the server computes it, from `expression` where that is known.  `logged`: rows of the log have
+    it; PostgreSQL leaves generated columns out.
     """
 
     column: Column
@@ -21,6 +25,8 @@ class SourceColumn(msgspec.Struct, frozen=True):
     default: str = ""
     generated: bool = False
     collation: str = ""
+    expression: str = ""
+    logged: bool = True
 
     @property
     def name(self) -> str:
@@ -28,13 +34,32 @@ class SourceColumn(msgspec.Struct, frozen=True):
         return self.column.name
 
 
+class UserType(msgspec.Struct, frozen=True):
+    """A type that a table's columns need and that users have made.  `statement`: makes it at a PostgreSQL target."""
+
+    schema: str
+    name: str
+    statement: str
+
+
 class SourceTable(msgspec.Struct, frozen=True):
-    """A table.  `uniques`: the primary key, where there is one, is first and named PRIMARY."""
+    """A table.
+
+    `uniques`: the primary key, where there is one, is first and named PRIMARY.  `identity`, `identity_columns`: what
+    the log tells of a row before a change (`Shape.identity`), and of which columns under `key`.  `types`: types of a
+    PostgreSQL source, each behind those that it is made of.  `partitions`: tables that hold its rows in its place.
+    `deferrable`: names of foreign keys that may be broken until a transaction ends.
+    """
 
     name: TableName
     columns: tuple[SourceColumn, ...]
     uniques: tuple[UniqueKey, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
+    identity: ReplicaIdentity = "full"
+    identity_columns: tuple[str, ...] = ()
+    types: tuple[UserType, ...] = ()
+    partitions: tuple[TableName, ...] = ()
+    deferrable: tuple[str, ...] = ()
 
     @property
     def primary_key(self) -> tuple[str, ...]:
@@ -44,7 +69,8 @@ class SourceTable(msgspec.Struct, frozen=True):
     @property
     def shape(self) -> Shape:
         """The table's columns as rows of the log have them."""
-        return Shape(self.name, tuple(c.column for c in self.columns), self.primary_key)
+        key = self.identity_columns if self.identity == "key" else self.primary_key
+        return Shape(self.name, tuple(c.column for c in self.columns if c.logged), key, self.identity)
 
 
 def projected(
@@ -76,4 +102,9 @@ def projected(
             for k in table.foreign_keys
             if kept.keys() >= set(k.columns)
         ),
+        identity=table.identity,
+        identity_columns=tuple(kept.get(c, c) for c in table.identity_columns),
+        types=table.types,
+        partitions=table.partitions,
+        deferrable=table.deferrable,
     )

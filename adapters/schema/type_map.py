@@ -27,12 +27,25 @@ _POSTGRES_PLAIN = {
     Kind.UUID: "uuid",
     Kind.INET4: "inet",
     Kind.INET6: "inet",
+    Kind.BOOL: "boolean",
+    Kind.OTHER: "text",
 }
 CHARACTERS = {Kind.DATE: 10, Kind.DATETIME: 19, Kind.TIMESTAMP: 19, Kind.TIME: 10, Kind.YEAR: 4} | {
     Kind.UUID: 36,
     Kind.INET4: 15,
     Kind.INET6: 45,
 }
+
+
+LABEL_CHARACTERS = 63
+"""Bytes that a label of a PostgreSQL enum has at most."""
+MOST_DIGITS, MOST_SCALE = 65, 30
+"""Digits that a DECIMAL of MySQL and MariaDB has at most, and those behind the point."""
+# Longest texts of PostgreSQL's types that have one; what is not here has none.
+OTHER_CHARACTERS = {
+    "inet": 43, "cidr": 43, "macaddr": 17, "macaddr8": 23, "money": 27, "pg_lsn": 17, "xid": 10, "xid8": 20, "cid": 10,
+    "time with time zone": 24, "interval": 128, "int4range": 25, "int8range": 43, '"char"': 4, "tid": 18,
+}  # fmt: skip
 
 
 class Type(NamedTuple):
@@ -58,7 +71,9 @@ class Type(NamedTuple):
 
 
 def postgres_type(column: Column) -> str:
-    """Returns the type for CREATE TABLE in PostgreSQL."""
+    """Returns the type for CREATE TABLE in PostgreSQL: its own, of a column of a PostgreSQL source."""
+    if column.type:
+        return column.type
     match column.kind:
         case Kind.INT:
             return _postgres_integer(column)
@@ -85,8 +100,10 @@ def _postgres_integer(column: Column) -> str:
 
 
 def mysql_type(column: Column) -> str:
-    """Returns the type for CREATE TABLE in MySQL and MariaDB where the source's own spelling is not known."""
+    """Returns the type for CREATE TABLE in MySQL and MariaDB where the source's own spelling is not theirs."""
     unsigned = " unsigned" if column.unsigned else ""
+    if column.type and (own := _of_postgres(column)):
+        return own
     match column.kind:
         case Kind.INT:
             return next(n for n, size in MYSQL_INTEGERS.items() if size == column.length) + unsigned
@@ -114,6 +131,43 @@ def mysql_type(column: Column) -> str:
             return column.kind.value
 
 
+def _of_postgres(column: Column) -> str:
+    """Returns the type for a column of a PostgreSQL source where it is not that of its kind; '' where it is.
+
+    TIMESTAMP ends in 2038 there.  PostgreSQL pads char(n) of any length, and json keeps its text.  A label that is
+    added to an enum is not in the log, so texts are what holds labels.
+    """
+    match column.kind:
+        case Kind.TIMESTAMP:
+            return f"datetime({column.scale})" if column.scale else "datetime"
+        case Kind.DECIMAL if column.precision > MOST_DIGITS or column.scale > MOST_SCALE:
+            return "longtext"
+        case Kind.TEXT if column.type.startswith("character(") and column.length <= 255:
+            return f"char({column.length})"
+        case Kind.ENUM:
+            return f"varchar({LABEL_CHARACTERS})"
+        case Kind.JSON if column.type == "json":
+            return "longtext"
+        case Kind.BOOL:
+            return "tinyint(1)"
+        case Kind.OTHER:
+            longest = other_characters(column)
+            return f"varchar({longest})" if longest else "longtext"
+        case _:
+            return ""
+
+
+def is_text(type_: str) -> bool:
+    """Returns whether a type of MySQL and MariaDB holds texts."""
+    return type_.startswith(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"))
+
+
+def other_characters(column: Column) -> int:
+    """Returns the longest text of an OTHER, in characters; 0: any."""
+    bare = _BOUND.sub("", column.type)
+    return OTHER_CHARACTERS["interval"] if bare.startswith("interval") else OTHER_CHARACTERS.get(bare, 0)
+
+
 def without_comments(type_: str) -> str:
     """Returns COLUMN_TYPE without MariaDB's comment that a column is COMPRESSED, which changes no value."""
     return _COMMENT.sub("", type_)
@@ -127,10 +181,12 @@ def quoted(text: str) -> str:
 
 
 def integer_range(column: Column) -> tuple[int, int]:
-    """Returns the smallest and largest value of an INT, YEAR or BIT."""
+    """Returns the smallest and largest value of an INT, YEAR, BIT or BOOL."""
     match column.kind:
         case Kind.YEAR:
             return 0, 2155
+        case Kind.BOOL:
+            return 0, 1
         case Kind.BIT:
             return 0, (1 << column.length) - 1
     bits = 8 * column.length

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from tidelock.adapters.spark_stream.columns import reader, text_of
 from tidelock.adapters.spark_stream.log import ChangesError
-from tidelock.engine.model.records import LogBatch, Row, Shape, Value
+from tidelock.engine.model.records import UNKNOWN, LogBatch, Row, Shape, Value
 
 Misfits: TypeAlias = Literal["fail", "null"]
 _Image: TypeAlias = Callable[[Row | None], Any]
@@ -73,6 +73,8 @@ class Rows:
             image = self._images.get(shape) or self._image(shape)
             op = "insert" if row.before is None else "delete" if row.after is None else "update"
             transaction = batch.transactions[bisect.bisect_right(firsts, index) - 1]
+            if self._table and row.after is not None and shape.identity == "key" and UNKNOWN in row.after:
+                raise _untold(shape, row.after, place)
             try:
                 images = image(row.before), image(row.after)
             except ValueError as error:
@@ -90,12 +92,14 @@ class Rows:
         def image(row: Row | None) -> Any:
             if row is None:
                 return None
-            return [(name, read(value)) for (name, read), value in zip(readers, row, strict=True)]
+            told = zip(readers, row, strict=True)
+            return [(name, read(value)) for (name, read), value in told if value is not UNKNOWN]
 
         return image
 
     def _struct(self, shape: Shape) -> _Image:
-        """Returns a row as a struct; columns that the record does not have yet are NULL."""
+        """Returns a row as a struct; columns that the record does not have yet, or of a row before does not tell, are
+        NULL."""
         places = {column.name: index for index, column in enumerate(shape.columns)}
         unknown = [name for name in places if name not in self._columns]
         if unknown:
@@ -115,8 +119,8 @@ class Rows:
 
     def _kind(self, read: Callable[[Value], Any]) -> Callable[[Value], Any]:
         if self._misfits == "null":
-            return lambda value: None if value is None else _fitting(read, value)
-        return lambda value: None if value is None else read(value)
+            return lambda value: None if value is None or value is UNKNOWN else _fitting(read, value)
+        return lambda value: None if value is None or value is UNKNOWN else read(value)
 
 
 def _fitting(read: Callable[[Value], Any], value: Value) -> Any:
@@ -132,6 +136,15 @@ def _nothing(value: Value) -> None:
 
 def _moment(micros: int) -> datetime.datetime | None:
     return _EPOCH + datetime.timedelta(microseconds=micros) if micros else None
+
+
+def _untold(shape: Shape, row: Row, place: str) -> ChangesError:
+    column = next(c.name for c, v in zip(shape.columns, row, strict=True) if v is UNKNOWN)
+    return ChangesError(
+        f"{shape.name}, before {place}: an update left {column} as it was, and the log does not tell what that is",
+        "ALTER TABLE … REPLICA IDENTITY FULL at the source has later updates logged whole; begin behind this one. "
+        "Or read the whole stream, where such a column is not among those of `after`",
+    )
 
 
 def _misfit(shape: Shape, row: Row, place: str, error: ValueError) -> ChangesError:

@@ -12,12 +12,18 @@ Fold.  Of each row, only its first before-image and its last after-image matter;
 A primary-key update is a delete of the old key and an insert of the new one.  (Folding by labels instead, as Otter's
 table of nine pairs tempts to, makes two inserts clash: counter-example 8.)
 
+An after-image may lack values that the update left alone (`UNKNOWN`).  The row's image before it in the fold fills
+them: that very row's, under the key it had then, never another's that had the key once.  What is still unknown stays as
+it is at the target: the row is updated in place, by its key.  Where such a row changes its key, a delete and an insert
+would lose the value, so the batch runs in log order (counter-example 31).
+
 Order.  First all deletes *and all rows whose unique or foreign key changes*, children before parents; then all rows to
 write, parents before children.  That is exact for swaps and chains of unique values.
 
 Log order, unfolded, where delete-first or the fold would hurt: a row that a foreign key refers to would have to go for
 a moment, target-only columns would be lost, a cascade would not fire, or would fire on the wrong rows, a unique index
-holds what the log does not tell, and self-references or cycles of foreign keys have no order of tables.
+holds what the log does not tell, or an update may free a unique value that it does not tell, and self-references or
+cycles of foreign keys have no order of tables.
 """
 
 from __future__ import annotations
@@ -25,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tidelock.engine.model.index import Index, Key
-from tidelock.engine.model.records import Row, TableName, Value
+from tidelock.engine.model.records import UNKNOWN, Row, TableName, Value, filled
 from tidelock.engine.model.schema import Binding, TargetTable
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
@@ -105,6 +111,44 @@ def fold(changes: Iterable[Change]) -> dict[Binding, Fold]:
     return tables
 
 
+def partial_fold(changes: Iterable[Change]) -> dict[Binding, Fold] | None:
+    """Returns `fold` for changes whose after-images may hold `UNKNOWN`; None where such a row would be inserted.
+
+    A row that is gone is told apart from one that was never seen, so its values fill nothing.
+    """
+    tables: dict[Binding, Fold] = {}
+    for change in changes:
+        binding, before, after = change.binding, change.before, change.after
+        rows = tables.setdefault(binding, {})
+        key_of = binding.identity
+        if before is None:
+            assert after is not None, "a change has an image"
+            key = key_of(after)
+        else:
+            key = key_of(before)
+            if after is not None:
+                after = _filled(after, rows.get(key), before)
+                if (moved := key_of(after)) != key:
+                    _fold_in(rows, key, before, None)
+                    key, before = moved, None
+        if after is not None and UNKNOWN in after and (before is None or _gone(rows.get(key))):
+            return None
+        _fold_in(rows, key, before, after)
+    return tables
+
+
+def _filled(after: Row, entry: list[Row | None] | None, before: Row) -> Row:
+    """Returns the image with the values that the row had before it, as far as the fold and the log tell them."""
+    if UNKNOWN not in after:
+        return after
+    earlier = before if entry is None or entry[1] is None else entry[1]
+    return filled(after, earlier)
+
+
+def _gone(entry: list[Row | None] | None) -> bool:
+    return entry is not None and entry[1] is None
+
+
 def _fold_in(rows: Fold, key: Value, before: Row | None, after: Row | None) -> None:
     entry = rows.get(key)
     if entry is None:
@@ -117,8 +161,9 @@ def merge(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
     """The steps of one batch.  `changes`: in the order of their lane."""
     if _must_keep_order(changes, ranks):
         return in_log_order(changes)
-    tables = fold(changes)
-    if len({binding.name for binding in tables}) != len(tables):
+    partial = any(binding.partial for binding in dict.fromkeys([c.binding for c in changes]))
+    tables = partial_fold(changes) if partial else fold(changes)
+    if tables is None or len({binding.name for binding in tables}) != len(tables):
         return in_log_order(changes)
     deletes: list[Step] = []
     writes: list[Step] = []
@@ -126,7 +171,8 @@ def merge(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
         gone: list[Row] = []
         fresh: list[Row] = []
         kept: list[Row] = []
-        key_of, moves = binding.key_of, binding.moves
+        untold: list[Row] = []
+        key_of, moves, partial = binding.key_of, binding.moves, binding.partial
         for before, after in tables[binding].values():
             if before is None:
                 if after is not None:
@@ -138,10 +184,14 @@ def merge(changes: Sequence[Change], ranks: Ranks) -> list[Step]:
                     return in_log_order(changes)
                 gone.append(key_of(before))
                 fresh.append(after)
+            elif partial and UNKNOWN in after:
+                untold.append(after)
             else:
                 kept.append(after)
         if gone:
             deletes.append(DeleteRows(binding, gone))
+        if untold:
+            writes.append(UpdateRows(binding, [key_of(row) for row in untold], untold, moves=False))
         if kept:
             writes.append(UpsertRows(binding, kept, fresh=False))
         if fresh:
@@ -153,7 +203,7 @@ def _must_keep_order(changes: Sequence[Change], ranks: Ranks) -> bool:
     bindings = dict.fromkeys([c.binding for c in changes])
     if all(b.plain for b in bindings):
         return False
-    if any(not b.key or b.has_unlogged_unique_column or b.name in ranks.looped for b in bindings):
+    if any(not b.key or b.has_unlogged_unique_column or b.unseen or b.name in ranks.looped for b in bindings):
         return True
     tied = {b: _Tied(b) for b in bindings if b.has_target_only_columns or b.target.references}
     return bool(tied) and any(rows.hurt(change) for change in changes if (rows := tied.get(change.binding)) is not None)
@@ -217,6 +267,11 @@ def in_log_order(changes: Sequence[Change]) -> list[Step]:
         last = steps[-1] if steps else None
         if last is None or last.table is not binding:
             last, keys = None, set()
+        if binding.partial and after is not None and UNKNOWN in after:
+            if before is not None:
+                after = filled(after, before)
+            else:  # what is left of a move: the row is there under its new key, or cannot be made
+                before = after
         if before is None:
             assert after is not None, "a change has an image"
             key = binding.key_of(after)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from tidelock.engine.model.index import folded_key
-from tidelock.engine.model.records import Row, Shape, TableName
+from tidelock.engine.model.records import Row, Shape, TableName, read_extension
 from tidelock.engine.model.schema import Binding, Equality, TargetTable
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import EffectId, ParkedRow
@@ -45,7 +45,7 @@ class ParkedChange(msgspec.Struct, frozen=True, array_like=True):
     orphan: bool = False
 
 
-_DECODER = msgspec.msgpack.Decoder(ParkedChange)
+_DECODER = msgspec.msgpack.Decoder(ParkedChange, ext_hook=read_extension)
 
 
 def decode_change(change: bytes) -> ParkedChange:

@@ -12,6 +12,8 @@ import msgspec
 
 from tidelock.engine.capture import origin
 from tidelock.engine.capture.mapping import Mapping, TableMapping
+from tidelock.engine.capture.row_filter import Untold
+from tidelock.engine.model.errors import RESYNC, Alarm
 from tidelock.engine.model.records import (
     Ddl,
     DdlKind,
@@ -21,9 +23,10 @@ from tidelock.engine.model.records import (
     Shape,
     SourceChunk,
     SourceTransaction,
+    TableName,
     Transaction,
 )
-from tidelock.engine.protocol.effects import CaptureEffect, Publish
+from tidelock.engine.protocol.effects import CaptureEffect, Halt, Publish
 from tidelock.engine.protocol.events import CaptureEvent, SourceRead
 
 
@@ -45,11 +48,17 @@ class CaptureMachine:
         self._plain = True  # no table so far needs its rows changed
 
     def step(self, now: int, events: Sequence[CaptureEvent]) -> list[CaptureEffect]:
-        """Take chunks in order; returns the batches to publish.  `now` is not looked at: order is all."""
+        """Take chunks in order; returns the batches to publish.  `now` is not looked at: order is all.
+
+        A halt is the last effect: a filter asks for what the log does not tell, so nothing behind it may be published.
+        """
         effects: list[CaptureEffect] = []
-        for event in events:
-            if isinstance(event, SourceRead):
-                effects += [Publish(batch) for chunk in event.chunks if (batch := self._batch(chunk)) is not None]
+        try:
+            for event in events:
+                chunks = event.chunks if isinstance(event, SourceRead) else ()
+                effects.extend(Publish(batch) for chunk in chunks if (batch := self._batch(chunk)) is not None)
+        except _Unfiltered as error:
+            effects.append(Halt(error.alarm))
         return effects
 
     def _batch(self, chunk: SourceChunk) -> LogBatch | None:
@@ -106,10 +115,17 @@ class CaptureMachine:
         if self._plain:
             rows += source.rows
         else:
-            rows += [mapped for row in source.rows if (mapped := self._tables[row.table].apply(row)) is not None]
+            rows += [mapped for row in source.rows if (mapped := self._mapped(row)) is not None]
         if len(rows) > first or not source.complete or self._open:
             self._open = not source.complete
             transactions.append(Transaction(source.source, source.number, first, source.complete, source.commit_us))
+
+    def _mapped(self, row: RowChange) -> RowChange | None:
+        table = self._tables[row.table]
+        try:
+            return table.apply(row)
+        except Untold as error:
+            raise _Unfiltered(_untold(table.source, str(error), self._last)) from None
 
     def _related(self, ddl: Ddl) -> Ddl:
         """Returns a statement with those of its tables and databases alone that the feed takes; one that names only
@@ -119,7 +135,26 @@ class CaptureMachine:
         tables = tuple(table for table in ddl.tables if self._mapping.selects(table))
         databases = tuple(name for name in ddl.databases if self._mapping.draws_on(name))
         if tables or databases:
-            shared = ddl.kind is DdlKind.TRUNCATE and self._mapping.shared(tables[0])
+            shared = ddl.kind is DdlKind.TRUNCATE and any(map(self._mapping.shared, tables))
             kind = DdlKind.OTHER if shared else ddl.kind  # others' rows would go with it
             return msgspec.structs.replace(ddl, kind=kind, tables=tables, databases=databases)
         return msgspec.structs.replace(ddl, kind=DdlKind.UNRELATED)
+
+
+class _Unfiltered(Exception):
+    """Error of a row of which it cannot be said whether it belongs to the target."""
+
+    def __init__(self, alarm: Alarm) -> None:
+        super().__init__(alarm.message)
+        self.alarm = alarm
+
+
+def _untold(table: TableName, column: str, after: Position) -> Alarm:
+    return Alarm(
+        "filter",
+        f"`where` of {table} asks for {column}, and the source does not log it of a row that is updated or deleted",
+        f"ALTER TABLE {table} REPLICA IDENTITY FULL at the source, or let `where` ask for columns of its replica "
+        f"identity alone; what is logged already stays as it is: {RESYNC}",
+        str(after),
+        str(table),
+    )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tidelock.engine.capture.pattern import Pattern
-from tidelock.engine.capture.row_filter import Condition, Test, compile_filter
+from tidelock.engine.capture.row_filter import Condition, Test, compile_filter, compile_partial_filter
 from tidelock.engine.model.records import Row, RowChange, Shape, TableName
 
 
@@ -30,9 +30,9 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class TableMapping:
-    """Mapping of one table, compiled.  `plain`: rows pass untouched."""
+    """Mapping of one table, compiled.  `plain`: rows pass untouched.  `source`: its name there."""
 
-    __slots__ = ("_positions", "_test", "plain", "shape")
+    __slots__ = ("_positions", "_test", "plain", "shape", "source")
 
     def __init__(self, rule: Rule, source: Shape, target: TableName) -> None:
         positions = tuple(
@@ -40,15 +40,18 @@ class TableMapping:
             for i, c in enumerate(source.columns)
             if c.name not in rule.exclude and (not rule.include or c.name in rule.include)
         )
+        self.source = source.name
         names = {c.name: rule.rename.get(c.name, c.name) for c in source.columns}
         columns = tuple(msgspec.structs.replace(c, name=names[c.name]) for c in (source.columns[i] for i in positions))
-        self.shape = Shape(target, columns, tuple(names[n] for n in source.primary_key))
+        self.shape = Shape(target, columns, tuple(names[n] for n in source.primary_key), source.identity)
         self._positions = None if len(positions) == len(source.columns) else positions
-        self._test: Test | None = compile_filter(rule.where, source.columns) if rule.where is not None else None
+        made = compile_partial_filter if source.identity == "key" else compile_filter
+        self._test: Test | None = made(rule.where, source.columns) if rule.where is not None else None
         self.plain = self._positions is None and self._test is None
 
     def apply(self, change: RowChange) -> RowChange | None:
-        """Returns the change as the target should see it; None where it does not concern the target."""
+        """Returns the change as the target should see it; None where it does not concern the target.  Raises Untold
+        where the filter asks for a value that the log does not tell."""
         before, after = self.image(change.before), self.image(change.after)
         if before is None and after is None:
             return None

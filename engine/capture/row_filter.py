@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tidelock.engine.model.records import Column, Kind, Row, Value
+from tidelock.engine.model.records import UNKNOWN, Column, Kind, Row, Value
 
 
 class Compare(msgspec.Struct, frozen=True, tag=True):
@@ -57,14 +57,46 @@ class Or(msgspec.Struct, frozen=True, tag=True):
 Condition: TypeAlias = Compare | In | IsNull | Not | And | Or
 Test: TypeAlias = Callable[[Row], bool | None]
 
-_EXACT = (Kind.INT, Kind.YEAR, Kind.BIT, Kind.DECIMAL)
+_EXACT = (Kind.INT, Kind.YEAR, Kind.BIT, Kind.BOOL, Kind.DECIMAL)
 _BINARY = (Kind.FLOAT, Kind.DOUBLE)
+_NAN = "NaN"  # which PostgreSQL takes as greater than every number, and no literal is one
 _WORDS = (Kind.TEXT, Kind.ENUM, Kind.SET)
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?)?")
 
 
 class FilterError(Exception):
     """Error of a condition that cannot be evaluated exactly on this table; `args[0]` says why."""
+
+
+class Untold(Exception):
+    """Error of a row of which a filter asks for a value that the log does not tell; `args[0]` names the column."""
+
+
+def compile_partial_filter(condition: Condition, columns: tuple[Column, ...]) -> Test:
+    """Returns `compile_filter` for rows that may hold `UNKNOWN`.  It raises Untold where it would have to look at one.
+    """
+    test = compile_filter(condition, columns)
+    at = {c.name: i for i, c in enumerate(columns)}
+    asked = [(at[name], name) for name in dict.fromkeys(_asked(condition))]
+
+    def told(row: Row) -> bool | None:
+        for i, name in asked:
+            if row[i] is UNKNOWN:
+                raise Untold(name)
+        return test(row)
+
+    return told
+
+
+def _asked(condition: Condition) -> list[str]:
+    """Returns the columns that a condition looks at."""
+    match condition:
+        case Compare(column) | In(column) | IsNull(column):
+            return [column]
+        case Not(of):
+            return _asked(of)
+        case And(of) | Or(of):
+            return [name for part in of for name in _asked(part)]
 
 
 def compile_filter(condition: Condition, columns: tuple[Column, ...]) -> Test:
@@ -162,9 +194,9 @@ def _moment(column: Column, literal: str) -> str:
 
 def _comparison(i: int, op: str, literal: Value | Decimal, column: Column) -> Test:
     if column.kind in _EXACT:
-        read: Callable[[Row], Value | Decimal | None] = lambda row: None if row[i] is None else Decimal(row[i])  # noqa: E731
+        read: Callable[[Row], Value | Decimal | None] = lambda row: None if row[i] is None else _decimal(row[i])  # noqa: E731
     elif column.kind in _BINARY:
-        read = lambda row: row[i]  # noqa: E731
+        read = lambda row: _float(row[i])  # noqa: E731
     else:
         read = lambda row: row[i] if isinstance(row[i], str) else None  # noqa: E731
     tests: dict[str, Callable[[Value | Decimal], bool]] = {
@@ -177,3 +209,11 @@ def _comparison(i: int, op: str, literal: Value | Decimal, column: Column) -> Te
     }
     test = tests[op]
     return lambda row: None if (value := read(row)) is None else test(value)
+
+
+def _decimal(value: Value) -> Decimal:
+    return Decimal("Infinity") if value == _NAN else Decimal(value)
+
+
+def _float(value: Value) -> float | None:
+    return float("inf") if value == _NAN else None if value is None else float(value)

@@ -6,8 +6,9 @@ import enum
 from collections.abc import Callable
 
 from tidelock.engine.copy.unkeyed_changes import UnkeyedChanges
+from tidelock.engine.model import records
 from tidelock.engine.model.chunk_ranges import UNKNOWN, ChunkSplit, chunk_of
-from tidelock.engine.model.records import Position, Row, Shape
+from tidelock.engine.model.records import Position, Row, Shape, filled
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.model.snapshot import Snapshot
 from tidelock.engine.parallel.segments import Change
@@ -28,14 +29,16 @@ class Chunk:
     """One chunk.
 
     `attempt`: the read under way or done.  `touched`: key → last image, or None where the row is gone; `changes`:
-    those of a table without a key.
+    those of a table without a key.  What a last image does not tell (`records.UNKNOWN`) is as it was read, since no
+    change since the reading began told another.  `spoiled`: a row has changed its key so, and under which of both it
+    was read is not known: the chunk must begin anew.
     `rows`, `high`, `view`, `shape`: of what is staged; `refused`: rows that could not be.
     `restarts`: how often it began anew for what the stream did to it.
     """
 
     __slots__ = (
-        "attempt", "binding", "changes", "high", "number", "refused", "restarts", "rows", "shape", "split", "state",
-        "touched", "view",
+        "attempt", "binding", "changes", "high", "number", "refused", "restarts", "rows", "shape", "split",
+        "spoiled", "state", "touched", "view",
     )  # fmt: skip
 
     def __init__(self, split: ChunkSplit, number: int, state: ChunkState) -> None:
@@ -52,6 +55,7 @@ class Chunk:
         self.rows = 0
         self.refused: tuple[RefusedRow, ...] = ()
         self.restarts = 0
+        self.spoiled = False
 
     @property
     def open(self) -> bool:
@@ -71,15 +75,27 @@ class Chunk:
     def note(self, binding: Binding, before: Row | None, after: Row | None) -> None:
         """Remembers the row's last image, while the chunk is open; where rows are kept, that it was touched."""
         self.binding = binding
+        if after is not None and binding.partial and records.UNKNOWN in after and not self.split.keep:
+            after = self._told(binding, before, after)
         if before is not None:
             self.touched[binding.key_of(before)] = None
         if after is not None:
             self.touched[binding.key_of(after)] = None if self.split.keep else after
 
+    def _told(self, binding: Binding, before: Row | None, after: Row) -> Row:
+        """Returns the image with what is remembered of its row; notes where the rest could not be found again."""
+        if before is not None:
+            key = binding.key_of(before)
+            after = filled(after, self.touched.get(key) or before)
+            if binding.key_of(after) == key and (key not in self.touched or self.touched[key] is not None):
+                return after
+        self.spoiled = self.spoiled or records.UNKNOWN in after
+        return after
+
     def close(self, state: ChunkState) -> None:
         """Ends its reading, for good (MERGED) or to begin anew (PENDING), and forgets what it remembered."""
         self.state, self.attempt, self.touched, self.binding, self.refused = state, None, {}, None, ()
-        self.changes, self.view = UnkeyedChanges(), None
+        self.changes, self.view, self.spoiled = UnkeyedChanges(), None, False
 
 
 class TableCopy:

@@ -4,6 +4,8 @@ At M, the end of the last planned window, the chunk is
 
     what was staged, without the touched rows  +  the last images of the touched rows  -  rows that cannot be there
 
+A last image that does not tell every value is written over the staged row instead, which has the rest.
+
 Without a key rows are counted instead: what was staged, less the rows that it has too many at M, and with those that it
 lacks (`engine.copy.unkeyed_changes`).
 
@@ -42,10 +44,10 @@ from tidelock.engine.copy.unkeyed_changes import Difference, identity
 from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.errors import ErrorKind, Failure, lacks_parent
 from tidelock.engine.model.index import folded_key
-from tidelock.engine.model.records import Position, Row, RowChange, Shape, Transaction
+from tidelock.engine.model.records import UNKNOWN, Position, Row, RowChange, Shape, Transaction, filled
 from tidelock.engine.model.schema import Binding, SchemaMismatch, TargetTable
 from tidelock.engine.parallel.segments import Change
-from tidelock.engine.protocol.effects import DeleteRows, EffectId, MergeChunk, ParkedRow, Step, UpsertRows
+from tidelock.engine.protocol.effects import DeleteRows, EffectId, MergeChunk, ParkedRow, Step, UpdateRows, UpsertRows
 from tidelock.engine.protocol.events import ParkedKey, RefusedRow
 
 SOURCE = "copy-"
@@ -85,8 +87,11 @@ class ChunkMerge:
         self._read = len(chunk.refused)
         self._error = ""
         self._nothing_found = 0
-        images = [*(image for image in chunk.touched.values() if image is not None), *difference.more]
-        without = list(chunk.touched)
+        touched = _last_images(chunk)
+        images = [*(image for image in touched.values() if image is not None), *difference.more]
+        partial = {key: image for key, image in touched.items() if image is not None and UNKNOWN in image}
+        images = [image for image in images if UNKNOWN not in image] if partial else images
+        without = [key for key in touched if key not in partial] if partial else list(touched)
         self.effect = MergeChunk(
             id=id_,
             staged=chunk.attempt,
@@ -95,7 +100,7 @@ class ChunkMerge:
             rows=chunk.rows,
             key=table.key,
             without=without,
-            steps=_merge_steps(chunk.binding, less, images),
+            steps=_merge_steps(chunk.binding, less, images, partial),
             position=position,
             gone=list(dict.fromkeys((*chunk.split.keys, *without))) if self.repairs else [],
             parked=self._parked(id_),
@@ -144,7 +149,8 @@ class ChunkMerge:
                 without.append(binding.key_of(refused.row))
             else:
                 keyless.append((binding, refused.row))
-        steps = [DeleteRows(keyless[0][0], [row for _, row in keyless]), *effect.steps] if keyless else effect.steps
+        rest = [step for one in effect.steps if (step := _without(one, frozenset(without))) is not None]
+        steps: list[Step] = [DeleteRows(keyless[0][0], [row for _, row in keyless]), *rest] if keyless else rest
         self.effect = replace(
             effect,
             id=id_,
@@ -204,12 +210,47 @@ class ChunkMerge:
         return (*refused, *untried, *left_out)
 
 
-def _merge_steps(binding: Binding | None, less: list[Row], more: list[Row]) -> list[Step]:
-    """Steps that delete the rows that the table has less, then add those that it has more."""
+def _merge_steps(
+    binding: Binding | None, less: list[Row], more: list[Row], partial: dict[Row, Row]
+) -> list[Step]:
+    """Steps that delete the rows that the table has less, update what is known of `partial` ones, by key, then add the
+    rows that it has more."""
     if binding is None:
         return []
     steps: list[Step] = [DeleteRows(binding, less)] if less else []
+    if partial:
+        steps.append(UpdateRows(binding, list(partial), list(partial.values()), moves=False))
     return [*steps, UpsertRows(binding, more, fresh=True)] if more else steps
+
+
+def _without(step: Step, keys: frozenset[Row]) -> Step | None:
+    """Returns the step without updates of rows with these keys, which are not staged any more; None: nothing is left.
+    """
+    if not isinstance(step, UpdateRows):
+        return step
+    left = [(key, row) for key, row in zip(step.keys, step.rows, strict=True) if key not in keys]
+    return UpdateRows(step.table, [key for key, _ in left], [row for _, row in left], moves=False) if left else None
+
+
+def _last_images(chunk: Chunk) -> dict[Row, Row | None]:
+    """Returns the last images of touched rows, those that could not be staged with the values that were read.
+
+    A repair leaves out rows that were not asked for and of which not every value is known: none is staged, and the
+    stream writes them as ever.
+    """
+    if all(image is None or UNKNOWN not in image for image in chunk.touched.values()):
+        return chunk.touched
+    assert chunk.binding is not None, "whoever touched a row has a binding"
+    binding = chunk.binding
+    read = {binding.key_of(row.row): row.row for row in chunk.refused if row.shape.columns == binding.shape.columns}
+    asked = frozenset(chunk.split.keys) if chunk.split.by is By.KEYS else None
+    images: dict[Row, Row | None] = {}
+    for key, image in chunk.touched.items():
+        if image is not None and UNKNOWN in image and key in read:
+            image = filled(image, read[key])
+        if asked is None or key in asked or image is None or UNKNOWN not in image:
+            images[key] = image
+    return images
 
 
 def _untouched(

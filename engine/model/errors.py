@@ -11,6 +11,14 @@ RESYNC: Final = "`tidelock resync FEED` lets it go on behind that place and copi
 """The way out where a log cannot be read on; `it` is the feed."""
 
 
+MISSING: Final = (
+    "a row that an update changed is not there, and it cannot be inserted, as the source's log lacks the long values "
+    "that the update left alone; `tidelock verify FEED --report FILE`, then `tidelock repair FEED --from-report FILE`, "
+    "write the row; ALTER TABLE … REPLICA IDENTITY FULL at the source has later updates logged whole"
+)
+"""Words for a row that holds `records.UNKNOWN` and that the target does not have; the table comes before them."""
+
+
 class ErrorKind(enum.StrEnum):
     """Kind of error of a batch that did not commit, as a sink reports it.
 

@@ -6,10 +6,10 @@ A lock key is as coarse as the index's own equality or coarser, never finer (des
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Final, TypeAlias
 
-from tidelock.engine.model.records import Kind, Row, Value
+from tidelock.engine.model.records import UNKNOWN, Kind, Row, Value
 from tidelock.engine.model.schema import Equality
 
 Key: TypeAlias = tuple[Value, ...]  # the number of a namespace, then values
@@ -47,15 +47,15 @@ class Index:
     @property
     def folded(self) -> bool:
         """Does the target compare some column in a way that takes several values for one?"""
-        return any(e in (Equality.FOLDED, Equality.FOLDED_PADDED) for e in self.equalities)
+        return any(e in _SEVERAL for e in self.equalities)
 
     def values(self, row: Row) -> Key | None:
-        """Returns the normalised values of a row; None where one is NULL; the index-wide key where a value cannot be
-        folded exactly."""
+        """Returns the normalised values of a row; None where one is NULL or not told; the index-wide key where a value
+        cannot be folded exactly."""
         out: list[Value] = [self.namespace]
         for position, equality in zip(self.positions, self.equalities, strict=True):
             value = row[position]
-            if value is None:
+            if value is None or value is UNKNOWN:
                 return None
             folded = normalise(value, equality)
             if folded is None:
@@ -77,7 +77,7 @@ def normalise(value: Value, equality: Equality) -> Value:
             return value
         case Equality.PADDED:
             return value.rstrip(" ") if isinstance(value, str) else value
-        case Equality.FOLDED | Equality.FOLDED_PADDED:
+        case _:
             return FOLDS[equality](value)
 
 
@@ -104,17 +104,34 @@ def folded_padded(value: Value) -> Value:
     return folded(value.rstrip(" ") if isinstance(value, str) else value)
 
 
+def number(value: Value) -> Value:
+    """Returns the number that a text spells; the text itself where it spells none that is finite."""
+    try:
+        spelled = Decimal(value)
+    except (InvalidOperation, TypeError, ValueError):
+        return value
+    return spelled if spelled.is_finite() else value
+
+
+def coarse(value: Value) -> Value:
+    """Returns None: no spelling tells which values are equal."""
+    return None
+
+
 FOLDS: Final[Mapping[Equality, Callable[[Value], Value]]] = {
     Equality.FOLDED: folded,
     Equality.FOLDED_PADDED: folded_padded,
+    Equality.NUMBER: number,
+    Equality.COARSE: coarse,
 }
+_SEVERAL: Final = (Equality.FOLDED, Equality.FOLDED_PADDED, Equality.COARSE)
 
 
 def unscaled(value: Value, kind: Kind) -> Value:
     """Returns the value free of its column's scale: `1.50` is `1.5`, and the DECIMAL 5 is the INT 5."""
     match kind:
         case Kind.DECIMAL:
-            return Decimal(value)
+            return number(value)
         case Kind.DATETIME | Kind.TIMESTAMP | Kind.TIME if "." in value:
             return value.rstrip("0").rstrip(".")
         case _:

@@ -13,7 +13,7 @@ from operator import itemgetter
 
 import msgspec
 
-from tidelock.engine.model.records import Row, Shape, TableName, Value
+from tidelock.engine.model.records import Column, Kind, Row, Shape, TableName, Value
 
 
 class Equality(enum.StrEnum):
@@ -24,9 +24,13 @@ class Equality(enum.StrEnum):
     PADDED: as EXACT once trailing spaces are taken off (`_bin` collations with PAD SPACE, PostgreSQL `char(n)`).
     FOLDED: case-insensitive without padding; printable ASCII folds exactly, all else is one value.
     FOLDED_PADDED: the same with PAD SPACE.
+    NUMBER: texts of numbers, whatever their scale: `1.0` is `1.00`.
+    COARSE: the spelling says nothing (intervals, documents, arrays, ranges): all values are one.
     """
 
     EXACT = "exact"
+    NUMBER = "number"
+    COARSE = "coarse"
     PADDED = "padded"
     FOLDED = "folded"
     FOLDED_PADDED = "folded_padded"
@@ -86,6 +90,23 @@ class TargetTable(msgspec.Struct, frozen=True, array_like=True):
     references: tuple[ForeignKey, ...] = ()
 
 
+_IN_OWN_WORDS = frozenset((Kind.OTHER, Kind.JSON))
+_TEXTS = ("text", "varchar", "character", "char", "tinytext", "mediumtext", "longtext")
+_NUMBERS = ("numeric", "decimal")
+
+
+def equality_of(column: Column, target: TargetColumn) -> Equality:
+    """Returns how the target's index compares the values of a logged column.
+
+    It is the target column's own equality, where equal values have one spelling.  A value that comes in its source's
+    own words may have several, of which only a column of text tells equal from different.
+    """
+    texts = target.type.startswith(_TEXTS) and not target.type.endswith("]")
+    if target.equality is not Equality.EXACT or column.kind not in _IN_OWN_WORDS or texts:
+        return target.equality
+    return Equality.NUMBER if target.type.startswith(_NUMBERS) and not target.type.endswith("]") else Equality.COARSE
+
+
 class SchemaMismatch(Exception):
     """Error of a log row that cannot be bound to the target's table; `args[0]` says what to do."""
 
@@ -105,6 +126,9 @@ class Binding:
     `has_target_only_columns`: the target has columns that the log does not.
     `fk_free`: no foreign key of its own, and none refers to it.
     `plain`: it has a key, the log tells all its columns, and no foreign key refers to it.
+    `partial`: images may hold `UNKNOWN`, though never in the key.  `unseen`: columns of unique or foreign keys, or that
+    are referred to, of which an update or delete may free a value that the log does not tell then.
+    `target`: the table, whose columns have the equality that values of this shape have there (`equality_of`).
     """
 
     __slots__ = (
@@ -119,10 +143,12 @@ class Binding:
         "key_of",
         "moves",
         "number",
+        "partial",
         "plain",
         "shape",
         "target",
         "unique_positions",
+        "unseen",
     )
 
     def __init__(self, number: int, shape: Shape, target: TargetTable) -> None:
@@ -138,9 +164,12 @@ class Binding:
         unlogged = [c for c in target.key if c not in at]
         if unlogged:
             raise SchemaMismatch(f"key column {', '.join(unlogged)} of {target.name} is not in the log of {shape.name}")
+        self.partial = shape.identity == "key"
+        if self.partial and not (target.key and set(target.key) <= set(shape.primary_key)):
+            raise SchemaMismatch(_unidentified(shape, target))
         self.number = number
         self.shape = shape
-        self.target = target
+        self.target = _compared(shape, target)
         columns = (by_name[c.name] for c in shape.columns)
         self.columns: tuple[TargetColumn | None, ...] = tuple(None if c.generated else c for c in columns)
         self.key = tuple(at[c] for c in target.key)
@@ -155,14 +184,53 @@ class Binding:
         self.moves = _mover(self.constrained_positions)
         self.has_target_only_columns = any(c.name not in at and not c.generated for c in target.columns)
         self.fk_free = not (target.foreign_keys or target.references)
+        self.unseen = _unseen(shape, target) if self.partial else ()
         self.plain = bool(self.key) and not (
-            self.has_unlogged_unique_column or self.has_target_only_columns or target.references
+            self.has_unlogged_unique_column
+            or self.has_target_only_columns
+            or target.references
+            or self.unseen
         )
 
     @property
     def name(self) -> TableName:
         """Name of the target's table."""
         return self.target.name
+
+
+def _compared(shape: Shape, target: TargetTable) -> TargetTable:
+    """Returns the table with the equality that values of this shape have in the columns of its indexes."""
+    logged = {c.name: c for c in shape.columns}
+    indexed = _indexed(target)
+    equalities = {
+        c.name: equality_of(logged[c.name], c) for c in target.columns if c.name in logged and c.name in indexed
+    }
+    if all(equalities.get(c.name, c.equality) is c.equality for c in target.columns):
+        return target
+    columns = (msgspec.structs.replace(c, equality=equalities.get(c.name, c.equality)) for c in target.columns)
+    return msgspec.structs.replace(target, columns=tuple(columns))
+
+
+def _indexed(table: TargetTable) -> frozenset[str]:
+    """Returns the columns of unique and foreign keys, and those that are referred to."""
+    keys = (u.columns for u in table.uniques)
+    foreign = (f.columns for f in table.foreign_keys)
+    referred = (f.parent_columns for f in table.references)
+    return frozenset(name for columns in (table.key, *keys, *foreign, *referred) for name in columns)
+
+
+def _unseen(shape: Shape, target: TargetTable) -> tuple[str, ...]:
+    indexed = _indexed(target)
+    return tuple(c.name for c in target.columns if c.name in indexed and c.name not in shape.primary_key)
+
+
+def _unidentified(shape: Shape, target: TargetTable) -> str:
+    told = ", ".join(shape.primary_key) or "no column"
+    key = f"its key is {', '.join(target.key)}" if target.key else "it has no key"
+    return (
+        f"of a row of {shape.name} that is updated or deleted the source logs {told} alone, and at the target {key}; "
+        "run ALTER TABLE … REPLICA IDENTITY FULL on it at the source, or give the target's table that key"
+    )
 
 
 def _keyer(key: tuple[int, ...]) -> Callable[[Row], Row]:

@@ -1,7 +1,8 @@
 """Locks of each binding's rows, also where those of one table must share it.
 
 Rows of several sources may go to one target table, under shapes of their own.  Those of a shape that lacks a column of
-a unique index take the table whole; so do merges of chunks.  All other rows of that table then hold it in mode S.
+a unique index, or the before-image of one, take the table whole; so do merges of chunks, and rows of other tables where
+the log does not tell which rows a foreign key ties.  All other rows of that table then hold it in mode S.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import Binding, TargetTable
 from tidelock.engine.parallel.dispatcher import Dispatcher
 from tidelock.engine.parallel.keyspace import Keyspace
-from tidelock.engine.parallel.lock_keys import compile_keys, serial_reason
+from tidelock.engine.parallel.lock_keys import RowKeys, compile_keys, serial_reason
 from tidelock.engine.parallel.lock_request import LockRequest, S, X
 
 
@@ -37,16 +38,20 @@ class BindingLocks:
     def bind(self, binding: Binding) -> None:
         """Compiles the locks of a new binding's rows.
 
-        From the first binding on whose rows take the table whole, all others have to share it: those in flight too, as
+        From the first binding on whose rows take a table whole, all others have to share it: those in flight too, as
         nobody has asked for the table before.
         """
-        name = binding.name
-        serial = self._lock_by(binding)
-        self._bound.setdefault(name, []).append(binding)
-        if not serial or name in self._uneven or serial_reason(binding.target):
-            return
+        keys = self._lock_by(binding)
+        self._bound.setdefault(binding.name, []).append(binding)
+        for name in keys.whole:
+            table = binding.target if name == binding.name else self._tables[name]
+            if name not in self._uneven and not serial_reason(table):
+                self._share(name)
+
+    def _share(self, name: TableName) -> None:
+        """Makes all other rows of the table hold it in mode S, from now on and in flight."""
         self._uneven[name] = None
-        for other in self._bound[name]:
+        for other in self._bound.get(name, ()):
             self._lock_by(other)
         shared = self._space.table_lock(name, S)
         for lane in self._dispatcher.lanes:
@@ -54,12 +59,12 @@ class BindingLocks:
                 if any(change.binding.name == name for change in segment.changes):
                     self._dispatcher.locks.issue_requests(segment.holder, [shared])
 
-    def _lock_by(self, binding: Binding) -> bool:
-        """Compiles its keys anew; returns whether its rows take the whole table."""
+    def _lock_by(self, binding: Binding) -> RowKeys:
+        """Compiles its keys anew."""
         shared = binding.name in self.copied or binding.name in self._uneven
         keys = compile_keys(binding, self._space, self._tables, table_shared=shared)
         self._dispatcher.bind(binding, keys)
-        return bool(keys.serial)
+        return keys
 
     def table_lock(self, table: TableName) -> LockRequest:
         """Requests the table for one who wants it for itself."""

@@ -3,7 +3,8 @@
 A change requests
 - for every foreign key of its table, the parent key that it refers to, in mode S;
 - as a parent, each of its keys that some child refers to, in mode X, when it comes, goes or changes that key;
-- as a parent whose change cascades at the target, the child tables, in mode X: the log need not show what goes.
+- as a parent whose change cascades at the target, the child tables, in mode X: the log need not show what goes;
+- where no value tells which rows are tied (`untold_partners`), the table at the other end, in mode X.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from tidelock.engine.model.index import Index
 from tidelock.engine.model.records import Row, TableName
-from tidelock.engine.model.schema import Binding, ForeignKey, SchemaMismatch, TargetTable
+from tidelock.engine.model.schema import Binding, Equality, ForeignKey, SchemaMismatch, TargetTable, equality_of
 from tidelock.engine.parallel.keyspace import Keyspace
 from tidelock.engine.parallel.lock_request import LockRequest, Mode, RequestKeys, S, X, changed
 
@@ -68,14 +69,42 @@ def reference(
     """The parent key that `columns` of a row hold, compared as the parent's index compares it.  Raises SchemaMismatch
     where the log does not have one of them."""
     at = _places(binding, columns)
-    equality = {c.name: c.equality for c in parent.columns}
+    theirs = {c.name: c for c in parent.columns}
+    pairs = zip(columns, parent_columns, strict=True)
     return Index(
         space.number(parent.name, "reference", parent_columns),
         tuple(at[c] for c in columns),
-        tuple(equality[c] for c in parent_columns),
+        tuple(equality_of(binding.shape.columns[at[own]], theirs[c]) for own, c in pairs),
         False,
         tuple(binding.shape.columns[at[c]].kind for c in columns),
     )
+
+
+def untold_partners(binding: Binding, tables: Mapping[TableName, TargetTable]) -> tuple[TableName, ...]:
+    """Returns the tables at the other end of foreign keys of which the log does not tell which rows are tied.
+
+    It does not tell the parent that a row leaves, nor the value that goes, where it lacks the before-image; and where
+    the spelling of a value says nothing, whoever spells it otherwise would request another key.
+    """
+    table = binding.target
+    own = {c.name: c for c in table.columns}
+    logged = {c.name: c for c in binding.shape.columns}
+
+    def untold(column: str) -> bool:
+        return column in binding.unseen or own[column].equality is Equality.COARSE
+
+    def coarse(fk: ForeignKey) -> bool:
+        theirs = {c.name: c for c in tables[fk.parent].columns}
+        pairs = zip(fk.columns, fk.parent_columns, strict=True)
+        return any(c in logged and equality_of(logged[c], theirs[p]) is Equality.COARSE for c, p in pairs)
+
+    parents = [
+        fk.parent
+        for fk in table.foreign_keys
+        if fk.parent in tables and not _never_refers(binding, fk) and (any(map(untold, fk.columns)) or coarse(fk))
+    ]
+    children = [fk.child for fk in table.references if fk.child in tables and any(map(untold, fk.parent_columns))]
+    return tuple(dict.fromkeys((*parents, *children)))
 
 
 def is_cascaded(table: TargetTable, tables: Mapping[TableName, TargetTable]) -> bool:

@@ -4,9 +4,10 @@ A change takes
 - its key, before and after, exclusive: rows hop lanes, so the hash alone does not order them (counter-example 1);
 - every other unique index's before- and after-value, exclusive, unless an update leaves it alone;
 - for foreign keys, the parent's key and perhaps tables that a cascade reaches (`foreign_keys`);
-- where a value's equality cannot be computed (opaque index, a column that is not logged, no key), the whole table, in
-  mode X; and the table, in mode S, where a cascade of a parent's change, which the log does not show, may touch any of
-  its rows, or where another source's rows for the same target table are such that they take it whole.
+- where a value's equality cannot be computed (opaque index, a column that is not logged, no key), or the log does not
+  tell which value of a unique or foreign key an update or delete gives up (`Binding.unseen`; counter-example 30), the
+  whole table, in mode X; and the table, in mode S, where a cascade of a parent's change, which the log does not show,
+  may touch any of its rows, or where another source's rows for the same target table are such that they take it whole.
 
 Keys are tuples that begin with a namespace number (`keyspace`); SQL NULL takes none.  Namespaces that are only ever
 held exclusively (`exclusive`) are kept apart from those with readers (`requests`).  The first are known by their
@@ -23,7 +24,7 @@ from tidelock.engine.model.index import Index
 from tidelock.engine.model.records import TableName
 from tidelock.engine.model.schema import Binding, TargetTable
 from tidelock.engine.parallel.case_folding import index_wide_requests
-from tidelock.engine.parallel.foreign_keys import foreign_key_requests, is_cascaded
+from tidelock.engine.parallel.foreign_keys import foreign_key_requests, is_cascaded, untold_partners
 from tidelock.engine.parallel.key_codegen import ExclusiveKeys, compile_exclusive
 from tidelock.engine.parallel.keyspace import Keyspace
 from tidelock.engine.parallel.lock_request import RequestKeys, S, X, joined
@@ -34,15 +35,23 @@ class RowKeys:
 
     `exclusive(before, after)`: digests of keys in namespaces without readers.  `requests(before, after)`: a key and
     its mode, of the others; it is None where the table has none, so that the plain case costs nothing.
-    `serial`: why the whole table is one key; '' where it is not.
+    `serial`: why the whole table is one key; '' where it is not.  `whole`: tables that its rows take whole, its own
+    among them where it is serial.
     """
 
-    __slots__ = ("exclusive", "requests", "serial")
+    __slots__ = ("exclusive", "requests", "serial", "whole")
 
-    def __init__(self, exclusive: ExclusiveKeys, requests: RequestKeys | None, serial: str) -> None:
+    def __init__(
+        self,
+        exclusive: ExclusiveKeys,
+        requests: RequestKeys | None,
+        serial: str,
+        whole: tuple[TableName, ...] = (),
+    ) -> None:
         self.exclusive = exclusive
         self.requests = requests
         self.serial = serial
+        self.whole = whole
 
 
 def serial_reason(table: TargetTable) -> str:
@@ -53,6 +62,17 @@ def serial_reason(table: TargetTable) -> str:
         if unique.opaque:
             return f"unique index {unique.name}: {unique.opaque}"
     return ""
+
+
+def unseen_reason(binding: Binding) -> str:
+    """The reason why rows of this shape can only be applied one after another, though other shapes of the table might
+    not; '' where they can go in parallel."""
+    if not binding.unseen:
+        return ""
+    return (
+        f"the source does not log which value of {binding.unseen[0]} an updated or deleted row gives up; there, ALTER "
+        "TABLE … REPLICA IDENTITY FULL makes it"
+    )
 
 
 def compile_keys(
@@ -66,7 +86,8 @@ def compile_keys(
     Raises SchemaMismatch where a foreign key cannot be locked: it uses a column that the log does not have.
     """
     table = binding.target
-    serial = serial_reason(table) or _unlogged_unique(binding)
+    serial = serial_reason(table) or _unlogged_unique(binding) or unseen_reason(binding)
+    partners = untold_partners(binding, tables)
     requests: list[RequestKeys] = []
     index_wide: list[RequestKeys] = []
     if serial:
@@ -82,9 +103,13 @@ def compile_keys(
             shared = space.table_lock(table.name, S)
             requests.append(lambda _b, _a: [shared])
     requests += foreign_key_requests(binding, space, tables)
+    if partners:
+        taken = [space.table_lock(name, X) for name in partners]
+        requests.append(lambda _b, _a: taken)
+    taken_whole = tuple(dict.fromkeys((table.name, *partners) if serial else partners))
     if requests == index_wide[:1]:  # it names no key twice
-        return RowKeys(exclusive, index_wide[0] if index_wide else None, serial)
-    return RowKeys(exclusive, joined(requests), serial)
+        return RowKeys(exclusive, index_wide[0] if index_wide else None, serial, taken_whole)
+    return RowKeys(exclusive, joined(requests), serial, taken_whole)
 
 
 def _unlogged_unique(binding: Binding) -> str:

@@ -46,7 +46,9 @@ class UpdateRows(msgspec.Struct, gc=False):
     """Update by key in list order: row `keys[i]` gets the values `rows[i]`, unique columns and key included where they
     differ.
 
-    Only used when a batch runs in log order.  A row that is not there is inserted.
+    Only used when a batch runs in log order, and for rows that hold `UNKNOWN`: such a value stays as it is at the
+    target, and nothing is written in its place.  A row that is not there is inserted; one that cannot be, as it holds
+    `UNKNOWN`, is an error (ErrorKind.ROW).
     `keys` are whole rows (before-images) where the table has no key; then exactly one equal row changes.
     `moves`: some row's unique or key column changes, so rows must be written one after another.
     """
@@ -185,7 +187,8 @@ class MergeChunk(msgspec.Struct, gc=False):
     """Merge a staged chunk into its table, in one target transaction.  Nothing else writes to the table meanwhile.
 
     The transaction: the receipt `id`, which covers nothing, as the first statement of `ApplyBatch`; then the rows
-    staged under `staged`, except those whose key (`key` columns) is in `without`; then `steps`; then the chunk is
+    staged under `staged`, except those whose key (`key` columns) is in `without`, as `steps` make them (deletes, and
+    updates of what is known of a row, concern staged rows; further rows come with upserts); then the chunk is
     marked as merged, and the checkpoint saved as `SaveCheckpoint` does: all up to `position` is committed, and no
     restart reads it again.
 

@@ -13,6 +13,7 @@ from tidelock.simulations.mutants.locks import LOCKS
 from tidelock.simulations.mutants.log import BARRIER, ORDER, ROOM
 from tidelock.simulations.mutants.merge import MERGE
 from tidelock.simulations.mutants.parking import BAD_ROWS, PARKING, WISHES
+from tidelock.simulations.mutants.partial import PARTIAL
 from tidelock.simulations.mutants.receipts import DOUBT, FENCE
 from tidelock.simulations.mutants.repairing import KEPT, REFUSED, REPAIRS
 from tidelock.simulations.mutants.streaming import STREAMING
@@ -24,6 +25,7 @@ CATALOGUE = (
     *EQUALITY,
     *REFERENCES,
     *MERGE,
+    *PARTIAL,
     *FENCE,
     *DOUBT,
     *CHECKPOINT,

@@ -1,7 +1,6 @@
 """Rows that a copy reads are, value by value, those that the log would give; which rows, and when, is told exactly."""
 
 import asyncio
-import contextlib
 import struct
 import threading
 from collections import defaultdict
@@ -25,7 +24,6 @@ from tidelock.adapters.config.loader import read as read_feed
 from tidelock.adapters.mysql import connection as server
 from tidelock.adapters.mysql.binlog import log_ends
 from tidelock.adapters.mysql.binlog.visible import wait_until_visible
-from tidelock.adapters.mysql.catalogue import BlockingServer
 from tidelock.adapters.mysql.connection import reader_endpoint
 from tidelock.adapters.ports.source_errors import SourceError
 from tidelock.adapters.row_copy.columns import TooLong
@@ -33,6 +31,7 @@ from tidelock.adapters.row_copy.direct import rows_of_chunk
 from tidelock.adapters.row_copy.job import FETCH_BYTES, Job
 from tidelock.adapters.row_copy.source import CopySource, sources
 from tidelock.adapters.spark.jdbc import Database
+from tidelock.adapters.wiring.source_tables import tables_of
 from tidelock.adapters.wiring.sources import source_of
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.capture.mapping import Mapping, Rule
@@ -57,12 +56,8 @@ def here(source: Server) -> Position:
 
 
 def found(feed: Feed, names: list[TableName]) -> dict[TableName, CopySource]:
-    place = reader_endpoint(feed.source_url)
-    asked = BlockingServer(server.connect(place), place)
-    try:
+    with tables_of(feed.source_url) as asked:
         return asyncio.run(sources(feed, asked, names))
-    finally:
-        asked.close()
 
 
 def read_rows(feed: Feed, spark: Any, source: CopySource) -> list[Row]:
@@ -81,8 +76,8 @@ def direct_rows(feed: Feed, source: CopySource) -> list[Row]:
 
 
 def direct_batches(feed: Feed, source: CopySource) -> list[list[Row]]:
-    with contextlib.closing(server.connect(reader_endpoint(feed.source_url))) as connection:
-        batches = rows_of_chunk(connection, source, ChunkSplit(source.target), 0)
+    with tables_of(feed.source_url) as server:
+        batches = rows_of_chunk(server, source, ChunkSplit(source.target), 0)
         return [list(zip(*batch, strict=True)) for batch in batches]
 
 

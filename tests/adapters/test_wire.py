@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tidelock.adapters.kafka.wire import VERSION, WireError, decode, encode
 from tidelock.engine.model.records import (
+    UNKNOWN,
     Column,
     Ddl,
     DdlKind,
@@ -63,6 +64,7 @@ STATEMENT = LogBatch(
 texts = st.text(st.characters(exclude_categories=("Cs",)))
 integers = st.integers(-(2**63), 2**64 - 1)
 values = st.none() | integers | st.floats(allow_nan=False) | texts | st.binary()
+perhaps_unknown = values | st.just(UNKNOWN)
 positions = st.builds(Position, texts, st.integers(0, 2**63), st.integers(0, 2**32), texts)
 names = st.builds(TableName, texts, texts)
 columns = st.builds(
@@ -76,8 +78,14 @@ columns = st.builds(
     texts,
     st.lists(texts, max_size=3).map(tuple),
 )
-shapes = st.builds(Shape, names, st.lists(columns, max_size=4).map(tuple), st.lists(texts, max_size=2).map(tuple))
-rows = st.lists(values, max_size=5).map(tuple)
+shapes = st.builds(
+    Shape,
+    names,
+    st.lists(columns, max_size=4).map(tuple),
+    st.lists(texts, max_size=2).map(tuple),
+    st.sampled_from(("full", "key", "nothing")),
+)
+rows = st.lists(perhaps_unknown, max_size=5).map(tuple)
 changes = st.builds(RowChange, st.integers(0, 2**31), st.none() | rows, st.none() | rows, st.integers(0, 2**40))
 transactions = st.builds(
     Transaction, texts, st.integers(0, 2**63), st.integers(0, 500), st.booleans(), st.integers(0, 2**62)
@@ -120,17 +128,17 @@ def test_a_float_is_its_own_bits():
 def test_the_documented_bytes():
     """docs/reference/changes-topic.md, read by a plain msgpack decoder."""
     value = encode(BATCH, origin="db1:3306", plan=4)
-    assert value[0] == 1 == VERSION
+    assert value[0] == 1
     prev, last, transactions, rows, shapes, ddl, end_us, origin, plan, schema = msgspec.msgpack.decode(value[1:])
     assert prev == ["binlog.000007", 1234, 0, "0-101-17", ""]
     assert last == ["binlog.000007", 5678, 2, "0-101-18", ""]
     assert transactions == [["0-101", 18, 0, True, 1_700_000_000_123_456], ["0-101", 19, 2, False, 0]]
     assert rows[0] == [3, None, [1, "ann@example.com", "-12.30", "happy", b"\x00\xff", 0.5], 0]
     assert rows[2][2:] == [None, 1]
-    name, described, key = shapes[3]
-    assert (name, key) == (["shop", "account"], ["id"])
-    assert described[0] == ["id", "int", True, 8, 0, 0, "", []]
-    assert described[3] == ["mood", "enum", False, 0, 0, 0, "utf8mb4", ["happy", "sad"]]
+    name, described, key, identity = shapes[3]
+    assert (name, key, identity) == (["shop", "account"], ["id"], "full")
+    assert described[0] == ["id", "int", True, 8, 0, 0, "", [], ""]
+    assert described[3] == ["mood", "enum", False, 0, 0, 0, "utf8mb4", ["happy", "sad"], ""]
     assert (ddl, end_us, origin, plan) == (None, 1_700_000_000_123_456, "db1:3306", 4)
     assert schema == xxhash.xxh3_64_intdigest(msgspec.msgpack.encode(shapes))
     ddl = msgspec.msgpack.decode(encode(STATEMENT, origin="", plan=4)[1:])[5]
@@ -141,6 +149,30 @@ def test_a_record_written_by_version_1_stays_readable():
     values = [bytes.fromhex(line) for line in GOLDEN.read_text().split()]
     assert [decode(value).batch for value in values] == [BATCH, STATEMENT]
     assert [(record.origin, record.plan) for record in map(decode, values)] == [("db1:3306", 4)] * 2
+
+
+def test_a_value_that_the_log_does_not_tell_is_an_extension_of_version_2():
+    """A program that knows version 1 alone would write what it decodes there into a column."""
+    keyed = msgspec.structs.replace(ACCOUNT, identity="key")
+    change = RowChange(3, (2, *[UNKNOWN] * 5), (2, "bob", UNKNOWN, "sad", None, 0.5), 0)
+    partial = msgspec.structs.replace(BATCH, rows=(change,), shapes={3: keyed})
+    value = encode(partial, origin="db1", plan=4)
+    assert value[0] == 2 == VERSION
+    rows, shapes = msgspec.msgpack.decode(value[1:])[3:5]
+    assert rows[0][2][2] == msgspec.msgpack.Ext(1, b"")
+    assert shapes[3][3] == "key"
+    (back,) = decode(value).batch.rows
+    assert back == change
+    assert back.after[2] is UNKNOWN
+    assert back.before[1] is UNKNOWN
+
+
+def test_an_extension_that_no_row_holds_is_damage():
+    value = bytes(encode(BATCH, origin="db1:3306", plan=4))
+    (known,) = (msgspec.msgpack.encode(v) for v in ("ann@example.com",))
+    for ext in (msgspec.msgpack.Ext(2, b""), msgspec.msgpack.Ext(1, b"x")):
+        with pytest.raises(WireError, match="version 1 is damaged: a MessagePack extension"):
+            decode(value.replace(known, msgspec.msgpack.encode(ext)))
 
 
 def test_records_of_equal_schema_number_have_equal_shapes():
@@ -154,7 +186,7 @@ def test_records_of_equal_schema_number_have_equal_shapes():
 
 
 def test_what_cannot_be_read_says_why():
-    with pytest.raises(WireError, match="version 9; this program reads up to version 1") as refused:
+    with pytest.raises(WireError, match="version 9; this program reads up to version 2") as refused:
         decode(b"\x09" + encode(BATCH, origin="", plan=1)[1:])
     assert "newest version" in refused.value.hint
     with pytest.raises(WireError, match="version 1 is damaged"):

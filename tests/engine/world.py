@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from tidelock.engine.model.records import Column, Kind, Row, RowChange, Shape, TableName, Transaction, Value
+from tidelock.engine.model.records import UNKNOWN, Column, Kind, Row, RowChange, Shape, TableName, Transaction, Value
 from tidelock.engine.model.schema import Binding, Equality, ForeignKey, TargetColumn, TargetTable, UniqueKey
 from tidelock.engine.parallel.segments import Change
 from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
@@ -223,8 +223,11 @@ class Database:
     # -------------------------------------------------- the log and the engine's steps
 
     def whole(self, binding: Binding, row: Row, old: Row | None = None) -> Row:
-        """The target's row for a row of the log; its own columns keep what `old` has, else their default."""
+        """The target's row for a row of the log; its own columns keep what `old` has, else their default.  So do values
+        that the log does not tell, where there is an `old`."""
         given = dict(zip((c.name for c in binding.shape.columns), row, strict=True))
+        assert old is not None or UNKNOWN not in row, "nothing is written in the place of a value"
+        given = {name: value for name, value in given.items() if value is not UNKNOWN}
         kept = dict(zip((c.name for c in binding.target.columns), old, strict=True)) if old is not None else {}
         return tuple(given.get(c.name, kept.get(c.name, "default")) for c in binding.target.columns)
 
@@ -296,6 +299,8 @@ class Database:
 
     def move(self, binding: Binding, key: Row, row: Row, moves: bool) -> None:
         old = self.find(binding, key)
+        if old is None and UNKNOWN in row:
+            raise Violation(f"{binding.name} {key} is not there")
         if old is None:
             self.insert(binding.name, self.whole(binding, row))
             return

@@ -16,7 +16,7 @@ from tidelock.simulations.mutants.functions import find, functions_of
 from tidelock.simulations.mutants.hunt import Order
 from tidelock.simulations.mutants.mutant import Mutant, Stale
 
-COUNTER_EXAMPLES = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18}  # those that concern what exists
+COUNTER_EXAMPLES = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 30, 31}  # those that concern what exists
 QUICK = (
     "lock-dropped", "fold-by-labels", "fence-skipped", "checkpoint-one-too-far", "commit-when-ready",
     "identity-not-compared",

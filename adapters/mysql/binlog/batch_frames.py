@@ -17,7 +17,7 @@ from tidelock.adapters.mysql.binlog.codecs import WireColumn
 from tidelock.adapters.mysql.binlog.row_layout import Columns, layout
 from tidelock.adapters.process.frames import head
 from tidelock.adapters.row_image import images
-from tidelock.engine.model.records import Kind, LogBatch, RowChange
+from tidelock.engine.model.records import Kind, LogBatch, RowChange, read_extension
 
 BATCH: Final = 0x42
 IMAGES: Final = 0x49
@@ -63,8 +63,8 @@ class FrameDecoder:
     """Decodes the frames of one capture process: shape numbers mean what it said."""
 
     def __init__(self) -> None:
-        self._batch = msgspec.msgpack.Decoder(LogBatch)
-        self._rowless = msgspec.msgpack.Decoder(_Rowless)
+        self._batch = msgspec.msgpack.Decoder(LogBatch, ext_hook=read_extension)
+        self._rowless = msgspec.msgpack.Decoder(_Rowless, ext_hook=read_extension)
         self._layouts: dict[int, images.Layout] = {}
 
     def batch(self, kind: int, body: memoryview) -> LogBatch:

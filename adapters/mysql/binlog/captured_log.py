@@ -9,14 +9,13 @@ import msgspec
 from tidelock.adapters.mysql.binlog.reader import BinlogReader
 from tidelock.adapters.mysql.binlog.row_layout import Columns
 from tidelock.adapters.mysql.connection import reader_endpoint
-from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered
+from tidelock.adapters.ports.capture_messages import CaptureOrder, Unanswered, published
 from tidelock.adapters.ports.source_errors import OtherHistory
 from tidelock.engine.capture import mapping
 from tidelock.engine.capture.chunk_cutter import ChunkCutter, OtherServer
 from tidelock.engine.capture.machine import CaptureMachine
 from tidelock.engine.model.errors import RESYNC
 from tidelock.engine.model.records import LogBatch, SourceChunk, TableName
-from tidelock.engine.protocol.effects import Publish
 from tidelock.engine.protocol.events import SourceRead
 
 
@@ -59,8 +58,7 @@ class CapturedLog:
                 parts = [part for chunk in reader.ready for part in cut(chunk)] if cut else reader.ready
                 for part in parts:
                     for effect in machine.step(0, [SourceRead([classified(part, scheme, folded=reader.folded)])]):
-                        if isinstance(effect, Publish):
-                            yield effect.batch
+                        yield published(effect)
                 reader.ready.clear()
         except OtherServer as error:
             raise OtherHistory(

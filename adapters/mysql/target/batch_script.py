@@ -8,13 +8,15 @@ Answers that change what happens next:
 - no row for the receipt: a newer owner has the feed; a duplicate: this batch was committed before;
 - a plain insert that finds a duplicate (error 1062) is undone by the server as a whole, and its rows are then
   overwritten by key; a duplicate of another unique value comes up again there, and fails the batch;
-- an update by key that matches fewer rows than it names: the others are looked up and inserted.
+- an update by key that matches fewer rows than it names: the others are looked up and inserted; where rows hold
+  `UNKNOWN` they cannot be, and the batch fails.
 MariaDB does not join a key in latin1, say, to texts beyond ASCII (error 1267): such rows are updated one by one.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import assert_never
 
@@ -25,7 +27,8 @@ from tidelock.adapters.mysql.target.fencing import Fenced
 from tidelock.adapters.mysql.target.literals import Unwritable
 from tidelock.adapters.mysql.target.session import Answer, StatementFailed, TargetSession
 from tidelock.adapters.mysql.target.statements import TableStatements
-from tidelock.engine.model.records import Row
+from tidelock.engine.model.errors import MISSING
+from tidelock.engine.model.records import UNKNOWN, Row
 from tidelock.engine.model.schema import Binding
 from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
 
@@ -214,13 +217,45 @@ class BatchScript:
         return [row for row in rows if await self._matched(statements, [statements.update_one(row)]) == 0]
 
     async def _update(self, statements: TableStatements, step: UpdateRows) -> None:
+        if statements.table.partial and not step.moves:
+            await self.update_partly(statements, step.rows)
+            return
         if statements.table.key and not step.moves:
             last = {statements.table.key_of(row): row for row in step.rows}  # a later image of the row is the whole row
             await self._overwrite(statements, list(last.values()))
             return
         for key, row in zip(step.keys, step.rows, strict=True):
             if await self._matched(statements, [statements.move(key, row)]) == 0:
+                _refuse_unknown([row])
                 self._insert(statements, [row], again=False)
+
+    async def update_partly(self, statements: TableStatements, rows: Sequence[Row]) -> None:
+        """Update rows by key, no key twice, that may hold UNKNOWN."""
+        whole = [row for row in rows if UNKNOWN not in row]
+        if whole:
+            await self._overwrite(statements, whole)
+        by_known = defaultdict[tuple[int, ...], list[Row]](list)
+        for row in rows:
+            if UNKNOWN in row:
+                by_known[statements.known_of(row)].append(row)
+        for known, alike in by_known.items():
+            if await self._count_known(statements, alike, known) < len(alike):
+                _refuse_unknown(alike)
+
+    async def _count_known(self, statements: TableStatements, rows: Sequence[Row], known: tuple[int, ...]) -> int:
+        """Set the columns `known` of these rows; returns how many of the rows are there."""
+        sent: list[bytes] = []
+        try:
+            if not known:
+                sent += statements.present(rows)
+                return len(await self._rows(statements, sent))
+            if len(rows) > 1:
+                sent += statements.update_known(rows, known)
+                return await self._matched(statements, sent)
+        except BatchError as error:
+            if code_of(error.error) != MIXED_COLLATIONS or error.sql not in sent:
+                raise
+        return len(rows) - len(await self._update_singly(statements, rows))
 
     async def _matched(self, statements: TableStatements, sqls: Iterable[bytes]) -> int:
         return sum(a.affected for a in await self._answers(statements, sqls))
@@ -238,6 +273,12 @@ class BatchScript:
     def _add(self, statements: TableStatements, sqls: Iterable[bytes]) -> None:
         for sql in sqls:
             self.add(sql, str(statements.table.name))
+
+
+def _refuse_unknown(rows: Sequence[Row]) -> None:
+    """Refuse to insert rows of which not every value is known."""
+    if any(UNKNOWN in row for row in rows):
+        raise Unwritable(MISSING)
 
 
 def _is_free(steps: Sequence[Step]) -> bool:

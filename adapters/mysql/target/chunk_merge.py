@@ -33,7 +33,7 @@ from tidelock.adapters.mysql.target.statements import TableStatements
 from tidelock.engine.model.chunk_ranges import By
 from tidelock.engine.model.records import Row, TableName
 from tidelock.engine.model.schema import Binding, ForeignKey, TargetTable
-from tidelock.engine.protocol.effects import DeleteRows, MergeChunk, UpsertRows
+from tidelock.engine.protocol.effects import DeleteRows, MergeChunk, UpdateRows, UpsertRows
 
 
 class LostStaging(Exception):
@@ -83,9 +83,12 @@ class ChunkMerge:
         return await (self._write_again(chunk) if part is None else self._write_part(chunk))
 
     async def _stage_images(self) -> int:
-        """Put the last images of touched rows among the staged; returns how many."""
+        """Put the last images of touched rows among the staged; returns how many.  One that does not tell every value
+        is written over the staged row."""
         touched = 0
         for step in self._effect.steps:
+            if isinstance(step, UpdateRows):
+                await self._batch.update_partly(self._statements(step.table), step.rows)
             if isinstance(step, UpsertRows):
                 touched += await self._count(self._statements(step.table).insert(step.rows))
         return touched

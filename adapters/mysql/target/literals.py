@@ -9,7 +9,8 @@ a quote is doubled and nothing else in a string has a meaning.  Two forms:
 | stored   | VALUES, SET  | DECIMAL and floats quoted: the server reads their text straight into the column    |
 | compared | IN, =, `<=>` | bare, or they would be compared as doubles; floats with an exponent, or as DECIMAL |
 
-What no MySQL column can hold (`NaN`, an unknown ENUM label, …) is left to the server's strict mode.
+What no MySQL column can hold (an unknown ENUM label, …) is left to the server's strict mode, but for the numbers and
+moments of a PostgreSQL source: of `10000-01-01` the server would make another day.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ Render: TypeAlias = Callable[[Sequence[Row]], list[str]]
 
 _LONG_NUMBER = re.compile(r"[0-9][0-9.]{15}", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?", re.ASCII)
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?: [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)?", re.ASCII)
 _QUOTED = "Q + {v}.replace(Q, QQ) + Q"
 _STORED: dict[Kind, str] = {
     Kind.INT: "int.__repr__({v})",
     Kind.YEAR: "int.__repr__({v})",
     Kind.BIT: "int.__repr__({v})",
+    Kind.BOOL: "int.__repr__({v})",
     Kind.FLOAT: "Q + float.__repr__({v}) + Q",
     Kind.DOUBLE: "Q + float.__repr__({v}) + Q",
     Kind.BINARY: "X + {v}.hex() + Q",
@@ -52,6 +55,11 @@ _COMPARED: dict[Kind, str] = _STORED | {
 # MariaDB cuts an x'…' of n bytes to n modulo 65,536 where it stands in a derived table; UNHEX it does not.
 _JOINED: dict[Kind, str] = _STORED | dict.fromkeys((Kind.BINARY, Kind.GEOMETRY, Kind.VECTOR), "H + {v}.hex() + HH")
 
+# Of a PostgreSQL source, whose values may be none of MySQL's.
+_MOMENTS = dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP), "Q + moment({v}) + Q")
+_CHECKED: dict[Kind, str] = _MOMENTS | {Kind.DECIMAL: "Q + decimal({v}) + Q"}
+SPELLED = frozenset((*_CHECKED, Kind.TIME))
+"""Kinds whose values PostgreSQL may spell as no other server does."""
 
 _BY_IMAGE: dict[str, str] = {
     _QUOTED: "quoted",
@@ -128,7 +136,8 @@ def _compile(
 
 
 def _form(column: Column, forms: dict[Kind, str]) -> str:
-    return forms.get(column.kind, _QUOTED)
+    form = forms.get(column.kind, _QUOTED)
+    return _CHECKED.get(column.kind, form) if column.type and form == _QUOTED else form
 
 
 def _function(forms: Sequence[str], places: Sequence[int]) -> Render:
@@ -146,6 +155,7 @@ def _function(forms: Sequence[str], places: Sequence[int]) -> Render:
         "HH": "')",
         "double": _double,
         "decimal": _decimal,
+        "moment": _moment,
         "json": _json,
     }
     function: Any = eval(source, names)  # the source holds only indexes and the expressions above
@@ -165,6 +175,12 @@ def _double(value: float) -> str:
 def _decimal(value: str) -> str:
     if not _NUMBER.fullmatch(value):
         raise ValueError("not a decimal number")
+    return value
+
+
+def _moment(value: str) -> str:
+    if not _MOMENT.fullmatch(value):
+        raise ValueError("not a moment of the years 1 to 9999")
     return value
 
 
@@ -190,4 +206,6 @@ def _complaint(column: Column, value: Value) -> str:
         return f"column {column.name}: a DECIMAL inside JSON with more digits than MySQL keeps when it reads JSON text"
     if isinstance(value, float):
         return f"column {column.name}: {value} is not a number that MySQL can hold"
+    if isinstance(value, str) and column.type:
+        return f"column {column.name}: {value[:40]} is no {column.kind.value} that MySQL can hold"
     return f"column {column.name}: a value of type {type(value).__name__} is no {column.kind.value}"

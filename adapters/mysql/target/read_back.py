@@ -17,11 +17,11 @@ def asked(column: Column, table: str) -> str:
             return f"HEX(CONVERT({name} USING binary))"
         case Kind.VECTOR:
             return f"HEX(CAST({name} AS BINARY))"
-        case Kind.INT | Kind.YEAR | Kind.BIT:
+        case Kind.INT | Kind.YEAR | Kind.BIT | Kind.BOOL:
             return f"CAST({name}+0 AS CHAR)"
         case Kind.FLOAT | Kind.DOUBLE:
             return f"CAST({name} AS DOUBLE)"
-        case Kind.TEXT | Kind.ENUM | Kind.SET | Kind.JSON:
+        case Kind.TEXT | Kind.ENUM | Kind.SET | Kind.JSON | Kind.OTHER:
             return f"CONVERT({name} USING utf8mb4)"
         case _:
             return f"CAST({name} AS CHAR)"

@@ -237,7 +237,7 @@ class MySqlSink(ChunkSink):
     ) -> events.DdlApplied | events.DdlFailed:
         """Run a statement once (`ddl`), and read the tables."""
         try:
-            statements = translate(effect.ddl, "mysql", self._target_name)
+            statements = translate(effect.ddl, "mysql", self._target_name, self._copying.tables)
             empty = emptied(effect.ddl, self._target_name)
         except TargetError as error:
             return events.DdlFailed(effect.id, outcome(error))

@@ -8,6 +8,7 @@ Why these forms (design 7):
   the index; `STRAIGHT_JOIN` makes the new rows drive it.
 - `FORCE INDEX`, because a server scans a small table, and a scan waits for rows that other lanes have locked.  So do
   both for `DELETE … WHERE key IN (…)`, whatever the hint.
+- A row may hold `UNKNOWN`, for a value that stays as it is: it is updated by key, and its known columns alone are set.
 - Without a key, one equal row is one whose every column is `<=>`, and text also equal as bytes: a `_ci` collation or
   trailing spaces must not take another row.
 """
@@ -22,7 +23,8 @@ import msgspec
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.mysql.target import literals
 from tidelock.adapters.mysql.target.literals import Render, Unwritable
-from tidelock.engine.model.records import Column, Kind, Row, TableName, Value
+from tidelock.adapters.schema.type_map import is_text
+from tidelock.engine.model.records import UNKNOWN, Column, Kind, Row, TableName, Value
 from tidelock.engine.model.schema import Binding, TargetColumn, TargetTable
 
 
@@ -70,6 +72,7 @@ class TableStatements:
         """Returns the text before each row of a VALUES table."""
         self._render_insert = literals.stored(self._columns, self._written)
         self._render_update = literals.keyed(self._columns, table.key, self._set)
+        self._render_known: dict[tuple[int, ...], Render] = {}
         self._render_keys = literals.compared(self._columns, table.key)
         self._insert = f"INSERT INTO {self._name} ({self._list(self._written)}) VALUES "
 
@@ -95,11 +98,25 @@ class TableStatements:
 
     def update(self, rows: Sequence[Row]) -> Iterator[bytes]:
         """Set the columns that no unique index holds, by key; the matched rows together say how many were there."""
-        first = ",".join([self._key_leg(), *(f"NULL AS {self._names[i]}" for i in self._set)])
-        sets = ",".join(f"tide_old.{self._names[i]}=tide_new.{self._names[i]}" for i in self._set)
+        return self._update(rows, self._set, self._render_update)
+
+    def update_known(self, rows: Sequence[Row], known: tuple[int, ...]) -> Iterator[bytes]:
+        """Set the columns `known` alone, one of `known_of` each row, as `update` does."""
+        render = self._render_known.get(known)
+        if render is None:
+            render = self._render_known[known] = literals.keyed(self._columns, self.table.key, known)
+        return self._update(rows, known, render)
+
+    def known_of(self, row: Row) -> tuple[int, ...]:
+        """Returns the columns that an update by key sets of this row."""
+        return tuple([i for i in self._set if row[i] is not UNKNOWN])
+
+    def _update(self, rows: Sequence[Row], positions: Sequence[int], render: Render) -> Iterator[bytes]:
+        first = ",".join([self._key_leg(), *(f"NULL AS {self._names[i]}" for i in positions)])
+        sets = ",".join(f"tide_old.{self._names[i]}=tide_new.{self._names[i]}" for i in positions)
         head = f"UPDATE (SELECT {first} FROM {self._name} WHERE FALSE UNION ALL VALUES {self._row}"
         tail = f") tide_new STRAIGHT_JOIN {self._old()} ON {self._join()} SET {sets}"
-        return self._cut(head, "," + self._row, self._rows(self._render_update, rows), tail)
+        return self._cut(head, "," + self._row, self._rows(render, rows), tail)
 
     def present(self, rows: Sequence[Row]) -> Iterator[bytes]:
         """Queries for the indexes in `rows` of those that are there by key; they see the latest committed state."""
@@ -124,13 +141,14 @@ class TableStatements:
         return self._cut(head, "," + self._row, texts, tail)
 
     def move(self, key: Row, row: Row) -> bytes:
-        """Give the row `key` (a whole row without a key) all values of `row`; key columns only where they differ."""
+        """Give the row `key` (a whole row without a key) all known values of `row`; key columns only where they differ.
+        """
         same = {i for i, value in zip(self.table.key, key, strict=bool(self.table.key)) if row[i] == value}
-        return self._update_one(key, row, [i for i in self._written if i not in same])
+        return self._update_one(key, row, [i for i in self._written if i not in same and row[i] is not UNKNOWN])
 
     def update_one(self, row: Row) -> bytes:
         """Update a single row, also where no join can compare the key (error 1267)."""
-        return self._update_one(self.table.key_of(row), row, self._set)
+        return self._update_one(self.table.key_of(row), row, self.known_of(row))
 
     def _update_one(self, key: Row, row: Row, positions: Sequence[int]) -> bytes:
         sets = [f"{self._names[i]}={self._one(i, row[i], compare=False)}" for i in positions]
@@ -227,10 +245,12 @@ _AS_BYTES = frozenset((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON))
 
 
 def _as_written(column: Column, target: TargetColumn | None) -> Column:
-    """A document is text where the target's column is (always at MariaDB)."""
-    if column.kind is Kind.JSON and target is not None and target.type != "json":
-        return msgspec.structs.replace(column, kind=Kind.TEXT)
-    return column
+    """A document is text where the target's column is (always at MariaDB); a text holds whatever PostgreSQL spells."""
+    if target is None:
+        return column
+    document = column.kind is Kind.JSON and target.type != "json"
+    spelled = bool(column.type) and column.kind in literals.SPELLED and is_text(target.type)
+    return msgspec.structs.replace(column, kind=Kind.TEXT) if document or spelled else column
 
 
 def key_index(table: TargetTable) -> str:

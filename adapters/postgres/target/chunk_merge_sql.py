@@ -23,7 +23,7 @@ from tidelock.adapters.postgres.target.statements import TableStatements, identi
 from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates, base_type, renderer
 from tidelock.engine.model.records import Column, Kind, Row, TableName
 from tidelock.engine.model.schema import Binding, TargetColumn, TargetTable
-from tidelock.engine.protocol.effects import DeleteRows, MergeChunk, UpsertRows
+from tidelock.engine.protocol.effects import DeleteRows, MergeChunk, UpdateRows, UpsertRows
 
 CLASHES = frozenset(("23505", "23P01", "23503"))
 """SQLSTATEs of what `in_place` cannot do and `anew` may: a unique value that moves between rows, a reference."""
@@ -73,8 +73,9 @@ class ChunkMergeSql:
                 if len(step.keys) > UNINDEXED_ROWS:
                     yield from self._indexed()
                 yield from statements.of(DeleteRows(binding, step.keys), careful=False)
+            elif isinstance(step, UpdateRows):
+                yield from statements.of(UpdateRows(binding, step.keys, step.rows, moves=False), careful=False)
             else:
-                assert isinstance(step, UpsertRows), "a chunk is written with inserts"
                 yield from statements.of(UpsertRows(binding, step.rows, fresh=True), careful=False)
 
     def _indexed(self) -> Iterator[str]:

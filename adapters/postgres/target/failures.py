@@ -7,7 +7,8 @@ import asyncpg
 from tidelock.adapters.config.url import Endpoint
 from tidelock.adapters.ports.sink import TargetError
 from tidelock.adapters.postgres.sqlstates import meaning
-from tidelock.engine.model.errors import ErrorKind, Failure
+from tidelock.adapters.postgres.target.statements import is_missing
+from tidelock.engine.model.errors import MISSING, ErrorKind, Failure
 
 MESSAGE_CHARACTERS = 1_000
 SERVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
@@ -56,6 +57,8 @@ def failure_of(error: BaseException, *, committing: bool = False, tables: str = 
     if connection_lost(error):
         trouble = ErrorKind.IN_DOUBT if committing else ErrorKind.TRANSIENT
         return Failure(trouble, f"the connection to the target was lost: {_words(error)}", _code(error))
+    if is_missing(error):
+        return Failure(ErrorKind.ROW, f"{tables}: {MISSING}" if tables else MISSING, _code(error))
     return Failure(meaning(_code(error)).kind, _words(error, tables), _code(error))
 
 

@@ -13,6 +13,7 @@ from tidelock.adapters.config.url import Dialect, Endpoint
 from tidelock.adapters.ports.finding import Finding, error
 from tidelock.adapters.ports.target_inspection import ROW_RIGHTS, Details, lacking_rights, only_for_copies
 from tidelock.adapters.postgres.catalogue import read_tables
+from tidelock.adapters.postgres.schema import RULES
 from tidelock.adapters.postgres.target.session import SessionSettings
 from tidelock.adapters.schema.create_table import qualified
 from tidelock.engine.model.records import Position, TableName
@@ -49,7 +50,9 @@ _MISSING_RIGHTS = """
 SELECT place, string_agg(r, ', ' ORDER BY n)
 FROM unnest($2::text[]) AS place, unnest($1::text[]) WITH ORDINALITY AS u(r, n)
 WHERE NOT has_table_privilege(place, r) GROUP BY place ORDER BY place"""
-_RULES = {"c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT", "r": "RESTRICT", "a": "NO ACTION"}
+_TYPES = """
+SELECT n.nspname::text, t.typname::text FROM unnest($1::text[], $2::text[]) AS w(schema, name)
+JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_type t ON t.typnamespace = n.oid AND t.typname = w.name"""
 
 
 class PostgresTarget:
@@ -114,7 +117,7 @@ class PostgresTarget:
             checks=tuple(zip(checks, clauses, strict=True)),
             triggers=tuple(triggers),
             constraints=frozenset(constraints),
-            rules={n: (_RULES[update], _RULES[delete]) for n, update, delete in rules},
+            rules={n: (RULES[update], RULES[delete]) for n, update, delete in rules},
             findings=tuple(findings),
         )
 
@@ -173,6 +176,11 @@ class PostgresTarget:
     async def schemas(self) -> set[str]:
         """Read the names of all schemas."""
         return {row[0] for row in await self._connection.fetch("SELECT nspname::text FROM pg_namespace")}
+
+    async def types(self, names: Sequence[TableName]) -> set[TableName]:
+        """Read which of these types exist."""
+        rows = await self._connection.fetch(_TYPES, [n.schema for n in names], [n.table for n in names])
+        return {TableName(*row) for row in rows}
 
     async def checkpoint(self, schema: str, feed: str) -> Position | None:
         """Read the checkpoint of a feed, of its lowest group."""

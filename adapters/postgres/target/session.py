@@ -52,6 +52,8 @@ class SessionSettings:
             "timezone": "UTC",
             "datestyle": "ISO, YMD",
             "intervalstyle": "postgres",
+            "lc_monetary": "C",
+            "xmloption": "content",
             "standard_conforming_strings": "on",
             "default_transaction_isolation": "read committed",
             "default_transaction_deferrable": "off",

@@ -76,13 +76,14 @@ class PostgresSink(ChunkSink):
         self._eager = self._lanes if options.eager else []
         self._takeover = Takeover(Fencing(self._settings, self._bookkeeping, options.entry), self._bookkeeping)
         self._epoch = 0
+        self._tables: Mapping[TableName, TargetTable] = {}
         self._last_control = Control("running", ())
 
     async def take_over(self, tables: Sequence[TableName], start: Position | None) -> events.TakenOver:
         """Become the owner, and read what is there.  Raises Overtaken, TargetError."""
         await self.close()
         taken = await self._takeover.run(tables, start)
-        self._epoch = taken.epoch
+        self._epoch, self._tables = taken.epoch, taken.tables
         self._audit.begin(taken.epoch)
         open_ahead(self._eager)
         return taken
@@ -236,7 +237,7 @@ class PostgresSink(ChunkSink):
         """The statement and the note that it ran (`ddl_passed`) commit together: it runs once, whatever is lost."""
         try:
             empty = emptied(effect.ddl, self._target_name)
-            translated = translate(effect.ddl, "postgres", self._target_name)
+            translated = translate(effect.ddl, "postgres", self._target_name, self._tables)
         except TargetError as error:
             return events.DdlFailed(effect.id, Failure(ErrorKind.TARGET, f"{error}. {error.hint}"))
         gone = [self._bookkeeping.empty(table, everywhere=bool(votes)) for table in empty]
@@ -261,6 +262,7 @@ class PostgresSink(ChunkSink):
         if isinstance(found, Failure):
             return events.DdlFailed(effect.id, found)
         self._script.steps.forget_tables()
+        self._tables = found
         return events.DdlApplied(effect.id, found, emptied(effect.ddl, self._target_name))
 
     async def refuse(self, wanted: Sequence[TableName], alarm: Alarm) -> None:

@@ -8,7 +8,11 @@ temporary table of the session.
 
 - literals take their type from the column they are assigned to or compared with, so no value is cut or rounded by an
   explicit cast; arrays are cast to the base type and then assigned, which checks lengths;
-- columns that are arrays themselves, which `unnest` would flatten, travel as text.
+- columns that are arrays or composites themselves, which `unnest` would flatten, travel as text, as do all of a type
+  that only PostgreSQL has.
+
+Rows may hold `UNKNOWN`, for a value that stays as it is: they are updated by key, those with the same known columns
+together, and where fewer rows are there than were named the statement fails (`is_missing`).
 
 `ON CONFLICT` names the key and sets no unique column: a unique value held by a row of another key stays an error, and
 no lock stronger than needed is taken.  Where the key's index cannot be named so (DEFERRABLE, partial), or where the
@@ -18,16 +22,18 @@ are updated first and those that were not there inserted, in one statement.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import assert_never
+
+import asyncpg
 
 from tidelock.adapters.bookkeeping.tables import quote
 from tidelock.adapters.postgres.target import literals
 from tidelock.adapters.postgres.target.copy_text import CopyCommand, lines
 from tidelock.adapters.postgres.target.values import Unwritable, ZeroDates, base_type, is_own_text, renderer
 from tidelock.adapters.row_image import images
-from tidelock.engine.model.records import Kind, Row, TableName, Value
+from tidelock.engine.model.records import UNKNOWN, Kind, Row, TableName, Value
 from tidelock.engine.model.schema import Binding, TargetColumn
 from tidelock.engine.protocol.effects import DeleteRows, Step, UpdateRows, UpsertRows
 
@@ -37,8 +43,16 @@ STATEMENT_CHARACTERS = 32 << 20
 SHORT_VALUE = 1_000
 # Types whose `=` is missing, is not equality, or is coarser than the text.
 _AS_JSONB = frozenset(("json",))
-_UNBOUNDED = frozenset((Kind.TEXT, Kind.BINARY, Kind.JSON, Kind.GEOMETRY, Kind.VECTOR))
+_UNBOUNDED = frozenset((Kind.TEXT, Kind.BINARY, Kind.JSON, Kind.GEOMETRY, Kind.VECTOR, Kind.OTHER))
 _AS_TEXT = frozenset(("xml", "citext", "point", "line", "lseg", "box", "path", "polygon", "circle"))
+
+
+_MISSING = "tidelock: rows not there: "
+
+
+def is_missing(error: BaseException) -> bool:
+    """Tell whether a row that can only be updated was not there."""
+    return isinstance(error, asyncpg.InvalidTextRepresentationError) and f'"{_MISSING}' in str(error)
 
 
 def identifier(name: str) -> str:
@@ -49,6 +63,12 @@ def identifier(name: str) -> str:
 def qualified(name: TableName) -> str:
     """Quote a table's name with its schema."""
     return f"{identifier(name.schema)}.{identifier(name.table)}"
+
+
+def output_text(expression: str) -> str:
+    """SQL for a value's text as its type writes it, `''` for NULL.  A cast may write another: `10.0.0.1/32` of an inet.
+    """
+    return f"format('%s', {expression})"
 
 
 class StepStatements:
@@ -92,6 +112,8 @@ class TableStatements:
         self._large = [
             i for i, c in enumerate(binding.shape.columns) if c.kind in _UNBOUNDED and not 0 < c.length <= SHORT_VALUE
         ]
+        # An array of arrays is one array, and a literal beside a composite a row of no type: such keys are unnested.
+        self._is_odd_key = any(binding.shape.columns[i].kind is Kind.OTHER for i in binding.key)
         self._large_key = [at for at, i in enumerate(binding.key) if i in self._large]
         columns = ", ".join(self._quoted[i] for i in self._written)
         self._insert = f"INSERT INTO {self.table} ({columns}) OVERRIDING SYSTEM VALUE "
@@ -127,7 +149,7 @@ class TableStatements:
         if not self.binding.key:
             for row, copies in Counter(keys).items():
                 yield f"DELETE FROM {self.table} AS t USING {self._equal_rows(row, copies)} AS d WHERE {_SAME_ROW}"
-        elif len(self.binding.key) == 1:
+        elif len(self.binding.key) == 1 and not self._is_odd_key:
             at = self.binding.key[0]
             for part in _parts(keys, self._large_key):
                 values = self._renderers[at]([key[0] for key in part])
@@ -144,7 +166,7 @@ class TableStatements:
         names = ", ".join(self._key_names)
         for part in _parts(keys, self._large_key):
             columns = self._columns(part, self.binding.key)
-            if len(part) <= FEW_ROWS:
+            if len(part) <= FEW_ROWS and not self._is_odd_key:
                 rows = literals.tuples([self._names[i] for i in self.binding.key], columns)
                 yield f"DELETE FROM {self.table} WHERE ({names}) IN ({rows})"
             else:
@@ -176,9 +198,51 @@ class TableStatements:
     def _update(self, step: UpdateRows) -> Iterator[str | CopyCommand]:
         if step.moves or not self.binding.key:
             for key, row in zip(step.keys, step.rows, strict=True):
-                yield self._update_one(key, row)
+                yield self._update_one_partly(key, row) if UNKNOWN in row else self._update_one(key, row)
+        elif self.binding.partial:
+            yield from self._update_partly(step.rows)
         else:
             yield from self._upsert(step.rows, careful=True)
+
+    def _update_partly(self, rows: list[Row]) -> Iterator[str | CopyCommand]:
+        """Set-based, for rows whose key and unique columns stay, and that may hold UNKNOWN."""
+        if whole := [row for row in rows if UNKNOWN not in row]:
+            yield from self._upsert(whole, careful=True)
+        by_known = defaultdict[tuple[int, ...], list[Row]](list)
+        for row in rows:
+            if UNKNOWN in row:
+                by_known[tuple([i for i in self._set if row[i] is not UNKNOWN])].append(row)
+        key = self.binding.key
+        same = " AND ".join(f"t.{self._quoted[i]} = {self._typed(i)}" for i in key)
+        for known, alike in by_known.items():
+            positions = (*key, *known)
+            sets = ", ".join(f"{self._quoted[i]} = {self._typed(i)}" for i in known)
+            for part in _parts(alike, [i for i in self._large if i in positions]):
+                values = [[row[i] for i in positions] for row in part]
+                source = self._unnest(self._columns(values, positions), positions)
+                found = (
+                    f"UPDATE {self.table} AS t SET {sets} FROM {source} WHERE {same} RETURNING 1"
+                    if known
+                    else f"SELECT FROM {self.table} AS t JOIN {source} ON {same} FOR UPDATE OF t"
+                )
+                yield _all_there(found, len(part))
+
+    def _update_one_partly(self, key: Row, row: Row) -> str:
+        known = [i for i in self._written if row[i] is not UNKNOWN]
+        pairs = zip(known, self._row_literals(row, known), strict=True)
+        assignments = ", ".join(f"{self._quoted[i]} = {v}" for i, v in pairs)
+        return _all_there(f"UPDATE {self.table} SET {assignments} WHERE {self._keyed(key)} RETURNING 1", 1)
+
+    def _keyed(self, key: Row) -> str:
+        wanted = self._columns([key], self.binding.key)
+        return " AND ".join(
+            f"{self._quoted[i]} = {literals.elements(self._names[i], v)[0]}{self._cast(i)}"
+            for i, v in zip(self.binding.key, wanted, strict=True)
+        )
+
+    def _cast(self, at: int) -> str:
+        """What makes a literal of a composite comparable, which is a row of no type as it stands."""
+        return f"::{base_type(self._targets[at].type)}" if self.binding.shape.columns[at].kind is Kind.OTHER else ""
 
     def _update_or_insert(self, rows: list[Row]) -> Iterator[str]:
         """Set-based, for rows whose key and unique columns stay."""
@@ -203,12 +267,7 @@ class TableStatements:
         values = self._row_literals(row, self._written)
         assignments = ", ".join(f"{self._quoted[i]} = {v}" for i, v in zip(self._written, values, strict=True))
         if self.binding.key:
-            wanted = self._columns([key], self.binding.key)
-            same = " AND ".join(
-                f"{self._quoted[i]} = {literals.elements(self._names[i], v)[0]}"
-                for i, v in zip(self.binding.key, wanted, strict=True)
-            )
-            change = f"UPDATE {self.table} SET {assignments} WHERE {same} RETURNING 1"
+            change = f"UPDATE {self.table} SET {assignments} WHERE {self._keyed(key)} RETURNING 1"
         else:
             change = (
                 f"UPDATE {self.table} AS t SET {assignments} FROM {self._equal_rows(key, 1)} AS d "
@@ -229,6 +288,11 @@ class TableStatements:
 
     def _equal(self, at: int, literal: str) -> str:
         name, base = self._quoted[at], base_type(self._targets[at].type).rpartition(".")[2]
+        if self.binding.shape.columns[at].kind is Kind.OTHER:
+            # 1.0 and 1.00 are equal, as are a day and 24 hours; a composite of NULLs `IS NULL` and is none.
+            if literal == "NULL":
+                return f"{name} IS NOT DISTINCT FROM NULL"
+            return f"({name} IS DISTINCT FROM NULL AND {output_text(name)} = {literal})"
         if literal == "NULL":
             return f"{name} IS NULL"
         if base in _AS_JSONB:
@@ -243,7 +307,7 @@ class TableStatements:
     def _writable(self, row: Row) -> Row:
         return row if len(self._written) == len(row) else tuple(row[i] for i in self._written)
 
-    def _columns(self, rows: Sequence[Row], positions: Sequence[int]) -> list[Sequence[str | None]]:
+    def _columns(self, rows: Sequence[Sequence[Value]], positions: Sequence[int]) -> list[Sequence[str | None]]:
         """Write values as texts.
 
         `rows` hold the values of `positions` only; the answer has their texts, a column each.
@@ -273,12 +337,24 @@ class TableStatements:
         return f"unnest({typed}) {ordinality} AS s({names})"
 
     def _element(self, at: int) -> str:
-        type = self._targets[at].type
-        return "text" if type.endswith("[]") else base_type(type)
+        return "text" if self._is_text_in_array(at) else base_type(self._targets[at].type)
 
     def _typed(self, at: int) -> str:
         type = self._targets[at].type
-        return f"s.c{at}::{type}" if type.endswith("[]") else f"s.c{at}"
+        if not self._is_text_in_array(at):
+            return f"s.c{at}"
+        return f"s.c{at}::{type if type.endswith('[]') else base_type(type)}"
+
+    def _is_text_in_array(self, at: int) -> bool:
+        return self._targets[at].type.endswith("[]") or self.binding.shape.columns[at].kind is Kind.OTHER
+
+
+def _all_there(found: str, wanted: int) -> str:
+    """Fail where `found` has not so many rows: a number is read from a text that is none, which the error repeats."""
+    return (
+        f"WITH found AS ({found}) "
+        f"SELECT CASE count(*) WHEN {wanted} THEN 1 ELSE CAST('{_MISSING}' || count(*) AS int) END FROM found"
+    )
 
 
 _SAME_ROW = "t.tableoid = d.o AND t.ctid = d.c"

@@ -2,7 +2,8 @@
 
 A renderer takes one column's values and returns text or None for each.  Nothing here casts: the text goes into a
 literal whose type the statement fixes, so the target's own input function has the last word and refuses what it
-cannot hold.  What it would accept but change, or what no message of its own would explain, is refused here.
+cannot hold.  What it would accept but change, or what no message of its own would explain, is refused here.  Texts of
+a PostgreSQL source (`Column.type`) are what such a function takes, whatever the value.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ def renderer(column: Column, type: str, zero_dates: ZeroDates) -> Renderer:
             return _to_bits(column.length if "varying" in type else _length(type))
         case Kind.INT if base == "boolean":
             return _to_boolean(column.name)
-        case Kind.INT | Kind.YEAR | Kind.BIT | Kind.FLOAT | Kind.DOUBLE:
+        case Kind.INT | Kind.YEAR | Kind.BIT | Kind.BOOL | Kind.FLOAT | Kind.DOUBLE:
             return _to_number
         case Kind.JSON if base == "jsonb":
             return _to_jsonb(column.name)
-        case Kind.DATE | Kind.DATETIME | Kind.TIMESTAMP if base not in _TEXTS:
+        case Kind.DATE | Kind.DATETIME | Kind.TIMESTAMP if base not in _TEXTS and not column.type:
             return _to_date(column.name, zero_dates)
-        case Kind.TIME if base == "time without time zone":
+        case Kind.TIME if base == "time without time zone" and not column.type:
             return _to_time_of_day(column.name)
         case Kind.BINARY if base == "uuid":
             return _to_hex("")
@@ -74,9 +75,12 @@ def renderer(column: Column, type: str, zero_dates: ZeroDates) -> Renderer:
 
 def is_own_text(column: Column, type: str) -> bool:
     """Tell whether `renderer` writes the value's own text, once a date has no zeros: then row images can write it."""
-    if column.kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
+    if column.kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP) and not column.type:
         return base_type(type) != "bytea"
-    return column.kind is not Kind.TIME and renderer(column, type, "dead_letter") in (_unchanged, _to_number)
+    return (column.kind is not Kind.TIME or bool(column.type)) and renderer(column, type, "dead_letter") in (
+        _unchanged,
+        _to_number,
+    )
 
 
 def _length(type: str) -> int:
