@@ -137,8 +137,8 @@ def test_the_documented_bytes():
     assert rows[2][2:] == [None, 1]
     name, described, key, identity = shapes[3]
     assert (name, key, identity) == (["shop", "account"], ["id"], "full")
-    assert described[0] == ["id", "int", True, 8, 0, 0, "", []]
-    assert described[3] == ["mood", "enum", False, 0, 0, 0, "utf8mb4", ["happy", "sad"]]
+    assert described[0] == ["id", "int", True, 8, 0, 0, "", [], ""]
+    assert described[3] == ["mood", "enum", False, 0, 0, 0, "utf8mb4", ["happy", "sad"], ""]
     assert (ddl, end_us, origin, plan) == (None, 1_700_000_000_123_456, "db1:3306", 4)
     assert schema == xxhash.xxh3_64_intdigest(msgspec.msgpack.encode(shapes))
     ddl = msgspec.msgpack.decode(encode(STATEMENT, origin="", plan=4)[1:])[5]
