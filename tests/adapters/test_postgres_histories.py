@@ -13,6 +13,7 @@ import pytest
 
 from bench.harness.logical import Log, Message, Replica, decoded, log
 from bench.harness.servers import Postgres
+from tidelock.adapters.postgres.logical.messages import MESSAGE
 from tidelock.engine.model.records import DdlKind, Shape, SourceChunk, TableName
 
 
@@ -347,12 +348,27 @@ def test_a_history_goes_on_from_each_place_that_was_told(server: Postgres, datab
     with log(server, database, history.publication) as made:
         made.run(history.statements)
         messages = made.messages()
-        whole = read(made, messages, chunk_rows=3)
-        places = [chunk.last for chunk in whole]
-        assert places == sorted(places, key=lambda place: (place.offset, place.rows)), "places go on"
-        for index in range(0, len(whole), max(1, len(whole) // 25)):
-            rest, _ = decoded(messages, whole[index].last, made.catalogue, chunk_rows=3)
-            assert flat(whole[: index + 1]) + flat(rest) == flat(whole)
+        for compiled in (False, True):
+            whole = read(made, messages, chunk_rows=3, compiled=compiled)
+            places = [chunk.last for chunk in whole]
+            assert places == sorted(places, key=lambda place: (place.offset, place.rows)), "places go on"
+            for index in range(0, len(whole), max(1, len(whole) // 25)):
+                rest, _ = decoded(messages, places[index], made.catalogue, chunk_rows=3, compiled=compiled)
+                assert flat(whole[: index + 1]) + flat(rest) == flat(whole)
+
+
+def test_logical_messages_move_no_row(server: Postgres, database: str) -> None:
+    """A reader may ask for them or not: rows have the same identities, and places the same names."""
+    history = HISTORIES["messages that somebody writes into the log"]
+    server.execute_script(history.begin, database=database)
+    with log(server, database) as made:
+        made.run(history.statements)
+        messages = made.messages()
+        without = [message for message in messages if message.data[0] != MESSAGE]
+        assert len(without) == len(messages) - 4
+        for chunk_rows in (1, 500):
+            one, other = (read(made, logged, chunk_rows=chunk_rows) for logged in (messages, without))
+            assert flat(one) == flat(other) and one[-1].last == other[-1].last
 
 
 def read(made: Log, messages: Sequence[Message], *, chunk_rows: int = 500, compiled: bool = True) -> list[SourceChunk]:
