@@ -34,10 +34,10 @@ JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.refobjsubid
 WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass AND d.deptype IN ('a', 'i')
 ORDER BY 1, 2, 3"""
 _COUNTED = """
-SELECT t.TABLE_SCHEMA, t.TABLE_NAME, c.COLUMN_NAME, t.AUTO_INCREMENT
+SELECT t.TABLE_SCHEMA, t.TABLE_NAME, c.COLUMN_NAME, COALESCE(t.AUTO_INCREMENT, 1)
 FROM information_schema.TABLES t JOIN information_schema.COLUMNS c
     ON c.TABLE_SCHEMA = t.TABLE_SCHEMA AND c.TABLE_NAME = t.TABLE_NAME AND c.EXTRA LIKE '%%auto_increment%%'
-WHERE t.TABLE_SCHEMA = %s AND t.TABLE_NAME = %s AND t.AUTO_INCREMENT IS NOT NULL"""
+WHERE t.TABLE_SCHEMA = %s AND t.TABLE_NAME = %s"""
 _SERIAL = """
 SELECT sn.nspname::text, s.relname::text, q.seqincrement
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -8,9 +8,9 @@ from typing import Any, Final
 import msgspec
 
 from tidelock.adapters.config.feed import Feed
+from tidelock.adapters.config.slot_name import slot_name
 from tidelock.adapters.postgres.catalogue import Server
 from tidelock.adapters.postgres.schema import TableRow
-from tidelock.adapters.postgres.slot_name import slot_name
 from tidelock.engine.model.records import TableName
 
 OLDEST: Final = 140000

@@ -80,6 +80,13 @@ JOIN pg_class l ON l.oid = coalesce(p.relid, c.oid)
 JOIN pg_namespace ln ON ln.oid = l.relnamespace
 ORDER BY 1, 2, 3, 4"""
 
+_DEFERRABLE: Final = """
+SELECT n.nspname::text, c.relname::text, k.conname::text
+FROM unnest($1::text[], $2::text[]) AS w(schema, name)
+JOIN pg_namespace n ON n.nspname = w.schema
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
+JOIN pg_constraint k ON k.conrelid = c.oid AND k.contype = 'f' AND k.condeferrable"""
+
 _RULES: Final = """
 SELECT n.nspname::text, c.relname::text, k.conname::text, k.contype::text, k.confupdtype::text, k.confdeltype::text,
     pg_get_constraintdef(k.oid)
@@ -153,6 +160,9 @@ async def tables_of(server: Server, rows: Sequence[TableRow]) -> dict[TableName,
     identities: dict[TableName, list[_Identity]] = defaultdict(list)
     for schema, table, *leaf, letter, key in await server.ask(_IDENTITIES, *named(names)):
         identities[TableName(schema, table)].append(_Identity(TableName(*leaf), letter, tuple(key)))
+    deferrable: dict[TableName, list[str]] = defaultdict(list)
+    for schema, table, key in await server.ask(_DEFERRABLE, *named(names)):
+        deferrable[TableName(schema, table)].append(key)
     own = await user_types(server, types.values())
     made: dict[TableName, list[SourceColumn]] = defaultdict(list)
     used: dict[TableName, list[PostgresType]] = defaultdict(list)
@@ -169,6 +179,7 @@ async def tables_of(server: Server, rows: Sequence[TableRow]) -> dict[TableName,
             identity_columns=told_by(identities[name])[1],
             types=own.needed(used[name]),
             partitions=tuple(one.table for one in identities[name] if one.table != name),
+            deferrable=tuple(deferrable[name]),
         )
         for name in names
     }

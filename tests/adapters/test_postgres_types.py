@@ -11,12 +11,14 @@ import asyncpg
 import msgspec
 import pytest
 
+from bench.harness.postgres_values import HELD, TYPES, UNHELD
 from bench.harness.servers import MariaDb, Postgres, Server
 from tidelock.adapters.bookkeeping.tables import create_statements
 from tidelock.adapters.mysql.target import read_back as mysql_back
 from tidelock.adapters.mysql.target.sink import MySqlSink
 from tidelock.adapters.postgres.catalogue import AsyncServer
 from tidelock.adapters.postgres.column_types import OUTPUT_SETTINGS, is_padded
+from tidelock.adapters.postgres.logical.row_values import code, reading
 from tidelock.adapters.postgres.schema import read_shapes
 from tidelock.adapters.postgres.target import read_back as postgres_back
 from tidelock.adapters.postgres.target.sink import PostgresSink
@@ -29,105 +31,11 @@ from tidelock.adapters.target.options import SinkOptions
 from tidelock.engine.model.errors import ErrorKind
 from tidelock.engine.model.records import Column, Kind, Position, Row, Shape, TableName, Value
 from tidelock.engine.model.schema import Binding
-from tidelock.engine.protocol.effects import ApplyBatch, DeleteRows, EffectId, Step, UpsertRows
+from tidelock.engine.protocol.effects import ApplyBatch, DeleteRows, EffectId, Step, UpdateRows, UpsertRows
 from tidelock.engine.protocol.events import BatchCommitted, BatchFailed, TakenOver
 
 START = Position("1/1", 4)
 T = TableName("public", "t")
-TYPES = """
-CREATE EXTENSION hstore; CREATE EXTENSION citext; CREATE EXTENSION ltree;
-CREATE TYPE mood AS ENUM ('sad', 'it''s ok', 'glad');
-CREATE DOMAIN cents AS numeric(10,2) CHECK (VALUE >= 0);
-CREATE DOMAIN moods AS mood[];
-CREATE TYPE pair AS (a int, b text);
-CREATE TYPE nest AS (p pair, m mood, c cents);
-CREATE TYPE spread AS RANGE (subtype = float8);
-"""
-# Of each type the kind that it must come as, and values that every target keeps.
-HELD: dict[str, tuple[Kind, list[str]]] = {
-    "smallint": (Kind.INT, ["-32768", "32767"]),
-    "integer": (Kind.INT, ["-2147483648", "0"]),
-    "bigint": (Kind.INT, ["-9223372036854775808", "9223372036854775807"]),
-    "oid": (Kind.INT, ["4294967295", "0"]),
-    "boolean": (Kind.BOOL, ["true", "false"]),
-    "real": (Kind.FLOAT, ["0.1", "-3.4028235e38", "1e-37"]),
-    "double precision": (Kind.DOUBLE, ["0.30000000000000004", "1.7976931348623157e308", "-1e-300"]),
-    "numeric(10,2)": (Kind.DECIMAL, ["-12.3", "99999999.99"]),
-    "numeric(3,-2)": (Kind.DECIMAL, ["12345", "-99900"]),
-    "numeric(2,4)": (Kind.DECIMAL, ["0.0012", "-0.0099"]),
-    "numeric(65,30)": (Kind.DECIMAL, ["12345678901234567890123456789012345.123456789012345678901234567890"]),
-    "numeric(80,40)": (Kind.DECIMAL, [f"-{'1234567890' * 4}.{1:040}"]),
-    "numeric": (Kind.OTHER, ["1.0", "1.00", "-1e-20", "123456789012345678901234567890.5"]),
-    "date": (Kind.DATE, ["2024-02-29", "0001-01-01", "9999-12-31"]),
-    "time": (Kind.TIME, ["10:11:12.5", "24:00:00"]),
-    "time(0)": (Kind.TIME, ["10:11:12"]),
-    "timestamp": (Kind.DATETIME, ["2024-02-29 10:11:12.123456", "1000-01-01 00:00:00", "9999-12-31 23:59:59.999999"]),
-    "timestamp(3)": (Kind.DATETIME, ["2024-02-29 10:11:12.1"]),
-    "timestamptz": (Kind.TIMESTAMP, ["2024-02-29 10:11:12.5+05:30", "2200-01-01 00:00:00Z"]),
-    "timestamptz(0)": (Kind.TIMESTAMP, ["2024-06-29 10:11:12+02"]),
-    "timetz": (Kind.OTHER, ["10:11:12.5+02", "00:00:00-15:59:59"]),
-    "interval": (Kind.OTHER, ["1 year 2 mons -3 days +04:05:06.7", "1 day", "24:00:00", "-00:00:01"]),
-    "interval day to second(3)": (Kind.OTHER, ["1 day 00:00:01.5"]),
-    "varchar(20)": (Kind.TEXT, ["it's", "a\\b\"c", "Ü\U0001f600", "  spaces  ", ""]),
-    "char(8)": (Kind.TEXT, ["pad", "12345678", ""]),
-    "text": (Kind.TEXT, ["tab\tnew\nline\r\\N", "ß'\"", "NULL", "{}"]),
-    "name": (Kind.TEXT, ["pg_class"]),
-    '"char"': (Kind.OTHER, ["x"]),
-    "citext": (Kind.TEXT, ["MiXed", "mixed"]),
-    "bytea": (Kind.BINARY, ["\\x00ff5c27", "\\x"]),
-    "bit(1)": (Kind.BIT, ["1", "0"]),
-    "bit(9)": (Kind.BIT, ["101010101", "000000001"]),
-    "bit(64)": (Kind.BIT, ["1" * 64]),
-    "bit(70)": (Kind.OTHER, ["01" * 35]),
-    "bit varying(12)": (Kind.OTHER, ["1", "01", ""]),
-    "uuid": (Kind.UUID, ["A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"]),
-    "json": (Kind.JSON, ['{ "b":1, "a" : [1,2.50], "b":2 }', '"\\u0000"']),
-    "jsonb": (Kind.JSON, ['{"b": 1, "a": [1, null, "x\\"y"]}', "null", "12"]),
-    "mood": (Kind.ENUM, ["sad", "it's ok"]),
-    "cents": (Kind.DECIMAL, ["12.30"]),
-    "moods": (Kind.OTHER, ["{sad,\"it's ok\",NULL}"]),
-    "int[]": (Kind.OTHER, ["{1,NULL,-3}", "{}", "[2:3]={1,2}", "{{1,2},{3,4}}"]),
-    "text[]": (Kind.OTHER, ['{"a,b","c\\"d",NULL,"NULL","",\'\',\\\\}']),
-    "bytea[]": (Kind.OTHER, ['{"\\\\x00ff","\\\\x"}']),
-    "timestamptz[]": (Kind.OTHER, ['{"2024-02-29 10:11:12+05",infinity}']),
-    "mood[]": (Kind.OTHER, ["{sad,glad}"]),
-    "numeric(6,2)[]": (Kind.OTHER, ["{1.50,NaN}"]),
-    "varchar(3)[]": (Kind.OTHER, ["{abc}"]),
-    "int4range": (Kind.OTHER, ["[1,5)", "empty", "(,)"]),
-    "numrange": (Kind.OTHER, ["(1.10,2.20]", "[NaN,NaN]"]),
-    "tstzrange": (Kind.OTHER, ['["2024-01-01 00:00:00+00",infinity)']),
-    "int4multirange": (Kind.OTHER, ["{[1,3),[5,9)}", "{}"]),
-    "spread": (Kind.OTHER, ["[0.1,Infinity)"]),
-    "pair": (Kind.OTHER, ['(1,"a ""b"", c")', "(,)", '(2,"")']),
-    "nest": (Kind.OTHER, ['("(1,\\"x y\\")",glad,1.50)']),
-    "inet": (Kind.OTHER, ["192.168.0.1/24", "10.0.0.1", "2001:db8::1/64"]),
-    "cidr": (Kind.OTHER, ["10.0.0.0/8"]),
-    "macaddr": (Kind.OTHER, ["08:00:2b:01:02:03"]),
-    "macaddr8": (Kind.OTHER, ["08:00:2b:01:02:03:04:05"]),
-    "money": (Kind.OTHER, ["-1234.56", "92233720368547758.07"]),
-    "hstore": (Kind.OTHER, ['"a"=>"1", "b c"=>NULL, "q"=>"x\\"y"']),
-    "ltree": (Kind.OTHER, ["Top.Science"]),
-    "xml": (Kind.OTHER, ["<a b='1'>x &amp; y</a>", "two <i>nodes</i>"]),
-    "tsvector": (Kind.OTHER, ["'a':1A 'it''s':2"]),
-    "tsquery": (Kind.OTHER, ["'fat' & !'cat'"]),
-    "jsonpath": (Kind.OTHER, ['$."a"[*]']),
-    "point": (Kind.OTHER, ["(0.1,-2)", "(NaN,Infinity)"]),
-    "polygon": (Kind.OTHER, ["((0,0),(1,1),(2,0))"]),
-    "path": (Kind.OTHER, ["[(0,0),(1,1)]"]),
-    "circle": (Kind.OTHER, ["<(1,2),3>"]),
-    "pg_lsn": (Kind.OTHER, ["16/B374D848"]),
-    "regclass": (Kind.OTHER, ["pg_catalog.pg_class"]),
-    "xid8": (Kind.OTHER, ["18446744073709551615"]),
-}  # fmt: skip
-# Values that a PostgreSQL target takes, and that no kind has a form for.
-UNHELD: dict[str, list[str]] = {
-    "real": ["NaN", "Infinity", "-Infinity"],
-    "double precision": ["NaN", "Infinity", "-Infinity"],
-    "numeric(10,2)": ["NaN"],
-    "date": ["infinity", "-infinity", "0044-03-15 BC", "10000-01-01", "4713-01-01 BC", "5874897-12-31"],
-    "timestamp": ["infinity", "0044-03-15 12:00:00.5 BC", "10000-01-01 00:00:00", "294276-12-31 23:59:59"],
-    "timestamptz": ["-infinity", "0044-03-15 12:00:00+00 BC", "10000-01-01 00:00:00.25+00"],
-}
 
 
 def canonical(column: Column, text: str | None) -> Value:
@@ -163,8 +71,8 @@ class Source:
         self.database = server.database("types")
         server.execute_script(TYPES, database=self.database)
 
-    async def table(self, types: list[str], *, key: str = "") -> SourceTable:
-        columns = ", ".join(f"c{n} {type_}" for n, type_ in enumerate(types))
+    async def table(self, types: list[str], *, key: str = "", keyed: str = "") -> SourceTable:
+        columns = ", ".join([*(f"c{n} {type_}" for n, type_ in enumerate(types)), *([keyed] if keyed else [])])
         self.server.execute_script(f"CREATE TABLE t (id int {key}, {columns})", database=self.database)
         connection = await asyncpg.connect(self.server.url(self.database))
         try:
@@ -178,8 +86,15 @@ class Source:
             self.server.execute_script(f"INSERT INTO t VALUES ({n}, {texts})", database=self.database)
 
     async def rows(self, shape: Shape) -> list[Row]:
+        """The rows as the table of `engine.model.records` has them, which is what the stream's reader makes of them."""
         lines = await texts(self.server.url(self.database), "t")
-        return [tuple(map(canonical, shape.columns, line)) for line in lines]
+        wanted = [tuple(map(canonical, shape.columns, line)) for line in lines]
+        read = [reading(code(column)) for column in shape.columns]
+        assert wanted == [
+            tuple(None if cell is None else make(cell.encode()) for make, cell in zip(read, line, strict=True))
+            for line in lines
+        ]
+        return wanted
 
 
 async def texts(url: str, table: str) -> list[list[str | None]]:
@@ -224,13 +139,15 @@ class Target:
         self.database = server.database("typed")
         self.name = TableName("public" if self.postgres else self.database, "t")
         self.sink: Any = None
+        self.made: list[str] = []
         self.counter = 0
 
     def make(self, table: SourceTable) -> None:
         dialect = "postgres" if self.postgres else "mysql"
         books = "tidelock" if self.postgres else f"{self.database}_books"
         if self.postgres:
-            statements = [type_.statement for type_ in table.types]
+            statements = [type_.statement for type_ in table.types if type_.statement not in self.made]
+            self.made += statements
         else:
             table, statements = from_postgres(table, mariadb=isinstance(self.server, MariaDb)), []
         statements += [*create_table(table, self.name, dialect), *create_statements(dialect, books)]
@@ -238,6 +155,11 @@ class Target:
             self.server.execute(statement, database=self.database)
         kind = PostgresSink if self.postgres else MySqlSink
         self.sink = kind(self.server.url(self.database), SinkOptions("feed", lanes=1, schema=books))
+
+    async def clear(self) -> None:
+        """Without the table, for the next one; types of users stay."""
+        await self.sink.close()
+        self.server.execute("DROP TABLE t", database=self.database)
 
     async def bound(self, shape: Shape) -> tuple[TakenOver, Binding]:
         taken = await self.sink.take_over([self.name], START)
@@ -376,3 +298,72 @@ def test_a_column_without_a_spelling_is_of_mysql() -> None:
     assert stored([column], [0])([("0000-00-00",)]) == ["('0000-00-00')"]
     with pytest.raises(ValueError, match="not a moment"):
         stored([msgspec.structs.replace(column, type="date")], [0])([("10000-01-01",)])
+
+
+# Two keys of each type, which are different at every target.
+KEYS: dict[str, list[str | None]] = {
+    "smallint": ["1", "2"],
+    "oid": ["4294967295", "1"],
+    "boolean": ["t", "f"],
+    "numeric(10,2)": ["-1.50", "2.00"],
+    "date": ["2024-01-01", "0001-01-01"],
+    "time": ["10:00:00", "24:00:00"],
+    "timestamp": ["2024-01-01 00:00:00.5", "2024-01-01"],
+    "timestamptz": ["2024-01-01 00:00:00.5+02", "2024-01-01"],
+    "timetz": ["10:00:00+02", "10:00:00+03"],
+    "interval": ["1 day", "-00:00:01"],
+    "varchar(20)": ["A", "a"],
+    "char(8)": ["A", "a"],
+    "bit(9)": ["000000001", "100000000"],
+    "uuid": ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "00000000-0000-0000-0000-000000000000"],
+    "mood": ["sad", "glad"],
+    "inet": ["10.0.0.1", "10.0.0.1/24"],
+    "macaddr": ["08:00:2b:01:02:03", "08:00:2b:01:02:04"],
+    "int4range": ["[1,5)", "empty"],
+    "money": ["1", "-2"],
+    "xid8": ["1", "18446744073709551615"],
+}
+ONLY_POSTGRES: dict[str, list[str | None]] = {
+    "numeric": ["1.0", "NaN"],
+    "text": ["it's", ""],
+    "bytea": ["\\x00", "\\x"],
+    "int[]": ["{1,NULL}", "{}"],
+    "text[]": ['{"a,b","c\\"d"}', "{NULL}"],
+    "pair": ['(1,"a ""b""")', "(,)"],
+    "jsonb": ['{"a": 1}', "null"],
+    "citext": ["A", "b"],
+    "float8": ["NaN", "-Infinity"],
+    "tstzrange": ['["2024-01-01 00:00:00+00",infinity)', "empty"],
+    "bit varying(12)": ["1", "01"],
+    "hstore": ['"a"=>"1"', ""],
+    "tsvector": ["'a':1", "'b'"],
+}
+
+
+@pytest.mark.parametrize("copies", [1, 20], ids=["alone", "beside-a-number"])
+async def test_rows_are_found_by_keys_of_every_type(source: Source, target: Target, copies: int) -> None:
+    """Each row is written, written over, moved in log order, and deleted by its key: few rows, and many."""
+    key = "c0" if copies == 1 else "c0, id"
+    for type_, values in (KEYS | ONLY_POSTGRES if target.postgres else KEYS).items():
+        table = await source.table([type_, "text"], keyed=f"PRIMARY KEY ({key})")
+        source.fill([[values[n % 2], f"v{n}"] for n in range(2 * copies)])
+        rows = await source.rows(table.shape)
+        target.make(table)
+        taken, binding = await target.bound(table.shape)
+        assert [table.columns[i].name for i in binding.key] == key.split(", ")
+        changed = [(*row[:2], "new") for row in rows]
+        last = (rows[-1][0] + 1, *changed[-1][1:])
+        gone = [binding.key_of(row) for row in changed[1:-1]] + [binding.key_of(last)]
+        for step in (
+            UpsertRows(binding, rows, fresh=True),
+            UpsertRows(binding, changed, fresh=False),
+            UpdateRows(binding, [binding.key_of(rows[-1])], [last], moves=True),
+        ):
+            answer = await target.apply(taken, step)
+            assert isinstance(answer, BatchCommitted), (type_, answer)
+        assert await target.rows(table.shape, binding) == [*changed[:-1], last], type_
+        answer = await target.apply(taken, DeleteRows(binding, gone))
+        assert isinstance(answer, BatchCommitted), (type_, answer)
+        assert await target.rows(table.shape, binding) == changed[:1], type_
+        await target.clear()
+        source.server.execute("DROP TABLE t", database=source.database)
