@@ -1,8 +1,8 @@
 """Real servers for tests.
 
-`mariadb`, `mysql`, `other_mysql`, `postgres`, `postgres_source` and `kafka` are started once a worker, when first asked
-for, and shared: take a fresh database with `mariadb.database("shop")`, and for topics a feed's name of your own.  A test
-that restarts, kills or configures a server makes its own with `make_…`.
+`mariadb`, `mysql`, `other_mysql`, `postgres`, `postgres_source` and `kafka` are started once a worker, when first
+asked for, and shared: take a fresh database with `mariadb.database("shop")`, and for topics a feed's name of your own.
+A test that restarts, kills or configures a server makes its own with `make_…`.
 """
 
 import gc
